@@ -11,6 +11,8 @@ from trackside.eventlog.log import Outgoing
 
 TYPES = [kind.wire_type() for kind in AGGREGATES.commands]
 VALID_BODIES: dict[str, dict[str, Any]] = {
+    "trackside.instruct-task.v1": {"task": "serve.1.digits", "body": {"model": "digits@4"}},
+    "trackside.forget-artifacts.v1": {"artifacts": ["0" * 64], "reason": "not needed"},
     "trackside.start-search.v1": {
         "name": "digits",
         "task_type": "noop",

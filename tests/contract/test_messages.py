@@ -82,19 +82,26 @@ def test_a_committed_message_still_means_the_same(wire_type: str) -> None:
     assert (envelope.type, envelope.stream, envelope.index) == (wire_type, record["key"], 1)
 
 
+OF_FEW_TASKS = {"resume", "keep_checkpoints", "checkpoint_grace_s", "service", "preemptible"}
+"""Fields that are left out where they have their default, as in the examples."""
+NEWER = {"inputs": {}, "checkpoint": None, "step_limit": None}
+"""Fields that the older version of a task didn't have."""
+
+
 @pytest.mark.parametrize("older", sorted(UPCASTERS))
 def test_a_message_of_an_older_version_means_what_the_current_one_does(older: str) -> None:
     record: dict[str, Any] = json.loads((GOLDEN / "older" / f"{older}.json").read_text("utf-8"))
     envelope = CODEC.envelope((name, text.encode()) for name, text in record["headers"].items())
     assert envelope.type == older
     message = CODEC.decode(envelope, json.dumps(record["value"]).encode())
-    assert message == EXAMPLES[message.wire_type()]
+    assert message == EXAMPLES[message.wire_type()].model_copy(update=NEWER)
 
 
 @pytest.mark.parametrize("wire_type", WIRE_TYPES)
 def test_every_field_of_a_message_is_in_its_example(wire_type: str) -> None:
     value: dict[str, Any] = json.loads(golden(wire_type))["value"]
-    assert value.keys() == type(EXAMPLES[wire_type]).model_fields.keys()
+    fields = type(EXAMPLES[wire_type]).model_fields.keys()
+    assert value.keys() == fields - (OF_FEW_TASKS if "retry" in fields else set())
 
 
 @pytest.mark.parametrize("wire_type", WIRE_TYPES)
@@ -113,7 +120,7 @@ def test_what_the_schema_of_a_command_refuses_we_refuse_too(kind: type[Command])
     assert isinstance(command_of(kind.wire_type(), value), kind)
     for name in value:
         # Parameters are an object of any values, so another type is what they don't expect.
-        other: Any = "text" if name == "parameters" else {"not": ["what", "is", "expected"]}
+        other: Any = "text" if name in ("parameters", "body") else {"not": ["what", "is", "expected"]}
         bad = {**value, name: other}
         assert not validator.is_valid(bad)
         assert not isinstance(command_of(kind.wire_type(), bad), kind)

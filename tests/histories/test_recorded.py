@@ -53,7 +53,27 @@ MORE_CAUSES = {
     "answered": {"offset", "answered_at"},
     "tell_tuner": {"at"},
 }  # of a publication, and of parameters to try
-ADDED = {"limit": None, "limit_bytes": 0, "largest_limit_bytes": 0, "at_memory_limit": False}
+ADDED = {
+    "limit": None,
+    "limit_bytes": 0,
+    "largest_limit_bytes": 0,
+    "at_memory_limit": False,
+    "inputs": {},
+    "checkpoint": None,
+    "step_limit": None,
+    "artifacts": {},
+    "saved": 0,
+    "checkpoints": [],
+    "checkpoint_version": 0,
+    "earlier": [],
+    "resumed": None,
+    "ready_ms": 0,
+    "ready_number": 0,
+    "ready": {},
+    "instruction": None,
+    "acknowledged": 0,
+    "acknowledgement": None,
+}
 """Fields of later releases, and their values in logs of older ones."""
 RENAMED = {"assessor_failures": "verdictless"}  # what a field was called when the digests were written
 FOLDER = Path(__file__).parent

@@ -12,14 +12,12 @@ from tests.integration.scheduler.harness import STREAM, ProcessHarness
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.cli.setup import prepare
+from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import DeviceReading, RunningPlacement
 from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
-    RecallTask,
-    RunTask,
-    StopTask,
     TaskAccepted,
     TaskAssigned,
     TaskRefused,

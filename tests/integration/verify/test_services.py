@@ -13,8 +13,9 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import StartSearch
 from trackside.cli.app import call
 from trackside.contracts.commands import CommandRefused
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import Device
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RunTask
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet
 from trackside.domain.streams import Streams

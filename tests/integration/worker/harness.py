@@ -13,17 +13,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trackside.aggregates.registry import CODEC
+from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
 from trackside.contracts.message import Envelope, Message
 from trackside.contracts.summaries import MetricPointsReported, OutputWritten
-from trackside.contracts.tasks import (
-    AttemptEnded,
-    MetricReported,
-    RecallTask,
-    RunTask,
-    StopTask,
-    TaskStatusChanged,
-)
+from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskStatusChanged
 from trackside.contracts.topics import Topic, Topics, partition_of
 from trackside.domain.proposal import cause_of, parse_cause
 from trackside.eventlog.log import Log

@@ -16,9 +16,10 @@ from tests.integration.worker.harness import (
     settings_for,
     wait_until_gone,
 )
+from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import WorkerLeft
 from trackside.contracts.message import Envelope
-from trackside.contracts.tasks import AttemptEnded, RecallTask, RunTask, StopTask, TaskAccepted, TaskReturned
+from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskReturned
 from trackside.contracts.topics import Topics
 from trackside.worker.reporting.journal import Journal, JournalEntry
 

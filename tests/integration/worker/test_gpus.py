@@ -17,13 +17,13 @@ from tests.integration.worker.harness import (
     stream_of,
 )
 from tests.nvml.standin import GIB, FakeNvml
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import DeviceUnhealthy, WorkerHeartbeat
 from trackside.contracts.summaries import MetricPointsReported
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
     Reservation,
-    RunTask,
     TaskAccepted,
     TaskInterrupted,
     TaskRefused,

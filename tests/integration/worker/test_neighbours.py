@@ -24,8 +24,9 @@ from tests.integration.worker.harness import (
 )
 from tests.integration.worker.test_warm_processes import SCRIPT, WARM
 from tests.nvml.standin import GIB, FakeNvml
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import WorkerHeartbeat
-from trackside.contracts.tasks import AttemptEnd, Reservation, RunTask, TaskAccepted, TaskRefused
+from trackside.contracts.tasks import AttemptEnd, Reservation, TaskAccepted, TaskRefused
 from trackside.contracts.topics import Topics
 from trackside.worker.host.neighbours import Neighbour, Neighbourhood, NeighbourTask
 from trackside.worker.host.shared_folder import SharedFolder, SharedFolderError

@@ -15,8 +15,9 @@ from tests.integration.worker.harness import (
     stream_of,
 )
 from tests.nvml.standin import GIB, FakeNvml
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnded, Reservation, RunTask, TaskRefused, TaskReturned
+from trackside.contracts.tasks import AttemptEnded, Reservation, TaskRefused, TaskReturned
 from trackside.contracts.topics import Topics
 
 TASKS = 30

@@ -17,11 +17,11 @@ from tests.integration.worker.harness import (
     scripted_settings,
     stream_of,
 )
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
-    RunTask,
     TaskAccepted,
     TaskRefused,
     TaskReturned,

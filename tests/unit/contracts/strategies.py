@@ -25,6 +25,7 @@ from trackside.aggregates.search.space import (
     Uniform,
 )
 from trackside.contracts import ids
+from trackside.contracts.artifacts import STORED, check_url
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.ids import is_identifier
 from trackside.contracts.message import Message
@@ -162,12 +163,11 @@ def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any
     if origin is tuple:
         return st.lists(_annotated(arguments[0], ()), max_size=3).map(tuple)
     if origin is dict:
+        if arguments[1] is Any:
+            return JSON
+        names = TEXT if arguments[0] is str else _annotated(arguments[0], ())
         values = _annotated(arguments[1], ())
-        return (
-            JSON
-            if arguments[1] is Any
-            else st.dictionaries(TEXT, values, min_size=_least(metadata), max_size=3)
-        )
+        return st.dictionaries(names, values, min_size=_least(metadata), max_size=3)
     if annotation is Resources:
         return RESOURCES
     if annotation is Retry:
@@ -176,6 +176,11 @@ def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any
         return models(annotation)
     if any(getattr(mark, "func", None) is ids.checked for mark in metadata):
         return IDENTIFIERS
+    if any(getattr(mark, "func", None) is check_url for mark in metadata):
+        return st.sampled_from(["s3://bucket/model.pt", "file:///data/digits.npz", STORED + "0" * 64])
+    patterns = [mark.pattern for mark in metadata if getattr(mark, "pattern", None)]
+    if patterns:
+        return st.from_regex(patterns[0].removesuffix("$") + r"\Z")
     if annotation is str:
         return st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
     if annotation is float:
@@ -201,8 +206,9 @@ def _marks(metadata: tuple[Any, ...]) -> Iterator[Any]:
 
 def _bounded_float(metadata: tuple[Any, ...]) -> SearchStrategy[float]:
     above = next((mark.gt for mark in metadata if hasattr(mark, "gt")), None)
+    low = next((mark.ge for mark in metadata if hasattr(mark, "ge")), above)
     high = next((mark.le for mark in metadata if hasattr(mark, "le")), None)
-    return FINITE if above is None else st.floats(above, high, exclude_min=True)
+    return FINITE if low is None else st.floats(low, high, exclude_min=above is not None)
 
 
 def _least(metadata: tuple[Any, ...]) -> int:

@@ -163,7 +163,7 @@ def test_decoding_raises_nothing_but_undecodable(headers: dict[str, bytes], valu
 class LampLit(Event):
     """A lamp that was lit: version 1 said `bright`, version 2 `watts`, version 3 has a colour too."""
 
-    version: ClassVar[int] = 3
+    wire_version: ClassVar[int] = 3
     watts: int
     colour: str
 

@@ -27,10 +27,11 @@ from tests.unit.domain.given import (
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus, SearchStopRequested
 from trackside.contracts.commands import RULES, CommandRefused, Source
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import SchedulerHeartbeat, WorkerLost
 from trackside.contracts.message import Envelope, Message
 from trackside.contracts.refusals import Problem
-from trackside.contracts.tasks import AttemptEnd, RunTask, TaskStatus
+from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain import command
 from trackside.domain.fold import UnsupportedRulesError
 from trackside.domain.outcome import Outcome

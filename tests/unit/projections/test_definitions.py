@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 7): "de050d3b9ed476d7",
-    ("scheduler", 5): "b8941c6527d3c62f",
+    ("dispatcher", 8): "dc3b0ac9a0f8d7de",
+    ("scheduler", 6): "284c747b938e21ce",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from tests.unit.scheduler.given import policy
 from tests.unit.scheduler.harness import SchedulerHarness
+from trackside.contracts.device_commands import RecallTask, RunTask
 from trackside.contracts.fleet import WorkerLost
-from trackside.contracts.tasks import RecallTask, RunTask, TaskStatus
+from trackside.contracts.tasks import TaskStatus
 from trackside.scheduler import decide
 from trackside.scheduler.device_commands import PendingCommand, pending_commands
 

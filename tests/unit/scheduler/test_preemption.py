@@ -2,7 +2,8 @@
 
 from tests.unit.scheduler.given import policy
 from tests.unit.scheduler.harness import SchedulerHarness
-from trackside.contracts.tasks import AttemptEnd, StopTask, TaskStopRequested
+from trackside.contracts.device_commands import StopTask
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.scheduler.device_commands import pending_commands
 
 URGENT = {"priority": 9, "preempt": True}

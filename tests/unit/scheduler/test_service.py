@@ -16,9 +16,10 @@ from tests.unit.domain.given import (
 )
 from tests.unit.scheduler.given import worker
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.device_commands import StopTask
 from trackside.contracts.fleet import RunningPlacement, WorkerHeartbeat
 from trackside.contracts.message import Event, Message
-from trackside.contracts.tasks import AttemptEnd, StopTask, TaskAssigned
+from trackside.contracts.tasks import AttemptEnd, TaskAssigned
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams

@@ -31,12 +31,12 @@ from trackside.aggregates.search.messages import (
     TrialSuggested,
 )
 from trackside.contracts.commands import CommandAccepted
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.message import Record
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
-    RunTask,
     TaskAccepted,
     TaskAssigned,
     TaskStopRequested,

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RecallTask, RunTask, StopTask
+from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.placements.fencing import REMEMBERED_TASKS, CommandAction, FencingTable, Refusal
 
 

@@ -14,9 +14,10 @@ from tests.unit.verify.random_cluster.workers import DEVICES, MEMORY_BYTES, Work
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import Source
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Envelope, Event, Message, Record
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RunTask, TaskAssigned
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAssigned
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet
 from trackside.domain.fleet import Fleet

@@ -11,19 +11,30 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trackside.contracts import children, commands, fleet, imports, summaries, tasks
+from trackside.contracts import (
+    artifacts,
+    children,
+    commands,
+    device_commands,
+    fleet,
+    imports,
+    instructions,
+    summaries,
+    tasks,
+)
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
 from trackside.contracts.refusals import Problem, field_names, nearest, problems_of
 
 Headers = list[tuple[str, bytes]]
 Upcaster = Callable[[Json], Json]
 
-COMMANDS: tuple[type[Command], ...] = (commands.Ping,)
+COMMANDS: tuple[type[Command], ...] = (commands.Ping, instructions.InstructTask, artifacts.ForgetArtifacts)
 DEVICE_COMMANDS: tuple[type[Command], ...] = (
-    tasks.RunTask,
-    tasks.RecallTask,
-    tasks.StopTask,
-    tasks.NextParameters,
+    device_commands.RunTask,
+    device_commands.RecallTask,
+    device_commands.StopTask,
+    device_commands.NextParameters,
+    device_commands.GiveInstruction,
 )
 EVENTS: tuple[type[Event], ...] = (
     commands.CommandReceived,
@@ -48,6 +59,12 @@ EVENTS: tuple[type[Event], ...] = (
     tasks.TaskContinued,
     tasks.ParametersTaken,
     tasks.MetricReported,
+    artifacts.ArtifactSaved,
+    artifacts.TaskResumed,
+    artifacts.ArtifactsForgotten,
+    instructions.InstructionGiven,
+    instructions.InstructionAcknowledged,
+    instructions.TaskReady,
     tasks.AttemptEnded,
     children.ChildRequested,
     children.ChildStopRequested,

@@ -2,7 +2,17 @@
 
 from typing import Any
 
-from trackside.contracts import children, commands, fleet, imports, summaries, tasks
+from trackside.contracts import (
+    artifacts,
+    children,
+    commands,
+    device_commands,
+    fleet,
+    imports,
+    instructions,
+    summaries,
+    tasks,
+)
 from trackside.contracts.message import Message
 from trackside.contracts.parts import Part
 from trackside.contracts.refusals import Problem
@@ -66,6 +76,22 @@ TOKEN: dict[str, Any] = {"task_id": "digits-1.7", "attempt": 2, "placement": 1, 
 COUNTED: dict[str, Any] = {"task_id": "digits-1.7", "attempt": 2, "placement": 1}
 DIGEST = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 PART = Part(kind="trial", number=7)
+INPUT = artifacts.ArtifactReference(
+    uri="s3://datasets/digits.npz",
+    sha256=DIGEST,
+    size_bytes=1_048_576,
+    media_type="application/x-npz",
+    source="prepare-1/prepare-1.1.1/digits@1",
+    credential="datasets",
+)
+SAVED = artifacts.CheckpointReference(
+    uri=f"store:sha256/{DIGEST}",
+    sha256=DIGEST,
+    size_bytes=2_048,
+    source="digits-1/digits-1.3/checkpoint@2",
+    step=10,
+)
+INSTRUCTION = instructions.Instruction(number=2, body={"model": "digits@4"})
 GPU = fleet.Device(device_id="gpu-0", kind="gpu", name="Example GPU", memory_bytes=25_769_803_776)
 RUNNING = fleet.RunningPlacement(
     stream="digits-1", task_id="digits-1.7", attempt=2, placement=1, device_ids=["gpu-0"]
@@ -74,7 +100,10 @@ ERROR = tasks.TaskError(stage="TRAIN", type="ValueError", message="no such layer
 
 COMMANDS: list[Message] = [
     commands.Ping(),
-    tasks.RunTask(
+    instructions.InstructTask(task="serve.1.digits", body={"model": "digits@4"}),
+    artifacts.ForgetArtifacts(artifacts=[DIGEST], reason="not needed"),
+    device_commands.GiveInstruction(stream="digits-1", **TOKEN, instruction=INSTRUCTION),
+    device_commands.RunTask(
         stream="digits-1",
         **TOKEN,
         task_type="digits",
@@ -84,10 +113,17 @@ COMMANDS: list[Message] = [
         interrupts=2,
         wait=True,
         lease_s=15.0,
+        inputs={"digits": INPUT},
+        checkpoints=[SAVED],
+        saved={"model": 1},
+        service=True,
+        unresponsive_s=60.0,
+        instruction=INSTRUCTION,
+        step_limit=27,
     ),
-    tasks.RecallTask(stream="digits-1", **TOKEN),
-    tasks.StopTask(stream="digits-1", **TOKEN, reason="assessor"),
-    tasks.NextParameters(stream="digits-1", **TOKEN, request=2, parameters=PARAMETERS),
+    device_commands.RecallTask(stream="digits-1", **TOKEN),
+    device_commands.StopTask(stream="digits-1", **TOKEN, reason="assessor", checkpoint_s=30.0),
+    device_commands.NextParameters(stream="digits-1", **TOKEN, request=2, parameters=PARAMETERS),
 ]
 REFUSED = {
     "code": "concurrency_range",
@@ -119,7 +155,15 @@ COMMAND_EVENTS: list[Message] = [
     ),
 ]
 TASK_EVENTS: list[Message] = [
-    tasks.TaskSubmitted(task_id="digits-1.7", task_type="digits", parameters=PARAMETERS, part=PART),
+    tasks.TaskSubmitted(
+        task_id="digits-1.7",
+        task_type="digits",
+        parameters=PARAMETERS,
+        part=PART,
+        inputs={"digits": INPUT},
+        checkpoint=SAVED,
+        step_limit=27,
+    ),
     tasks.TaskStopRequested(task_id="digits-1.7", reason="assessor", seen=130),
     tasks.TaskHeld(task_id="digits-1.7", hold=1),
     tasks.TaskReleased(task_id="digits-1.7", hold=1),
@@ -159,6 +203,29 @@ TASK_EVENTS: list[Message] = [
         peak_memory_bytes=2**30,
         memory_measure="own",
     ),
+]
+ARTIFACT_EVENTS: list[Message] = [
+    artifacts.ArtifactSaved(
+        **TOKEN,
+        number=3,
+        name="checkpoint",
+        version=2,
+        kind="checkpoint",
+        uri=f"store:sha256/{DIGEST}",
+        sha256=DIGEST,
+        size_bytes=2_048,
+        step=10,
+        metadata={"accuracy": 0.97},
+    ),
+    artifacts.TaskResumed(**TOKEN, step=10, checkpoint=SAVED),
+    artifacts.ArtifactsForgotten(command_id="c-1", artifacts=[DIGEST], reason="not needed"),
+]
+INSTRUCTION_EVENTS: list[Message] = [
+    instructions.TaskReady(**TOKEN, number=1, detail={"url": "http://127.0.0.1:8080"}),
+    instructions.InstructionGiven(
+        command_id="c-1", task_id="digits-1.7", number=2, body={"model": "digits@4"}
+    ),
+    instructions.InstructionAcknowledged(**TOKEN, number=2, ok=True, detail={"sha256": DIGEST}),
 ]
 CHILD_EVENTS: list[Message] = [
     children.ChildRequested(child_id="compare.1.lr", kind="search", body=BODY),
@@ -246,5 +313,13 @@ OTHERS: list[Message] = [
 ]
 EXAMPLES: dict[str, Message] = {
     message.wire_type(): message
-    for message in (*COMMANDS, *COMMAND_EVENTS, *TASK_EVENTS, *CHILD_EVENTS, *OTHERS)
+    for message in (
+        *COMMANDS,
+        *COMMAND_EVENTS,
+        *TASK_EVENTS,
+        *ARTIFACT_EVENTS,
+        *INSTRUCTION_EVENTS,
+        *CHILD_EVENTS,
+        *OTHERS,
+    )
 }

@@ -19,7 +19,7 @@ WORKER = frozenset({"worker"})
 class Message(BaseModel):
     """The body of a record: one pydantic model, JSON on the wire."""
 
-    version: ClassVar[int] = 1
+    wire_version: ClassVar[int] = 1
     written_by: ClassVar[frozenset[str]] = frozenset()
     """The roles whose word counts in the log; nobody's, for a command."""
 
@@ -31,7 +31,7 @@ class Message(BaseModel):
 
 @cache
 def _wire_type(kind: type[Message]) -> str:
-    return f"trackside.{kebab(kind.__name__)}.v{kind.version}"
+    return f"trackside.{kebab(kind.__name__)}.v{kind.wire_version}"
 
 
 class Command(Message):
@@ -44,6 +44,11 @@ class Event(Message):
     """A fact: it can't be refused, and readers pass over fields they don't know."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+def is_absent(value: object) -> bool:
+    """Says whether an optional field has nothing to say and is left out: None, False, or empty."""
+    return value is None or value is False or value == "" or value == {} or value == []
 
 
 def kebab(name: str) -> str:

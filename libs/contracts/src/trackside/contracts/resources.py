@@ -7,11 +7,13 @@ from pydantic_core import PydanticCustomError
 
 from trackside.contracts.ids import Identifier
 from trackside.contracts.memory import Memory
+from trackside.contracts.message import is_absent
 
 MAX_TIMEOUT_S = 30 * 24 * 3_600
 Timeout = Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S, allow_inf_nan=False)]
 Priority = Annotated[int, Field(ge=0, le=9)]
 DEFAULT_PRIORITY = 5
+DEFAULT_GRACE_S = 30.0
 MemoryLimit = Literal["max_memory", "cgroup", "host"]
 """Which limit of host memory a killed task hit: that of its type in the worker's catalogue, that of the
 cgroup that the worker itself is in (such as a container's), or the memory of the host.
@@ -25,11 +27,12 @@ class _Spec(BaseModel):
 class Resources(_Spec):
     """The devices and the memory that a task needs; memory is per device, and for the host in all.
 
-    `device` is a fixed one: `gpu-1`, `cuda:1` for the same, or `w1/gpu-1` with its worker's id.
+    `device` is a fixed one: `gpu-1`, `cuda:1` for the same, or `w1/gpu-1` with its worker's id. With 0
+    `devices` it takes memory of the host, and none of its devices.
     """
 
     kind: Literal["any", "cpu", "gpu"] = "any"
-    devices: int = Field(default=1, ge=1, le=64)
+    devices: int = Field(default=1, ge=0, le=64)
     device: str = Field(default="", max_length=260)
     whole_device: bool = False
     estimate_memory: Memory | None = None
@@ -93,11 +96,35 @@ class RetryPolicy(_Spec):
     at_memory_limit: bool = False
 
 
+class KeepCheckpoints(_Spec):
+    """Which checkpoints of a task are kept: the newest, and those with the best value reported before."""
+
+    newest: int = Field(default=2, ge=1, le=100)
+    best: int = Field(default=1, ge=0, le=100)
+    direction: Literal["maximize", "minimize"] = "maximize"
+
+
+class Service(_Spec):
+    """A task that runs until it is stopped, and is tried again for ever.
+
+    One that is ready, and does not ask for instructions for `unresponsive_s`, is ended and tried again.
+    """
+
+    unresponsive_s: Timeout | None = None
+
+
+_ALL = KeepCheckpoints()
+
+
 class Needs(_Spec):
     """Everything that a task requests from the scheduler. `preempt`: it may preempt tasks of lower priority.
 
     `exclusive`: two copies must never run, not even for the seconds in which a worker that was declared
     lost may still run; its worker ends it when the log stops responding.
+
+    With `resume` a later attempt or placement begins with the newest checkpoint, and a task that is preempted
+    has `checkpoint_grace_s` to save one. A `service` runs until it is stopped. `preemptible`: it makes room
+    for tasks of higher priority; by default all but services do.
     """
 
     queue: Identifier = "default"
@@ -108,3 +135,10 @@ class Needs(_Spec):
     retry: RetryPolicy = RetryPolicy()
     queue_timeout_s: Timeout | None = None
     run_timeout_s: Timeout | None = None
+    resume: bool = Field(default=True, exclude_if=bool)
+    keep_checkpoints: KeepCheckpoints = Field(default=_ALL, exclude_if=_ALL.__eq__)
+    checkpoint_grace_s: float = Field(
+        default=DEFAULT_GRACE_S, ge=0, le=3_600, allow_inf_nan=False, exclude_if=DEFAULT_GRACE_S.__eq__
+    )
+    service: Service | None = Field(default=None, exclude_if=is_absent)
+    preemptible: bool | None = Field(default=None, exclude_if=lambda said: said is None)

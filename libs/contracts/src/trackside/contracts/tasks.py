@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.message import DISPATCHER, SCHEDULER, WORKER, Command, Event, Json
+from trackside.contracts.artifacts import ArtifactReference, CheckpointReference
+from trackside.contracts.message import DISPATCHER, SCHEDULER, WORKER, Event, Json, is_absent
 from trackside.contracts.parts import Part
 from trackside.contracts.resources import MemoryLimit, Needs
 
@@ -58,7 +59,7 @@ class TaskError(BaseModel):
     """What an attempt died of: the stage, the exception's type and text, its traceback (at most 64 KiB)."""
 
     model_config = ConfigDict(frozen=True)
-    stage: Literal["START", "LOAD", "TRAIN", "REPORT"]
+    stage: Literal["START", "LOAD", "TRAIN", "REPORT", "SAVE"]
     type: str
     message: str
     traceback: str = ""
@@ -68,9 +69,12 @@ class TaskSubmitted(Event):
     """A task waits for a device. `part` is what of its aggregate it is for; none for a task of no aggregate.
 
     `estimated_by` names the source of its estimates: the task, or its group or batch if it gave none.
+    `inputs` are artifacts that its worker fetches before it loads, by the names that the task knows them by.
+    It begins with `checkpoint` of another task, if there is one, and is over when it has reported the step
+    before `step_limit`.
     """
 
-    version: ClassVar[int] = 2
+    wire_version: ClassVar[int] = 2
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     task_id: str
     task_type: str
@@ -78,6 +82,9 @@ class TaskSubmitted(Event):
     part: Part | None = None
     needs: Needs = Needs()
     estimated_by: Literal["task", "group"] = "task"
+    inputs: dict[str, ArtifactReference] = Field(default={}, exclude_if=is_absent)
+    checkpoint: CheckpointReference | None = Field(default=None, exclude_if=is_absent)
+    step_limit: int | None = Field(default=None, exclude_if=is_absent)
 
 
 class TaskStopRequested(Event):
@@ -88,7 +95,7 @@ class TaskStopRequested(Event):
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     task_id: str
-    reason: Literal["user", "assessor", "search_failed", "max_trial_duration"]
+    reason: Literal["user", "assessor", "search_failed", "max_trial_duration", "step_limit"]
     seen: int | None = None
     due_ms: int | None = None
 
@@ -339,62 +346,3 @@ class AttemptEnded(Event):
     limit: MemoryLimit | None = None
     limit_bytes: int = 0
     leftovers: tuple[str, ...] = ()
-
-
-class RunTask(Command):
-    """Tells a worker to run one placement of a task, or to keep it until its device is free (`wait`).
-
-    `interrupts` is how often the attempt may run out of memory in training before it ends, `interrupted` how
-    often it has in earlier placements. After `lease_s` without a sign of life the worker is taken for lost:
-    it ends an exclusive task before.
-    """
-
-    stream: str
-    task_id: str
-    attempt: int
-    placement: int
-    incarnation: str
-    task_type: str
-    parameters: Json
-    device_ids: list[str]
-    reserved: Reservation = Reservation()
-    whole_device: bool = False
-    exclusive: bool = False
-    interrupts: int = 0
-    interrupted: int = 0
-    wait: bool = False
-    lease_s: float = 10.0
-
-
-class RecallTask(Command):
-    """Asks a worker to give one placement back, if it hasn't begun."""
-
-    stream: str
-    task_id: str
-    attempt: int
-    placement: int
-    incarnation: str
-
-
-class StopTask(Command):
-    """Tells a worker to end one placement of a task, as cancelled, preempted or timed out (`end`)."""
-
-    stream: str
-    task_id: str
-    attempt: int
-    placement: int
-    incarnation: str
-    reason: str
-    end: Literal["cancelled", "preempted", "timed_out_run"] = "cancelled"
-
-
-class NextParameters(Command):
-    """Tells a worker the answer to a request of a task: another trial's parameters, or none."""
-
-    stream: str
-    task_id: str
-    attempt: int
-    placement: int
-    incarnation: str
-    request: int
-    parameters: Json | None = None

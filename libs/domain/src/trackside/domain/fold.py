@@ -6,6 +6,7 @@ state permits, written by a role that may write it, and with it the rest of its 
 
 from typing import Any, cast
 
+from trackside.contracts.artifacts import ArtifactsForgotten
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
@@ -51,6 +52,8 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
         return Outcome.OVERTAKEN
     if kind in ANSWERS:
         return command.answered(stream.commands, cast(CommandAccepted | CommandRefused, event), record.offset)
+    if kind is ArtifactsForgotten:
+        return Outcome.APPLIED  # it changes rows only, also of a stream that is closed
     root = stream.root
     if root is None:
         return _without_root(stream, record, aggregates)

@@ -12,11 +12,13 @@ from trackside.contracts.commands import CommandAccepted, Ping
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.message import Event, Json
 from trackside.contracts.refusals import Problem, nearest
+from trackside.domain import task_commands
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.command import Publication, ReceivedCommand, id_conflict, refused
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
+from trackside.domain.task_commands import TaskCommand
 
 
 def react(stream: Stream, capabilities: Capabilities, aggregates: Aggregates) -> list[Proposal]:
@@ -75,6 +77,8 @@ def _effect(
         return read
     if isinstance(read, Ping):
         return []
+    if isinstance(read, TaskCommand):
+        return task_commands.decide(stream, read, command_id)
     aggregate = aggregates.of_command(type(read))
     if aggregate is None:
         message = f"no service of this installation decides {command_type}"

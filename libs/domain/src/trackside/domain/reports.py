@@ -43,6 +43,7 @@ def reported(task: Task, event: MetricReported) -> Outcome:
     ignored = why_ignored(task, event)
     if ignored is not None:
         return Outcome.DUPLICATE if ignored == "repeat" else Outcome.OVERTAKEN
+    task.earlier.clear()  # this training has not resumed
     if event.kind == "FINAL":
         task.has_final = True
         task.final = event.value
@@ -60,7 +61,12 @@ def _note_beside(task: Task, event: MetricReported) -> None:
 
 
 def forget(task: Task) -> None:
-    """Forgets what an attempt or a training that is over has reported."""
-    task.reports.clear()
+    """Forgets what an attempt or a training that is over has reported, unless the next one resumes."""
+    if task.checkpoints and task.needs.resume:
+        if task.reports:
+            task.earlier = task.reports
+        task.reports = []
+    else:
+        task.reports.clear()
     task.has_final, task.final = False, None
     task.non_finite, task.others = "", {}

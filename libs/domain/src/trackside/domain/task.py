@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from trackside.contracts.artifacts import ArtifactReference, CheckpointReference
+from trackside.contracts.instructions import Instruction
 from trackside.contracts.parts import Part
 from trackside.contracts.resources import MemoryLimit, Needs
 from trackside.contracts.tasks import AttemptEnd, Figure, Reservation, TaskError, TaskStatus
@@ -59,6 +61,30 @@ class PastPlacement:
 
 
 @dataclass(slots=True)
+class SavedArtifact:
+    """The newest version of an artifact that a task has saved."""
+
+    version: int
+    """Counts what the task has saved under this name, from 1."""
+    kind: str
+    """What it is: `model`, `result`, `file`, or the user's own word; checkpoints are kept on their own."""
+    reference: ArtifactReference
+    """Its digest, its size, and where its bytes are."""
+
+
+@dataclass(slots=True)
+class SavedCheckpoint:
+    """A checkpoint of a task that is kept."""
+
+    reference: CheckpointReference
+    """Its digest, its size, where its bytes are, and the step that training continues with."""
+    value: float | None
+    """The last finite value that was reported of a step before it; None without one."""
+    saved_at: int
+    """Offset of ArtifactSaved."""
+
+
+@dataclass(slots=True)
 class Attempt:
     """One attempt of a task; its times are append times of the log."""
 
@@ -88,6 +114,16 @@ class Attempt:
     """How many times it ran out of memory in training and continued, by resource: host or device."""
     past: list[PastPlacement] = field(default_factory=list)
     """Its earlier placements, oldest first."""
+    saved: int = 0
+    """The number of the newest artifact that its newest placement has saved; 0 for none."""
+    resumed: CheckpointReference | None = None
+    """The checkpoint that its newest training continued from; None if it began with the first step."""
+    ready_ms: int = 0
+    """When its newest placement was ready first, as a service, in ms since 1970; 0 before that."""
+    ready_number: int = 0
+    """How often its newest placement has said that it is ready."""
+    ready: dict[str, Any] = field(default_factory=dict)
+    """What its newest placement said when it was ready, such as its address; empty before that."""
     assigned_ms: int = 0
     """When its newest placement was assigned, in ms since 1970; 0 before the first."""
     accepted_ms: int = 0
@@ -197,6 +233,28 @@ class Task:
     """
     withheld: bool = False
     """Whether its newest answer was that there is no other trial."""
+    inputs: dict[str, ArtifactReference] = field(default_factory=dict)
+    """The artifacts that it was given, by the names that it knows them by."""
+    checkpoint: CheckpointReference | None = None
+    """The checkpoint of another task that it begins with; None if it begins with the first step."""
+    step_limit: int | None = None
+    """It is over when it has reported the step before this one; None without a limit."""
+    artifacts: dict[str, SavedArtifact] = field(default_factory=dict)
+    """The newest version of each artifact that it has saved, by name; without checkpoints."""
+    saved: int = 0
+    """How many artifacts it has saved, checkpoints not counted."""
+    checkpoints: list[SavedCheckpoint] = field(default_factory=list)
+    """The checkpoints that are kept, oldest first; empty again when its next part begins."""
+    checkpoint_version: int = 0
+    """How many checkpoints it has saved."""
+    earlier: list[tuple[int, float | None]] = field(default_factory=list)
+    """What was reported before the newest training, which counts again if that resumes; steps rise."""
+    instruction: Instruction | None = None
+    """Its newest instruction; None before the first."""
+    acknowledged: int = 0
+    """The number of the newest instruction that its newest placement has acknowledged; 0 for none."""
+    acknowledgement: tuple[bool, dict[str, Any]] | None = None
+    """Whether the newest instruction that was acknowledged was carried out, and what the task said of it."""
     idle: bool = False
     """Whether its trial has ended and it has no next one: it runs on, or has ended, without a trial."""
 
@@ -204,6 +262,15 @@ class Task:
     def asks(self) -> bool:
         """Says whether its process waits for an answer of the log."""
         return self.requested > self.answered and self.state is TaskState.ACTIVE
+
+    def has_placement(self, attempt: int, placement: int, incarnation: str) -> bool:
+        """Says whether this placement, of that incarnation of its worker, is the one that it has now."""
+        now, place = self.attempts[-1], self.place
+        return place is not None and (now.number, now.placement, place.incarnation) == (
+            attempt,
+            placement,
+            incarnation,
+        )
 
     @property
     def attempt(self) -> Attempt:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
+from trackside.contracts.artifacts import ArtifactSaved, TaskResumed
+from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
 from trackside.contracts.message import Message, Record
 from trackside.contracts.tasks import (
     AttemptEnd,
@@ -28,7 +30,7 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
     TimeLimitReached,
 )
-from trackside.domain import reports, retries, task_causes, task_reuse
+from trackside.domain import reports, retries, task_artifacts, task_causes, task_instructions, task_reuse
 from trackside.domain.outcome import Outcome
 from trackside.domain.reservation_growth import raised
 from trackside.domain.task import Attempt, PastPlacement, Place, Task, TaskState
@@ -53,13 +55,23 @@ TaskEvent = (
     | TaskContinued
     | ParametersTaken
     | MetricReported
+    | ArtifactSaved
+    | TaskResumed
+    | InstructionGiven
+    | InstructionAcknowledged
+    | TaskReady
     | AttemptEnded
 )
+_OfPlacement = TaskAccepted | TaskRefused | TaskReturned | TaskInterrupted | TaskStatusChanged | AttemptEnded
 KINDS = frozenset(get_args(TaskEvent))
 """The same, to ask quickly whether a message is one."""
 
 _EXCEPTIONS = frozenset({AttemptEnd.FAILED, AttemptEnd.OOM_HOST, AttemptEnd.OOM_DEVICE})
 _SCHEDULERS_ENDS = frozenset({AttemptEnd.LOST, AttemptEnd.REFUSED})
+
+
+def _is_current(task: Task, event: _OfPlacement) -> bool:
+    return task.has_placement(event.attempt, event.placement, event.incarnation)
 
 
 def task_of(message: Message) -> str:
@@ -78,6 +90,9 @@ def submitted(event: TaskSubmitted, record: Record) -> Task:
         queued_at=(record.append_time_ms, record.partition, record.offset),
         traceparent=record.envelope.traceparent,
         estimated_by=event.estimated_by,
+        inputs=event.inputs,
+        checkpoint=event.checkpoint,
+        step_limit=event.step_limit,
         changed_at=record.offset,
     )
 
@@ -102,18 +117,6 @@ def _evolve(task: Task, record: Record) -> Outcome:
     return Outcome.OVERTAKEN if fold is None else fold(task, event, record)
 
 
-def _is_current(
-    task: Task,
-    event: TaskAccepted | TaskRefused | TaskReturned | TaskInterrupted | TaskStatusChanged | AttemptEnded,
-) -> bool:
-    return (
-        task.place is not None
-        and task.place.incarnation == event.incarnation
-        and task.attempt.number == event.attempt
-        and task.attempt.placement == event.placement
-    )
-
-
 def _stop_requested(task: Task, event: TaskStopRequested, record: Record) -> Outcome:
     if task.stop_reason:
         return Outcome.DUPLICATE
@@ -130,8 +133,7 @@ def _held(task: Task, event: TaskHeld) -> Outcome:
         return Outcome.DUPLICATE
     if task.held or event.hold != task.holds + 1 or task.stop_reason:
         return Outcome.OVERTAKEN
-    task.held = True
-    task.holds = event.hold
+    task.held, task.holds = True, event.hold
     if task.place is not None and task.attempt.stopping is None:
         task.attempt.stopping = AttemptEnd.PREEMPTED
     return Outcome.APPLIED
@@ -168,6 +170,7 @@ def _assigned(task: Task, event: TaskAssigned, record: Record) -> Outcome:
     attempt.assigned_ms = record.append_time_ms
     attempt.accepted_ms = 0
     task_reuse.reset_requests(task)
+    task_artifacts.begin_placement(task)
     return Outcome.APPLIED
 
 
@@ -282,6 +285,7 @@ def _interrupted(task: Task, event: TaskInterrupted) -> Outcome:
     attempt.status = TaskStatus.INTERRUPT
     attempt.reached = TaskStatus.LOADING
     attempt.reserved = task.raised = event.reserved
+    attempt.resumed = None
     reports.forget(task)
     return Outcome.APPLIED
 
@@ -386,6 +390,11 @@ _FOLDS: Mapping[type[Message], Callable[[Task, Any, Record], Outcome]] = {
     ParametersWithheld: lambda task, event, record: task_reuse.evolve(task, event),
     TaskContinued: lambda task, event, record: task_reuse.evolve(task, event),
     ParametersTaken: lambda task, event, record: task_reuse.evolve(task, event),
+    ArtifactSaved: task_artifacts.saved,
+    TaskResumed: lambda task, event, record: task_artifacts.resumed(task, event),
+    InstructionGiven: lambda task, event, record: task_instructions.given(task, event),
+    InstructionAcknowledged: lambda task, event, record: task_instructions.acknowledged(task, event),
+    TaskReady: task_instructions.ready,
     AttemptEnded: _attempt_ended,
 }
 """What folds each event; class patterns would cost 0.3 us for each one that doesn't match."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import ParametersRequested, ParametersTaken, ParametersWithheld, TaskContinued
-from trackside.domain import reports
+from trackside.domain import reports, task_artifacts
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.task import Task, TaskState
@@ -77,6 +77,7 @@ def release(task: Task) -> None:
     task.idle = True
     task.reports = []
     reports.forget(task)
+    task_artifacts.begin_part(task)
 
 
 def assign_part(task: Task, part: Part, parameters: dict[str, Any]) -> None:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypedDict
 
+from trackside.contracts.device_commands import NextParameters, RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import RunningPlacement
-from trackside.contracts.tasks import AttemptEnd, NextParameters, RecallTask, RunTask, StopTask
+from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import HOST
 from trackside.domain import retries
 from trackside.domain.fleet import Fleet

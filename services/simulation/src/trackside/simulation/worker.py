@@ -10,6 +10,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import Device, RunningPlacement, WorkerHeartbeat, WorkerJoined, WorkerLost
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Event, Record
@@ -17,9 +18,6 @@ from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks import (
     AttemptEnd,
     MetricReported,
-    RecallTask,
-    RunTask,
-    StopTask,
     TaskAccepted,
     TaskRefused,
     TaskReturned,

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import RunningPlacement
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RecallTask, RunTask, StopTask
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.contracts.topics import Topic
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log, Outgoing, TopicPartition

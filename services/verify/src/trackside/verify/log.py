@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RecordDeadLettered, Source
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.ingress import read_command
 from trackside.contracts.message import Record
-from trackside.contracts.tasks import RunTask
 from trackside.contracts.topics import HOST, Topic, Topics, partition_of
 from trackside.domain.findings import Finding, RecordPosition, in_order
 from trackside.domain.outcome import Outcome

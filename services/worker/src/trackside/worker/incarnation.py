@@ -8,6 +8,7 @@ import structlog
 
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import UndecodableError
+from trackside.contracts.device_commands import NextParameters, RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import (
     CatalogueChanged,
     DeviceUnhealthy,
@@ -16,7 +17,7 @@ from trackside.contracts.fleet import (
     WorkerLost,
 )
 from trackside.contracts.message import Envelope, Message
-from trackside.contracts.tasks import AttemptEnd, NextParameters, RecallTask, RunTask, StopTask
+from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.proposal import cause_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError

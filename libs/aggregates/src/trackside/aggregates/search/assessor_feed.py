@@ -1,7 +1,8 @@
 """What an assessor reads of a search: reports, new attempts and ends of its trials, in the log's order."""
 
 from trackside.aggregates.search.messages import TRIAL, TrialEnded
-from trackside.aggregates.search.state import FeedRow, Search
+from trackside.aggregates.search.state import RESUMED, FeedRow, Search
+from trackside.contracts.artifacts import TaskResumed
 from trackside.contracts.message import Message
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import MetricReported
@@ -13,6 +14,8 @@ def row_of_task(search: Search, task: Task, before: int, event: Message) -> list
     trial = number_of(task.part, TRIAL)
     if search.spec.assessor is None or trial is None:
         return []
+    if isinstance(event, TaskResumed):
+        return [(trial, RESUMED, event.step)]
     if len(task.reports) < before:
         return [(trial, None, None)]
     assert isinstance(event, MetricReported)

@@ -53,9 +53,11 @@ SearchEvent = (
     | SearchEnded
 )
 FeedRow = tuple[int, int | str | None, float | str | None]
-"""What an assessor reads: (trial, step, value) is a report, (trial, None, None) a new attempt and
-(trial, status, value) an end. A value that isn't a finite number is a name: nan, inf, -inf.
+"""What an assessor reads: (trial, step, value) is a report, (trial, None, None) a new attempt,
+(trial, RESUMED, step) that the reports before it count again below a step, and (trial, status, value) an
+end. A value that isn't a finite number is a name: nan, inf, -inf.
 """
+RESUMED = "RESUMED"
 OVER = frozenset({SearchStatus.DONE, SearchStatus.STOPPED, SearchStatus.ERROR})
 MAX_FRONT = 100
 """How many trials of a front are in the outcome of a search."""

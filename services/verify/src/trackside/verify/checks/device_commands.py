@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from trackside.contracts.tasks import RunTask, TaskAssigned
+from trackside.contracts.device_commands import RunTask
+from trackside.contracts.tasks import TaskAssigned
 from trackside.domain.findings import Findings, RecordPosition
 
 PlacementId = tuple[str, str, int, int]

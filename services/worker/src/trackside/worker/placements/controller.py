@@ -12,9 +12,10 @@ from functools import partial
 
 import structlog
 
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.message import Envelope
-from trackside.contracts.tasks import AttemptEnd, RunTask
+from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.reservation_growth import raised
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Appended

@@ -5,8 +5,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from trackside.contracts.device_commands import NextParameters, RecallTask, RunTask, StopTask
 from trackside.contracts.message import Event
-from trackside.contracts.tasks import AttemptEnded, NextParameters, RecallTask, RunTask, StopTask
+from trackside.contracts.tasks import AttemptEnded
 
 REMEMBERED_TASKS = 100_000
 

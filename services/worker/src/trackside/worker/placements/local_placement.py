@@ -3,10 +3,11 @@
 import asyncio
 from dataclasses import dataclass, replace
 
+from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.memory import shown
 from trackside.contracts.message import Envelope
-from trackside.contracts.tasks import AttemptEnd, RecallTask, Reservation, RunTask, StopTask
+from trackside.contracts.tasks import AttemptEnd, Reservation
 from trackside.worker.attempts.attempt import AttemptRun
 from trackside.worker.attempts.forkserver_client import TaskProcess
 from trackside.worker.catalogue.task_catalogue import TaskType

@@ -1,0 +1,113 @@
+"""What a task saves, and what it continues from: artifacts and checkpoints."""
+
+from collections.abc import Sequence
+
+from trackside.contracts.artifacts import (
+    CHECKPOINT,
+    MAX_ARTIFACTS,
+    ArtifactReference,
+    ArtifactSaved,
+    CheckpointReference,
+    TaskResumed,
+)
+from trackside.contracts.message import Record
+from trackside.contracts.resources import KeepCheckpoints
+from trackside.domain.outcome import Outcome
+from trackside.domain.task import SavedArtifact, SavedCheckpoint, Task, TaskState
+
+
+def saved(task: Task, event: ArtifactSaved, record: Record) -> Outcome:
+    """Folds an artifact that the running placement has saved: the numbers of a placement rise."""
+    if not _is_current(task, event):
+        return Outcome.OVERTAKEN
+    attempt = task.attempt
+    if event.number <= attempt.saved:
+        return Outcome.DUPLICATE
+    reference = ArtifactReference(
+        uri=event.uri,
+        sha256=event.sha256,
+        size_bytes=event.size_bytes,
+        media_type=event.media_type,
+        source=f"{record.envelope.stream}/{task.task_id}/{event.name}@{event.version}",
+    )
+    if event.kind == CHECKPOINT:
+        if event.step is None or event.requests != task.taken or task.idle:
+            return Outcome.OVERTAKEN  # it is of a trial that this task has finished
+        _add_checkpoint(task, reference, event.step, record.offset)
+    else:
+        known = task.artifacts.get(event.name)
+        follows = event.version == (known.version if known is not None else 0) + 1
+        if not follows or task.saved >= MAX_ARTIFACTS:
+            return Outcome.OVERTAKEN
+        task.artifacts[event.name] = SavedArtifact(event.version, event.kind, reference)
+        task.saved += 1
+    attempt.saved = event.number
+    return Outcome.APPLIED
+
+
+def _add_checkpoint(task: Task, reference: ArtifactReference, step: int, offset: int) -> None:
+    checkpoint = CheckpointReference(**dict(reference), step=step)
+    values = [value for at, value in task.reports if at < step and value is not None]
+    added = SavedCheckpoint(checkpoint, values[-1] if values else None, offset)
+    task.checkpoint_version += 1
+    task.checkpoints = kept([*task.checkpoints, added], task.needs.keep_checkpoints)
+
+
+def kept(checkpoints: Sequence[SavedCheckpoint], rule: KeepCheckpoints) -> list[SavedCheckpoint]:
+    """Returns the checkpoints that a rule keeps, in the given order: the newest, and those of best value.
+
+    Of equal values the newest one is the best; one without a value is none of the best.
+    """
+    sign = 1 if rule.direction == "maximize" else -1
+    valued = [
+        (sign * each.value, number) for number, each in enumerate(checkpoints) if each.value is not None
+    ]
+    best = {number for _, number in sorted(valued, reverse=True)[: rule.best]}
+    newest = len(checkpoints) - rule.newest
+    return [each for number, each in enumerate(checkpoints) if number >= newest or number in best]
+
+
+def candidates(task: Task) -> list[CheckpointReference]:
+    """Returns the checkpoints that a placement may continue from, the best choice first."""
+    own = [each.reference for each in reversed(task.checkpoints)] if task.needs.resume else []
+    return own if task.checkpoint is None else [*own, task.checkpoint]
+
+
+def resumed(task: Task, event: TaskResumed) -> Outcome:
+    """Folds that a training continues: what was reported below its step counts again."""
+    attempt = task.attempt
+    if not _is_current(task, event) or event.interrupts != attempt.interrupted:
+        return Outcome.OVERTAKEN
+    if attempt.resumed is not None:
+        return Outcome.DUPLICATE
+    # Only what the log knows as a checkpoint of this task, or what it was given, puts reports back.
+    known = event.checkpoint.step == event.step and any(
+        each.sha256 == event.checkpoint.sha256 and each.step == event.step for each in candidates(task)
+    )
+    if not known or task.reports or task.has_final or event.requests != task.taken or task.idle:
+        return Outcome.OVERTAKEN
+    attempt.resumed = event.checkpoint
+    task.reports = [(step, value) for step, value in task.earlier if step < event.step]
+    task.earlier.clear()
+    return Outcome.APPLIED
+
+
+def begin_placement(task: Task) -> None:
+    """Forgets what only the placement before has saved, said and continued from."""
+    attempt = task.attempt
+    attempt.saved = attempt.ready_ms = attempt.ready_number = 0
+    attempt.resumed = None
+    attempt.ready = {}
+    task.acknowledged = 0
+
+
+def begin_part(task: Task) -> None:
+    """Forgets the checkpoints of the part that a task has finished: the next one has none."""
+    task.checkpoints = []
+    task.earlier.clear()
+    task.checkpoint = task.attempt.resumed = None
+
+
+def _is_current(task: Task, event: ArtifactSaved | TaskResumed) -> bool:
+    is_placed = task.has_placement(event.attempt, event.placement, event.incarnation)
+    return is_placed and task.state is TaskState.ACTIVE
