@@ -27,7 +27,7 @@ def start(
         return problems
     if wanted.objectives:
         plain["direction"] = wanted.objectives[0].direction
-    spec = SearchSpec.model_validate({name: plain[name] for name in SearchSpec.model_fields})
+    spec = SearchSpec.model_validate({name: plain[name] for name in SearchSpec.model_fields if name in plain})
     seed = default_seed(stream.stream_id) if wanted.seed is None else wanted.seed
     started = SearchStarted(command_id=command_id, search=spec, seed=seed, origin=wanted.origin)
     return [started, *warm_start_events(wanted, command_id)]
