@@ -72,7 +72,7 @@ class ArtifactSaved(Event):
     """The store has an artifact of a task: its bytes were written, and read back by size and digest.
 
     `number` counts what a placement saves from 1, `version` what the task has saved under this `name`.
-    `kind` is `checkpoint`, `model`, `result`, `file`, or the user's own word.
+    `kind` is `checkpoint`, `model`, `result`, `file`, or a name that the user chose.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER

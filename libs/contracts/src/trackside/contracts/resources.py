@@ -105,7 +105,7 @@ class KeepCheckpoints(_Spec):
 
 
 class Service(_Spec):
-    """A task that runs until it is stopped, and is tried again for ever.
+    """A task that runs until it is stopped, and is tried again without limit.
 
     One that is ready, and does not ask for instructions for `unresponsive_s`, is ended and tried again.
     """
