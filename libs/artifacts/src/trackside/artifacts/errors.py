@@ -55,3 +55,9 @@ class StoreMissing(ArtifactError):
     """The installation has no store, or its URL is none."""
 
     code = "store_missing"
+
+
+class CredentialMissing(ArtifactError):
+    """This host doesn't have a credential, or its file of credentials can't be used."""
+
+    code = "credential_missing"

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from trackside.artifacts.blobs import BlobStore
+from trackside.artifacts.blobs import BlobReader
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactError, ArtifactMissing, StoreUnreachable
 
 
@@ -25,7 +25,7 @@ class Output(Protocol):
 
 
 def read_blob(
-    places: Sequence[BlobStore],
+    places: Sequence[BlobReader],
     sha256: str,
     size_bytes: int | None,
     out: Output,
@@ -52,7 +52,7 @@ def read_blob(
 
 
 def _read_from(
-    place: BlobStore, sha256: str, size_bytes: int | None, out: Output, report: Callable[[int], None]
+    place: BlobReader, sha256: str, size_bytes: int | None, out: Output, report: Callable[[int], None]
 ) -> None:
     digest, done = hashlib.sha256(), 0
     for part in place.read(sha256):

@@ -9,9 +9,10 @@ from trackside.artifacts.urls import check_store_url
 
 
 def _copies(text: str) -> str:
-    for each in text.split(","):
-        if each.strip():
-            check_store_url(each.strip())
+    for url, *credential in (each.split() for each in text.split(",") if each.strip()):
+        check_store_url(url)
+        if len(credential) > 1:
+            raise ValueError(f"expected a URL and the name of a credential, got {len(credential) + 1} words")
     return text
 
 
@@ -29,7 +30,9 @@ class StoreSettings(BaseSettings):
         "", description="The name of the store's credential; empty: the environment has what it needs."
     )
     store_copies: Annotated[str, AfterValidator(_copies)] = Field(
-        "", description="URLs of copies of the store, comma-separated, read where the store lacks bytes."
+        "",
+        description="Copies of the store, read where it lacks bytes: URLs, comma-separated, each followed by "
+        "a space and the name of its credential if it has one.",
     )
     store_timeout_s: float = Field(
         60.0, gt=0, description="Seconds in which an object store must answer, or send more bytes."
@@ -39,6 +42,7 @@ class StoreSettings(BaseSettings):
     )
 
     @property
-    def copy_urls(self) -> list[str]:
-        """The URLs of all copies."""
-        return [each.strip() for each in self.store_copies.split(",") if each.strip()]
+    def copies(self) -> list[tuple[str, str]]:
+        """The URL of each copy and the name of its credential, empty for none."""
+        pairs = [each.split() for each in self.store_copies.split(",") if each.strip()]
+        return [(url, credential[0] if credential else "") for url, *credential in pairs]

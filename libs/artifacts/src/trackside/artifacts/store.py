@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Literal
 
-from trackside.artifacts.blobs import Blob, BlobStore, Unfinished, Written
+from trackside.artifacts.blobs import Blob, BlobReader, BlobStore, Unfinished, Written
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing, BadArtifact, StoreUnreachable
 from trackside.artifacts.manifests import (
     MAX_MANIFEST_BYTES,
@@ -34,6 +34,7 @@ READ_ONLY, READ_AND_EXECUTE = 0o444, 0o555
 Condition = Literal["ok", "missing", "damaged"]
 ReportBytes = Callable[[int, int], None]
 """Receives how many bytes are done, and how many there are."""
+OpenOutside = Callable[[str, str | None], BlobReader]
 _TYPES = mimetypes.MimeTypes(())
 
 
@@ -41,12 +42,23 @@ def ignore_bytes(done: int, total: int) -> None:
     """Reports no progress."""
 
 
+def no_outside(url: str, credential: str | None) -> BlobReader:
+    """Opens nothing outside the store; BadArtifact."""
+    raise BadArtifact(f"{url} is outside the store, where nothing is read here")
+
+
 @dataclass(frozen=True)
 class Store:
-    """Files and folders by their digests in one place; reading tries `copies` of it too, in their order."""
+    """Files and folders by their digests in one place; reading tries `copies` of it too, in their order.
+
+    An artifact whose URI is outside is read from there unless the store has it: bytes with the same digest
+    are the same.
+    """
 
     blobs: BlobStore
-    copies: Sequence[BlobStore] = ()
+    copies: Sequence[BlobReader] = ()
+    open_outside: OpenOutside = no_outside
+    """Opens the blob that a URL names, or the store that it is in, with the credential of a name."""
 
     def put(
         self,
@@ -97,20 +109,23 @@ class Store:
         if target.exists() or target.is_symlink():
             raise BadArtifact(f"{target} exists already: name a path where nothing is")
         part = target.with_name(f".{secrets.token_hex(8)}.part")
+        reading = _Reading(self._places(reference), reference.size_bytes, report)
         try:
             if reference.media_type == FOLDER_MEDIA_TYPE:
-                self._get_folder(reference, part, report)
+                self._get_folder(reference, part, reading)
             else:
-                done = _Done(reference.size_bytes, report)
-                self._get_file(reference.sha256, reference.size_bytes, part, done)
+                reading.get_file(reference.sha256, reference.size_bytes, part)
             part.rename(target)
         finally:
             _remove(part)
 
     def manifest(self, reference: ArtifactReference) -> Manifest:
         """Reads the manifest of a folder; errors as those of get."""
+        return self._manifest(reference, self._places(reference))
+
+    def _manifest(self, reference: ArtifactReference, places: Sequence[BlobReader]) -> Manifest:
         content = io.BytesIO()
-        read_blob(self._places, reference.sha256, None, content)
+        read_blob(places, reference.sha256, None, content)
         found = decode_manifest(content.getvalue(), reference.uri)
         if found.size_bytes != reference.size_bytes:
             raise ArtifactDamaged(
@@ -123,7 +138,7 @@ class Store:
         try:
             if reference.media_type != FOLDER_MEDIA_TYPE:
                 return self._verify_blob(reference.sha256, reference.size_bytes)
-            files = Store(self.blobs).manifest(reference).files
+            files = self._manifest(reference, [self.blobs]).files
         except ArtifactMissing:
             return "missing"
         except (ArtifactDamaged, BadArtifact):
@@ -138,7 +153,7 @@ class Store:
         StoreUnreachable if one didn't answer and no other has it.
         """
         failure: StoreUnreachable | None = None
-        for place in self._places:
+        for place in self._places(reference):
             try:
                 if place.find(reference.sha256) is not None:
                     return True
@@ -164,9 +179,12 @@ class Store:
         """Deletes one of them."""
         self.blobs.delete_unfinished(name)
 
-    @property
-    def _places(self) -> list[BlobStore]:
-        return [self.blobs, *self.copies]
+    def _places(self, reference: ArtifactReference) -> list[BlobReader]:
+        """Returns where an artifact may be, in the order in which it is tried."""
+        own: list[BlobReader] = [self.blobs, *self.copies]
+        if reference.uri.startswith(STORED):
+            return own
+        return [*own, self.open_outside(reference.uri, reference.credential)]
 
     def _verify_blob(self, sha256: str, size_bytes: int) -> Condition:
         try:
@@ -177,16 +195,15 @@ class Store:
             return "damaged"
         return "ok"
 
-    def _get_folder(self, reference: ArtifactReference, part: Path, report: ReportBytes) -> None:
-        files = self.manifest(reference).files
+    def _get_folder(self, reference: ArtifactReference, part: Path, reading: "_Reading") -> None:
+        files = self._manifest(reference, reading.places).files
         part.mkdir()
         for folder in sorted({part / each.path for each in files}, key=lambda path: path.parts):
             folder.parent.mkdir(parents=True, exist_ok=True)
-        done = _Done(reference.size_bytes, report)
 
         def get(each: ManifestFile) -> None:
             path = part / each.path
-            self._get_file(each.sha256, each.size_bytes, path, done)
+            reading.get_file(each.sha256, each.size_bytes, path)
             if each.executable:
                 path.chmod(READ_AND_EXECUTE)
 
@@ -194,22 +211,24 @@ class Store:
             for waiting in [threads.submit(get, each) for each in files]:
                 waiting.result()
 
-    def _get_file(self, sha256: str, size_bytes: int, path: Path, done: "_Done") -> None:
-        with path.open("xb") as out:
-            read_blob(self._places, sha256, size_bytes, out, done.of_file())
-        path.chmod(READ_ONLY)
-
 
 @dataclass
-class _Done:
-    """How many bytes of an artifact were read, by all threads that read it."""
+class _Reading:
+    """The reading of an artifact: where it may be, and how many bytes all threads have read."""
 
+    places: Sequence[BlobReader]
     total: int
     report: ReportBytes
     done: int = 0
     lock: Lock = field(default_factory=Lock)
 
-    def of_file(self) -> Callable[[int], None]:
+    def get_file(self, sha256: str, size_bytes: int, path: Path) -> None:
+        """Writes a blob to a new file, read-only."""
+        with path.open("xb") as out:
+            read_blob(self.places, sha256, size_bytes, out, self._counter())
+        path.chmod(READ_ONLY)
+
+    def _counter(self) -> Callable[[int], None]:
         """Returns what receives the bytes of one file; another copy that is read begins with fewer again."""
         before = 0
 
