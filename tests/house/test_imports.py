@@ -69,6 +69,8 @@ PLANTED = {
         "import trackside.replay.derive",
         "history.planted -> trackside.replay.derive",
     ),
+    "artifacts/urls.py": ("import trackside.artifacts.store", "artifacts.urls -> trackside.artifacts.store"),
+    "artifacts/reading.py": ("def f():\n    import fsspec", "trackside.artifacts.reading -> fsspec"),
     "verify/checks/planted.py": (
         "import trackside.verify.verifier",
         "checks.planted -> trackside.verify.verifier",

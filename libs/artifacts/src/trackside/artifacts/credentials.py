@@ -77,7 +77,7 @@ def _read_private(path: Path) -> str:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise CredentialMissing(f"{path} is no file: expected a TOML file with credentials")
+                raise CredentialMissing(f"{path} is not a file: expected a TOML file with credentials")
             if found.st_uid not in (os.geteuid(), 0):
                 raise CredentialMissing(
                     f"{path} is another user's: credentials are read from a file of this user or of root"
@@ -103,7 +103,7 @@ def _parse(text: str, path: Path) -> dict[str, Credential]:
     except tomllib.TOMLDecodeError as error:
         place = str(error).rpartition("(")[2].rstrip(")")
         raise CredentialMissing(
-            f"{path} is no TOML ({place}): expected a table for each credential"
+            f"{path} is not TOML ({place}): expected a table for each credential"
         ) from None
     found = {}
     for name, table in tables.items():
