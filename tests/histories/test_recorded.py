@@ -53,7 +53,7 @@ MORE_CAUSES = {
     "answered": {"offset", "answered_at"},
     "tell_tuner": {"at"},
 }  # of a publication, and of parameters to try
-ADDED = {
+ADDED: dict[str, Any] = {
     "limit": None,
     "limit_bytes": 0,
     "largest_limit_bytes": 0,

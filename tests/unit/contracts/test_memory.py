@@ -63,7 +63,7 @@ def test_an_amount_is_shown_in_the_largest_unit_that_fits(size: int, text: str) 
         ({"estimate_memory": "2 Gb"}, "bad_memory", "$.resources.estimate_memory"),
         ({"estimate_memory": 0}, "estimate_memory_range", "$.resources.estimate_memory"),
         ({"estimate_cuda_memory": "0 GiB"}, "estimate_cuda_memory_range", "$.resources.estimate_cuda_memory"),
-        ({"devices": 0}, "devices_range", "$.resources.devices"),
+        ({"devices": -1}, "devices_range", "$.resources.devices"),
         ({"devices": 2, "device": "gpu-1"}, "bad_resources", "$.resources"),
         ({"kind": "cpu", "estimate_cuda_memory": 1}, "bad_resources", "$.resources"),
         ({"kind": "tpu"}, "unknown_value", "$.resources.kind"),
