@@ -65,13 +65,14 @@ def test_a_task_that_was_refused_ten_times_is_given_up() -> None:
     assert harness.cluster.given_up == {}
 
 
-def test_refusals_of_a_worker_that_can_not_write_are_not_counted_against_a_task() -> None:
+@pytest.mark.parametrize("code", ["journal_unwritable", "device_busy"])
+def test_refusals_that_no_task_is_at_fault_for_are_not_counted_against_it(code: str) -> None:
     harness = SchedulerHarness()
     harness.join_worker(cpus=1)
     harness.submit("a")
     for _ in range(11):
         assert harness.assignments() == [("a", "w1/cpu-0")]
-        harness.refuse("a", "journal_unwritable", "OSError: No space left on device")
+        harness.refuse("a", code, "why")
     assert (harness.assignments(), harness.cluster.given_up) == ([("a", "w1/cpu-0")], {})
 
 

@@ -75,6 +75,12 @@ def test_t18_workers_on_one_host_share_its_gpu_whatever_goes_wrong(seed: int) ->
     check_quick_seeds(seed, BatchScenario, shared_gpu=True)
 
 
+def test_t18_a_gpu_that_a_lost_worker_still_has_ends_no_task_as_refused() -> None:
+    config = SimulationConfig(scenario=BatchScenario, shared_gpu=True)
+    result = simulate(937_156, config)  # its neighbour refuses a task ten times meanwhile
+    assert not result.violations, _description(result)
+
+
 def check_quick_seeds(seed: int, scenario: type[StreamScenario], **more: Any) -> None:
     struck = 0
     for result in sweep(range(seed, seed + QUICK_SEEDS), SimulationConfig(scenario=scenario, **more)):

@@ -21,6 +21,10 @@ from trackside.scheduler.unschedulable import memory_offers, unschedulable_reaso
 
 REFUSALS = 10
 """A task that was refused this often in one attempt is given up."""
+REFUSED_FOR_NOW = frozenset({"device_busy", "journal_unwritable"})
+"""Refusals that don't count for that, as no task is at fault: a worker that can't write refuses all of them,
+and a device may still have the task of a neighbour that was declared lost. The device is avoided meanwhile.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +197,8 @@ class ClusterState:
 
     def _enqueue(self, stream_id: str, task: Task) -> None:
         task_id = task.task_id
-        # A worker that can't write refuses every task, and says so in its heartbeats: no task is at fault.
-        refusals = sum(
-            past.end == "refused" and past.code != "journal_unwritable" for past in task.attempt.past
-        )
-        if refusals >= REFUSALS:
+        past = task.attempt.past
+        if sum(each.end == "refused" and each.code not in REFUSED_FOR_NOW for each in past) >= REFUSALS:
             self.waiting.remove(task_id)
             self.given_up[task_id] = task
         elif task.held:

@@ -229,7 +229,9 @@ class _Incarnation:
         placement = simulated_placement(command, device_ids, command.parameters, command.wait, cause)
         token = (command.attempt, command.placement)
         if self._is_busy(placement) and not command.wait:
-            refused = TaskRefused(**placement.token, incarnation=self._id, code="busy", message="is busy")
+            refused = TaskRefused(
+                **placement.token, incarnation=self._id, code="device_busy", message="is busy"
+            )
             self._fencing.record_answer(command.task_id, token, refused)
             self._append_event(placement, refused)
             return
