@@ -61,3 +61,9 @@ class CredentialMissing(ArtifactError):
     """This host doesn't have a credential, or its file of credentials can't be used."""
 
     code = "credential_missing"
+
+
+class CacheUnusable(ArtifactError):
+    """The cache of artifacts of a host has no room, or can't be written."""
+
+    code = "cache_unusable"
