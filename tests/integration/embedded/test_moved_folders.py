@@ -13,6 +13,8 @@ import asyncpg
 import pytest
 
 from tests.polling import poll_until_sync
+from trackside.artifacts.opening import open_store
+from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.errors import StackError
@@ -124,12 +126,16 @@ async def test_a_moved_folder_continues_and_a_copy_has_its_own_data(public: Path
     first = stack.start(public / "first", WHOLE)
     await append(first, b"before the move")
     await add_row(first, 1)
+    saved = open_store(StoreSettings(store=first.store)).put(b"before the move")
+    assert (first.folder / "store").stat().st_mode & 0o777 == 0o700
     stack.stop(first.folder)
     (public / "first").rename(public / "second")
 
     second = stack.start(public / "second", WHOLE)
     assert await values_in(second) == [b"before the move"]
     assert await rows_of(second) == [1]
+    moved = open_store(StoreSettings(store=second.store))
+    assert second.store != first.store and moved.verify(saved) == "ok"
     stack.stop(second.folder)
     shutil.copytree(second.folder, public / "copy")
 
@@ -137,6 +143,7 @@ async def test_a_moved_folder_continues_and_a_copy_has_its_own_data(public: Path
     copy = stack.start(public / "copy", WHOLE, steps.append)
     assert any(f"is a copy of {second.folder}" in step for step in steps)
     assert await values_in(copy) == [b"before the move"]
+    assert open_store(StoreSettings(store=copy.store)).verify(saved) == "ok" and copy.store != second.store
     second = stack.start(second.folder, WHOLE)
     await append(copy, b"in the copy")
     await add_row(copy, 2)

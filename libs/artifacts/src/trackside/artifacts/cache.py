@@ -1,7 +1,7 @@
 """The artifacts that tasks of a host have read: by digest, read-only, the least recently used go first.
 
 Processes share a cache. Each entry has a file that is locked (flock): shared while the entry is in use,
-exclusively by the one process that fetches or removes it. The system releases the locks of a process that dies.
+exclusively by the one process that fetches or removes it. The system releases those of a process that dies.
 """
 
 import errno

@@ -27,7 +27,7 @@ class Plan:
 
     With `ephemeral` the folder is removed once everything has stopped. With `leash` everything stops when the
     process that holds the leash is gone, however it died. The supervisor answers on `health_port`; `disk` is
-    when it says that a disk is nearly full.
+    when it says that a disk is nearly full. `store` is the URL of the store of artifacts.
     """
 
     processes: list[ProcessSpec]
@@ -38,6 +38,7 @@ class Plan:
     grace_s: float = 10.0
     health_port: int | None = None
     disk: DiskLimits = field(default_factory=DiskLimits)
+    store: str = ""
 
 
 @dataclass
@@ -60,7 +61,7 @@ class ProcessStatus:
 class StackStatus:
     """The status of a stack, as in stack.json; `state` is starting, running, stopping, stopped or failed.
 
-    `problems` are sentences about what is wrong now, by subject.
+    `problems` are sentences about what is wrong now, by subject; `store` is the URL of the artifacts.
     """
 
     state: str
@@ -71,6 +72,7 @@ class StackStatus:
     processes: dict[str, ProcessStatus] = field(default_factory=dict)
     health_port: int | None = None
     problems: dict[str, str] = field(default_factory=dict)
+    store: str = ""
 
     @property
     def is_ready(self) -> bool:

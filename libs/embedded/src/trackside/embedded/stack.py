@@ -36,6 +36,8 @@ from trackside.embedded.processes import ProcessSpec, open_log
 from trackside.telemetry.disk_space import DiskLimits
 
 SETUP_TIER = 1
+STORE = "store"
+"""The folder of the artifacts of a stack."""
 LOOK_EVERY_S = 0.02
 
 
@@ -62,7 +64,8 @@ class StackOptions:
     """What a stack runs besides Kafka and Postgres, and how it starts and stops.
 
     `setup` commands run one after the other, once Kafka and Postgres answer and before the services start.
-    Kafka or Postgres is left out where an address is given. `durable=False` is for tests: their servers start
+    Kafka or Postgres is left out where an address is given; artifacts are in the folder of the stack unless
+    `store` is the URL of another store. `durable=False` is for tests: their servers start
     faster and may lose data at a power cut. `ephemeral` removes the folder after the stop. The stack stops by
     itself when no process holds `leash` any more. It must be ready within `timeout_s` seconds, downloads not
     counted; at the stop each tier gets `grace_s` seconds before it is killed. No new task is started while a
@@ -80,6 +83,7 @@ class StackOptions:
     timeout_s: float = 180.0
     grace_s: float = 10.0
     disk: DiskLimits = field(default_factory=DiskLimits)
+    store: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,11 @@ class Stack:
     def postgres_dsn(self) -> str:
         """Returns the DSN of Postgres, password included."""
         return self.status.postgres_dsn
+
+    @property
+    def store(self) -> str:
+        """Returns the URL of the store of artifacts; empty if an older release started the stack."""
+        return self.status.store
 
     def pid(self, name: str) -> int | None:
         """Returns the current pid of a process of the stack; StackMissing if it has no such process."""
@@ -163,7 +172,9 @@ def _plan(
             folder / "postgres", ports["postgres"], progress, holds, durable=options.durable
         )
         servers.append(server)
+    store = options.store or (folder / STORE).as_uri()
     env = {
+        "TRACKSIDE_STORE": store,
         "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap,
         "TRACKSIDE_POSTGRES_DSN": dsn,
         "TRACKSIDE_DISK_FOLDERS": os.pathsep.join(
@@ -187,6 +198,7 @@ def _plan(
         grace_s=options.grace_s,
         health_port=ports["health:supervisor"],
         disk=options.disk,
+        store=store,
     )
     return plan, locks
 
@@ -239,7 +251,7 @@ def stop(folder: Path, timeout_s: float = 90.0) -> bool:
 
 def _clear(folder: Path) -> None:
     """Makes the private folders, and removes the status of a former stack."""
-    for name in ("kafka", "logs", "services"):
+    for name in ("kafka", "logs", "services", STORE):
         (folder / name).mkdir(mode=0o700, exist_ok=True)
     (folder / "stack.json").unlink(missing_ok=True)
 

@@ -102,6 +102,7 @@ class Supervisor:
             postgres_dsn=self.plan.postgres_dsn,
             processes={each.spec.name: each.status for each in self.supervised},
             health_port=self.plan.health_port,
+            store=self.plan.store,
         )
         self.problems = ProblemLog(self.status.problems)
         data = [Path(each.data) for each in self.plan.processes if each.data is not None]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from trackside.artifacts.settings import StoreSettings
 from trackside.cli.render.screen import StepReporter
 from trackside.cli.runtime import examples
 from trackside.cli.runtime.addresses import BOOTSTRAP, DSN
@@ -64,6 +65,7 @@ def start(catalogue: Path | None, slots: int, steps: StepReporter, leash: Path |
             bootstrap_servers=os.environ.get(BOOTSTRAP) or None,
             postgres_dsn=os.environ.get(DSN) or None,
             leash=leash,
+            store=read_settings(StoreSettings).store or None,
             disk=read_settings(StackSettings).disk_limits,
         )
         return stack.start(home, options, steps)

@@ -15,11 +15,12 @@ from trackside.replay.history.state_cache import StateCache
 BOOTSTRAP = "TRACKSIDE_KAFKA_BOOTSTRAP"
 DSN = "TRACKSIDE_POSTGRES_DSN"
 PREFIX = "TRACKSIDE_TOPIC_PREFIX"
+STORE = "TRACKSIDE_STORE"
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Addresses of Kafka and Postgres; each is looked up when it is used."""
+    """Addresses of Kafka, Postgres and the store; each is looked up when it is used."""
 
     @property
     def bootstrap(self) -> str:
@@ -33,6 +34,14 @@ class Addresses:
         """The DSN of the read models; raises CommandFailed if it is not known."""
         found = os.environ.get(DSN) or _found(DSN).postgres_dsn
         watch_postgres(found)
+        return found
+
+    @property
+    def store(self) -> str:
+        """The URL of the store of artifacts; raises CommandFailed if it is not known."""
+        found = os.environ.get(STORE) or _found(STORE).store
+        if not found:
+            raise CommandFailed(f"the stack has no store of artifacts: run `trackside up`, or set {STORE}")
         return found
 
     @property
