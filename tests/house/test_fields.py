@@ -7,6 +7,7 @@ from tests.house import source
 
 STATES = {
     "libs/aggregates/src/trackside/aggregates/batch/state.py": {"Batch"},
+    "libs/aggregates/src/trackside/aggregates/model/state.py": {"Model", "ModelVersion"},
     "libs/aggregates/src/trackside/aggregates/search/state.py": {
         "Added",
         "AssessorFailures",

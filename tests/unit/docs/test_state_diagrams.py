@@ -30,6 +30,7 @@ from tests.unit.domain.given import (
     task_queued,
     token,
 )
+from tests.unit.domain.given_models import registered
 from tests.unit.domain.plausible import Chance
 from trackside.aggregates.batch.messages import (
     BatchEnded,
@@ -39,6 +40,7 @@ from trackside.aggregates.batch.messages import (
     BatchStopRequested,
     GroupEnded,
 )
+from trackside.aggregates.model.messages import ModelArchived, ModelRestored, ModelStatus
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import (
     SearchEnded,
@@ -260,6 +262,13 @@ def batches() -> Iterable[Told]:
     yield after(batch_running(), stop, stopped)
 
 
+def models() -> Iterable[Told]:
+    """Yields a log for each transition of a model."""
+    yield after(
+        registered(), ModelArchived(command_id="c-2", change=1), ModelRestored(command_id="c-3", change=2)
+    )
+
+
 def tasks() -> Iterable[Told]:
     """Yields a log for each transition of a task."""
     stop = TaskStopRequested(task_id=task_id(0), reason="user")
@@ -295,6 +304,7 @@ DIRECTED: dict[str, Callable[[], Iterable[Told]]] = {
     "Search": searches,
     "Batch": batches,
     "Child": children,
+    "Model": models,
     "Task": tasks,
 }
 
@@ -343,6 +353,7 @@ def test_the_diagram_of_a_worker_has_the_transitions_that_the_fold_permits() -> 
     [
         ("Search", {status.value for status in SearchStatus}),
         ("Batch", {status.value for status in BatchStatus}),
+        ("Model", {status.value for status in ModelStatus}),
         ("Task", {state.value for state in TaskState}),
     ],
 )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.unit.domain import plausible_batches, plausible_changes, plausible_requests
+from tests.unit.domain import plausible_batches, plausible_changes, plausible_models, plausible_requests
 from tests.unit.domain.given import (
     FIRST_MS,
     STREAM,
@@ -33,6 +33,7 @@ from trackside.aggregates.batch.messages import (
     GroupEnded,
 )
 from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.model.state import model_of
 from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
@@ -110,6 +111,8 @@ class Chance:
             moves += plausible_batches.moves(self.random, stream)
             for name in sorted(stream.root.open):
                 moves += self._of_task(stream.tasks[name], told.now_ms)
+        if model_of(stream) is not None:
+            moves += plausible_models.moves(self.random, stream)
         return self.random.choice(moves) if moves else [self._received()]
 
     def _received(self) -> Message:
@@ -129,7 +132,9 @@ class Chance:
         answer = accepted().model_copy(
             update={"command_id": command.command_id, "source": publication.source}
         )
-        if search_of(stream) is None and batch_of(stream) is None and self.random.random() < 0.9:
+        if not stream.kind and self.random.random() < 0.9:
+            if self.random.random() < 0.1:
+                return [answer, plausible_models.REGISTERED]
             if self.random.random() < 0.4:
                 return [answer, plausible_batches.batch(self.random, self._needs())]
             return [answer, started(**plausible_changes.limits(self.random), **self._needs())]
@@ -307,6 +312,8 @@ class Chance:
             known = random.choice([*stream.tasks, "none"])
             of_a_task = [about(known, event) for event in of_a_task]
             guesses += plausible_batches.guesses(random, stream, self._needs()) * 6
+        elif stream is not None and model_of(stream) is not None:
+            guesses += plausible_models.guesses(random, stream) * 6
         elif root is None:
             guesses += [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
         guesses += of_a_task * 3

@@ -161,7 +161,7 @@ def open_tasks(stream: Stream) -> set[str]:
     """Returns the tasks that are open, or whose trial is, and those that are not their trial's."""
     search = search_of(stream)
     if search is None:
-        return set() if stream.root is None else set(stream.root.open)
+        return set(getattr(stream.root, "open", ()))  # a model has no tasks
     numbers = {name: number_of(task.part, TRIAL) or 0 for name, task in stream.tasks.items()}
     others = [name for name, number in numbers.items() if search.task_of(number) != name]
     return {*(search.task_of(number) for number in search.active), *search.idle, *others}

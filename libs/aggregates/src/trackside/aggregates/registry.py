@@ -1,9 +1,10 @@
 """The aggregates that there are: the one place that lists them."""
 
 from trackside.aggregates.batch.aggregate import BATCH
+from trackside.aggregates.model.aggregate import MODEL
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.domain.aggregate import Aggregates
 
-AGGREGATES = Aggregates((SEARCH, BATCH))
+AGGREGATES = Aggregates((SEARCH, BATCH, MODEL))
 CODEC = AGGREGATES.codec
 """Reads every message that there is: those of the aggregates, and those of none."""

@@ -83,8 +83,8 @@ class AggregateType(ABC, Generic[S]):
     """The class of its root."""
     begins_with: type[Event]
     """The event that begins it."""
-    ends_with: type[Event]
-    """The event that ends it."""
+    ends_with: type[Event] | None = None
+    """The event that ends it; None: it never ends."""
     events: tuple[type[Event], ...]
     """Its events, the first one too; events of commands and tasks are the kernel's."""
     commands: Mapping[type[Command], Handler]

@@ -1,11 +1,18 @@
 """What is known of the causes of an aggregate's events, beyond what the log itself names."""
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from trackside.contracts.message import Message
 from trackside.domain.stream import Stream
 
 S = TypeVar("S")
+
+
+class StreamSubject(NamedTuple):
+    """What an event goes back to in another stream: the subject of a question there, such as an attempt."""
+
+    stream: str
+    subject: str
 
 
 class Causality(Generic[S]):
@@ -29,6 +36,14 @@ class Causality(Generic[S]):
     def task_of(self, stream_id: str, event: Message) -> str:
         """Returns the id of the task that one of its events is about; empty for none."""
         return ""
+
+    def part_of(self, event: Message) -> str:
+        """Returns the part without a task that one of its events is about; empty for none."""
+        return ""
+
+    def origin_of(self, event: Message) -> StreamSubject | None:
+        """Returns what one of its events goes back to in another stream; None for nothing."""
+        return None
 
     def text_of(self, event: Message) -> str:
         """Returns the content of one of its events as a short line; empty: its fields, as they are."""

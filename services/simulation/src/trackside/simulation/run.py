@@ -80,7 +80,8 @@ class Simulation:
         self.config = config
         self.scenario = config.scenario(seed, config.trials, config.concurrency)
         self.result = SimulationResult(seed, rerun_command=_rerun_command(seed, config))
-        self._end_type = AGGREGATES.by_kind[self.scenario.kind].ends_with.wire_type().encode()
+        ends_with = AGGREGATES.by_kind[self.scenario.kind].ends_with
+        self._end_type = b"" if ends_with is None else ends_with.wire_type().encode()
         self.rng = random.Random(seed)
         self.topics = CachedTopics(event_partitions=3)
         self.loop = VirtualLoop(self._inject_fault)  # type: ignore[abstract]  # asyncio needs no more of it

@@ -153,7 +153,7 @@ async def _mail(mailer: Mailer, queue: MailQueue) -> None:
 
 async def _endings(opened: KafkaLog, topics: Topics, queue: MailQueue) -> AsyncIterator[Record | None]:
     """Yields the end of every aggregate, and of its parts, from now on; None when a mail may be due."""
-    mailed = {kind for each in AGGREGATES.types for kind in (each.ends_with, *each.mailed)}
+    mailed = {kind for each in AGGREGATES.types for kind in (each.ends_with, *each.mailed) if kind}
     ends = await opened.ends(topics.events.name)
     reader = opened.reader({(topics.events.name, partition): offset for partition, offset in ends.items()})
     screen.complain("trackside mail: waiting for what ends from now on")

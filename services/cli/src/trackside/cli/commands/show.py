@@ -131,7 +131,7 @@ def _pace(row: ViewRow, parts: Sequence[ViewRow], left: int | None) -> str:
     """Returns how fast parts of a running stream ended lately and how long the others take; else nothing."""
     if row["ended_at"] is not None:
         return ""
-    ends_ms = sorted(_ms(part["ended_at"]) for part in parts if part["ended_at"] is not None)
+    ends_ms = sorted(_ms(part["ended_at"]) for part in parts if part.get("ended_at") is not None)
     return EndRate(_ms(row["started_at"]), ends_ms).text(left, now_ms())
 
 

@@ -126,7 +126,7 @@ def explain(steps: Sequence[Step], subject: Subject) -> Why:
         and step.outcome is Outcome.APPLIED
     ]
     if subject.command and counted:
-        ends = {aggregate.ends_with.__name__ for aggregate in AGGREGATES.types}
+        ends = {each.ends_with.__name__ for each in AGGREGATES.types if each.ends_with is not None}
         later = [step for step in steps if step.offset > last and step.outcome is Outcome.APPLIED]
         then = [step for step in later if step.what in ends]
     return Why(subject, [causes[at] for at in sorted(causes)], own, then)

@@ -1,0 +1,82 @@
+"""The model as an aggregate type: its events and commands, who folds and who decides them."""
+
+from collections.abc import Iterable, Mapping
+
+from trackside.aggregates.model import decide, evolve
+from trackside.aggregates.model.causes import ModelCausality
+from trackside.aggregates.model.examples import EXAMPLES
+from trackside.aggregates.model.invariants import ModelInvariants
+from trackside.aggregates.model.messages import (
+    AddModelVersion,
+    ArchiveModel,
+    ModelArchived,
+    ModelRegistered,
+    ModelRestored,
+    ModelStageSet,
+    ModelTagged,
+    ModelVersionAdded,
+    RegisterModel,
+    RestoreModel,
+    SetModelStage,
+    TagModel,
+)
+from trackside.aggregates.model.rows import ModelRows, ModelVersionRows
+from trackside.aggregates.model.spec import SPECS
+from trackside.aggregates.model.state import Model
+from trackside.aggregates.model.view import ModelView
+from trackside.contracts.message import Command, Event, Record
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.aggregate import AggregateType, Handler
+from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal
+from trackside.domain.stream import Stream
+from trackside.domain.task import Task
+
+
+class ModelType(AggregateType[Model]):
+    """Models."""
+
+    kind = "model"
+    state = Model
+    begins_with = ModelRegistered
+    events: tuple[type[Event], ...] = (
+        ModelRegistered,
+        ModelVersionAdded,
+        ModelTagged,
+        ModelStageSet,
+        ModelArchived,
+        ModelRestored,
+    )
+    commands: Mapping[type[Command], Handler] = {
+        RegisterModel: decide.register,
+        AddModelVersion: decide.add_version,
+        TagModel: decide.tag,
+        SetModelStage: decide.set_stage,
+        ArchiveModel: decide.archive,
+        RestoreModel: decide.restore,
+    }
+    examples = EXAMPLES
+    causes = ModelCausality()
+    specs = SPECS
+    invariants = ModelInvariants
+    rows = (ModelRows(), ModelVersionRows())
+    view = ModelView()
+
+    def begin(self, stream_id: str, event: ModelRegistered, record: Record) -> Model:
+        """Makes the model of a ModelRegistered event."""
+        return evolve.begin(stream_id, event, record)
+
+    def evolve(self, root: Model, tasks: dict[str, Task], record: Record) -> Outcome:
+        """Folds an event of the model."""
+        return evolve.evolve(root, record)
+
+    def admits(self, root: Model, event: TaskSubmitted) -> bool:
+        """Says that a model has no tasks."""
+        return False
+
+    def lacking(self, stream: Stream[Model]) -> Iterable[Proposal]:
+        """Yields nothing: a model changes by commands only."""
+        return ()
+
+
+MODEL = ModelType()

@@ -1,0 +1,72 @@
+"""INV-12 and INV-10 of models: versions are consecutive, their bytes differ, a stage has one version.
+
+And INV-20: which artifacts of tasks its versions are; what other streams have is compared at the end.
+"""
+
+from collections.abc import Mapping
+
+from trackside.aggregates.model.messages import (
+    EXCLUSIVE,
+    ModelArchived,
+    ModelRestored,
+    ModelStageSet,
+    ModelTagged,
+    ModelVersionAdded,
+)
+from trackside.contracts.message import Message, Record
+from trackside.domain.findings import Findings
+from trackside.domain.invariants import AggregateInvariants, CheckedTask
+
+
+class ModelInvariants(AggregateInvariants):
+    """Keeps the digests of the versions, and which version has which stage."""
+
+    def __init__(self, record: Record, tasks: Mapping[str, CheckedTask], findings: Findings) -> None:
+        """Begins with the record of ModelRegistered."""
+        super().__init__(record, tasks, findings)
+        self.digests: list[str] = []
+        self.stages: dict[int, str] = {}
+        self.archived = False
+
+    def take(self, event: Message, record: Record) -> None:
+        """Checks an event of the model after its first one."""
+        if self.archived and not isinstance(event, ModelRestored):
+            self.findings.illegal(record, "the model is archived")
+        match event:
+            case ModelVersionAdded():
+                self._version_added(event, record)
+            case ModelStageSet():
+                self._stage_set(event, record)
+            case ModelTagged():
+                if event.version is not None:
+                    self._check_version(event.version, record)
+            case ModelArchived():
+                self.archived = True
+            case ModelRestored():
+                if not self.archived:
+                    self.findings.illegal(record, "the model is not archived")
+                self.archived = False
+
+    def _version_added(self, event: ModelVersionAdded, record: Record) -> None:
+        self.findings.checked["INV-12"] += 1
+        expected, digest = len(self.digests) + 1, event.model.artifact.sha256
+        if event.version != expected:
+            message = f"version {event.version} is added, the next one is {expected}"
+            self.findings.add("INV-12", record, message)
+        if digest in self.digests:
+            message = f"version {event.version} has the bytes of version {self.digests.index(digest) + 1}"
+            self.findings.add("INV-12", record, message)
+        self.digests.append(digest)
+
+    def _stage_set(self, event: ModelStageSet, record: Record) -> None:
+        self._check_version(event.version, record)
+        if event.replaces is not None:
+            self.stages[event.replaces] = "none"
+        self.stages[event.version] = event.stage
+        holders = [number for number, stage in sorted(self.stages.items()) if stage == event.stage]
+        if event.stage in EXCLUSIVE and len(holders) > 1:
+            self.findings.illegal(record, f"versions {holders} would all have the stage {event.stage}")
+
+    def _check_version(self, number: int, record: Record) -> None:
+        if not 1 <= number <= len(self.digests):
+            self.findings.illegal(record, f"there is no version {number}")
