@@ -47,6 +47,23 @@ VALID_BODIES: dict[str, dict[str, Any]] = {
         ],
         "concurrency": 5,
     },
+    "trackside.register-model.v1": {"description": "digits", "tags": ["images"], "labels": {"owner": "me"}},
+    "trackside.add-model-version.v1": {
+        "artifact": {
+            "uri": "store:sha256/" + "0" * 64,
+            "sha256": "0" * 64,
+            "size_bytes": 3,
+            "source": "s/s.1/weights@1",
+        },
+        "format": "safetensors",
+        "task": {"stream": "s", "task": "s.1", "attempt": 1},
+        "metrics": {"accuracy": 0.9},
+        "config": {"layers": [1, 2]},
+    },
+    "trackside.tag-model.v1": {"version": 1, "add": ["a"], "remove": ["b"], "labels": {"x": None}},
+    "trackside.set-model-stage.v1": {"version": 1, "stage": "production"},
+    "trackside.archive-model.v1": {"reason": "replaced"},
+    "trackside.restore-model.v1": {},
     "trackside.stop-tasks.v1": {"task": "a", "reason": "enough"},
 }
 ODD_VALUES: list[Any] = [

@@ -41,6 +41,10 @@ PLANTED = {
         "import trackside.domain.task",
         "batch.invariants -> trackside.domain.task",
     ),
+    "aggregates/model/state.py": (
+        "import trackside.aggregates.model.evolve",
+        "model.state -> trackside.aggregates.model.evolve",
+    ),
     "aggregates/search/invariants.py": (
         "import trackside.aggregates.search.state",
         "search.invariants -> trackside.aggregates.search.state",

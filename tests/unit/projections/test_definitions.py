@@ -9,7 +9,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 8): "dc3b0ac9a0f8d7de",
+    ("dispatcher", 9): "1b2906c749cf6059",
     ("scheduler", 6): "284c747b938e21ce",
 }
 MIGRATED = {
