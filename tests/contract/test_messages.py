@@ -120,7 +120,7 @@ def test_what_the_schema_of_a_command_refuses_we_refuse_too(kind: type[Command])
     assert isinstance(command_of(kind.wire_type(), value), kind)
     for name in value:
         # Parameters are an object of any values, so another type is what they don't expect.
-        other: Any = "text" if name in ("parameters", "body") else {"not": ["what", "is", "expected"]}
+        other: Any = "text" if name in ("parameters", "body", "config") else {"not": ["what", "is", "expected"]}
         bad = {**value, name: other}
         assert not validator.is_valid(bad)
         assert not isinstance(command_of(kind.wire_type(), bad), kind)
