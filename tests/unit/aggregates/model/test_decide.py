@@ -28,8 +28,8 @@ from trackside.contracts.artifacts import STORED
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.message import Command, Event, Json
 
-SAVED = {"source": "digits-1/digits-1.7/weights@1"}
-TASK = {"stream": "digits-1", "task": "digits-1.7", "attempt": 1}
+SAVED: Json = {"source": "digits-1/digits-1.7/weights@1"}
+TASK: Json = {"stream": "digits-1", "task": "digits-1.7", "attempt": 1}
 
 
 def artifact(number: int = 1, **more: Any) -> Json:
