@@ -84,6 +84,8 @@ def test_a_committed_message_still_means_the_same(wire_type: str) -> None:
 
 OF_FEW_TASKS = {"resume", "keep_checkpoints", "checkpoint_grace_s", "service", "preemptible"}
 """Fields that are left out where they have their default, as in the examples."""
+OBJECTS = ("parameters", "body", "config")
+"""Fields that are objects of any values."""
 NEWER: dict[str, Any] = {"inputs": {}, "checkpoint": None, "step_limit": None}
 """Fields that the older version of a task didn't have."""
 
@@ -120,7 +122,7 @@ def test_what_the_schema_of_a_command_refuses_we_refuse_too(kind: type[Command])
     assert isinstance(command_of(kind.wire_type(), value), kind)
     for name in value:
         # Parameters are an object of any values, so another type is what they don't expect.
-        other: Any = "text" if name in ("parameters", "body", "config") else {"not": ["what", "is", "expected"]}
+        other: Any = "text" if name in OBJECTS else {"not": ["what", "is", "expected"]}
         bad = {**value, name: other}
         assert not validator.is_valid(bad)
         assert not isinstance(command_of(kind.wire_type(), bad), kind)
