@@ -11,6 +11,7 @@ from pathlib import Path
 
 from trackside.artifacts.errors import ArtifactChanged, BadArtifact, PathOutsideStore
 
+COPY_BYTES = 2**20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a named pipe blocks nothing
 _FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -62,13 +63,35 @@ class OpenFile:
 
         ArtifactChanged if it is not as it was when it was opened, or not what the caller knows.
         """
-        name = self.source.full_path
         try:
             digest = hashlib.file_digest(self.file, "sha256").hexdigest()
-            changed = self.before is not None and self._changed(self.before)
         except OSError as error:
-            raise _unreadable(name, error) from error
-        if changed:
+            raise _unreadable(self.source.full_path, error) from error
+        return self._checked(digest)
+
+    def copy_to(self, target: io.FileIO) -> str:
+        """Writes all of it to a file while it is read; returns its SHA-256.
+
+        Errors are those of hash, and an OSError if the target can't be written.
+        """
+        digest = hashlib.sha256()
+        while part := self._read():
+            digest.update(part)
+            left = memoryview(part)
+            while left:
+                left = left[target.write(left) :]
+        return self._checked(digest.hexdigest())
+
+    def _read(self) -> bytes:
+        try:
+            return self.file.read(COPY_BYTES)
+        except OSError as error:
+            raise _unreadable(self.source.full_path, error) from error
+
+    def _checked(self, digest: str) -> str:
+        """Returns the digest of what was read, unless the file has changed meanwhile."""
+        name = self.source.full_path
+        if self.before is not None and self._changed(self.before):
             raise ArtifactChanged(
                 f"{name} changed while it was saved: write it completely, or under another name, before it "
                 "is saved"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trackside.sdk.errors import UnansweredError as UnansweredError
     from trackside.sdk.errors import UnreachableError as UnreachableError
     from trackside.sdk.errors import UnsendableError as UnsendableError
+    from trackside.sdk.saving import SaveError as SaveError
     from trackside.sdk.search import Search as Search
 
 
@@ -28,7 +29,12 @@ def __getattr__(name: str) -> object:
         "BadKeyError", "ClientError", "NotOverError", "RefusedError", "SearchFailedError", "SpecError",
         "UnansweredError", "UnreachableError", "UnsendableError",
     )  # fmt: skip
-    modules = {"Client": "client", "Search": "search", **dict.fromkeys(errors, "errors")}
+    modules = {
+        "Client": "client",
+        "Search": "search",
+        "SaveError": "saving",
+        **dict.fromkeys(errors, "errors"),
+    }
     if name not in modules:
         known = ", ".join(["Task", "trial", *modules])
         raise AttributeError(f"trackside.sdk has no {name!r}; it has {known}")

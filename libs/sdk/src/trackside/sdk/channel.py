@@ -3,10 +3,12 @@
 import json
 import math
 import os
+import shutil
 import signal
 import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 
@@ -27,6 +29,17 @@ class Channel(Protocol):
 
     def points(self, step: int, values: Mapping[str, float]) -> None:
         """Receives metrics that don't decide anything."""
+        ...
+
+    def save(
+        self,
+        name: str,
+        source: Path | bytes,
+        kind: str,
+        metadata: Mapping[str, Any],
+        step: int | None = None,
+    ) -> None:
+        """Takes an artifact: a file, a folder or bytes, which may be changed afterwards. Raises SaveError."""
         ...
 
     def should_stop(self) -> bool:
@@ -61,6 +74,26 @@ class ScreenChannel:
         """Prints metrics."""
         named = " ".join(f"{tag}={value:g}" for tag, value in values.items())
         sys.stdout.write(f"log step={step} {named}\n")
+
+    def save(
+        self,
+        name: str,
+        source: Path | bytes,
+        kind: str,
+        metadata: Mapping[str, Any],
+        step: int | None = None,
+    ) -> None:
+        """Copies an artifact to the folder `outputs` of the current directory, and prints that."""
+        target = Path("outputs") / name
+        target.parent.mkdir(exist_ok=True)
+        if isinstance(source, bytes):
+            target.write_bytes(source)
+        elif source.is_dir():
+            shutil.copytree(source, target, dirs_exist_ok=True)
+        elif not (target.exists() and source.samefile(target)):
+            shutil.copyfile(source, target)
+        at = "" if step is None else f" step={step}"
+        sys.stdout.write(f"save {kind} {name}{at} to {target}\n")
 
     def should_stop(self) -> bool:
         """Returns False: there is no worker to request it."""

@@ -4,17 +4,20 @@ The worker sets TRACKSIDE_PARAMETERS_FILE and TRACKSIDE_METRICS_FD. Each line is
 `{"metric": tag, "value": v, "step": s}`, `{"report": v, "step": s}` or `{"final": v}`; a value that isn't
 finite is `"nan"`, `"inf"` or `"-inf"`. A report of several numbers is an object of them, by name.
 `{"next": true}` requests another trial's parameters; the answer is a line on TRACKSIDE_ANSWERS_FD:
-`{"parameters": {...}}`, null if there are none, or `{"problem": text}`.
+`{"parameters": {...}}`, null if there are none, or `{"problem": text}`. `{"save": {...}}` saves an artifact;
+with `answer` in it a line tells whether it was taken.
 """
 
 import json
 import os
 import stat
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from trackside.sdk.channel import Channel, ScreenChannel, StopRequest, json_number
+from trackside.sdk.saving import SaveError
 
 DESCRIPTOR = "TRACKSIDE_METRICS_FD"
 ANSWERS = "TRACKSIDE_ANSWERS_FD"
@@ -49,6 +52,7 @@ class DescriptorChannel:
         self._answers = answers
         self._parameters = parameters
         self._stop = StopRequest()
+        self._asking = threading.Lock()
 
     def parameters(self) -> dict[str, Any]:
         """Returns the parameters that the task was submitted with."""
@@ -68,6 +72,31 @@ class DescriptorChannel:
         for tag, value in values.items():
             self._write({"metric": tag, "value": json_number(value), "step": step})
 
+    def save(
+        self,
+        name: str,
+        source: Path | bytes,
+        kind: str,
+        metadata: Mapping[str, Any],
+        step: int | None = None,
+    ) -> None:
+        """Has the worker's process copy an artifact, and waits until it has; raises SaveError."""
+        written = Path(os.environ.get("TRACKSIDE_WORKDIR", ".")) / f".{name}.{os.getpid()}.unsaved"
+        if isinstance(source, bytes):
+            written.write_bytes(source)
+        path = written if isinstance(source, bytes) else source
+        fields = {"name": name, "path": str(path.absolute()), "kind": kind, "metadata": dict(metadata)}
+        answered = self._answers is not None
+        line = {"save": fields | {"answer": answered} | ({} if step is None else {"step": step})}
+        if not answered:
+            self._write(line)
+            return
+        answer = self._ask(line)
+        if isinstance(source, bytes):
+            written.unlink(missing_ok=True)
+        if answer.get("problem"):
+            raise SaveError(answer.get("code", ""), answer["problem"])
+
     def should_stop(self) -> bool:
         """Returns whether SIGTERM was received; see StopRequest."""
         return self._stop.seen()
@@ -76,14 +105,21 @@ class DescriptorChannel:
         """Requests another trial's parameters; raises ValueError if the task type doesn't accept them."""
         if self._answers is None:
             return None
-        self._write({"next": True})
-        line = b""
-        while not line.endswith(b"\n") and (octets := os.read(self._answers, READ_BYTES)):
-            line += octets
-        answer: dict[str, Any] = json.loads(line or b"{}")
+        answer = self._ask({"next": True})
         if answer.get("problem"):
             raise ValueError(answer["problem"])
         return answer.get("parameters")
+
+    def _ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Writes a line and waits for its answer; an empty one if the worker's process is gone."""
+        assert self._answers is not None, "it is asked where there are answers"
+        line = b""
+        with self._asking:
+            self._write(message)
+            while not line.endswith(b"\n") and (octets := os.read(self._answers, READ_BYTES)):
+                line += octets
+        found: dict[str, Any] = json.loads(line or b"{}")
+        return found
 
     def _write(self, message: Mapping[str, Any]) -> None:
         line = json.dumps(message, allow_nan=False).encode() + b"\n"

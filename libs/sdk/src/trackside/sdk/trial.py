@@ -6,10 +6,12 @@ is printed, so that either can be tried with `python my_task.py`.
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from trackside.sdk.channel import Channel
 from trackside.sdk.descriptor import channel_of
+from trackside.sdk.saving import check_artifact
 
 MAX_NUMBERS = 100
 """The limit of numbers in one report."""
@@ -95,6 +97,24 @@ def metric(tag: str, value: float, step: int | None = None) -> None:
     at = _next_point.get(tag, 0) if step is None else int(step)
     _next_point[tag] = at + 1
     _connected().points(at, {tag: _number(tag, value)})
+
+
+def save(
+    name: str,
+    source: str | os.PathLike[str] | bytes,
+    kind: str = "file",
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Saves a file, a folder or bytes as an artifact, which outlives the task.
+
+    It is copied before this returns, and may be changed afterwards; the worker brings the copy to the store
+    meanwhile. An artifact of the same name is its next version. `kind` is `file`, `model` or a word of yours,
+    `metadata` what JSON can hold in 16 KiB. Raises SaveError with a code: `artifact_changed`, `bad_artifact`,
+    `path_outside_store`, `secret_suspected`, `spool_full`, `store_missing`, `too_many_artifacts` or
+    `unsafe_format`. Without a worker it is copied to the folder `outputs`.
+    """
+    checked = check_artifact(name, kind, metadata)
+    _connected().save(name, source if isinstance(source, bytes) else Path(source), kind, checked)
 
 
 def should_stop() -> bool:

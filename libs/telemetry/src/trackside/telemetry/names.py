@@ -25,6 +25,9 @@ CounterName = Literal[
     "trackside.worker.refused.tasks",
     "trackside.worker.dropped.batches",
     "trackside.worker.interrupted.tasks",
+    "trackside.worker.saved.artifacts",
+    "trackside.worker.saved.bytes",
+    "trackside.worker.failed.uploads",
     "trackside.projections.written.rows",
     "trackside.summary_indexer.indexed.points",
     "trackside.summary_indexer.indexed.batches",
@@ -48,6 +51,7 @@ GaugeName = Literal[
     "trackside.worker.device_reserved.bytes",
     "trackside.worker.device_utilisation.percent",
     "trackside.worker.device.tasks",
+    "trackside.worker.spool.bytes",
     "trackside.projections.lag.records",
 ]
 HistogramName = Literal[
@@ -57,6 +61,7 @@ HistogramName = Literal[
     "trackside.scheduler.queue_wait.seconds",
     "trackside.worker.load.seconds",
     "trackside.worker.train.seconds",
+    "trackside.worker.upload.seconds",
     "trackside.projections.transaction.seconds",
     "trackside.summary_indexer.index.seconds",
 ]
@@ -155,6 +160,11 @@ METRICS: Final[tuple[Metric, ...]] = (
     _counter(
         "trackside.worker.dropped.batches", "Points and lines dropped while the log did not answer.", "topic"
     ),
+    _counter("trackside.worker.saved.artifacts", "Artifacts of tasks that the store has."),
+    _counter("trackside.worker.saved.bytes", "Bytes of these artifacts."),
+    _counter("trackside.worker.failed.uploads", "Uploads that failed, and may be tried again.", "code"),
+    _gauge("trackside.worker.spool.bytes", "Bytes that tasks have saved and the store doesn't have yet."),
+    _histogram("trackside.worker.upload.seconds", "Time of one upload, of up to 64 artifacts.", _SLOW),
     _histogram("trackside.worker.load.seconds", "Time a task took to load.", _SLOW),
     _histogram("trackside.worker.train.seconds", "Time a task took to train.", _SLOW),
     _counter("trackside.projections.written.rows", "Rows written to Postgres.", "projection"),

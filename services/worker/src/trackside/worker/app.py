@@ -22,6 +22,7 @@ from trackside.eventlog.serving import run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.telemetry.disk_space import DiskLimits, DiskWatch
 from trackside.telemetry.health import Health
+from trackside.worker.artifacts.store_client import StoreProcess
 from trackside.worker.attempts.cgroups import cgroups_of
 from trackside.worker.attempts.device_locks import RETRY_S, DeviceLocks, try_lock
 from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
@@ -122,6 +123,7 @@ class WorkerRunner:
         forkserver = ForkserverClient(self._modules(), _environment(host_devices))
         cgroups = cgroups_of(settings.id, data_dir, settings.max_processes)
         neighbourhood = Neighbourhood(self._shared_folder, data_dir)
+        store = StoreProcess(os.environ)
         uuids = {each.id: each.device.uuid for each in host_devices if each.device.uuid}
         try:
             context = AttemptContext(
@@ -133,11 +135,15 @@ class WorkerRunner:
                 pressure=MemoryPressure(),
                 cgroups=cgroups,
                 neighbourhood=neighbourhood,
+                store=store,
+                spool_bytes=settings.spool_bytes,
+                upload_timeout_s=settings.upload_timeout_s,
             )
             async with asyncio.TaskGroup() as group:
                 group.create_task(forkserver.start())  # importing torch takes seconds: meanwhile recover
                 await self._run_incarnations(host_devices, context, nvml, group, leaving)
         finally:
+            await store.close()
             forkserver.close()
             neighbourhood.close()
             cgroups.close()

@@ -4,8 +4,8 @@
     forkserver -> worker      ready, forked, fork-failed, exited
     worker  -> task process   assignment, LOAD, TRAIN, EXIT, NEXT          a line each, on its channel
     task process -> worker    status, reports, final, points, parameters-request, answer-received,
-                              interrupted, ending, over, free
-    task process -> its file  ending
+                              interrupted, artifact, ending, over, free
+    task process -> its files ending, artifact
 
 A message is a JSON object on one line: `type` and the fields of its class. All processes are of one release,
 so there are no versions. File descriptors are sent with a message, next to it. The forkserver imports this
@@ -111,6 +111,12 @@ class Assignment(NamedTuple):
     """How many tasks a warm process may run; None for a process that ends with its task."""
     max_growth_bytes: int = 0
     """How much the memory of a warm process may grow."""
+    spool: str = ""
+    """The folder for what the task saves; empty if there is no store."""
+    spool_bytes: int = 0
+    """How much the spools of the worker may hold."""
+    saved: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
+    """The newest version of each artifact that the task has saved in earlier placements, by name."""
 
 
 class LoadCommand(NamedTuple):
@@ -181,6 +187,25 @@ class TrainingInterrupted(NamedTuple):
     peak_cuda_memory_bytes: int
 
 
+class ArtifactReady(NamedTuple):
+    """An artifact is in the spool of its placement, where this is its record; see the spool for its content.
+
+    `number` counts what the placement saves from 1. `sha256` and `size_bytes` of a folder are those of its
+    reference. `requests` is how many requests for another trial's parameters were answered before.
+    """
+
+    number: int
+    name: str
+    version: int
+    kind: str
+    sha256: str
+    size_bytes: int
+    media_type: str
+    step: int | None
+    metadata: dict[str, Any]
+    requests: int
+
+
 class AttemptEnding(NamedTuple):
     """How the attempt ended: the content of its ending file, or sent if that could not be written."""
 
@@ -229,6 +254,7 @@ FromTask = (
     | ParametersRequest
     | AnswerReceived
     | TrainingInterrupted
+    | ArtifactReady
     | AttemptEnding
     | AttemptOver
     | ProcessFree
@@ -257,11 +283,13 @@ FROM_TASK: Mapping[str, type[FromTask]] = {
     "parameters-request": ParametersRequest,
     "answer-received": AnswerReceived,
     "interrupted": TrainingInterrupted,
+    "artifact": ArtifactReady,
     "ending": AttemptEnding,
     "over": AttemptOver,
     "free": ProcessFree,
 }
 ENDING_FILE: Mapping[str, type[AttemptEnding]] = {"ending": AttemptEnding}
+SPOOL_RECORD: Mapping[str, type[ArtifactReady]] = {"artifact": ArtifactReady}
 _TYPES: dict[type, str] = {
     kind: name
     for kinds in (TO_FORKSERVER, FROM_FORKSERVER, ASSIGNMENT, CONTROL, FROM_TASK)

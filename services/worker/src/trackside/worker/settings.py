@@ -69,6 +69,16 @@ class WorkerSettings(BaseSettings):
     watch_interval_s: float = Field(
         1.0, gt=0, le=60, description="Time between two readings of memory, devices and tasks, s."
     )
+    spool_bytes: Memory = Field(
+        bytes_of("20GiB"),
+        description="How much of what tasks save may wait for the store, in bytes or as 20GiB.",
+    )
+    upload_timeout_s: float = Field(
+        600.0,
+        ge=0,
+        description="Time that the store may take for the last artifacts of an attempt after its end, s; "
+        "then it has failed.",
+    )
     keep_workdirs: bool = Field(
         False, description="Keep the working directories of tasks after their end is in the log."
     )

@@ -26,6 +26,7 @@ from trackside.worker.child.orphans import MAX_NAMED
 from trackside.worker.process_messages import (
     FROM_TASK,
     AnswerReceived,
+    ArtifactReady,
     AttemptEnding,
     AttemptOver,
     ExitCommand,
@@ -276,6 +277,8 @@ class AttemptRun:
             case TrainingInterrupted():
                 self.phase = TaskStatus.INTERRUPT
                 self._listener.interrupted(message)
+            case ArtifactReady():
+                self._listener.saved(message)
             case AttemptOver() | AttemptEnding():
                 if not self._ended.done():
                     self._on_over(message)

@@ -1,9 +1,10 @@
 """What an attempt is made of: its task and devices, what it shares with others, and whom it informs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trackside.contracts.message import Json
+from trackside.worker.artifacts.store_client import StoreProcess
 from trackside.worker.attempts.cgroups import Cgroups
 from trackside.worker.attempts.device_locks import DeviceLocks
 from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess, allowed_environment
@@ -11,8 +12,8 @@ from trackside.worker.attempts.memory_pressure import MemoryPressure
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.devices import HostDevice, cuda_visible_devices
 from trackside.worker.host.neighbours import Neighbourhood
-from trackside.worker.process_messages import Assignment, ProcessFree, TrainingInterrupted
-from trackside.worker.reporting.journal import Journal, JournalEntry
+from trackside.worker.process_messages import ArtifactReady, Assignment, ProcessFree, TrainingInterrupted
+from trackside.worker.reporting.journal import OUTPUTS, Journal, JournalEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ class AttemptContext:
     cgroups: Cgroups
     neighbourhood: Neighbourhood
     """The other workers of the host."""
+    store: StoreProcess
+    spool_bytes: int
+    """How much the spools of all attempts may hold."""
+    upload_timeout_s: float
+    """Seconds that the store may take for the last artifacts of an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +52,22 @@ class AttemptSpec:
     """How often it has, in earlier placements of the attempt."""
     shared: bool = False
     """Whether other tasks may use its devices, too."""
+    saved: Mapping[str, int] = field(default_factory=dict)
+    """The newest version of each artifact that its task has saved in earlier placements, by name."""
     process: TaskProcess | None = None
     """The warm process to run in; None for a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptListener:
-    """Is called when training was interrupted, the process is gone, or it is free for another task.
+    """Is called when training was interrupted, an artifact is in the spool, the process is gone, or it
+    is free for another task.
 
     `peak_bytes` returns the highest measured host memory of the attempt until now, 0 if there is none.
     """
 
     interrupted: Callable[[TrainingInterrupted], None]
+    saved: Callable[[ArtifactReady], None]
     gone: Callable[[], None]
     free: Callable[[TaskProcess, ProcessFree], None]
     peak_bytes: Callable[[], int]
@@ -77,6 +87,10 @@ def assignment_of(context: AttemptContext, spec: AttemptSpec, traceparent: str, 
         "TRACEPARENT": traceparent,
         "CUDA_VISIBLE_DEVICES": cuda_visible_devices(spec.host_devices),
     }
+    spool = ""
+    if context.store.has_store:
+        spool = str(journal.spool(entry))
+        environment["TRACKSIDE_OUTPUTS"] = str(journal.workdir(entry) / OUTPUTS)
     return Assignment(
         entry=task_type.entry,
         program=list(task_type.program),
@@ -90,4 +104,7 @@ def assignment_of(context: AttemptContext, spec: AttemptSpec, traceparent: str, 
         outputs=outputs,
         max_tasks=task_type.max_tasks,
         max_growth_bytes=task_type.max_growth_bytes or 0,
+        spool=spool,
+        spool_bytes=context.spool_bytes,
+        saved=dict(spec.saved),
     )

@@ -15,6 +15,7 @@ from trackside.worker.child.control_channel import ControlChannel, WorkerGoneErr
 from trackside.worker.child.parent_death import die_with
 from trackside.worker.child.process_memory import ProcessMemory
 from trackside.worker.child.process_reset import ProcessBaseline
+from trackside.worker.child.spool import spool_of
 from trackside.worker.child.worker_channel import WorkerChannel
 from trackside.worker.process_messages import ProcessFree
 
@@ -53,7 +54,7 @@ def _run(connection: socket.socket, control: ControlChannel) -> None:
             os.dup2(descriptor, target)
             os.close(descriptor)
         baseline.apply(assignment)
-        channel = WorkerChannel(connection, assignment.parameters)
+        channel = WorkerChannel(connection, assignment.parameters, spool_of(assignment))
         trial.connect(channel)
         finished = phases.run(assignment, channel, control, memory)
         if not finished or assignment.max_tasks is None:

@@ -6,6 +6,7 @@ out of memory doesn't end it: what was loaded stays, and the training is repeate
 """
 
 import importlib
+import json
 import sys
 import traceback
 from collections.abc import Callable
@@ -13,15 +14,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.contracts.tasks import MAX_RESULT_BYTES, AttemptEnd, TaskStatus
 from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
+from trackside.sdk.saving import RESULT, SaveError
 from trackside.worker.child import at_exit, orphans
 from trackside.worker.child.control_channel import ControlChannel
 from trackside.worker.child.out_of_memory import exception_chain, out_of_memory
 from trackside.worker.child.process_memory import ProcessMemory, release_memory
 from trackside.worker.child.program import ProgramTask, program_failure
-from trackside.worker.child.serialise import error_fields, exit_failure, to_plain_json
+from trackside.worker.child.serialise import UnreportableError, error_fields, exit_failure, to_plain_json
 from trackside.worker.child.worker_channel import WorkerChannel
 from trackside.worker.durable_files import write_atomically
 from trackside.worker.process_messages import (
@@ -34,6 +36,8 @@ from trackside.worker.process_messages import (
     encode,
 )
 
+OUTPUTS = "TRACKSIDE_OUTPUTS"
+"""The variable with the folder for what is saved when the task has finished."""
 _ENDS = {"host": AttemptEnd.OOM_HOST, "device": AttemptEnd.OOM_DEVICE, None: AttemptEnd.FAILED}
 
 
@@ -74,12 +78,18 @@ def run(
         at_exit.run_functions()
     channel.flush()
     control.over()
+    leftovers = orphans.end_descendants()
+    if end is AttemptEnd.FINISHED:  # nothing of the task runs any more that could change its files
+        try:
+            channel.save_outputs(assignment.environment.get(OUTPUTS, ""))
+        except SaveError as unsaved:
+            end, result, error = AttemptEnd.FAILED, None, error_fields("SAVE", unsaved)
     ending = AttemptEnding(
         end=end,
         result=result,
         error=error,
         exit_code=exit_code,
-        leftovers=orphans.end_descendants(),
+        leftovers=leftovers,
         **attempt.times,
         **memory.peaks(),
         interrupts=attempt.interrupts,
@@ -170,10 +180,28 @@ class _Attempt:
                 each.__traceback__ = None
         else:
             self.times["train_time_ms"] = _ms_since(began)
-            result: dict[str, Any] = _staged("REPORT", lambda: to_plain_json(returned))
+            result: dict[str, Any] = _staged("REPORT", lambda: self._result_of(returned))
             return result
         self._interrupted(interrupt)
         return None
+
+    def _result_of(self, returned: Any) -> dict[str, Any]:
+        """Returns the result as the end of the attempt has it: one that is too large for that is saved."""
+        plain = to_plain_json(returned)
+        octets = json.dumps(plain, ensure_ascii=False).encode()
+        if len(octets) <= MAX_RESULT_BYTES:
+            return plain
+        if self._channel.spool is None:
+            raise UnreportableError(
+                f"the result has {len(octets)} bytes, more than {MAX_RESULT_BYTES}, and the worker "
+                "has no store for it: set TRACKSIDE_STORE, or write a file"
+            )
+        saved = self._channel.save_to_spool(RESULT, octets, RESULT, {}, media_type="application/json")
+        return {
+            "artifact": f"{saved.name}@{saved.version}",
+            "sha256": saved.sha256,
+            "size_bytes": saved.size_bytes,
+        }
 
     def _interrupted(self, interrupt: TrainingInterrupted) -> None:
         """Releases the memory of a training that ran out of it, drops its reports, and reports it."""

@@ -23,6 +23,7 @@ from trackside.contracts.redaction import redact
 from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
 from trackside.sdk.channel import Channel
+from trackside.sdk.saving import SaveError
 from trackside.worker.child import orphans
 from trackside.worker.child.parent_death import die_with
 from trackside.worker.child.process_memory import ProcessMemory
@@ -34,6 +35,7 @@ from trackside.worker.child.program_lines import (
     ProgramLine,
     ReportLine,
     ResultLine,
+    SaveLine,
     UnreadableLineError,
     read_line,
 )
@@ -97,6 +99,7 @@ class ProgramTask:
         self._channel = channel
         self._locks = locks
         self._memory = memory
+        self._unsaved: SaveError | None = None
         _check_runnable(self._argv[0], self._environment("", -1, -1))
 
     def load(self) -> None:
@@ -106,8 +109,10 @@ class ProgramTask:
     def train(self, device: str) -> dict[str, Any]:
         """Runs the program to its end; returns its last result, or an empty one.
 
-        Raises UnstartableError and ProgramFailedError.
+        Raises UnstartableError and ProgramFailedError; SaveError if what it saved was not taken, and it
+        didn't ask for the answer.
         """
+        self._unsaved = None
         trial.connect(self._channel)  # a program that is run again counts its steps from 0
         for name in orphans.end_descendants():
             sys.stderr.write(f"trackside: killed what the previous run had left: {name}\n")
@@ -123,7 +128,12 @@ class ProgramTask:
                 os.close(metrics_write)
                 os.close(answers_read)
             stop.forward_to(process)
-            listener = _ProgramListener(metrics_read, process, partial(self._answer, answers_write))
+            listener = _ProgramListener(
+                metrics_read,
+                process,
+                partial(self._answer, answers_write),
+                partial(self._save, answers_write),
+            )
             try:
                 code = listener.run_to_end()
             finally:
@@ -131,6 +141,8 @@ class ProgramTask:
                 self._memory.record_program(listener.peak_bytes)
         if code != 0:
             raise ProgramFailedError(code, _manner(code) + listener.last_lines())
+        if self._unsaved is not None:
+            raise self._unsaved
         return listener.result
 
     def _answer(self, answers_write: int) -> None:
@@ -143,6 +155,22 @@ class ProgramTask:
         if found is not None:
             self._parameters = found
             self.load()
+        self._tell(answers_write, answer)
+
+    def _save(self, answers_write: int, line: SaveLine) -> None:
+        """Saves an artifact, and tells the program whether it was taken if it waits for that."""
+        answer: dict[str, Any] = {}
+        try:
+            trial.save(line.name, self._workdir / line.path, line.kind, line.metadata)
+        except SaveError as error:
+            answer = {"problem": str(error), "code": error.code}
+            if not line.answer:
+                sys.stderr.write(f"trackside: {printable(str(error))}\n")
+                self._unsaved = self._unsaved or error
+        if line.answer:
+            self._tell(answers_write, answer)
+
+    def _tell(self, answers_write: int, answer: Mapping[str, Any]) -> None:
         rest = json.dumps(answer).encode() + b"\n"
         with contextlib.suppress(BrokenPipeError):  # it has ended: its exit code is reported
             while rest:
@@ -229,12 +257,17 @@ class _ProgramListener:
     """Reads what a program writes: passes metrics to the trial, copies its standard error."""
 
     def __init__(
-        self, metrics_read: int, process: "subprocess.Popen[bytes]", answer: Callable[[], None]
+        self,
+        metrics_read: int,
+        process: "subprocess.Popen[bytes]",
+        answer: Callable[[], None],
+        save: Callable[[SaveLine], None],
     ) -> None:
         assert process.stderr is not None
         self.result: dict[str, Any] = {}
         self._process = process
         self._answer = answer
+        self._save = save
         self._stderr = process.stderr
         self._metrics_fd = metrics_read
         self._lines = LineSplitter()
@@ -314,6 +347,8 @@ class _ProgramListener:
                 trial.result(value)
             case ResultLine(result):
                 self.result = result
+            case SaveLine():
+                self._save(line)
             case NextLine():
                 self._answer()
 

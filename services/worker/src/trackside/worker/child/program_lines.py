@@ -5,6 +5,7 @@
     {"final": 0.93}                                  the final value of the trial
     {"final": {"accuracy": 0.93, "latency": 12}}     of several objectives; also in a report
     {"result": {"accuracy": 0.93}}                   the result; the last one counts
+    {"save": {"name": "model", "path": "model.pt"}}  saves a file or folder; `kind`, `metadata` may be there
     {"next": true}                                   requests another trial's parameters
 
 A number that isn't finite may be written as NaN, Infinity, -Infinity or as "nan", "inf", "-inf".
@@ -49,11 +50,24 @@ class ResultLine(NamedTuple):
     result: dict[str, Any]
 
 
+class SaveLine(NamedTuple):
+    """A file or folder to save; a path that isn't absolute is below the working directory.
+
+    The program waits for an answer if `answer` is true.
+    """
+
+    name: str
+    path: str
+    kind: str
+    metadata: dict[str, Any]
+    answer: bool
+
+
 class NextLine(NamedTuple):
     """A request for another trial's parameters."""
 
 
-ProgramLine = MetricLine | ReportLine | FinalLine | ResultLine | NextLine
+ProgramLine = MetricLine | ReportLine | FinalLine | ResultLine | SaveLine | NextLine
 
 
 class LineSplitter:
@@ -111,12 +125,25 @@ def _parse(found: dict[str, Any]) -> ProgramLine:
             return FinalLine(_numbers("final", value))
         case {"next": True}:
             return NextLine()
+        case {"save": {"name": str(name), "path": str(path), **rest}}:
+            return _save_line(name, path, rest)
+        case {"save": _}:
+            raise UnreadableLineError(
+                'save: expected an object such as {"name": "model", "path": "model.pt"}'
+            )
         case {"result": dict(result)}:
             return ResultLine(result)
         case {"result": _}:
             raise UnreadableLineError("result: expected an object")
         case _:
             raise UnreadableLineError(EXPECTED)
+
+
+def _save_line(name: str, path: str, rest: dict[Any, Any]) -> SaveLine:
+    kind, metadata = rest.get("kind", "file"), rest.get("metadata", {})
+    if not isinstance(kind, str) or not isinstance(metadata, dict):
+        raise UnreadableLineError("save: expected a text as kind, and an object as metadata")
+    return SaveLine(name, path, kind, metadata, rest.get("answer") is True)
 
 
 def _numbers(name: str, value: Any) -> float | dict[str, float]:

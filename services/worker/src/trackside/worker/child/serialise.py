@@ -1,6 +1,5 @@
 """Serialises what a task process reports at its end: the result, or an exception."""
 
-import json
 import math
 import sys
 import traceback
@@ -10,6 +9,7 @@ from typing import Any
 
 from trackside.contracts.redaction import mask_secrets, redact
 from trackside.contracts.tasks import MAX_RESULT_BYTES
+from trackside.sdk.saving import SaveError
 from trackside.worker.child.out_of_memory import disk_is_full
 from trackside.worker.output_text import keep_end, printable
 
@@ -19,23 +19,20 @@ OWN_MODULE = "trackside.worker.child.phases"
 
 
 class UnreportableError(Exception):
-    """A result that can't be stored: not JSON, too deep or too large."""
+    """A result that can't be stored: not JSON, or too deep."""
 
 
 def to_plain_json(returned: Any) -> dict[str, Any]:
     """Returns the result of `train` as plain JSON; anything but a dict becomes an empty one (as in fedflow).
 
     Numbers of numpy and torch become plain numbers, those that aren't finite null. Secrets are redacted.
-    Raises UnreportableError for what JSON can't represent, for nesting over 32 and for more than 64 KiB.
+    Raises UnreportableError for what JSON can't represent and for nesting over 32.
     """
     if not isinstance(returned, Mapping):
         if returned is not None:
             sys.stderr.write(f"train returned {type(returned).__name__}, not a dict: the result is empty\n")
         return {}
     plain: dict[str, Any] = _plain(returned, "$", MAX_DEPTH)
-    size = len(json.dumps(plain, ensure_ascii=False).encode())
-    if size > MAX_RESULT_BYTES:
-        raise UnreportableError(f"the result has {size} bytes, more than {MAX_RESULT_BYTES}; write a file")
     return plain
 
 
@@ -74,12 +71,18 @@ def _key(key: Any, path: str) -> str:
 
 
 def error_fields(stage: str, error: BaseException) -> dict[str, str]:
-    """Returns an exception as the fields of a TaskError, with the last 64 KiB of its traceback."""
+    """Returns an exception as the fields of a TaskError, with the last 64 KiB of its traceback.
+
+    The stage of an artifact that was not taken is SAVE, and its code the type.
+    """
+    kind = type(error).__qualname__
+    if isinstance(error, SaveError):
+        stage, kind = "SAVE", error.code
     lines = traceback.format_exception(type(error), error, _without_own_frames(error.__traceback__))
     message = f"the disk is full: {error}" if disk_is_full(error) else str(error)
     return {
         "stage": stage,
-        "type": type(error).__qualname__,
+        "type": kind,
         "message": redact(printable(message))[:MAX_MESSAGE_CHARACTERS],
         "traceback": keep_end(redact(printable("".join(lines))), MAX_RESULT_BYTES),
     }

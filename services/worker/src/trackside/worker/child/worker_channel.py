@@ -5,12 +5,16 @@ import math
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.sdk.channel import StopRequest, json_number
+from trackside.sdk.saving import SaveError
+from trackside.worker.child.spool import Labels, Spool
 from trackside.worker.process_messages import (
     AnswerReceived,
+    ArtifactReady,
     FinalValue,
     FromTask,
     MetricPoint,
@@ -36,7 +40,9 @@ class WorkerChannel:
     `requests` of them were answered so far.
     """
 
-    def __init__(self, connection: socket.socket, parameters: Mapping[str, Any]) -> None:
+    def __init__(
+        self, connection: socket.socket, parameters: Mapping[str, Any], spool: Spool | None = None
+    ) -> None:
         self._connection = connection
         self._parameters = dict(parameters)
         self._lock = threading.Condition()
@@ -47,6 +53,8 @@ class WorkerChannel:
         self._closed = False
         self._stop = StopRequest()
         self._asking = threading.Lock()
+        self._saving = threading.Lock()
+        self.spool = spool
         self.requests = 0
         self.answer: Callable[[int], dict[str, Any] | None] = _no_answer
         self.reports: list[StepReport] = []
@@ -114,6 +122,46 @@ class WorkerChannel:
             self._lock.notify()
         if self._sender is not None:
             self._sender.join()
+
+    def save(
+        self,
+        name: str,
+        source: Path | bytes,
+        kind: str,
+        metadata: Mapping[str, Any],
+        step: int | None = None,
+    ) -> None:
+        """Copies an artifact to the spool and tells the worker, see save_to_spool."""
+        self.save_to_spool(name, source, kind, metadata, step)
+
+    def save_to_spool(
+        self,
+        name: str,
+        source: Path | bytes,
+        kind: str,
+        metadata: Mapping[str, Any],
+        step: int | None = None,
+        media_type: str = "",
+    ) -> ArtifactReady:
+        """Copies an artifact to the spool and tells the worker, after all earlier values; returns its record.
+
+        Raises SaveError.
+        """
+        if self.spool is None:
+            raise SaveError(
+                "store_missing", f"{name} can't be saved: the worker has no store; set TRACKSIDE_STORE for it"
+            )
+        with self._saving:
+            labels = Labels(kind, dict(metadata), step, self.requests, media_type)
+            ready = self.spool.add(name, source, labels)
+            self.send(ready)
+        return ready
+
+    def save_outputs(self, folder: str) -> None:
+        """Saves each file and folder in a folder, by its name, if there is a folder. Raises SaveError."""
+        if self.spool is not None and folder:
+            for ready in self.spool.add_outputs(Path(folder), self.requests):
+                self.send(ready)
 
     def should_stop(self) -> bool:
         """Returns whether SIGTERM came; see StopRequest."""

@@ -20,6 +20,7 @@ from trackside.domain.reservation_growth import raised
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Appended
 from trackside.telemetry import context, metrics
+from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.attempt import AttemptRun
 from trackside.worker.attempts.forkserver_client import TaskProcess
 from trackside.worker.attempts.outcome import Ending
@@ -280,8 +281,10 @@ class PlacementController:
             placement.reporter.restart_steps(placement.interrupts)
             self._fencing.record_begun(entry.task_id, entry.token)
             self._fencing.record_answer(entry.task_id, entry.token, placement.reporter.accepted())
+            uploads = Uploads(self._context.store, self._context.journal.spool(entry), placement.reporter)
             listener = AttemptListener(
                 partial(self._interrupted, placement),
+                uploads.add,
                 partial(self._process_gone, placement),
                 partial(self._process_free, placement),
                 lambda: self._record_peaks(placement, 0, 0)["peak_memory_bytes"],
@@ -301,6 +304,7 @@ class PlacementController:
                 placement.allocation.stage = Stage.ENDING
             self._fencing.record_finished(entry.task_id, entry.token)
             placement.follow_end(ending["end"])
+            ending = await uploads.finish(ending, self._context.upload_timeout_s)
             reported = ending.get("peak_memory_bytes", 0), ending.get("peak_cuda_memory_bytes", 0)
             self._end(entry, placement.reporter, ending | self._record_peaks(placement, *reported))
             self._update_gauge()
@@ -317,6 +321,7 @@ class PlacementController:
             parameters=placement.command.parameters,
             interrupts=placement.command.interrupts,
             interrupted=placement.command.interrupted,
+            saved=placement.command.saved,
             process=placement.process,
             shared=not placement.command.whole_device
             and all(host_device.device.kind == "gpu" for host_device in host_devices),

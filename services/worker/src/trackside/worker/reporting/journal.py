@@ -20,6 +20,8 @@ from trackside.telemetry.disk_space import write_obstacle
 from trackside.worker.durable_files import sync, write_atomically
 from trackside.worker.process_messages import ENDING_FILE, AttemptEnding, UnreadableMessageError, decode
 
+OUTPUTS = "outputs"
+"""The folder in the working directory for what is saved when the task has finished."""
 SYNC_AFTER_S = 0.1
 """Seconds the log may take to accept the end of an attempt before the ending is synced to the disk."""
 
@@ -61,15 +63,20 @@ class Journal:
         self._entries = data_dir / "journal"
         self._endings = data_dir / "endings"
         self._workdirs = data_dir / "tasks"
+        self.spools = data_dir / "spool"
         self.home = data_dir / "home"
         self._syncs: dict[str, asyncio.TimerHandle] = {}
         self._write_failed = False
-        for folder in (self._entries, self._endings, self._workdirs, self.home):
+        for folder in (self._entries, self._endings, self._workdirs, self.spools, self.home):
             folder.mkdir(parents=True, exist_ok=True)
 
     def workdir(self, entry: JournalEntry) -> Path:
         """Returns the working directory of the task's process."""
         return self._workdirs / entry.key
+
+    def spool(self, entry: JournalEntry) -> Path:
+        """Returns the folder with what the task has saved and the store may not have; it may not exist."""
+        return self.spools / entry.key
 
     def ending_file(self, entry: JournalEntry) -> Path:
         """Returns the file in which the task's process writes how it ended."""
@@ -82,7 +89,7 @@ class Journal:
     def write(self, entry: JournalEntry) -> None:
         """Records a placement as accepted and creates its working directory. Raises OSError."""
         try:
-            self.workdir(entry).mkdir(exist_ok=True)
+            (self.workdir(entry) / OUTPUTS).mkdir(parents=True, exist_ok=True)
             write_atomically(self.entry_file(entry), json.dumps(asdict(entry)).encode())
         except OSError:
             self._write_failed = True
@@ -134,13 +141,14 @@ class Journal:
     def _remove(self, entry: JournalEntry, keep_workdir: bool) -> None:
         self.entry_file(entry).unlink(missing_ok=True)
         self.ending_file(entry).unlink(missing_ok=True)
+        shutil.rmtree(self.spool(entry), ignore_errors=True)
         if not keep_workdir:
             shutil.rmtree(self.workdir(entry), ignore_errors=True)
 
     def clear_leftovers(self) -> None:
-        """Removes endings and working directories that belong to no entry."""
+        """Removes endings, spools and working directories that belong to no entry."""
         kept = {entry.key for entry in self.entries_without_end()}
-        for folder in (self._endings, self._workdirs):
+        for folder in (self._endings, self.spools, self._workdirs):
             for path in folder.iterdir():
                 if path.stem not in kept:
                     shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()

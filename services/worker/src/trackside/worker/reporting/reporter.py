@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal, TypeVar
 
+from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.message import Event
 from trackside.contracts.redaction import LineRedactor, redact
 from trackside.contracts.summaries import MetricPointsReported, OutputWritten, Series
@@ -27,7 +28,7 @@ from trackside.contracts.topics import Topic, Topics
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.worker.output_text import printable
-from trackside.worker.process_messages import MetricPoint, ReportedValue, StepReport
+from trackside.worker.process_messages import ArtifactReady, MetricPoint, ReportedValue, StepReport
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.outbox import WorkerOutbox
 
@@ -185,6 +186,16 @@ class Reporter:
         self._requests = requests
         if goes_on:
             self._first_step, self._reported = self._first_step + self._reported, 0
+
+    def artifact_saved(self, ready: ArtifactReady, uri: str, on_appended: Callable[[Appended], None]) -> None:
+        """Reports that the store has an artifact; `uri` is where it is."""
+        event = ArtifactSaved(
+            **self._token,
+            incarnation=self._entry.incarnation,
+            uri=uri,
+            **ready._asdict(),
+        )
+        self._send(event, on_appended)
 
     def status(self, status: TaskStatus) -> None:
         """Reports which phase begins."""

@@ -1,0 +1,69 @@
+"""What may be saved: the names, kinds and metadata of artifacts, and the error for what is not taken."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from trackside.contracts.artifacts import CHECKPOINT
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.redaction import looks_secret
+
+MAX_METADATA_BYTES = 16_384
+"""How much metadata an artifact may have, as JSON."""
+FILE, RESULT = "file", "result"
+_OWN_KINDS = {CHECKPOINT: "trial.checkpoint saves those", RESULT: "it is for what train returns"}
+
+
+class SaveError(Exception):
+    """An artifact was not taken; `code` says why, such as `artifact_changed` or `spool_full`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def check_artifact(name: str, kind: str, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the metadata of an artifact as plain JSON. Raises SaveError for what may not be saved so."""
+    _check_name("name", name)
+    _check_name("kind", kind)
+    if kind in _OWN_KINDS or name == CHECKPOINT:
+        why = _OWN_KINDS.get(kind, _OWN_KINDS[CHECKPOINT])
+        raise SaveError("bad_artifact", f"{name}: name or kind is not for trial.save: {why}")
+    try:
+        text = json.dumps(dict(metadata or {}), allow_nan=False)
+        found: dict[str, Any] = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SaveError("bad_artifact", f"{name}: the metadata are not JSON: {error}") from error
+    if len(text.encode()) > MAX_METADATA_BYTES:
+        raise SaveError(
+            "bad_artifact",
+            f"{name}: the metadata have {len(text.encode()):,} bytes, more than {MAX_METADATA_BYTES:,}: "
+            "save a file instead",
+        )
+    if any(looks_secret(each) for each in (name, kind, text, *_texts(found))):
+        raise SaveError(
+            "secret_suspected",
+            "the name, the kind or the metadata of an artifact look like a secret, which isn't repeated; "
+            "name a credential instead",
+        )
+    return found
+
+
+def _check_name(what: str, text: object) -> None:
+    if isinstance(text, str) and is_identifier(text):
+        return
+    code = "path_outside_store" if isinstance(text, str) and ("/" in text or ".." in text) else "bad_artifact"
+    shown = "" if isinstance(text, str) and looks_secret(text) else f" {text!r:.200}"
+    raise SaveError(
+        code, f"the {what}{shown} of an artifact is not an identifier: expected {IDENTIFIER_RULE}"
+    )
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for key, each in value.items() for text in (key, *_texts(each))]
+    if isinstance(value, list):
+        return [text for each in value for text in _texts(each)]
+    return []

@@ -1,0 +1,1 @@
+"""Artifacts of tasks on their way between the worker and the store."""

@@ -1,0 +1,69 @@
+"""What a store process does for its worker: one function for each operation, by its name."""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from trackside.artifacts.errors import ArtifactChanged, ArtifactError
+from trackside.artifacts.source_files import SourceFile
+from trackside.artifacts.store import Store
+from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
+from trackside.contracts.message import Json
+
+ReportBytes = Callable[[int, int], None]
+"""Receives how many bytes of a request are done, and how many there are."""
+Operation = Callable[[Store, Json, ReportBytes], Json]
+"""Carries out an operation with its arguments; returns its result. Raises ArtifactError."""
+
+
+def put(store: Store, arguments: Json, _report: ReportBytes) -> Json:
+    """Saves files and folders, each `{path, sha256, media_type}`, which the store may share.
+
+    Returns `{"items": [...]}` in the same order: the reference of each, or its `{"code", "message"}`.
+    """
+    return {"items": put_items(store, arguments["items"])}
+
+
+def put_items(store: Store, items: Sequence[Json]) -> list[Json]:
+    """Saves files together, which is faster; one by one where that fails, and folders."""
+    files = [item for item in items if not _is_folder(item)]
+    together: dict[str, ArtifactReference] = {}
+    if len(files) > 1:
+        # On an error, which one is at fault is seen one by one; what has been written is not written again.
+        with contextlib.suppress(ArtifactError):
+            together = dict(zip((item["path"] for item in files), _put_files(store, files), strict=True))
+    return [_put_item(store, item, together.get(item["path"])) for item in items]
+
+
+def _put_item(store: Store, item: Json, saved: ArtifactReference | None) -> Json:
+    try:
+        if saved is None:
+            saved = _put_folder(store, item) if _is_folder(item) else _put_files(store, [item])[0]
+    except ArtifactError as error:
+        return problem_of(error)
+    return saved.model_dump(mode="json") | {"media_type": item["media_type"]}
+
+
+def _is_folder(item: Json) -> bool:
+    return bool(item["media_type"] == FOLDER_MEDIA_TYPE)
+
+
+def _put_files(store: Store, items: Sequence[Json]) -> list[ArtifactReference]:
+    return store.put_files(
+        [SourceFile(Path(item["path"]), digest=item["sha256"], give=True) for item in items]
+    )
+
+
+def _put_folder(store: Store, item: Json) -> ArtifactReference:
+    saved = store.put_folder(Path(item["path"]), give=True)
+    if saved.sha256 != item["sha256"]:
+        raise ArtifactChanged(f"{item['path']} changed after it was handed over: it has another digest")
+    return saved
+
+
+def problem_of(error: ArtifactError) -> Json:
+    """Returns an error as the fields of a problem."""
+    return {"code": error.code, "message": str(error)}
+
+
+OPERATIONS: Mapping[str, Operation] = {"put": put}

@@ -1,0 +1,225 @@
+"""What a task saves: it is in the store before the log says so, and before the attempt ends."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.integration.worker.given import started, task_of
+from tests.integration.worker.harness import of
+from trackside.artifacts.opening import open_store
+from trackside.artifacts.settings import StoreSettings
+from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
+from trackside.contracts.message import Message
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+
+CLASS = "entry: 'script:Saving'"
+TASK = """
+from pathlib import Path
+from trackside.sdk import SaveError, Task, trial
+
+class Saving(Task):
+    def train(self, device):
+"""
+
+
+def class_of(body: str) -> str:
+    """Returns a script with a task class whose `train` has this body."""
+    return TASK + "\n".join(f"        {line}" for line in body.strip().splitlines()) + "\n"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a store, which the worker's environment names."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    monkeypatch.setenv("TRACKSIDE_STORE", str(folder))
+    return folder
+
+
+def all_in_store(folder: Path, story: Sequence[Message]) -> list[ArtifactSaved]:
+    """Returns what was saved: the store has the bytes of each, and the end of the attempt lies behind."""
+    saved, store = of([*story], ArtifactSaved), open_store(StoreSettings(store=str(folder)))
+    for event in saved:
+        reference = ArtifactReference(
+            **event.model_dump(include={"uri", "sha256", "size_bytes", "media_type"})
+        )
+        assert store.verify(reference) == "ok", event
+    ends = [number for number, event in enumerate(story) if isinstance(event, AttemptEnded)]
+    assert not of([*story[max(ends) :]], ArtifactSaved)
+    return saved
+
+
+def told(saved: Sequence[ArtifactSaved]) -> list[tuple[int, str, int, str]]:
+    return [(event.number, event.name, event.version, event.kind) for event in saved]
+
+
+async def test_what_a_task_saves_is_in_the_store_before_its_attempt_ends(tmp_path: Path, store: Path) -> None:
+    script = class_of("""
+Path("notes.txt").write_text("one")
+trial.save("notes", "notes.txt", metadata={"rows": 3})
+Path("notes.txt").write_text("another")
+trial.save("notes", Path("notes.txt"))
+trial.save("weights", b"123", kind="model")
+Path("logs/deep").mkdir(parents=True)
+Path("logs/deep/a.txt").write_text("a")
+trial.save("logs", "logs")
+return {"done": True}
+""")
+    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
+        await harness.run("t", task_type="a")
+        story = await harness.events_until_end("t")
+    end = of(story, AttemptEnded)[0]
+    assert (end.end, end.result, end.error) == (AttemptEnd.FINISHED, {"done": True}, None)
+    saved = all_in_store(store, story)
+    assert told(saved) == [
+        (1, "notes", 1, "file"),
+        (2, "notes", 2, "file"),
+        (3, "weights", 1, "model"),
+        (4, "logs", 1, "file"),
+    ]
+    first = saved[0]
+    assert first.metadata == {"rows": 3} and first.media_type == "text/plain"
+    assert first.sha256 == hashlib.sha256(b"one").hexdigest() and first.size_bytes == 3
+    assert first.uri == f"store:sha256/{first.sha256}"
+    assert not [*(tmp_path / "worker" / "spool").glob("*/*")]
+
+
+PROGRAM = """
+from pathlib import Path
+from trackside.sdk import SaveError, trial
+Path("plain.txt").write_text("plain")
+say(save={"name": "plain", "path": "plain.txt", "kind": "notes", "metadata": {"rows": 1}})
+Path("sdk.txt").write_text("first")
+trial.save("sdk", "sdk.txt")
+Path("sdk.txt").write_text("changed after it was saved")
+trial.save("octets", b"12")
+try:
+    trial.save("link", "/proc/self/exe")
+except SaveError as error:
+    say(result={"code": error.code})
+outputs = Path(os.environ["TRACKSIDE_OUTPUTS"])
+(outputs / "report.html").write_text("<p>")
+(outputs / ".hidden").write_text("")
+(outputs / "plots").mkdir()
+(outputs / "plots" / "loss.svg").write_text("<svg>")
+"""
+
+
+async def test_a_program_saves_by_lines_by_the_sdk_and_by_its_outputs(tmp_path: Path, store: Path) -> None:
+    async with started(tmp_path, task_of(tmp_path, PROGRAM)) as harness:
+        await harness.run("t", task_type="a")
+        story = await harness.events_until_end("t")
+    end = of(story, AttemptEnded)[0]
+    assert (end.end, end.result) == (AttemptEnd.FINISHED, {"code": "path_outside_store"}), end.error
+    saved = all_in_store(store, story)
+    assert told(saved) == [
+        (1, "plain", 1, "notes"),
+        (2, "sdk", 1, "file"),
+        (3, "octets", 1, "file"),
+        (4, "plots", 1, "file"),
+        (5, "report.html", 1, "file"),
+    ]
+    assert saved[1].sha256 == hashlib.sha256(b"first").hexdigest()
+    assert saved[4].media_type == "text/html"
+
+
+async def test_a_result_that_is_too_large_for_the_log_becomes_an_artifact(
+    tmp_path: Path, store: Path
+) -> None:
+    script = class_of('return {"numbers": list(range(50_000))}')
+    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
+        await harness.run("t", task_type="a")
+        story = await harness.events_until_end("t")
+    (saved,) = all_in_store(store, story)
+    assert (saved.name, saved.kind, saved.media_type) == ("result", "result", "application/json")
+    end = of(story, AttemptEnded)[0]
+    assert end.result == {"artifact": "result@1", "sha256": saved.sha256, "size_bytes": saved.size_bytes}
+
+
+async def test_versions_go_on_from_those_of_earlier_placements(tmp_path: Path, store: Path) -> None:
+    script = class_of("trial.save('notes', b'1')\ntrial.save('other', b'1')")
+    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
+        await harness.run("t", task_type="a", placement=2, saved={"notes": 7})
+        saved = all_in_store(store, await harness.events_until_end("t"))
+    assert told(saved) == [(1, "notes", 8, "file"), (2, "other", 1, "file")]
+
+
+REFUSED = {
+    "'a/../b', b''": "path_outside_store",
+    "'a..b', b''": "path_outside_store",
+    "'a b', b''": "bad_artifact",
+    "'checkpoint', b''": "bad_artifact",
+    "'a', b'', kind='result'": "bad_artifact",
+    "'a', 'missing'": "bad_artifact",
+    "'a', '/dev/null'": "bad_artifact",
+    "'a', 'fifo'": "bad_artifact",
+    "'a', 'link'": "path_outside_store",
+    "'a', 'linked'": "path_outside_store",
+    "'a', b'', metadata={'x': object()}": "bad_artifact",
+    "'a', b'', metadata={'x': 'y' * 20_000}": "bad_artifact",
+    "'a', b'', metadata={'x': ['AKIA' + 'A' * 16]}": "secret_suspected",
+    "'AKIA' + 'A' * 16, b''": "secret_suspected",
+}
+
+
+async def test_what_is_no_artifact_is_refused_with_a_code_and_the_task_goes_on(
+    tmp_path: Path, store: Path
+) -> None:
+    """BI-50."""
+    calls = "\n".join(f"refused(lambda: trial.save({call}))" for call in REFUSED)
+    script = class_of(f"""
+codes = []
+def refused(save):
+    try:
+        save()
+    except SaveError as error:
+        codes.append(error.code)
+os.mkfifo("fifo")
+os.symlink("/etc/passwd", "link")
+os.mkdir("linked")
+os.symlink("/etc/passwd", "linked/link")
+{calls}
+trial.save("good", b"")
+return {{"codes": codes}}
+""")
+    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
+        await harness.run("t", task_type="a")
+        story = await harness.events_until_end("t")
+    end = of(story, AttemptEnded)[0]
+    assert end.result == {"codes": list(REFUSED.values())}, end.error
+    assert told(all_in_store(store, story)) == [(1, "good", 1, "file")]
+
+
+@pytest.mark.parametrize(
+    ("task", "script", "code"),
+    [
+        (CLASS, class_of("os.symlink('/etc/passwd', 'x')\ntrial.save('a', 'x')"), "path_outside_store"),
+        (CLASS, class_of("os.symlink('/etc/passwd', 'outputs/x')"), "path_outside_store"),
+        (CLASS, class_of("open('outputs/my plot.png', 'w').close()"), "bad_artifact"),
+        (CLASS, class_of("for _ in range(1_001):\n    trial.save('a', b'')"), "too_many_artifacts"),
+        ("", "say(save={'name': 'a', 'path': 'missing'})", "bad_artifact"),
+        ("", "say(save={'name': '../a', 'path': 'script.py'})", "path_outside_store"),
+    ],
+)
+async def test_an_attempt_whose_artifact_is_refused_fails_in_the_stage_save(
+    tmp_path: Path, store: Path, task: str, script: str, code: str
+) -> None:
+    catalogue = task_of(tmp_path, script, task) if task else task_of(tmp_path, script)
+    async with started(tmp_path, catalogue) as harness:
+        await harness.run("t", task_type="a")
+        story = await harness.events_until_end("t")
+    end = of(story, AttemptEnded)[0]
+    assert end.end is AttemptEnd.FAILED and end.error is not None and end.result is None
+    assert (end.error.stage, end.error.type) == ("SAVE", code), end.error
+    assert len(all_in_store(store, story)) == (1_000 if code == "too_many_artifacts" else 0)
+
+
+async def test_without_a_store_saving_says_what_to_set(tmp_path: Path) -> None:
+    script = class_of("trial.save('a', b'')")
+    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
+        await harness.run("t", task_type="a")
+        end = await harness.end("t")
+    assert end.error is not None and (end.error.stage, end.error.type) == ("SAVE", "store_missing")
+    assert "TRACKSIDE_STORE" in end.error.message
