@@ -223,3 +223,12 @@ async def test_without_a_store_saving_says_what_to_set(tmp_path: Path) -> None:
         end = await harness.end("t")
     assert end.error is not None and (end.error.stage, end.error.type) == ("SAVE", "store_missing")
     assert "TRACKSIDE_STORE" in end.error.message
+
+
+async def test_without_a_store_a_result_that_is_too_large_fails_the_attempt(tmp_path: Path) -> None:
+    script = class_of('return {"numbers": list(range(50_000))}')
+    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
+        await harness.run("t", task_type="a")
+        end = await harness.end("t")
+    assert end.error is not None and (end.error.stage, end.error.type) == ("REPORT", "UnreportableError")
+    assert "more than 65536" in end.error.message

@@ -38,9 +38,10 @@ from trackside.worker.host.shared_folder import SharedFolder, SharedFolderError
 from trackside.worker.host.usage import memory_pool, read_host
 from trackside.worker.incarnation import Incarnation
 from trackside.worker.monitor import HostMonitor
-from trackside.worker.placements.controller import PlacementController, PlacementPolicy
+from trackside.worker.placements.controller import PlacementController
 from trackside.worker.placements.fencing import FencingTable
 from trackside.worker.placements.ledger import Ledger
+from trackside.worker.placements.local_placement import PlacementPolicy
 from trackside.worker.recovery import report_missing_ends
 from trackside.worker.reporting.journal import Journal
 from trackside.worker.reporting.outbox import WorkerOutbox

@@ -6,12 +6,10 @@ from pathlib import Path
 
 from trackside.artifacts.errors import ArtifactChanged, ArtifactError
 from trackside.artifacts.source_files import SourceFile
-from trackside.artifacts.store import Store
+from trackside.artifacts.store import ReportBytes, Store
 from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
 from trackside.contracts.message import Json
 
-ReportBytes = Callable[[int, int], None]
-"""Receives how many bytes of a request are done, and how many there are."""
 Operation = Callable[[Store, Json, ReportBytes], Json]
 """Carries out an operation with its arguments; returns its result. Raises ArtifactError."""
 

@@ -6,11 +6,12 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
 
+from trackside.artifacts.store import ReportBytes, ignore_bytes
 from trackside.contracts.message import Json
 from trackside.worker.artifacts.store_messages import (
     RETRIED,
@@ -27,8 +28,6 @@ log = structlog.get_logger("trackside.worker")
 
 MAX_LINE_BYTES = 16_777_216
 
-ReportBytes = Callable[[int, int], None]
-
 
 class StoreError(Exception):
     """The store, or its process, did not do what was asked; `code` is that of an ArtifactError."""
@@ -41,10 +40,6 @@ class StoreError(Exception):
     def may_pass(self) -> bool:
         """Whether the same request may succeed later."""
         return self.code in RETRIED
-
-
-def _ignore_bytes(done: int, total: int) -> None:
-    """Reports no progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +74,7 @@ class StoreProcess:
         """The id of the process; None while there is none."""
         return self._process.pid if self._writer is not None and self._process is not None else None
 
-    async def request(self, operation: str, arguments: Json, report: ReportBytes = _ignore_bytes) -> Json:
+    async def request(self, operation: str, arguments: Json, report: ReportBytes = ignore_bytes) -> Json:
         """Has an operation carried out; returns its result. Raises StoreError."""
         writer = await self._connected()
         self._next += 1

@@ -7,7 +7,7 @@ calls `advance`, which begins what fits in the order of arrival, without a round
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -37,6 +37,7 @@ from trackside.worker.placements.local_placement import (
     Begin,
     GiveBack,
     LocalPlacement,
+    PlacementPolicy,
     check_type_limits,
     claim_of,
     journal_entry_of,
@@ -54,14 +55,6 @@ NEIGHBOURS_EVERY_S = 0.1
 """Seconds between two looks at what other workers of the host have, while a task here or there waits."""
 RETRY_S = 0.005
 """Seconds until the next try, while another worker of the host decides what begins."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlacementPolicy:
-    """How many placements may load before their devices are free; whether working directories are kept."""
-
-    load_early: int = 0
-    keep_workdirs: bool = False
 
 
 class PlacementController:

@@ -19,6 +19,14 @@ from trackside.worker.reporting.reporter import Reporter
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementPolicy:
+    """How many placements may load before their devices are free; whether working directories are kept."""
+
+    load_early: int = 0
+    keep_workdirs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Begin:
     """The placement begins: it trains, or only loads if `trains` is false."""
 
