@@ -9,6 +9,7 @@ from typing import Any, Literal
 from tests.unit.domain.given import FIRST_MS, received, record_of
 from tests.unit.scheduler.given import GIB, policy
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.fleet import (
     Device,
     DeviceReading,
@@ -84,6 +85,7 @@ class SchedulerHarness:
         uuids: tuple[str, ...] = (),
         limits: dict[str, float] | None = None,
         cuda_limits: dict[str, float] | None = None,
+        credentials: tuple[str, ...] = (),
     ) -> None:
         """Folds the join of a worker; memory in GiB, `limits` by task type. GPUs may have uuids."""
         share = int(memory * GIB) // max(1, cpus)
@@ -114,6 +116,7 @@ class SchedulerHarness:
             memory_pool=pool,
             max_memory_bytes=_in_bytes(limits or {}),
             max_cuda_memory_bytes=_in_bytes(cuda_limits or {}),
+            credentials=list(credentials),
         )
         self.fold_fleet(joined)
 
@@ -126,6 +129,7 @@ class SchedulerHarness:
         task_type: str = "digits",
         needs: dict[str, Any] | None = None,
         estimated_by: Literal["task", "group"] = "task",
+        inputs: dict[str, ArtifactReference] | None = None,
         **resources: Any,
     ) -> Task:
         """Submits a task; memory in GiB."""
@@ -139,7 +143,12 @@ class SchedulerHarness:
             self.streams.fold(record)
         asked = Needs(resources=Resources(**resources), **(needs or {}))
         submitted = TaskSubmitted(
-            task_id=task_id, task_type=task_type, parameters={}, needs=asked, estimated_by=estimated_by
+            task_id=task_id,
+            task_type=task_type,
+            parameters={},
+            needs=asked,
+            estimated_by=estimated_by,
+            inputs=inputs or {},
         )
         assert self.fold(submitted, stream) is Outcome.APPLIED
         return self.task(task_id)

@@ -260,6 +260,7 @@ OTHERS: list[Message] = [
         max_tasks=8,
         max_memory_bytes={"digits": 8 * 2**30},
         max_cuda_memory_bytes={"digits": 4 * 2**30},
+        credentials=["datasets"],
     ),
     fleet.WorkerLeft(worker_id="w1", incarnation="w1-0a"),
     fleet.WorkerLost(worker_id="w1", incarnation="w1-0a", silent_ms=10_250),

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.message import DISPATCHER, SCHEDULER, WORKER, Event
+from trackside.contracts.message import DISPATCHER, SCHEDULER, WORKER, Event, is_absent
 
 
 class Device(BaseModel):
@@ -37,7 +37,8 @@ class WorkerJoined(Event):
     Workers with the same `memory_pool` share that memory: they run on one kernel, in the same cgroup with a
     limit if there is one. Without it, as in old records, a worker has its memory for itself.
     `max_memory_bytes` is the most that one task of a type may have of it, `max_cuda_memory_bytes` the most of
-    each GPU; types without a limit are left out.
+    each GPU; types without a limit are left out. `credentials` are the names of those that its host has, not
+    their keys: what an input needs.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER
@@ -53,6 +54,7 @@ class WorkerJoined(Event):
     memory_pool: str = ""
     max_memory_bytes: dict[str, int] = Field(default={})
     max_cuda_memory_bytes: dict[str, int] = Field(default={})
+    credentials: list[str] = Field(default=[], exclude_if=is_absent)
 
 
 class CatalogueChanged(Event):

@@ -37,6 +37,7 @@ TASK_REFUSAL_CODES = {
     "unknown_device": "The worker doesn't have this device, or it has failed.",
     "out_of_memory": "The task's reservation does not fit next to what runs.",
     "too_many_tasks": "The worker runs as many processes as it may.",
+    "credential_missing": "The worker's host doesn't have a credential that an input needs.",
     "journal_unwritable": "The worker can't write its journal; the message says why.",
 }
 """Why a worker refuses a task that was assigned to it; the scheduler places it again."""

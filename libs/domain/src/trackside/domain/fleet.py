@@ -49,6 +49,8 @@ class Worker:
     """The most that one task may have of its host's memory, in bytes, by the task types with such a limit."""
     max_cuda_memory_bytes: Mapping[str, int] = field(default_factory=dict)
     """The same of each GPU."""
+    credentials: frozenset[str] = frozenset()
+    """The names of the credentials that its host has."""
     unhealthy: dict[str, str] = field(default_factory=dict)
     """Why devices have failed, by device id; cleared when the worker joins again."""
     gone: str = ""
@@ -123,6 +125,7 @@ def _joined(fleet: Fleet, event: WorkerJoined, record: Record) -> Outcome:
         memory_pool=event.memory_pool,
         max_memory_bytes=event.max_memory_bytes,
         max_cuda_memory_bytes=event.max_cuda_memory_bytes,
+        credentials=frozenset(event.credentials),
     )
     return Outcome.APPLIED
 

@@ -167,4 +167,5 @@ def _run_command(task: Task, stream: str, incarnation: str, lease_s: float) -> R
         interrupted=task.attempt.interrupted,
         wait=task.attempt.behind,
         lease_s=lease_s,
+        inputs=task.inputs,
     )

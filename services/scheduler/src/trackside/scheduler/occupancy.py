@@ -197,11 +197,15 @@ class HostState:
         return bool(self.bookings) or any(other.bookings for other in self.pool)
 
     def serves(self, requirements: Requirements) -> bool:
-        """Returns whether this worker accepts such tasks: type, queue, fixed worker and memory limit."""
+        """Returns whether this worker accepts such tasks.
+
+        That is by type, queue, credentials, fixed worker and memory limit.
+        """
         worker = self.worker
         return (
             requirements.task_type in worker.task_types
             and requirements.queue in worker.queues
+            and requirements.credentials <= worker.credentials
             and requirements.worker_id in ("", worker.worker_id)
             and not (requirements.exceeded_bytes and self.is_exceeded(requirements))
         )

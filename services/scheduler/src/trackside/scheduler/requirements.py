@@ -18,7 +18,7 @@ class Requirements:
     none. `exceeded_bytes` is the memory limit that it was killed at, 0 for none: only a worker that allows
     more may run it. `worker_id` and `device_id` are the fixed device, empty for none. `preempts_below`: it
     may preempt tasks whose effective priority is lower than this, -1 for none. `allows_look_ahead`: it may be
-    placed after a running task.
+    placed after a running task. `credentials` are the names of those that its host needs for its inputs.
     """
 
     queue: str
@@ -36,6 +36,7 @@ class Requirements:
     preempts_below: int = -1
     allows_look_ahead: bool = True
     estimated_by: Literal["task", "group"] = "task"
+    credentials: frozenset[str] = frozenset()
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -67,6 +68,7 @@ def requirements_of(task: Task) -> Requirements:
         preempts_below=needs.priority if needs.preempt else -1,
         estimated_by=task.estimated_by,
         allows_look_ahead=wanted.devices == 1 and needs.queue_timeout_s is None,
+        credentials=frozenset(each.credential for each in task.inputs.values() if each.credential),
     )
 
 

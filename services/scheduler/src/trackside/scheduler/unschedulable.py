@@ -45,6 +45,9 @@ def unschedulable_reason(requirements: Requirements, hosts: Sequence[HostState])
         accepting = [host for host in accepting if not host.is_exceeded(requirements)]
         if not accepting:
             return _exceeded(requirements)
+    if not any(requirements.credentials <= host.worker.credentials for host in accepting):
+        return _no_credential(requirements, accepting)
+    accepting = [host for host in accepting if requirements.credentials <= host.worker.credentials]
     return (
         _no_device(requirements, accepting)
         or _too_few(requirements, accepting)
@@ -89,6 +92,20 @@ def _no_worker(requirements: Requirements, hosts: Sequence[HostState]) -> str:
     types = _listed(sorted({name for host in hosts for name in host.worker.task_types}))
     queues = _listed(sorted({name for host in hosts for name in host.worker.queues}))
     return f"{where}: task types there: {types}; queues: {queues}"
+
+
+def _no_credential(requirements: Requirements, accepting: Sequence[HostState]) -> str:
+    wanted = sorted(requirements.credentials)
+    there = frozenset[str]().union(*(host.worker.credentials for host in accepting))
+    absent = [name for name in wanted if name not in there]
+    who = (
+        f"no worker's host has the credential {absent[0]!r}" if absent else "no worker's host has all of them"
+    )
+    what = "credential" if len(wanted) == 1 else "credentials"
+    return (
+        f"its inputs need the {what} {_listed(wanted)}, and {who}: add it to the file that "
+        "TRACKSIDE_CREDENTIALS names there, and start the worker again"
+    )
 
 
 def _no_device(requirements: Requirements, accepting: Sequence[HostState]) -> str:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import structlog
 
+from trackside.artifacts.errors import CredentialMissing
+from trackside.artifacts.opening import load_credentials
+from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft
 from trackside.contracts.ids import new_id
 from trackside.contracts.topics import HOST, Topics
@@ -256,7 +259,9 @@ class WorkerRunner:
             group,
             PlacementPolicy(settings.load_early, settings.keep_workdirs),
         )
-        incarnation = Incarnation(fencing, placements, self._catalogue.current, publisher)
+        incarnation = Incarnation(
+            fencing, placements, self._catalogue.current, publisher, _credential_names()
+        )
         sampler = HostSampler(
             host_devices,
             nvml,
@@ -286,6 +291,7 @@ class WorkerRunner:
             memory_bytes=incarnation.placements.ledger.memory_bytes,
             max_tasks=self._settings.max_tasks,
             memory_pool=incarnation.placements.ledger.memory_pool,
+            credentials=sorted(incarnation.credentials),
             **known_types(self._catalogue.current),
         )
         in_log: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
@@ -342,6 +348,15 @@ def split_host_memory(reserve_bytes: int) -> tuple[int, int]:
     total = read_host().memory_bytes
     reserved = min(reserve_bytes, total // 2)
     return reserved, total - reserved
+
+
+def _credential_names() -> list[str]:
+    """Returns the names of the credentials of this host: none if their file can't be used."""
+    try:
+        return load_credentials(StoreSettings()).names
+    except CredentialMissing as error:
+        log.error("this host's credentials can't be used", reason=str(error))
+        return []
 
 
 def _environment(host_devices: list[HostDevice]) -> dict[str, str]:

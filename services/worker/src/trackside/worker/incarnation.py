@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import structlog
 
@@ -41,7 +41,8 @@ LEASE_MARGIN_S = 3.0
 class Incarnation:
     """A worker between its join and its loss; `lost` is set when WorkerLost for it is in the log.
 
-    `joined_at` is the offset of its WorkerJoined, -1 until that is in the log.
+    `joined_at` is the offset of its WorkerJoined, -1 until that is in the log. `credentials` are the names of
+    those that its host has.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Incarnation:
         placements: PlacementController,
         catalogue: TaskCatalogue,
         publisher: Publisher,
+        credentials: Collection[str] = (),
     ) -> None:
         self.id = fencing.incarnation
         self.lost = asyncio.Event()
@@ -58,6 +60,7 @@ class Incarnation:
         self._fencing = fencing
         self._catalogue = catalogue
         self._publisher = publisher
+        self.credentials = frozenset(credentials)
         self._contact_s = monotonic_s()
 
     async def execute_commands(self, log_: Log, starts: Mapping[TopicPartition, int]) -> None:
@@ -194,6 +197,8 @@ class Incarnation:
         if action is CommandAction.RUN:
             action = self._check_parameters(command)
         if action is CommandAction.RUN:
+            action = self._check_credentials(command)
+        if action is CommandAction.RUN:
             task_type = self._catalogue.tasks[command.task_type]
             action = self.placements.accept(command, task_type, envelope) or CommandAction.RUN
         if isinstance(action, Refusal):
@@ -207,6 +212,16 @@ class Incarnation:
     def _check_parameters(self, command: RunTask) -> CommandAction | Refusal:
         reason = self._catalogue.violation_of(command.task_type, command.parameters)
         return CommandAction.RUN if reason is None else Refusal("bad_parameters", reason)
+
+    def _check_credentials(self, command: RunTask) -> CommandAction | Refusal:
+        for name, given in command.inputs.items():
+            if given.credential and given.credential not in self.credentials:
+                message = (
+                    f"input {name!r} needs the credential {given.credential!r}, which this host lacks: "
+                    "add it to the file that TRACKSIDE_CREDENTIALS names, and start the worker again"
+                )
+                return Refusal("credential_missing", message)
+        return CommandAction.RUN
 
     def _stop(self, command: StopTask, envelope: Envelope) -> None:
         action = self._fencing.action_for_stop(command)

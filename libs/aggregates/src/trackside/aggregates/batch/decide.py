@@ -15,6 +15,7 @@ from trackside.aggregates.batch.messages import (
     SubmitTasks,
     estimated_by,
     group_name,
+    inputs_of,
     needs_of,
     task_name,
 )
@@ -35,6 +36,8 @@ from trackside.domain.task import Task, TaskState
 
 MOST_TASKS = 100
 """How many tasks one decision submits or stops: with their needs they stay well within one append."""
+MOST_INPUT_BYTES = MAX_BATCH_BYTES // 4
+"""How much the inputs of the tasks take that one decision submits, except those of its first task."""
 
 
 def start(
@@ -123,7 +126,12 @@ def _next_tasks(batch: Batch) -> Iterator[TaskSubmitted]:
         return
     group = batch.spec.groups[batch.group]
     room = min(MOST_TASKS, batch.room)
+    left = MOST_INPUT_BYTES
     for number, task in enumerate(group.tasks[first : first + room], first):
+        inputs = inputs_of(batch.spec, task)
+        left -= sum(len(each.model_dump_json()) for each in inputs.values())
+        if left < 0 and number > first:
+            return
         name = task_name(task, number)
         needs = needs_of(batch.spec, group, task)
         yield TaskSubmitted(
@@ -133,6 +141,7 @@ def _next_tasks(batch: Batch) -> Iterator[TaskSubmitted]:
             part=Part(kind=GROUP, number=batch.group, name=name),
             needs=needs,
             estimated_by=estimated_by(needs, task),
+            inputs=inputs,
         )
 
 

@@ -13,6 +13,7 @@ from trackside.aggregates.batch.messages import (
     SubmitTasks,
     TaskSpec,
 )
+from trackside.contracts.examples import INPUT
 from trackside.contracts.message import Message
 from trackside.contracts.resources import Resources, Retry, RetryPolicy
 
@@ -22,7 +23,13 @@ BATCH = BatchSpec(
         GroupSpec(
             name="warm-up",
             tasks=[
-                TaskSpec(name="small", task_type="digits", parameters={"epochs": 1}, priority=9),
+                TaskSpec(
+                    name="small",
+                    task_type="digits",
+                    parameters={"epochs": 1},
+                    priority=9,
+                    inputs={"digits": INPUT},
+                ),
                 TaskSpec(task_type="digits", resources=Resources(kind="gpu", devices=2)),
             ],
             children=[ChildSpec(name="lr", kind="search", spec={"task_type": "digits", "max_trials": 20})],
@@ -31,6 +38,7 @@ BATCH = BatchSpec(
     ],
     retry=RetryPolicy(failed=Retry(times=2, backoff_s=5.0)),
     run_timeout_s=3_600.0,
+    inputs={"digits": INPUT},
 )
 EXAMPLES: list[Message] = [
     SubmitTasks(**dict(BATCH)),

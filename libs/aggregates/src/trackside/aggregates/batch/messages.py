@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from trackside.contracts.artifacts import ArtifactReference, Inputs
 from trackside.contracts.ids import Identifier
 from trackside.contracts.memory import Memory
 from trackside.contracts.message import DISPATCHER, Command, Event, Json
@@ -43,7 +44,8 @@ _Absent = Field(default=None, exclude_if=_nothing)
 class TaskSpec(_Spec):
     """One task of a group; what it leaves out comes from its group, then from its batch.
 
-    `name` is unique in its group; a task without one is called by its number, from 1.
+    `name` is unique in its group; a task without one is called by its number, from 1. Its `inputs` are added
+    to those of the batch, and replace those of the same name.
     """
 
     name: Identifier | None = _Absent
@@ -56,6 +58,7 @@ class TaskSpec(_Spec):
     exclusive: bool | None = _Absent
     queue_timeout_s: Timeout | None = _Absent
     run_timeout_s: Timeout | None = _Absent
+    inputs: Inputs = Field(default={}, exclude_if=_nothing)
 
 
 class ChildSpec(_Spec):
@@ -107,12 +110,14 @@ class GroupSpec(_Spec):
 class BatchSpec(Needs):
     """Everything that defines a batch; its id is the stream's.
 
-    At most `concurrency` tasks and children are open.
+    At most `concurrency` tasks and children are open. Its tasks get `inputs`, by the names that they know
+    them by.
     """
 
     name: str = Field(default="", max_length=200)
     groups: Annotated[list[GroupSpec], Field(min_length=1, max_length=1_000)]
     concurrency: int = Field(default=10_000, ge=1, le=10_000)
+    inputs: Inputs = Field(default={}, exclude_if=_nothing)
 
 
 class SubmitTasks(Command, BatchSpec):
@@ -182,6 +187,11 @@ def needs_of(batch: BatchSpec, group: GroupSpec, task: TaskSpec) -> Needs:
         | own
         | {"resources": _resources(batch.resources, group, task.resources)}
     )
+
+
+def inputs_of(batch: BatchSpec, task: TaskSpec) -> dict[str, ArtifactReference]:
+    """Gives the artifacts that a task is given: those of its batch, and its own."""
+    return batch.inputs | task.inputs
 
 
 def estimated_by(needs: Needs, task: TaskSpec) -> Literal["task", "group"]:

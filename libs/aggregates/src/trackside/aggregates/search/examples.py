@@ -45,6 +45,7 @@ from trackside.aggregates.search.messages import (
     UpdateSearchSpace,
 )
 from trackside.aggregates.search.space import Choice, LogUniform, QUniform, RandInt, Space, Uniform
+from trackside.contracts.examples import INPUT
 from trackside.contracts.message import Message
 from trackside.contracts.resources import Retry, RetryPolicy
 
@@ -65,6 +66,7 @@ SPEC = SearchSpec(
     max_trials=20,
     concurrency=2,
     seed=7,
+    inputs={"digits": INPUT},
     retry=RetryPolicy(lost=Retry(times=3), failed=Retry(times=1)),
 )
 EXAMPLES: list[Message] = [

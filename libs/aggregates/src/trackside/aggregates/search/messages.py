@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from trackside.aggregates.search.space import Finite, Option, Space
-from trackside.contracts.message import DISPATCHER, Command, Event, Json
+from trackside.contracts.artifacts import Inputs
+from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import Figure, NonFinite
 
@@ -119,7 +120,7 @@ class SearchSpec(Needs):
     has reached `goal`.
 
     `objectives` name the numbers of a report that count, the first one also for its plain number. Without
-    them this alone counts, in `direction`.
+    them this alone counts, in `direction`. The task of each trial gets `inputs`, by their names.
     """
 
     name: str = Field(default="", max_length=200)
@@ -135,6 +136,7 @@ class SearchSpec(Needs):
     max_trial_duration_s: Duration | None = None
     goal: Finite | None = None
     seed: int | None = Field(default=None, ge=0, le=2**53)
+    inputs: Inputs = Field(default={}, exclude_if=is_absent)
 
     @property
     def needs(self) -> Needs:

@@ -57,6 +57,7 @@ def suggestion(
             parameters=parameters,
             part=part,
             needs=spec.needs,
+            inputs=spec.inputs,
         ),
     ]
 
