@@ -123,3 +123,33 @@ async def test_rows_of_another_log_are_refused(database: str, log: MemoryLog) ->
     await other.ensure(TOPICS.shared)
     with pytest.raises(LogTooShortError, match="not of this log"):
         await rebuild(other, TOPICS, database)
+
+
+async def test_artifacts_have_rows_of_all_versions_and_say_when_their_stream_forgot_them(
+    log: MemoryLog, database: str
+) -> None:
+    rows = await query(
+        database,
+        "SELECT task_id, trial, attempt, name, version, step, forgotten_at IS NOT NULL "
+        "FROM dashboards.artifacts WHERE stream_id = 'one' ORDER BY log_offset",
+    )
+    nul = "weights\ufffd"
+    assert rows == [
+        ("one.0", 0, 1, nul, 1, None, False),
+        ("one.0", 0, 1, "checkpoint", 1, 2, True),
+        ("one.1", 1, 1, nul, 1, None, False),
+        ("one.1", 1, 1, "checkpoint", 1, 2, False),
+        ("one.1", 1, 2, nul, 2, None, False),
+        ("one.1", 1, 2, "checkpoint", 2, 2, False),
+        ("one.2", 2, 1, nul, 1, None, True),
+        ("one.2", 2, 1, "checkpoint", 1, 2, False),
+    ]
+    uses = await query(
+        database,
+        "SELECT use, name, task_id, source, credential, step FROM dashboards.artifact_uses "
+        "WHERE stream_id = 'one' ORDER BY 1",
+    )
+    assert uses == [
+        ("checkpoint", "checkpoint", "one.1", "digits-1/digits-1.3/checkpoint@2", None, 10),
+        ("input", "digits", "one.0", "prepare-1/prepare-1.1.1/digits@1", "datasets", None),
+    ]

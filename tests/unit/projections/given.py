@@ -5,6 +5,8 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from tests.unit.projections.given_batches import eventful_batch, stopped_batch, unfinished_batch
@@ -18,6 +20,8 @@ from trackside.aggregates.search.messages import (
     TrialSuggested,
 )
 from trackside.aggregates.search.space import Space
+from trackside.contracts import examples
+from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.fleet import Device, WorkerJoined, WorkerLost
 from trackside.contracts.ids import trial_task_id
@@ -43,6 +47,8 @@ DISPATCHER, SCHEDULER, WORKER = (RecordWriter(role, "1") for role in ("dispatche
 SPACE: Space = SearchSpec.model_validate_json(
     '{"task_type": "t", "max_trials": 1, "space": {"lr": {"type": "uniform", "low": 0, "high": 1}}}'
 ).space
+INPUTS = {"digits": examples.INPUT}
+BEGUN_WITH = examples.SAVED
 Decision = list[Outgoing]
 NUMBERS: WeakKeyDictionary[Log, Counter[str]] = WeakKeyDictionary()
 """The last number of each incarnation in a log."""
@@ -140,6 +146,21 @@ def refused_command(search: str, command: str, kind: str, offset: int) -> Iterat
     yield [DISPATCHER.single(search, refused)]
 
 
+def saved_digest(task: str, number: int, attempt: int = 1) -> str:
+    """Returns the digest of what an attempt has saved."""
+    token = {"task_id": task, "attempt": attempt, "placement": 1, "incarnation": "i1"}
+    return saved_artifacts(token)[number - 1].sha256
+
+
+def forgetting(search: str, command: str, digests: list[str], offset: int = 1) -> Iterator[Decision]:
+    """Yields the decisions of a command that forgets artifacts."""
+    received = command_received(search, command, "trackside.forget-artifacts.v1", offset)
+    yield [DISPATCHER.single(search, received)]
+    accepted = CommandAccepted(command_id=command, source=received.source)
+    forgotten = ArtifactsForgotten(command_id=command, artifacts=digests, reason="old\x00")
+    yield DISPATCHER.decision(search, [accepted, forgotten])
+
+
 def search_decisions(
     search: str, trials: int = 3, reports: int = 5, lost: int = -1, failed: int = -1, open_ended: int = 0
 ) -> Iterator[Decision]:
@@ -174,7 +195,12 @@ def _trial(
         [
             TrialSuggested(trial=trial, parameters=parameters, seen=0),
             TaskSubmitted(
-                task_id=task, task_type="digits", parameters=parameters, part=Part(kind="trial", number=trial)
+                task_id=task,
+                task_type="digits",
+                parameters=parameters,
+                part=Part(kind="trial", number=trial),
+                inputs=INPUTS if trial == 0 else {},
+                checkpoint=BEGUN_WITH if trial == 1 else None,
             ),
         ],
     )
@@ -203,9 +229,35 @@ def _attempt(
     values = [chance.random() for _ in range(reports)]
     for step, value in enumerate(values):
         yield [WORKER.single(search, _report(token, "PERIODICAL", step, value))]
+    yield [WORKER.single(search, saved) for saved in saved_artifacts(here)]
     if values:
         yield [WORKER.single(search, _report(token, "FINAL", reports, values[-1]))]
     return values
+
+
+def saved_artifacts(token: dict[str, Any]) -> list[ArtifactSaved]:
+    """Returns what a placement saves: a file, and a checkpoint."""
+    named = [("weights\x00", "file", None, {"note": "\x00"}), ("checkpoint", "checkpoint", 2, {})]
+    found = []
+    for number, (name, kind, step, metadata) in enumerate(named, 1):
+        digest = sha256(f"{token}{name}".encode()).hexdigest()
+        found.append(
+            ArtifactSaved.model_validate(
+                {
+                    **token,
+                    "number": number,
+                    "name": name,
+                    "version": token["attempt"],
+                    "kind": kind,
+                    "uri": f"store:sha256/{digest}",
+                    "sha256": digest,
+                    "size_bytes": 2**53,
+                    "step": step,
+                    "metadata": metadata,
+                }
+            )
+        )
+    return found
 
 
 def _report(token: dict[str, object], kind: str, step: int, value: float) -> Message:
@@ -249,6 +301,8 @@ async def write_small_history(log: Log, topics: Topics) -> HistoryWriter:
             await history.append(batch_id, decision)
     for decision in refused_command("two", "late", "trackside.stop-search.v1", 9):
         await history.append("two", decision)
+    for decision in forgetting("one", "forget", [saved_digest("one.0", 2), saved_digest("one.2", 1)] * 2):
+        await history.append("one", decision)
     await history.search("open", trials=5, open_ended=1)
     await history.metrics("one.0", 1, "loss", [0, 1, 2])
     await history.metrics("one.0", 1, "loss", [2, 3])

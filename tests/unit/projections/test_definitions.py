@@ -10,7 +10,7 @@ from trackside.projections.postgres import sql
 
 DEFINED = {
     ("dispatcher", 9): "1b2906c749cf6059",
-    ("scheduler", 6): "284c747b938e21ce",
+    ("scheduler", 7): "ec406d1b7ff5bf70",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

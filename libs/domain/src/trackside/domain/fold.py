@@ -17,6 +17,8 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 
 ANSWERS = frozenset({CommandAccepted, CommandRefused})
+AFTER_CLOSE = frozenset({CommandReceived, *ANSWERS, ArtifactsForgotten})
+"""The events that are applied to a stream that is closed too; none of them closes one."""
 
 
 class UnsupportedRulesError(Exception):

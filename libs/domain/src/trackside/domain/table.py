@@ -104,6 +104,11 @@ class RecordProjection(Protocol):
         """The table written."""
         ...
 
+    @property
+    def kinds(self) -> frozenset[type[Event]]:
+        """The events that may have rows; `rows` is asked of no others."""
+        ...
+
     def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
         """Returns the rows of a folded record; `Table.merged` merges them with existing ones."""
         ...

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from pydantic import ValidationError
+
 from trackside.contracts.artifacts import (
     CHECKPOINT,
     MAX_ARTIFACTS,
@@ -23,17 +25,14 @@ def saved(task: Task, event: ArtifactSaved, record: Record) -> Outcome:
     attempt = task.attempt
     if event.number <= attempt.saved:
         return Outcome.DUPLICATE
-    reference = ArtifactReference(
-        uri=event.uri,
-        sha256=event.sha256,
-        size_bytes=event.size_bytes,
-        media_type=event.media_type,
-        source=f"{record.envelope.stream}/{task.task_id}/{event.name}@{event.version}",
-    )
+    try:
+        reference = _reference(event, record)
+    except ValidationError:
+        return Outcome.OVERTAKEN  # no artifact can be like that
     if event.kind == CHECKPOINT:
-        if event.step is None or event.requests != task.taken or task.idle:
+        if not isinstance(reference, CheckpointReference) or event.requests != task.taken or task.idle:
             return Outcome.OVERTAKEN  # it is of a trial that this task has finished
-        _add_checkpoint(task, reference, event.step, record.offset)
+        _add_checkpoint(task, reference, record.offset)
     else:
         known = task.artifacts.get(event.name)
         follows = event.version == (known.version if known is not None else 0) + 1
@@ -45,9 +44,22 @@ def saved(task: Task, event: ArtifactSaved, record: Record) -> Outcome:
     return Outcome.APPLIED
 
 
-def _add_checkpoint(task: Task, reference: ArtifactReference, step: int, offset: int) -> None:
-    checkpoint = CheckpointReference(**dict(reference), step=step)
-    values = [value for at, value in task.reports if at < step and value is not None]
+def _reference(event: ArtifactSaved, record: Record) -> ArtifactReference:
+    """Returns the reference to what was saved; raises ValidationError if its fields make none."""
+    reference = ArtifactReference(
+        uri=event.uri,
+        sha256=event.sha256,
+        size_bytes=event.size_bytes,
+        media_type=event.media_type,
+        source=f"{record.envelope.stream}/{event.task_id}/{event.name}@{event.version}",
+    )
+    if event.kind != CHECKPOINT or event.step is None:
+        return reference
+    return CheckpointReference(**dict(reference), step=event.step)
+
+
+def _add_checkpoint(task: Task, checkpoint: CheckpointReference, offset: int) -> None:
+    values = [value for at, value in task.reports if at < checkpoint.step and value is not None]
     added = SavedCheckpoint(checkpoint, values[-1] if values else None, offset)
     task.checkpoint_version += 1
     task.checkpoints = kept([*task.checkpoints, added], task.needs.keep_checkpoints)

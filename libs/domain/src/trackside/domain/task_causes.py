@@ -1,5 +1,7 @@
 """Which events of a task later decisions about it rest on."""
 
+from trackside.contracts.artifacts import ArtifactSaved, TaskResumed
+from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
     MetricReported,
@@ -12,7 +14,9 @@ from trackside.contracts.tasks import (
 )
 from trackside.domain.task import Task
 
-_NO_CHANGE = frozenset({TaskStatusChanged, TaskUnschedulable})
+_NO_CHANGE = frozenset(
+    {TaskStatusChanged, TaskUnschedulable, ArtifactSaved, TaskResumed, TaskReady, InstructionAcknowledged}
+)
 _ASK_FOR_ITS_END = frozenset({TaskStopRequested, TaskPreemptionRequested, TimeLimitReached, TaskHeld})
 
 

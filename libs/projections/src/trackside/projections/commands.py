@@ -61,6 +61,7 @@ class CommandRows:
         key_width=2,
         keeps_first=frozenset({"publisher", "received_ms", "answered_ms"}),
     )
+    kinds: frozenset[type[Event]] = frozenset({CommandReceived, CommandAccepted, CommandRefused})
 
     def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
         """Returns the row of the command that was received or answered."""

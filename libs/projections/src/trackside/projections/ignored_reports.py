@@ -53,6 +53,7 @@ class IgnoredReportRows:
         key_width=2,
         insert_only=True,
     )
+    kinds = frozenset({MetricReported})
 
     def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
         """Returns the row of a record that was not applied, if it is a report."""

@@ -8,6 +8,7 @@ from trackside.contracts.topics import Topic, Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
 from trackside.domain.table import Projection, RecordProjection, Table
+from trackside.projections.artifacts import ArtifactRows, ArtifactUseRows, ForgottenArtifactRows
 from trackside.projections.children import ChildRows
 from trackside.projections.commands import CommandRows, StreamRows
 from trackside.projections.dead_letters import DEAD_LETTERS
@@ -68,6 +69,7 @@ OWNERS: Mapping[str, Owner] = {
     SCHEDULER: Owner(
         SCHEDULER,
         of_all_streams=(TaskRows(), AttemptRows(), PlacementRows()),
+        of_records=(ArtifactRows(), ArtifactUseRows(), ForgottenArtifactRows()),
         of_fleet=(WorkerRows(), DeviceRows()),
     ),
     SUMMARY_INDEXER: Owner(SUMMARY_INDEXER, others=(SERIES, POINTS, DEAD_LETTERS)),

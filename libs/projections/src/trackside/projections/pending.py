@@ -1,5 +1,6 @@
 """The changes of a batch of one partition: the keys touched, turned into rows when the batch ends."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,15 +36,17 @@ class PendingChanges:
 
     def note_record(self, stream: Stream, record: Record) -> None:
         """Records the rows computed from a record itself."""
-        for projection in self.of_records:
-            for row in projection.rows(stream, record):
-                self.add(projection.table, row)
+        self._note(self.of_records, stream, record)
 
     def note_ignored(self, stream: Stream, record: Record) -> None:
         """Records the rows of a record that had no effect."""
-        for projection in self.of_ignored:
-            for row in projection.rows(stream, record):
-                self.add(projection.table, row)
+        self._note(self.of_ignored, stream, record)
+
+    def _note(self, projections: Iterable[RecordProjection], stream: Stream, record: Record) -> None:
+        for projection in projections:
+            if type(record.message) in projection.kinds:
+                for row in projection.rows(stream, record):
+                    self.add(projection.table, row)
 
     def add(self, table: Table, row: RowValues) -> None:
         """Adds a row, or merges it with the one of the same key."""

@@ -1,4 +1,4 @@
--- Rows of tasks, attempts, workers and devices: all a function of the log.
+-- Rows of tasks, attempts, artifacts, workers and devices: all a function of the log.
 -- Times are ms since 1970 by the log's own clock; ids sort by their bytes.
 
 CREATE TABLE tasks (
@@ -114,3 +114,65 @@ CREATE TABLE devices (
 );
 
 CREATE INDEX devices_by_uuid ON devices (uuid) WHERE uuid IS NOT NULL;
+
+-- One row per ArtifactSaved that counts; the key is the place of its record in the log.
+CREATE TABLE artifacts (
+    log_partition integer NOT NULL,
+    log_offset bigint NOT NULL,
+    stream_id text COLLATE "C" NOT NULL,
+    task_id text COLLATE "C" NOT NULL,
+    trial integer,
+    attempt bigint NOT NULL,
+    placement bigint NOT NULL,
+    number bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    kind text NOT NULL,
+    uri text NOT NULL,
+    sha256 text COLLATE "C" NOT NULL,
+    size_bytes bigint NOT NULL,
+    media_type text NOT NULL,
+    step bigint,
+    metadata jsonb NOT NULL,
+    saved_ms bigint NOT NULL,
+    PRIMARY KEY (log_partition, log_offset)
+);
+
+CREATE INDEX artifacts_of_tasks ON artifacts (stream_id, task_id, name);
+
+CREATE INDEX artifacts_by_digest ON artifacts (sha256);
+
+CREATE TABLE artifact_uses (
+    log_partition integer NOT NULL,
+    log_offset bigint NOT NULL,
+    use text NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    stream_id text COLLATE "C" NOT NULL,
+    task_id text COLLATE "C" NOT NULL,
+    uri text NOT NULL,
+    sha256 text COLLATE "C" NOT NULL,
+    size_bytes bigint NOT NULL,
+    media_type text NOT NULL,
+    source text NOT NULL,
+    credential text,
+    step bigint,
+    submitted_ms bigint NOT NULL,
+    PRIMARY KEY (log_partition, log_offset, use, name)
+);
+
+CREATE INDEX artifact_uses_of_tasks ON artifact_uses (stream_id, task_id);
+
+CREATE INDEX artifact_uses_by_digest ON artifact_uses (sha256);
+
+CREATE TABLE forgotten_artifacts (
+    log_partition integer NOT NULL,
+    log_offset bigint NOT NULL,
+    sha256 text COLLATE "C" NOT NULL,
+    stream_id text COLLATE "C" NOT NULL,
+    command_id text NOT NULL,
+    reason text NOT NULL,
+    forgotten_ms bigint NOT NULL,
+    PRIMARY KEY (log_partition, log_offset, sha256)
+);
+
+CREATE INDEX forgotten_artifacts_of_streams ON forgotten_artifacts (stream_id, sha256);

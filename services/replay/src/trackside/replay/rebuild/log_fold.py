@@ -6,12 +6,12 @@ from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import UndecodableError
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
-from trackside.contracts.message import Record
+from trackside.contracts.message import Event, Record
 from trackside.contracts.summaries import MetricPointsReported
 from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.fleet import evolve as evolve_fleet
+from trackside.domain.fold import AFTER_CLOSE
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, forget_settled, shrink
 from trackside.domain.streams import Streams, pack
@@ -26,7 +26,6 @@ from trackside.summary_indexer.validation import decode_points
 OwnerCuts = Mapping[str, Mapping[TopicPartition, int]]
 StreamStates = dict[str, dict[int, list[bytes]]]
 """Serialized streams as they were at an owner's cut, by owner and partition of the events."""
-_OF_COMMANDS = frozenset({CommandReceived, CommandAccepted, CommandRefused})
 
 
 @dataclass(slots=True)
@@ -68,9 +67,17 @@ class LogFold:
     keep_states: bool = False
     states: StreamStates = field(default_factory=dict)
     """Filled if `keep_states`."""
-    _command_rows: dict[TopicPartition, dict[tuple[str, RowKey], tuple[Table, RowValues]]] = field(
+    _merged_rows: dict[TopicPartition, dict[tuple[str, RowKey], tuple[Table, RowValues]]] = field(
         default_factory=dict
     )
+    _kinds: frozenset[type[Event]] = frozenset()
+    """The events that have rows of their own."""
+
+    def __post_init__(self) -> None:
+        """Collects the events that have rows of their own."""
+        self._kinds = frozenset(
+            kind for owner in self.owners for source in owner.of_records for kind in source.kinds
+        )
 
     def places(self) -> dict[TopicPartition, int]:
         """Returns every partition to read, with the highest cut of any owner."""
@@ -126,9 +133,9 @@ class LogFold:
                 continue
             changed[stream.stream_id] = stream
             kind = type(record.message)
-            if kind in _OF_COMMANDS:
-                self._add_command_rows(place, stream, record, present)
-            elif stream.closed:  # by this record: of a closed stream only those of commands are applied
+            if kind in self._kinds:
+                self._add_record_rows(place, stream, record, present)
+            if stream.closed and kind not in AFTER_CLOSE:  # it was closed by this record
                 for owner in present:
                     self._add_rows(owner.of_streams, stream, after_close=False)
                 shrink(stream)
@@ -143,12 +150,18 @@ class LogFold:
                 rows += [row(stream, key) for key in projection.settled_keys(stream)]
         forget_settled(stream)
 
-    def _add_command_rows(
+    def _add_record_rows(
         self, place: TopicPartition, stream: Stream, record: Record, present: list[Owner]
     ) -> None:
-        rows = self._command_rows.setdefault(place, {})
+        """Adds the rows of a record, those that later records may complete once they are complete."""
+        rows = self._merged_rows.setdefault(place, {})
         for source in (source for owner in present for source in owner.of_records):
+            if type(record.message) not in source.kinds:
+                continue
             table = source.table
+            if table.insert_only:
+                self.rows.of(table).extend(source.rows(stream, record))
+                continue
             for row in source.rows(stream, record):
                 key = (table.name, row[: table.key_width])
                 old = rows.get(key)
@@ -178,12 +191,17 @@ class LogFold:
                     if not stream.closed:
                         self._add_rows(owner.of_streams, stream, after_close=False)
                     self._add_rows(owner.of_streams, stream, after_close=True)
-                if owner.of_records:
-                    for table, row in self._command_rows.pop(place, {}).values():
-                        self.rows.of(table).append(row)
+                self._add_merged_rows(place, owner)
         elif place[0] == self.topics.fleet.name:
             for owner in leaving:
                 self._add_rows(owner.of_fleet, self.fleet, after_close=False)
+
+    def _add_merged_rows(self, place: TopicPartition, owner: Owner) -> None:
+        names = {source.table.name for source in owner.of_records}
+        found = self._merged_rows.get(place, {})
+        for key in [key for key in found if key[0] in names]:
+            table, row = found.pop(key)
+            self.rows.of(table).append(row)
 
     def _add_rows(self, projections: Iterable[Projection[Any]], state: Any, *, after_close: bool) -> None:
         for projection in projections:

@@ -238,11 +238,22 @@ def _without_name(value: Any, stream_id: str) -> Any:
     if isinstance(value, dict):
         ids = [name for name, each in value.items() if name.endswith("_id") and each == stream_id]
         plain = {name.removeprefix(own): _without_name(each, stream_id) for name, each in value.items()}
+        source = value.get("source")
+        if isinstance(source, str):
+            plain["source"] = renamed_source(source, stream_id, "")
         return plain | dict.fromkeys(ids, "")
     if isinstance(value, list | tuple | set | frozenset):
         listed = [_without_name(each, stream_id) for each in value]
         return sorted(listed) if isinstance(value, set | frozenset) else listed
     return value
+
+
+def renamed_source(source: str, old: str, new: str) -> str:
+    """Returns the source of an artifact, `STREAM/TASK/NAME@VERSION`, under the stream's new name."""
+    stream, slash, rest = source.partition("/")
+    if stream != old or not slash:
+        return source
+    return f"{new}/{new}{rest[len(old) :]}" if rest.startswith(f"{old}.") else f"{new}/{rest}"
 
 
 def _plain(value: Any) -> Any:
@@ -293,6 +304,10 @@ class StreamRenaming:
         for name in ("by", "within"):
             if body.get(name) in self._tasks:
                 body[name] = self._named(body[name])
+        inputs = body.get("inputs")
+        for reference in [body.get("checkpoint"), *(inputs.values() if isinstance(inputs, dict) else ())]:
+            if isinstance(reference, dict) and isinstance(reference.get("source"), str):
+                reference["source"] = renamed_source(reference["source"], self.old, self.new)
         return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
 
     def _named(self, text: str) -> str:

@@ -1,0 +1,88 @@
+"""What the log says of artifacts: what counts, what doesn't, and what a stream forgets."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.domain.given import ended, over, task_active
+from trackside.aggregates.search.messages import SearchEnded, SearchStatus
+from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten, ForgetArtifacts
+from trackside.contracts.message import Event
+from trackside.contracts.refusals import Problem
+from trackside.domain.outcome import Outcome
+from trackside.domain.task_commands import decide
+
+DIGEST = "ab" * 32
+OTHER = "cd" * 32
+
+
+def saved(**changed: Any) -> ArtifactSaved:
+    """Gives an artifact that the first placement of the first trial's task has saved."""
+    fields: dict[str, Any] = {
+        "task_id": "digits-1.0",
+        "attempt": 1,
+        "placement": 1,
+        "incarnation": "i-1",
+        "number": 1,
+        "name": "weights",
+        "version": 1,
+        "kind": "file",
+        "uri": f"store:sha256/{DIGEST}",
+        "sha256": DIGEST,
+        "size_bytes": 10,
+    }
+    return ArtifactSaved.model_validate({**fields, **changed})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"size_bytes": -1},
+        {"size_bytes": 2**70},
+        {"sha256": "no digest"},
+        {"uri": "s3://me:secret@bucket/x"},
+        {"name": "n" * 700},
+        {"kind": "checkpoint", "step": -1},
+        {"kind": "checkpoint", "step": None},
+    ],
+    ids=str,
+)
+def test_a_record_of_an_artifact_that_can_be_none_has_no_effect(changed: dict[str, Any]) -> None:
+    told = task_active()
+    assert told.tell(saved(**changed)) == [Outcome.OVERTAKEN]
+    assert told.tell(saved()) == [Outcome.APPLIED]
+
+
+def answer(told: Any, *digests: str) -> list[Event] | tuple[Problem, ...]:
+    """Returns what a command to forget artifacts is answered."""
+    return decide(told.stream, ForgetArtifacts(artifacts=list(digests)), "c-9")
+
+
+def test_a_checkpoint_that_an_open_task_may_continue_from_is_not_forgotten() -> None:
+    told = task_active()
+    here = {"name": "checkpoint"}
+    for number, digest in enumerate((DIGEST, OTHER, "ef" * 32), 1):
+        checkpoint = {"number": number, "version": number, "step": number, "sha256": digest}
+        told.tell(saved(kind="checkpoint", **here, **checkpoint))
+    refused = answer(told, DIGEST, OTHER)
+    assert [(each.code, each.path) for each in refused if isinstance(each, Problem)] == [
+        ("artifact_in_use", "$.artifacts[1]")
+    ], "the first of three was superseded"
+    told.tell(ended())
+    assert answer(told, DIGEST, OTHER) == [
+        ArtifactsForgotten(command_id="c-9", artifacts=[DIGEST, OTHER], reason="")
+    ]
+
+
+def test_a_closed_stream_forgets_artifacts_and_may_be_asked_twice() -> None:
+    told = task_active(concurrency=1, max_trials=1)
+    told.tell(saved())
+    told.tell(ended())
+    told.tell(over(0))
+    told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
+    assert told.stream.closed
+    for _ in range(2):
+        events = answer(told, DIGEST)
+        assert isinstance(events, list)
+        assert told.tell(*events) == [Outcome.APPLIED]
+    assert told.stream.last_offset == told.next_offset - 1
