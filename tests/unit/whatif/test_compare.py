@@ -194,7 +194,7 @@ async def test_what_a_trial_said_is_recorded_with_when_it_had_its_device() -> No
     assert [step for _, step, _ in first.points] == [0, 1, 2, 3]
     assert [step for _, step, _ in again.points] == [0, 1, None, 0, 1, 2, 3]
     assert [after for after, _, _ in first.points] == [40, 50, 60, 70]  # accepted, then 3 phases; 10 ms each
-    assert first.busy_ms == 90
+    assert first.busy_ms == 100
     assert again.busy_ms > first.busy_ms
     assert recording.min_placement_delay_ms == 20
     found = compare(recording, ScenarioGrid([MEDIAN]))
