@@ -67,3 +67,9 @@ class CacheUnusable(ArtifactError):
     """The cache of artifacts of a host has no room, or can't be written."""
 
     code = "cache_unusable"
+
+
+class UnsafeFormat(ArtifactError):
+    """A file would execute code when it is loaded: it can't be a model."""
+
+    code = "unsafe_format"
