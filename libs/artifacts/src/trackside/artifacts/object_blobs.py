@@ -152,7 +152,10 @@ class ObjectBlobs:
         """Returns a blob that is there and has its digest, and makes it as young as a new one."""
         try:
             with self._errors():
-                if not self._refresh(sha256) or self._digest(sha256) != sha256:
+                if not self._refresh(sha256):
+                    return None
+                if self._digest(sha256) != sha256:
+                    self.files.rm_file(self._path(sha256))  # damaged: it would be in the way of a new one
                     return None
         except FileNotFoundError:
             return None
@@ -200,8 +203,6 @@ class ObjectBlobs:
             self._write(path, "wb", opened, digest)
             self.files.mv(path, final)
         else:
-            with suppress(FileNotFoundError):
-                self.files.rm_file(final) if self.find(digest) else None  # a damaged one
             self._write(final, "xb", opened, digest)
 
     def _write(self, path: str, mode: str, opened: OpenFile, digest: str) -> None:
@@ -216,10 +217,10 @@ class ObjectBlobs:
                 out.write(part)
             if copied.hexdigest() != digest:
                 raise ArtifactChanged(f"{opened.source.full_path} changed while it was saved")
+            out.close()
         except BaseException:
             self._discard(out, path)
             raise
-        out.close()
 
     def _discard(self, out: Any, path: str) -> None:
         """Ends the writing of a file without creating it."""
@@ -310,8 +311,16 @@ def open_object_blobs(url: str, credential: Credential | None, timeout_s: float)
         raise StoreMissing(f"{url} can't be a store: {redact(str(error))}") from None
     if protocol in S3:
         files.retries = ATTEMPTS
+        _expect_nothing(files)
     root = str(files._strip_protocol(url)).rstrip("/")
     return ObjectBlobs(url, files, root, credential.secrets if credential else ())
+
+
+def _expect_nothing(files: Any) -> None:
+    """Sends bytes without waiting until the server asks for them, which has no time limit in this client."""
+    from botocore.handlers import add_expect_header
+
+    files.connect().meta.events.unregister("before-call.s3", add_expect_header)
 
 
 def _options(credential: Credential | None) -> dict[str, Any]:
