@@ -276,6 +276,12 @@ ELSEWHERE: Sequence[OtherRow] = (
     OtherRow(55, "an import into a live stream", "replay_target_live", [
         "unit/replay/test_transfer.py::test_a_name_that_is_there_is_refused",
     ]),
+    OtherRow(50, "a path outside of the store", "path_outside_store", [
+        "unit/artifacts/test_manifests.py::test_a_link_in_a_folder_is_refused",
+    ]),
+    OtherRow(51, "a model that is a pickle", "unsafe_format", [
+        "unit/artifacts/test_formats.py::test_a_pickle_is_not_a_model_whatever_its_name",
+    ]),
     OtherRow(56, "a bad setting: exit 2 before anything is connected", "", [
         "unit/eventlog/test_settings.py::test_a_bad_value_names_its_variable",
         "unit/eventlog/test_settings.py::test_a_service_with_a_bad_setting_exits_with_2",
@@ -287,7 +293,5 @@ MISSING: Sequence[PlannedRow] = (
     PlannedRow(42, "an unknown parent of a step", "no pipelines yet"),
     PlannedRow(43, "a reference that can't be resolved", "no pipelines yet"),
     PlannedRow(44, "two steps with one name", "no pipelines yet (two tasks of a group: `duplicate_task`)"),
-    PlannedRow(50, "a path outside of the store", "no artifacts yet"),
-    PlannedRow(51, "a model that is a pickle", "no models yet"),
     PlannedRow(52, "a truncated summary file", "summary files are not read yet"),
 )

@@ -31,7 +31,13 @@ from tests.unit.domain.given import Told
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandRefused
-from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES, TASK_REFUSAL_CODES, Problem
+from trackside.contracts.refusals import (
+    ARTIFACT_CODES,
+    DEAD_LETTER_CODES,
+    REFUSAL_CODES,
+    TASK_REFUSAL_CODES,
+    Problem,
+)
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks import AttemptEnd
 from trackside.dispatcher.intake.intake import Intake
@@ -118,7 +124,7 @@ def test_the_commands_that_rows_change_are_good() -> None:
 
 @pytest.mark.parametrize("number", range(1, 57))
 def test_every_row_is_here_and_its_codes_are_in_the_reference(number: int) -> None:
-    known = {*REFUSAL_CODES, *DEAD_LETTER_CODES, *TASK_REFUSAL_CODES, *NOT_IN_ANSWERS}
+    known = {*REFUSAL_CODES, *DEAD_LETTER_CODES, *TASK_REFUSAL_CODES, *ARTIFACT_CODES, *NOT_IN_ANSWERS}
     rows = [row for row in ROWS if row.number == number]
     assert rows, f"BI-{number} is nowhere"
     for row in rows:

@@ -42,6 +42,21 @@ TASK_REFUSAL_CODES = {
 }
 """Why a worker refuses a task that was assigned to it; the scheduler places it again."""
 
+ARTIFACT_CODES = {
+    "artifact_changed": "The file changed while it was saved.",
+    "artifact_damaged": "What the store and its copies have under a digest has another digest or size.",
+    "artifact_missing": "The store and its copies don't have the bytes.",
+    "bad_artifact": "A file can't be saved or read as an artifact; the message says why.",
+    "cache_unusable": "The cache of the worker's host has no room, or can't be written.",
+    "credential_missing": "The host doesn't have the credential of this name.",
+    "path_outside_store": "A path leads out of its folder: a link, `..`, or an absolute path.",
+    "store_full": "The disk or the quota of the store is used up.",
+    "store_missing": "No store for artifacts is set.",
+    "store_unreachable": "The store doesn't respond, or refuses access.",
+    "unsafe_format": "A file would execute code when it is loaded, so it can't be a model.",
+}
+"""What can go wrong with artifacts, in the errors of tasks, workers and commands."""
+
 REFUSAL_CODES = {
     "duplicate_key": "A JSON object has one key twice.",
     "too_deep": "JSON is nested too deeply.",

@@ -1,0 +1,9 @@
+"""Each error of an artifact has a code of its own, which the reference lists."""
+
+from trackside.artifacts import errors
+from trackside.contracts.refusals import ARTIFACT_CODES
+
+
+def test_the_codes_of_errors_are_those_of_the_reference() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    assert sorted(kind.code for kind in kinds if kind is not errors.ArtifactError) == sorted(ARTIFACT_CODES)
