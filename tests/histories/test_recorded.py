@@ -73,6 +73,7 @@ ADDED: dict[str, Any] = {
     "instruction": None,
     "acknowledged": 0,
     "acknowledgement": None,
+    "crowded": {},
 }
 """Fields of later releases, and their values in logs of older ones."""
 RENAMED = {"assessor_failures": "verdictless"}  # what a field was called when the digests were written

@@ -170,7 +170,7 @@ def test_t8_an_interrupted_attempt_keeps_its_process_and_counts_as_out_of_memory
     task = told.task()
     assert (task.state, task.attempt.status, task.reports) == (TaskState.ACTIVE, TaskStatus.INTERRUPT, [])
     assert task.raised == task.attempt.reserved
-    assert retries.interrupts_left(task.needs.retry, task.attempts) == 1
+    assert retries.interrupts_left(task) == 1
     assert told.tell(report(1, 0.5)) == OVERTAKEN
     for phase in (TaskStatus.WAITING, TaskStatus.TRAINING):
         assert told.tell(status(phase, interrupts=1)) == APPLIED

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.domain.given import STREAM
+from tests.unit.domain.given import STREAM, task_active, task_id
 from tests.unit.domain.plausible import Chance
+from tests.unit.domain.test_services import fail
 from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import StopTasks
 from trackside.aggregates.registry import AGGREGATES
@@ -24,6 +25,7 @@ from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
 from trackside.domain.react import react
+from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.stream import Stream, forget_settled, shrink
 from trackside.domain.streams import Streams, dump, load, pack
 from trackside.domain.table import RowKey, RowValues, SettlingProjection
@@ -194,3 +196,25 @@ def all_rows(stream: Stream) -> Rows:
         for projection in OF_STREAMS
         for key in projection.keys(stream)
     }
+
+
+def test_rows_of_old_attempts_of_a_service_are_computed_before_they_are_forgotten() -> None:
+    told = task_active(service=True)
+    for _ in range(3 * KEPT_ATTEMPTS):
+        fail(told)
+    streams, rows = Streams(AGGREGATES), dict[tuple[str, RowKey], RowValues]()
+    for number, record in enumerate(told.records):
+        stream, _ = streams.fold(record)
+        if number % 50 == 0:
+            for projection in OF_STREAMS:
+                if isinstance(projection, SettlingProjection):
+                    found = {(projection.table.name, key) for key in projection.settled_keys(stream)}
+                    assert not found & rows.keys()
+                    rows |= {key: projection.row(stream, key[1]) for key in found}
+            forget_settled(stream)
+            kept = stream.tasks.get(task_id(0))
+            assert kept is None or len(kept.attempts) <= KEPT_ATTEMPTS
+    assert rows
+    remaining = all_rows(streams.by_id[STREAM])
+    assert not rows.keys() & remaining.keys()
+    assert rows | remaining == all_rows(told.stream)

@@ -16,15 +16,15 @@ from tests.unit.domain.given import (
 )
 from tests.unit.domain.test_task_reuse import asked, goes_on, one_running, taken, within
 from tests.unit.scheduler.given import cluster_of, fleet_of, worker
-from trackside.contracts.device_commands import NextParameters, RecallTask, RunTask, StopTask
+from trackside.contracts.device_commands import NextParameters, RunTask, StopTask
 from trackside.contracts.fleet import RunningPlacement, WorkerLeft
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.fleet import Fleet
-from trackside.scheduler.device_commands import commands_for_orphans, pending_commands
+from trackside.scheduler.device_commands import DeviceMessage, commands_for_orphans, pending_commands
 
 
-def messages_for(told: Told, fleet_state: Fleet) -> list[RunTask | StopTask | RecallTask | NextParameters]:
+def messages_for(told: Told, fleet_state: Fleet) -> list[DeviceMessage]:
     return [command.build() for command in pending_commands(cluster_of(told), fleet_state)]
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.scheduler.given import GIB, policy
 from tests.unit.scheduler.harness import SchedulerHarness
 from trackside.contracts.tasks import TaskStatus
-from trackside.scheduler.occupancy import DeviceState
+from trackside.scheduler.occupancy import DeviceState, HostState
 from trackside.scheduler.placement import PlacementQuery, scan_free
 from trackside.scheduler.requirements import requirements_of
 
@@ -177,7 +177,7 @@ def test_the_first_device_that_fits_is_found_without_a_look_at_the_rest() -> Non
     requirements = requirements_of(harness.submit("a"))
     demand, scanned = harness.cluster.demand(harness.cluster.waiting.classes[requirements]), []
 
-    def is_usable(device: DeviceState) -> bool:
+    def is_usable(device: DeviceState | HostState) -> bool:
         scanned.append(device)
         return True
 

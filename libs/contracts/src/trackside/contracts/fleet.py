@@ -38,7 +38,7 @@ class WorkerJoined(Event):
     limit if there is one. Without it, as in old records, a worker has its memory for itself.
     `max_memory_bytes` is the most that one task of a type may have of it, `max_cuda_memory_bytes` the most of
     each GPU; types without a limit are left out. `credentials` are the names of those that its host has, not
-    their keys: what an input needs.
+    their keys: what an input needs. `services` are those of its task types that are services.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER
@@ -55,6 +55,7 @@ class WorkerJoined(Event):
     max_memory_bytes: dict[str, int] = Field(default={})
     max_cuda_memory_bytes: dict[str, int] = Field(default={})
     credentials: list[str] = Field(default=[], exclude_if=is_absent)
+    services: list[str] = Field(default=[], exclude_if=is_absent)
 
 
 class CatalogueChanged(Event):
@@ -69,6 +70,7 @@ class CatalogueChanged(Event):
     task_types: list[str]
     max_memory_bytes: dict[str, int] = Field(default_factory=dict)
     max_cuda_memory_bytes: dict[str, int] = Field(default_factory=dict)
+    services: list[str] = Field(default=[], exclude_if=is_absent)
 
 
 class WorkerLeft(Event):

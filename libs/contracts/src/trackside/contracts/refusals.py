@@ -38,6 +38,8 @@ TASK_REFUSAL_CODES = {
     "out_of_memory": "The task's reservation does not fit next to what runs.",
     "too_many_tasks": "The worker runs as many processes as it may.",
     "credential_missing": "The worker's host doesn't have a credential that an input needs.",
+    "service_expected": "The worker's catalogue has this task type as a service, and the task is none.",
+    "not_a_service": "The task is a service, and the worker's catalogue has its type as another kind.",
     "journal_unwritable": "The worker can't write its journal; the message says why.",
 }
 """Why a worker refuses a task that was assigned to it; the scheduler places it again."""
@@ -88,6 +90,9 @@ REFUSAL_CODES = {
     "bad_option": "A tuner or assessor doesn't have this option, or not with this value.",
     "unknown_task_type": "No worker's catalogue has this task type.",
     "unknown_device": "No worker has the fixed device that is asked for.",
+    "service_expected": "The catalogues have the task type as a service, and the task is none.",
+    "not_a_service": "The task is a service, and the catalogues have its type as another kind.",
+    "bad_service": "A service has something that only tasks that end can have, such as a time limit.",
     "bad_memory": "A text is not an amount of memory.",
     "bad_resources": "What is asked for contradicts itself.",
     "duplicate_task": "Two tasks of a group have one name.",

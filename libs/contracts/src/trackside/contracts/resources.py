@@ -41,8 +41,10 @@ class Resources(_Spec):
     @model_validator(mode="after")
     def _possible(self) -> "Resources":
         reasons = []
-        if self.device and self.devices > 1:
+        if self.device and self.devices != 1:
             reasons.append(f"a fixed device is one device, not {self.devices}")
+        if self.devices == 0 and (self.kind == "gpu" or self.whole_device or self.estimate_cuda_memory):
+            reasons.append("without devices there is no GPU: leave kind, whole_device and CUDA memory out")
         if self.kind == "cpu" and self.estimate_cuda_memory is not None:
             reasons.append("a CPU slot has no CUDA memory: leave kind or the estimate out")
         if reasons:
@@ -113,6 +115,15 @@ class Service(_Spec):
     unresponsive_s: Timeout | None = None
 
 
+def _from_flag(given: object) -> object:
+    return ({} if given else None) if isinstance(given, bool) else given
+
+
+ServiceRule = Annotated[
+    Service | None, BeforeValidator(_from_flag, json_schema_input_type=bool | Service | None)
+]
+"""`true` stands for a service with defaults, `false` for none."""
+
 _ALL = KeepCheckpoints()
 
 
@@ -140,5 +151,10 @@ class Needs(_Spec):
     checkpoint_grace_s: float = Field(
         default=DEFAULT_GRACE_S, ge=0, le=3_600, allow_inf_nan=False, exclude_if=DEFAULT_GRACE_S.__eq__
     )
-    service: Service | None = Field(default=None, exclude_if=is_absent)
+    service: ServiceRule = Field(default=None, exclude_if=is_absent)
     preemptible: bool | None = Field(default=None, exclude_if=lambda said: said is None)
+
+    @property
+    def gives_way(self) -> bool:
+        """Says whether it makes room for tasks of higher priority."""
+        return self.service is None if self.preemptible is None else self.preemptible

@@ -13,6 +13,7 @@ LISTED = 20
 class Capabilities:
     """The task types of all catalogues, and the devices of the workers that are there, by all their names.
 
+    `services` are task types that are services, `mixed` those that are one in some catalogues only.
     `tuners` and `assessors` are the names of those that users have installed beside ours.
     """
 
@@ -21,6 +22,8 @@ class Capabilities:
     device_names: frozenset[str] = frozenset()
     tuners: frozenset[str] = frozenset()
     assessors: frozenset[str] = frozenset()
+    services: frozenset[str] = frozenset()
+    mixed: frozenset[str] = frozenset()
 
 
 def capabilities_of(
@@ -35,7 +38,9 @@ def capabilities_of(
     )
     names = {name for worker_id, device_id in devices for name in _names(worker_id, device_id)}
     listed = tuple(f"{worker_id}/{device_id}" for worker_id, device_id in devices)
-    return Capabilities(fleet.task_types, listed, frozenset(names), tuners, assessors)
+    return Capabilities(
+        fleet.task_types, listed, frozenset(names), tuners, assessors, fleet.services, fleet.mixed
+    )
 
 
 def type_problem(capabilities: Capabilities, task_type: str, path: str) -> Problem | None:
@@ -49,6 +54,27 @@ def type_problem(capabilities: Capabilities, task_type: str, path: str) -> Probl
         "catalogue.yaml makes it known within a second"
     )
     return Problem(code="unknown_task_type", path=path, message=message)
+
+
+def service_problem(
+    capabilities: Capabilities, task_type: str, is_service: bool, path: str
+) -> Problem | None:
+    """Says that a task is a service and its type is none, or the other way round, and what to write."""
+    if task_type not in capabilities.task_types or task_type in capabilities.mixed:
+        return None
+    if (task_type in capabilities.services) is is_service:
+        return None
+    if is_service:
+        message = (
+            f"task type {task_type!r} is no service: leave `service` out, or write `runner: service` for it "
+            "in the workers' catalogue.yaml"
+        )
+        return Problem(code="not_a_service", path=path, message=message)
+    message = (
+        f"task type {task_type!r} is a service, which runs until it is stopped: write `service: true` for "
+        "this task, in a file of kind task or tasks"
+    )
+    return Problem(code="service_expected", path=path, message=message)
 
 
 def device_problem(capabilities: Capabilities, device: str, path: str) -> Problem | None:

@@ -51,6 +51,8 @@ class Worker:
     """The same of each GPU."""
     credentials: frozenset[str] = frozenset()
     """The names of the credentials that its host has."""
+    services: frozenset[str] = frozenset()
+    """Those of its task types that are services."""
     unhealthy: dict[str, str] = field(default_factory=dict)
     """Why devices have failed, by device id; cleared when the worker joins again."""
     gone: str = ""
@@ -74,6 +76,19 @@ class Fleet:
     def task_types(self) -> frozenset[str]:
         """Every task type that some worker's newest catalogue names."""
         return frozenset().union(*(worker.task_types for worker in self.workers.values()))
+
+    @property
+    def services(self) -> frozenset[str]:
+        """The task types that are a service in each catalogue that names them."""
+        found = frozenset().union(*(worker.services for worker in self.workers.values()))
+        others = (worker.task_types - worker.services for worker in self.workers.values())
+        return found.difference(*others)
+
+    @property
+    def mixed(self) -> frozenset[str]:
+        """The task types that are a service in some catalogues, and none in others."""
+        found = frozenset().union(*(worker.services for worker in self.workers.values()))
+        return found - self.services
 
     def current(self, worker_id: str, incarnation: str) -> bool:
         """Says whether this incarnation of a worker is there."""
@@ -126,6 +141,7 @@ def _joined(fleet: Fleet, event: WorkerJoined, record: Record) -> Outcome:
         max_memory_bytes=event.max_memory_bytes,
         max_cuda_memory_bytes=event.max_cuda_memory_bytes,
         credentials=frozenset(event.credentials),
+        services=frozenset(event.services),
     )
     return Outcome.APPLIED
 
@@ -157,6 +173,7 @@ def _catalogue_changed(fleet: Fleet, event: CatalogueChanged) -> Outcome:
         task_types=frozenset(event.task_types),
         max_memory_bytes=dict(event.max_memory_bytes),
         max_cuda_memory_bytes=dict(event.max_cuda_memory_bytes),
+        services=frozenset(event.services),
     )
     return Outcome.APPLIED
 

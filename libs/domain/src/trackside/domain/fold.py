@@ -14,6 +14,7 @@ from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain import child, command, task_events
 from trackside.domain.aggregate import Aggregates, AggregateType
 from trackside.domain.outcome import Outcome
+from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.stream import Stream
 
 ANSWERS = frozenset({CommandAccepted, CommandRefused})
@@ -112,6 +113,8 @@ def _task_event(stream: Stream, aggregate: AggregateType[Any], record: Record) -
         reports = len(known.reports)
         outcome = task_events.evolve(known, record)
         if outcome is Outcome.APPLIED:
+            if len(known.attempts) > KEPT_ATTEMPTS and known.needs.service is not None:
+                stream.crowded[known.task_id] = None
             aggregate.task_changed(stream.root, known, record, reports)
         return outcome
     if not isinstance(event, TaskSubmitted) or not aggregate.admits(stream.root, event):

@@ -5,11 +5,25 @@ from hashlib import blake2b
 
 from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.task import Attempt
+from trackside.domain.task import Attempt, Task
 
 _RESOURCES = {AttemptEnd.OOM_HOST: "host", AttemptEnd.OOM_DEVICE: "device"}
 _NAMED = {end: end.value for end in AttemptEnd if end.value in RetryPolicy.model_fields}
 _NEVER = Retry()
+_AGAIN = Retry(backoff_s=10.0, max_backoff_s=360.0)
+SERVED_MS = 600_000
+"""How long a service must have been ready for its attempts to be counted anew."""
+KEPT_ATTEMPTS = 20
+"""How many attempts of a service are kept; the wait is the longest long before."""
+
+
+def wait_after(task: Task, end: AttemptEnd) -> int | None:
+    """Gives how long the next attempt of a task waits, ms; None if it gets none after such an end."""
+    if task.needs.service is not None:
+        return service_wait_ms(task.attempts, task.task_id)
+    if not allows(task.needs.retry, task.attempts, end):
+        return None
+    return wait_ms(task.needs.retry, task.attempts, end, task.task_id)
 
 
 def allows(policy: RetryPolicy, attempts: Sequence[Attempt], end: AttemptEnd) -> bool:
@@ -27,16 +41,32 @@ def exceeded_limit(policy: RetryPolicy, attempts: Sequence[Attempt]) -> int:
     return 0 if policy.at_memory_limit else max(attempt.limit_bytes for attempt in attempts)
 
 
-def interrupts_left(policy: RetryPolicy, attempts: Sequence[Attempt]) -> int:
+def interrupts_left(task: Task) -> int:
     """Gives how often the newest attempt may still run out of memory in training without ending."""
+    if task.needs.service is not None:
+        return 0
+    policy, attempts = task.needs.retry, task.attempts
     return min(_rule(policy, end).times - _count(attempts, end) for end in _RESOURCES)
 
 
 def wait_ms(policy: RetryPolicy, attempts: Sequence[Attempt], end: AttemptEnd, task_id: str) -> int:
     """Gives how long the next attempt waits: exponential, with a jitter that every reader draws alike."""
-    rule = _rule(policy, end)
-    wait_s = min(rule.backoff_s * rule.factor ** (_count(attempts, end) - 1), rule.max_backoff_s)
-    digest = blake2b(f"{task_id}/{attempts[-1].number}".encode(), digest_size=8).digest()
+    return _drawn_ms(_rule(policy, end), _count(attempts, end), attempts[-1], task_id)
+
+
+def service_wait_ms(attempts: Sequence[Attempt], task_id: str) -> int:
+    """Gives how long the next attempt of a service waits: longer after each, until one has served well."""
+    count = 0
+    for attempt in reversed(attempts[-KEPT_ATTEMPTS:]):
+        count += 1
+        if attempt.ready_ms and attempt.ended_ms - attempt.ready_ms >= SERVED_MS:
+            break
+    return _drawn_ms(_AGAIN, count, attempts[-1], task_id)
+
+
+def _drawn_ms(rule: Retry, count: int, attempt: Attempt, task_id: str) -> int:
+    wait_s = min(rule.backoff_s * rule.factor ** (count - 1), rule.max_backoff_s)
+    digest = blake2b(f"{task_id}/{attempt.number}".encode(), digest_size=8).digest()
     drawn = int.from_bytes(digest, "big") / 2**64
     return int(wait_s * (1 + rule.jitter * (2 * drawn - 1)) * 1000)
 

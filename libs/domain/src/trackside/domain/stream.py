@@ -1,5 +1,6 @@
 """A stream: its aggregate with everything that belongs to it, as folded from one partition of the log."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, cast
 
@@ -8,7 +9,8 @@ from typing_extensions import TypeVar
 from trackside.contracts.refusals import Problem
 from trackside.domain import command
 from trackside.domain.child import Child
-from trackside.domain.task import Task
+from trackside.domain.retries import KEPT_ATTEMPTS
+from trackside.domain.task import Attempt, Task
 
 S = TypeVar("S", default=Any)
 
@@ -29,6 +31,8 @@ class Stream(Generic[S]):
     tasks: dict[str, Task] = field(default_factory=dict)
     children: dict[str, Child] = field(default_factory=dict)
     ignored_decision: bytes = b""
+    crowded: dict[str, None] = field(default_factory=dict)
+    """The services with more attempts than are kept: their oldest ones are forgotten next."""
     closed: bool = False
     """Whether the end of its aggregate is final: only commands are still answered. Read for each record."""
 
@@ -82,9 +86,24 @@ def settled_part(stream: Stream) -> Stream:
     return replace(stream, tasks={task_id: stream.tasks[task_id] for task_id in settled})
 
 
+def forgotten_attempts(stream: Stream) -> Iterator[tuple[str, Attempt]]:
+    """Yields the attempts that are forgotten next, with their task: of settled tasks, and of services."""
+    settled = () if stream.root is None else stream.root.settled
+    for task_id in settled:
+        yield from ((task_id, attempt) for attempt in stream.tasks[task_id].attempts)
+    for task_id in stream.crowded.keys() - set(settled):
+        if (task := stream.tasks.get(task_id)) is not None:
+            yield from ((task_id, attempt) for attempt in task.attempts[:-KEPT_ATTEMPTS])
+
+
 def forget_settled(stream: Stream) -> None:
     """Forgets the tasks that have settled, and what only the rows of ended parts are computed from."""
     root = stream.root
+    if stream.crowded:
+        for task_id in stream.crowded:
+            if (task := stream.tasks.get(task_id)) is not None:
+                del task.attempts[:-KEPT_ATTEMPTS]
+        stream.crowded.clear()
     if root is None:
         return
     if root.settled:  # seldom, and a service calls this for each record

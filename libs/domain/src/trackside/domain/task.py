@@ -24,6 +24,16 @@ class TaskState(StrEnum):
     ENDED = "ended"
 
 
+_EXCEPTIONS = frozenset({AttemptEnd.FAILED, AttemptEnd.OOM_HOST, AttemptEnd.OOM_DEVICE})
+
+
+def last_status(end: AttemptEnd) -> TaskStatus:
+    """Returns the phase in which an attempt ends."""
+    if end is AttemptEnd.FINISHED:
+        return TaskStatus.FINISHED
+    return TaskStatus.EXCEPTION if end in _EXCEPTIONS else TaskStatus.EXITED
+
+
 @dataclass(slots=True)
 class Place:
     """The placement that a task has now."""

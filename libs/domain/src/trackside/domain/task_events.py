@@ -33,7 +33,7 @@ from trackside.contracts.tasks import (
 from trackside.domain import reports, retries, task_artifacts, task_causes, task_instructions, task_reuse
 from trackside.domain.outcome import Outcome
 from trackside.domain.reservation_growth import raised
-from trackside.domain.task import Attempt, PastPlacement, Place, Task, TaskState
+from trackside.domain.task import Attempt, PastPlacement, Place, Task, TaskState, last_status
 
 TaskEvent = (
     TaskSubmitted
@@ -66,7 +66,6 @@ _OfPlacement = TaskAccepted | TaskRefused | TaskReturned | TaskInterrupted | Tas
 KINDS = frozenset(get_args(TaskEvent))
 """The same, to ask quickly whether a message is one."""
 
-_EXCEPTIONS = frozenset({AttemptEnd.FAILED, AttemptEnd.OOM_HOST, AttemptEnd.OOM_DEVICE})
 _SCHEDULERS_ENDS = frozenset({AttemptEnd.LOST, AttemptEnd.REFUSED})
 
 
@@ -314,7 +313,7 @@ def _attempt_ended(task: Task, event: AttemptEnded, record: Record) -> Outcome:
     attempt.limit_bytes = event.limit_bytes
     attempt.leftovers = event.leftovers
     attempt.ended_ms = record.append_time_ms
-    attempt.status = _last_status(event.end)
+    attempt.status = last_status(event.end)
     task.place = None
     if event.end is AttemptEnd.OOM_HOST:
         # What was measured may be less than the limit that it was killed at.
@@ -322,18 +321,23 @@ def _attempt_ended(task: Task, event: AttemptEnded, record: Record) -> Outcome:
         task.raised = raised(attempt.reserved, "host", used_bytes)
     elif event.end is AttemptEnd.OOM_DEVICE:
         task.raised = raised(attempt.reserved, "device", event.peak_cuda_memory_bytes)
-    again = not task.stop_reason and not task.idle
-    if again and retries.allows(task.needs.retry, task.attempts, event.end):
-        wait_ms = retries.wait_ms(task.needs.retry, task.attempts, event.end, task.task_id)
-        task.not_before_ms = record.append_time_ms + wait_ms
-        task.state = TaskState.QUEUED
-        task.queued_at = (record.append_time_ms, record.partition, record.offset)
-        task.attempts.append(Attempt(attempt.number + 1))
-        reports.forget(task)
-    else:
+    if not _try_again(task, event.end, record):
         task.result = event.result
         _end(task, AttemptEnd.CANCELLED if _was_stopped(task, event.end) else event.end, record)
     return Outcome.APPLIED
+
+
+def _try_again(task: Task, end: AttemptEnd, record: Record) -> bool:
+    """Queues the next attempt after an end that allows one; returns whether it does."""
+    wait_ms = None if task.stop_reason or task.idle else retries.wait_after(task, end)
+    if wait_ms is None:
+        return False
+    task.not_before_ms = record.append_time_ms + wait_ms
+    task.state = TaskState.QUEUED
+    task.queued_at = (record.append_time_ms, record.partition, record.offset)
+    task.attempts.append(Attempt(task.attempt.number + 1))
+    reports.forget(task)
+    return True
 
 
 def _given_up(task: Task, event: AttemptEnded, record: Record) -> Outcome:
@@ -341,15 +345,11 @@ def _given_up(task: Task, event: AttemptEnded, record: Record) -> Outcome:
     follows = (task.attempt.number, task.attempt.placement) == (event.attempt, event.placement)
     if task.state is not TaskState.QUEUED or not follows:
         return Outcome.OVERTAKEN
-    task.attempt.error = event.error
-    _end_waiting(task, AttemptEnd.REFUSED, record)
+    attempt = task.attempt
+    attempt.error, attempt.end, attempt.ended_ms = event.error, AttemptEnd.REFUSED, record.append_time_ms
+    if not _try_again(task, AttemptEnd.REFUSED, record):
+        _end(task, AttemptEnd.REFUSED, record)
     return Outcome.APPLIED
-
-
-def _last_status(end: AttemptEnd) -> TaskStatus:
-    if end is AttemptEnd.FINISHED:
-        return TaskStatus.FINISHED
-    return TaskStatus.EXCEPTION if end in _EXCEPTIONS else TaskStatus.EXITED
 
 
 def _was_stopped(task: Task, end: AttemptEnd) -> bool:

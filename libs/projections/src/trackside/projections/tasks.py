@@ -7,7 +7,7 @@ from trackside.contracts.message import Event
 from trackside.contracts.parts import number_of
 from trackside.contracts.resources import Needs
 from trackside.domain.cells import bigint, duration_or_null, json_text, time_or_null, without_nul
-from trackside.domain.stream import Stream, settled_part
+from trackside.domain.stream import Stream, forgotten_attempts, settled_part
 from trackside.domain.table import RowKey, RowValues, Table
 from trackside.domain.task import Attempt, Task, TaskState
 from trackside.domain.task_events import TaskEvent
@@ -77,7 +77,7 @@ class TaskRows:
             None if group is None else group + 1,
             None if task.part is None else task.part.name or None,
             task.state.value,
-            len(task.attempts),
+            task.attempt.number,
             attempt.worker_id or None,
             attempt.device_ids,
             None if task.end is None else task.end.value,
@@ -142,12 +142,13 @@ class AttemptRows:
                 yield (task_id, stream.stream_id, attempt.number)
 
     def settled_keys(self, stream: Stream) -> Iterable[RowKey]:
-        """Returns all attempts of the tasks that have settled."""
-        return self.keys(settled_part(stream))
+        """Returns all attempts of the tasks that have settled, and the old ones of services."""
+        for task_id, attempt in forgotten_attempts(stream):
+            yield (task_id, stream.stream_id, attempt.number)
 
     def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of an attempt."""
-        attempt = stream.tasks[key[0]].attempts[key[2] - 1]
+        attempt = _attempt(stream.tasks[key[0]], key[2])
         return (
             *key,
             attempt.placement,
@@ -214,12 +215,14 @@ class PlacementRows:
                     yield (task_id, stream.stream_id, attempt.number, placement)
 
     def settled_keys(self, stream: Stream) -> Iterable[RowKey]:
-        """Returns all placements of the tasks that have settled."""
-        return self.keys(settled_part(stream))
+        """Returns all placements of the tasks that have settled, and the old ones of services."""
+        for task_id, attempt in forgotten_attempts(stream):
+            for placement in range(1, attempt.placement + 1):
+                yield (task_id, stream.stream_id, attempt.number, placement)
 
     def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of a placement; former placements are in the attempt's past."""
-        attempt = stream.tasks[key[0]].attempts[key[2] - 1]
+        attempt = _attempt(stream.tasks[key[0]], key[2])
         if key[3] <= len(attempt.past):
             past = attempt.past[key[3] - 1]
             return (
@@ -244,6 +247,11 @@ class PlacementRows:
             None,
             None,
         )
+
+
+def _attempt(task: Task, number: int) -> Attempt:
+    """Returns an attempt by its number: of a service, the first ones may be forgotten."""
+    return task.attempts[number - task.attempts[0].number]
 
 
 def _needs(needs: Needs) -> RowValues:

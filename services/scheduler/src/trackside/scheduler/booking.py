@@ -13,7 +13,8 @@ class Booking:
 
     `behind`: it was placed after the tasks that run on its device, and waits unless it fits next to them.
     `nominated`: no task is placed here yet, but the place is reserved. `token`: attempt and placement,
-    (0, 0) until the assignment is folded. `effective_priority` is that of the moment it was placed.
+    (0, 0) until the assignment is folded. `endless`: a service, which does not end by itself. `gives_way`: a
+    task of higher priority may preempt it. `effective_priority` is that of the moment it was placed.
     """
 
     task_id: str
@@ -31,6 +32,8 @@ class Booking:
     effective_priority: int = 0
     priority: int = 0
     assigned_ms: int = 0
+    endless: bool = False
+    gives_way: bool = True
 
 
 def booking_of(task: Task, ageing_ms: int) -> Booking:
@@ -52,6 +55,8 @@ def booking_of(task: Task, ageing_ms: int) -> Booking:
         effective_priority=effective_priority(task.needs.priority, waited_ms, ageing_ms),
         priority=task.needs.priority,
         assigned_ms=attempt.assigned_ms,
+        endless=task.needs.service is not None,
+        gives_way=task.needs.gives_way,
     )
 
 

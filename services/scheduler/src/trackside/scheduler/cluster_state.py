@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from trackside.domain import task_instructions
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.booking import Booking, booking_of, refresh_booking
 from trackside.scheduler.estimates import MemoryDemand, MemoryPeaks, largest_offer, memory_demand
@@ -47,7 +48,8 @@ class SchedulingPolicy:
 class ClusterState:
     """Tasks, where they wait or are placed, and the hosts.
 
-    `unanswered` are placed tasks whose worker has a command to answer or waits for parameters, `tasks_on` the
+    `unanswered` are placed tasks whose worker has a command to answer or waits for parameters, or that have
+    an instruction to acknowledge, `tasks_on` the
     ids of placed tasks by (worker id, incarnation), `given_up` tasks that were refused too often. `waiting`
     is the queue of tasks without a place, `placed_behind` that of tasks placed after a running one. `running`
     counts placed tasks by queue, `full_queues` are queues in which a limit held tasks back. `bookings` are
@@ -104,6 +106,7 @@ class ClusterState:
         booking = candidate.booking(task_id, requirements, behind=behind)
         booking.effective_priority = effective_priority(task.needs.priority, waited_ms, self.policy.ageing_ms)
         booking.priority = task.needs.priority
+        booking.endless, booking.gives_way = task.needs.service is not None, task.needs.gives_way
         booking.assigned_ms = self.now_ms
         self.waiting.remove(task_id)
         candidate.host.book(booking)
@@ -223,7 +226,8 @@ class ClusterState:
         is_ending = task.stop_reason or attempt.stopping or attempt.recalled
         # A task that asks is in the list before it has its answer: logs of older releases have no event of
         # the task for that.
-        if task.state is TaskState.PLACED or is_ending or task.requested > task.taken:
+        waits = task.requested > task.taken or task_instructions.is_unacknowledged(task)
+        if task.state is TaskState.PLACED or is_ending or waits:
             self.unanswered[task_id] = task
         else:
             self.unanswered.pop(task_id, None)

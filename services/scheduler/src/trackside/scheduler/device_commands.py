@@ -5,16 +5,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypedDict
 
-from trackside.contracts.device_commands import NextParameters, RecallTask, RunTask, StopTask
+from trackside.contracts.device_commands import (
+    GiveInstruction,
+    NextParameters,
+    RecallTask,
+    RunTask,
+    StopTask,
+)
 from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import HOST
-from trackside.domain import retries
+from trackside.domain import retries, task_instructions
 from trackside.domain.fleet import Fleet
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.cluster_state import ClusterState
 
-DeviceMessage = RunTask | StopTask | RecallTask | NextParameters
+DeviceMessage = RunTask | StopTask | RecallTask | NextParameters | GiveInstruction
 CommandKey = tuple[str, str, int, int]
 OrphanKey = tuple[str, str, int, int]
 """Stream, task id, attempt and placement."""
@@ -45,30 +51,38 @@ def pending_commands(cluster: ClusterState, fleet: Fleet) -> Iterable[PendingCom
     """Returns every device command that no event has answered.
 
     A placed task is started, one that must end is stopped, a recalled one is given back, and one that asked
-    for the parameters of another trial gets them.
+    for the parameters of another trial gets them. A running one gets its newest instruction.
     """
     for task in cluster.unanswered.values():
         place = task.place
         if place is None or not fleet.current(place.worker_id, place.incarnation):
             continue
         attempt = task.attempt
-        command: Callable[..., DeviceMessage]
-        deferred, follows = False, task.changed_at
+        commands: list[tuple[str, Callable[..., DeviceMessage], int]] = []
+        deferred = False
         if task.stop_reason or attempt.stopping is not None:
-            name, command, follows = "StopTask", stop_command, task.asked_at
+            commands.append(("StopTask", stop_command, task.asked_at))
         elif attempt.recalled:
-            name, command = "RecallTask", _recall_command
+            commands.append(("RecallTask", _recall_command, task.changed_at))
         elif task.state is TaskState.PLACED:
-            name, command = "RunTask", partial(_run_command, lease_s=cluster.policy.lease_s)
+            run = partial(_run_command, lease_s=cluster.policy.lease_s)
+            commands.append(("RunTask", run, task.changed_at))
             deferred = attempt.behind and cluster.is_waiting(task.task_id)
-        elif task.answered > task.taken:
-            name, command = f"NextParameters {task.answered}", _next_parameters_command
         else:
-            continue
-        key = (name, task.task_id, attempt.number, attempt.placement)
-        build = partial(command, task, cluster.stream_of[task.task_id], place.incarnation)
+            commands += _commands_of_running(task)
         target = command_target(place.device_ids)
-        yield PendingCommand(place.worker_id, target, key, build, task.traceparent, follows, deferred)
+        for name, command, follows in commands:
+            key = (name, task.task_id, attempt.number, attempt.placement)
+            build = partial(command, task, cluster.stream_of[task.task_id], place.incarnation)
+            yield PendingCommand(place.worker_id, target, key, build, task.traceparent, follows, deferred)
+
+
+def _commands_of_running(task: Task) -> Iterable[tuple[str, Callable[..., DeviceMessage], int]]:
+    """Yields what a running task has not received yet: name, how it is built, and offset of its cause."""
+    if task.answered > task.taken:
+        yield f"NextParameters {task.answered}", _next_parameters_command, task.changed_at
+    if task.instruction is not None and task_instructions.is_unacknowledged(task):
+        yield f"GiveInstruction {task.instruction.number}", _instruction_command, task.changed_at
 
 
 def commands_for_orphans(
@@ -154,6 +168,11 @@ def _next_parameters_command(task: Task, stream: str, incarnation: str) -> NextP
     )
 
 
+def _instruction_command(task: Task, stream: str, incarnation: str) -> GiveInstruction:
+    assert task.instruction is not None
+    return GiveInstruction(**_placement_fields(task, stream, incarnation), instruction=task.instruction)
+
+
 def _run_command(task: Task, stream: str, incarnation: str, lease_s: float) -> RunTask:
     return RunTask(
         **_placement_fields(task, stream, incarnation),
@@ -163,9 +182,12 @@ def _run_command(task: Task, stream: str, incarnation: str, lease_s: float) -> R
         reserved=task.attempt.reserved,
         whole_device=task.needs.resources.whole_device,
         exclusive=task.needs.exclusive,
-        interrupts=retries.interrupts_left(task.needs.retry, task.attempts),
+        interrupts=retries.interrupts_left(task),
         interrupted=task.attempt.interrupted,
         wait=task.attempt.behind,
         lease_s=lease_s,
         inputs=task.inputs,
+        service=task.needs.service is not None,
+        unresponsive_s=None if task.needs.service is None else task.needs.service.unresponsive_s,
+        instruction=task.instruction,
     )

@@ -111,8 +111,14 @@ class Hosts:
     def avoid(
         self, worker_id: str, device_ids: Sequence[str], requirements: Requirements | None, until_ms: int
     ) -> None:
-        """Keeps tasks with these requirements (None: all) off devices until a time, ms since 1970."""
+        """Keeps tasks with these requirements (None: all) off devices until a time, ms since 1970.
+
+        Without devices it keeps those that take none off the whole worker.
+        """
         host = self.by_id.get(worker_id)
+        if host is not None and not device_ids:
+            host.avoided_until_ms[requirements] = until_ms
+            self.avoid_timers.set(f"{worker_id}  {until_ms}", until_ms)
         for device_id in device_ids:
             device = None if host is None else host.devices.get(device_id)
             if device is not None:
@@ -124,11 +130,11 @@ class Hosts:
         for name in self.avoid_timers.pop_due(now_ms):
             worker_id, device_id, _ = name.split(" ")
             host = self.by_id.get(worker_id)
-            device = None if host is None else host.devices.get(device_id)
-            if device is not None:
-                device.avoided_until_ms = {
+            avoided = host if host is None or not device_id else host.devices.get(device_id)
+            if avoided is not None:
+                avoided.avoided_until_ms = {
                     requirements: until
-                    for requirements, until in device.avoided_until_ms.items()
+                    for requirements, until in avoided.avoided_until_ms.items()
                     if until > now_ms
                 }
                 self.gained_room[worker_id] = None

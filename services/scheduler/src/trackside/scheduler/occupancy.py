@@ -90,6 +90,11 @@ class DeviceState:
         all_free = total == 0 or self.free_bytes >= total
         self.room_bytes = -1 if self.is_exclusive else MAX_BYTES if all_free else self.free_bytes
 
+    @property
+    def ends(self) -> bool:
+        """Whether it has tasks, and all of them end: nothing waits for a service."""
+        return bool(self.bookings) and not any(booking.endless for booking in self.bookings.values())
+
     def _excludes(self, booking: Booking, others: list[Booking]) -> bool:
         return not self.is_gpu or booking.whole_device or any(other.whole_device for other in others)
 
@@ -98,7 +103,8 @@ class DeviceState:
 class OpenDevices:
     """The devices of a host that may take one more task; computed once after each change.
 
-    `idle` (CPU slots) and `gpus` may run it at once; `occupied` have tasks, but none placed after them.
+    `idle` (CPU slots) and `gpus` may run it at once; `occupied` have tasks that end, but none placed after
+    them.
     `max_gpu_room_bytes` is the room of the GPU that has the most. `lowest_waiting_priority` is the lowest
     priority of a task that waits for a running one. `occupied_kinds` are the kinds of `occupied`.
     """
@@ -112,7 +118,9 @@ class OpenDevices:
 
     def may_fit(self, requirements: Requirements, least_bytes: int, look_ahead: int) -> bool:
         """Returns whether a task that needs at least `least_bytes` of a GPU might be placed on this host."""
-        if requirements.preempts_below >= 0 or (requirements.kind != "gpu" and self.idle):
+        if requirements.preempts_below >= 0 or requirements.device_count == 0:
+            return True
+        if requirements.kind != "gpu" and self.idle:
             return True
         if requirements.kind != "cpu" and self.max_gpu_room_bytes >= least_bytes:
             return True
@@ -147,7 +155,7 @@ def open_devices_of(devices: Iterable[DeviceState]) -> OpenDevices:
     """Returns which of these devices may take one more task."""
     healthy = [device for device in devices if device.healthy]
     gpus = tuple([device for device in healthy if device.is_gpu and device.room_bytes >= 0])
-    occupied = tuple([device for device in healthy if device.bookings and device.waiting is None])
+    occupied = tuple([device for device in healthy if device.waiting is None and device.ends])
     return OpenDevices(
         idle=tuple([device for device in healthy if not device.is_gpu and not device.bookings]),
         gpus=gpus,
@@ -182,6 +190,8 @@ class HostState:
     neighbours: tuple["HostState", ...] = ()
     pool: tuple["HostState", ...] = ()
     twins: dict[str, list[tuple["HostState", DeviceState]]] = field(default_factory=dict)
+    avoided_until_ms: dict[Requirements | None, int] = field(default_factory=dict)
+    """Until when (ms since 1970) it gets no task with these requirements that takes no device."""
     pool_bytes: int = 0
     """Bytes that tasks of other workers have of the same memory."""
     _open_devices: OpenDevices | None = field(default=None, init=False, repr=False)

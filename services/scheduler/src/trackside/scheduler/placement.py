@@ -69,13 +69,13 @@ class PlacementRules:
 class PlacementQuery:
     """A search for a place: for tasks with these requirements and this demand, under these rules.
 
-    `is_usable` leaves out devices that are avoided for now.
+    `is_usable` leaves out devices, and hosts for tasks without one, that are avoided for now.
     """
 
     requirements: Requirements
     demand: MemoryDemand
     rules: PlacementRules
-    is_usable: Callable[[DeviceState], bool]
+    is_usable: Callable[[DeviceState | HostState], bool]
 
 
 def reservable_device_bytes(
@@ -106,12 +106,11 @@ def delays_waiting(device: DeviceState, newcomer_bytes: int) -> bool:
     """Returns whether the task that waits here would have to wait for one more task because of a newcomer."""
     assert device.waiting is not None
     room_bytes = device.spec.memory_bytes - device.foreign_bytes - device.waiting.cuda_memory_bytes
-    running = sorted(
-        booking.cuda_memory_bytes for booking in device.bookings.values() if booking is not device.waiting
-    )
+    present = [booking for booking in device.bookings.values() if booking is not device.waiting]
+    running = sorted(booking.cuda_memory_bytes for booking in present if not booking.endless)
     if device.waiting.whole_device:
         return True
-    remaining = sum(running)
+    remaining = sum(booking.cuda_memory_bytes for booking in present)
     while running and remaining > room_bytes:
         remaining -= running.pop()
     return remaining + newcomer_bytes > room_bytes
@@ -165,7 +164,8 @@ def candidate_on(
     memory = reservable_host_bytes(host, devices, query)
     if memory is None or not host.has_room(admission):
         return None
-    return Candidate(host, devices, _reservation(memory, cuda, demand, devices[0].is_gpu))
+    with_cuda = bool(devices) and devices[0].is_gpu
+    return Candidate(host, devices, _reservation(memory, cuda, demand, with_cuda))
 
 
 def _reservation(memory: int, cuda: int, demand: MemoryDemand, with_cuda: bool) -> Reservation:
@@ -207,7 +207,7 @@ def candidate_behind(host: HostState, device: DeviceState, query: PlacementQuery
     bookings = device.bookings.values()
     if not bookings or device.waiting is not None or any(other.nominated for other in bookings):
         return None
-    if all(other.stopping for other in bookings) or not host.has_room(admission):
+    if not device.ends or all(other.stopping for other in bookings) or not host.has_room(admission):
         return None
     cuda = 0
     if device.is_gpu:
@@ -284,8 +284,32 @@ class FirstFitScan:
         return None
 
 
-def scan_free(hosts: Sequence[HostState], query: PlacementQuery) -> CandidateScan | FirstFitScan:
-    """Scans the devices that have room now."""
+class HostScan:
+    """The same for tasks that take no device: it checks only as many hosts as it needs, in their order."""
+
+    def __init__(self, hosts: Iterable[HostState], query: PlacementQuery) -> None:
+        self._hosts = [host for host in sorted(hosts, key=_rank) if host.serves(query.requirements)]
+        self._query = query
+
+    def best(self) -> Candidate | None:
+        """Returns the best place that is free now, None if there is none."""
+        while self._hosts:
+            host = self._hosts[0]
+            if self._query.is_usable(host) and host.has_room(self._query.rules.admission):
+                candidate = candidate_on(host, (), self._query)
+                if candidate is not None:
+                    return candidate
+            self._hosts.pop(0)
+        return None
+
+
+Scan = CandidateScan | FirstFitScan | HostScan
+
+
+def scan_free(hosts: Sequence[HostState], query: PlacementQuery) -> Scan:
+    """Scans the devices that have room now, or the hosts for tasks that take none."""
+    if query.requirements.device_count == 0:
+        return HostScan(hosts, query)
 
     def fit(host: HostState, device: DeviceState) -> Candidate | None:
         if query.requirements.device_count > 1:

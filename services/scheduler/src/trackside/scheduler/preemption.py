@@ -57,6 +57,7 @@ def _plan_on(host: HostState, query: PlacementQuery, may_preempt: MayPreempt) ->
         for booking in bookings
         if booking not in leaving
         and not booking.nominated
+        and booking.gives_way
         and booking.effective_priority < query.requirements.preempts_below
         and may_preempt(booking)
     ]

@@ -18,7 +18,8 @@ class Requirements:
     none. `exceeded_bytes` is the memory limit that it was killed at, 0 for none: only a worker that allows
     more may run it. `worker_id` and `device_id` are the fixed device, empty for none. `preempts_below`: it
     may preempt tasks whose effective priority is lower than this, -1 for none. `allows_look_ahead`: it may be
-    placed after a running task. `credentials` are the names of those that its host needs for its inputs.
+    placed after a running task. `credentials` are the names of those that its host needs for its inputs. With
+    a `device_count` of 0 it takes memory of a host only.
     """
 
     queue: str
@@ -64,12 +65,19 @@ def requirements_of(task: Task) -> Requirements:
         cuda_memory_bytes=wanted.estimate_cuda_memory,
         raised_memory_bytes=0 if raised is None else raised.memory_bytes,
         raised_cuda_memory_bytes=0 if raised is None else raised.cuda_memory_bytes,
-        exceeded_bytes=0 if raised is None else retries.exceeded_limit(needs.retry, task.attempts),
+        exceeded_bytes=_exceeded_bytes(task),
         preempts_below=needs.priority if needs.preempt else -1,
         estimated_by=task.estimated_by,
         allows_look_ahead=wanted.devices == 1 and needs.queue_timeout_s is None,
         credentials=frozenset(each.credential for each in task.inputs.values() if each.credential),
     )
+
+
+def _exceeded_bytes(task: Task) -> int:
+    """Returns the memory limit that a task was killed at, 0 if that doesn't matter: a service goes on."""
+    if task.raised is None or task.needs.service is not None:
+        return 0
+    return retries.exceeded_limit(task.needs.retry, task.attempts)
 
 
 def fixed_device(text: str) -> tuple[str, str]:

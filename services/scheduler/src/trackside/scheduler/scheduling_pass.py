@@ -16,9 +16,8 @@ from trackside.scheduler.cluster_state import ClusterState
 from trackside.scheduler.occupancy import DeviceState, HostState
 from trackside.scheduler.placement import (
     Candidate,
-    CandidateScan,
-    FirstFitScan,
     PlacementQuery,
+    Scan,
     least_gpu_bytes,
     scan_behind,
     scan_free,
@@ -67,7 +66,7 @@ class SchedulingPass:
         self._rules = cluster.policy.placement_rules
         self._actions: list[Action] = []
         self._nominations: list[tuple[HostState, Booking]] = []
-        self._scans: dict[int, CandidateScan | FirstFitScan] = {}
+        self._scans: dict[int, Scan] = {}
         self._unplaced: list[SchedulingClass] = []
         self._undecided: list[SchedulingClass] = []
         self.nominations: set[Nomination] = set()
@@ -185,7 +184,7 @@ class SchedulingPass:
     def _query(self, scheduling_class: SchedulingClass) -> PlacementQuery:
         requirements = scheduling_class.requirements
 
-        def is_usable(device: DeviceState) -> bool:
+        def is_usable(device: DeviceState | HostState) -> bool:
             if not device.avoided_until_ms:
                 return True
             until_ms = max(device.avoided_until_ms.get(requirements, 0), device.avoided_until_ms.get(None, 0))
@@ -193,7 +192,7 @@ class SchedulingPass:
 
         return PlacementQuery(requirements, self._cluster.demand(scheduling_class), self._rules, is_usable)
 
-    def _scan(self, scheduling_class: SchedulingClass) -> CandidateScan | FirstFitScan:
+    def _scan(self, scheduling_class: SchedulingClass) -> Scan:
         scan = self._scans.get(id(scheduling_class))
         if scan is None:
             scan = scan_free(self._hosts(scheduling_class), self._query(scheduling_class))
@@ -294,8 +293,9 @@ class SchedulingPass:
         """Returns a free place for a waiting task; on its own host its present booking does not count."""
         query = self._query(scheduling_class)
 
-        def is_other(device: DeviceState) -> bool:
-            return device.spec.device_id not in booking.device_ids and query.is_usable(device)
+        def is_other(device: DeviceState | HostState) -> bool:
+            is_own = isinstance(device, DeviceState) and device.spec.device_id in booking.device_ids
+            return not is_own and query.is_usable(device)
 
         same_host = None
         least_bytes = least_gpu_bytes(query.requirements, query.demand)

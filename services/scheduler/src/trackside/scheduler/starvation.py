@@ -24,6 +24,7 @@ def reserve_place(hosts: Iterable[HostState], query: PlacementQuery) -> Candidat
                 if device.spec.kind == kind
                 and query.is_usable(device)
                 and not _is_small_device(host, device, query)
+                and _ends(device, query)
             ]
             if len(devices) < requirements.device_count:
                 continue
@@ -51,6 +52,17 @@ def _shortage(device: DeviceState, requirements: Requirements, demand: MemoryDem
         return 0, 0
     short = max(0, demand.cuda.size_bytes - device.free_bytes)
     return int(short > 0), short
+
+
+def _ends(device: DeviceState, query: PlacementQuery) -> bool:
+    """Returns whether a task fits on a device once all that ends there has ended: services stay."""
+    staying = [booking for booking in device.bookings.values() if booking.endless and not booking.stopping]
+    if not staying:
+        return True
+    if not device.is_gpu or query.requirements.whole_device or any(each.whole_device for each in staying):
+        return False
+    taken = device.foreign_bytes + sum(each.cuda_memory_bytes for each in staying)
+    return not device.spec.memory_bytes or query.demand.cuda.size_bytes <= device.spec.memory_bytes - taken
 
 
 def _is_small_device(host: HostState, device: DeviceState, query: PlacementQuery) -> bool:

@@ -26,7 +26,7 @@ def memory_offers(hosts: Iterable[HostState], requirements: Requirements) -> lis
         ]
         if len(devices) - len(gpus) >= count:
             offers.append(MemoryOffer(memory))
-        if len(gpus) >= count:
+        if len(gpus) >= count > 0:
             gpus.sort(key=lambda limit: limit or MAX_BYTES, reverse=True)
             offers.append(MemoryOffer(memory, gpus[count - 1]))
     return offers

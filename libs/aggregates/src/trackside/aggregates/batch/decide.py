@@ -1,7 +1,7 @@
 """What the dispatcher decides about batches: whose turn it is, and what is over. Pure."""
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 
 from trackside.aggregates.batch.messages import (
     GROUP,
@@ -25,10 +25,11 @@ from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Event
 from trackside.contracts.parts import Part
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
+from trackside.contracts.resources import Needs, RetryPolicy
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
 from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.domain import task_reuse
-from trackside.domain.capabilities import Capabilities, device_problem, type_problem
+from trackside.domain.capabilities import Capabilities, device_problem, service_problem, type_problem
 from trackside.domain.child import Child
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream, check_not_begun, no_aggregate
@@ -46,7 +47,7 @@ def start(
     """Begins a batch, unless its stream is taken or it asks for what there is not; returns all problems."""
     batch = BatchSpec(**{name: getattr(wanted, name) for name in BatchSpec.model_fields})
     started = BatchStarted(command_id=command_id, batch=batch)
-    unknown = islice(_unknown(wanted, capabilities), MAX_PROBLEMS)
+    unknown = islice(chain(_unknown(wanted, capabilities), _not_services(wanted, capabilities)), MAX_PROBLEMS)
     found = (check_not_begun(stream), *unknown, _too_long(started))
     problems = tuple(problem for problem in found if problem is not None)
     return problems or [started]
@@ -212,6 +213,29 @@ def _unknown(wanted: BatchSpec, capabilities: Capabilities) -> Iterator[Problem]
         problem = check(capabilities, name, path)
         if problem is not None:
             yield problem
+
+
+def _not_services(wanted: BatchSpec, capabilities: Capabilities) -> Iterator[Problem]:
+    """Yields which tasks are services and can't be, or the other way round."""
+    for number, group in enumerate(wanted.groups):
+        for at, task in enumerate(group.tasks):
+            path = f"$.groups[{number}].tasks[{at}]"
+            is_service = bool(task.service or wanted.service)
+            problem = service_problem(capabilities, task.task_type, is_service, f"{path}.task_type")
+            if problem is not None:
+                yield problem
+            if is_service and (limited := _limits(needs_of(wanted, group, task))):
+                message = (
+                    f"a service runs until it is stopped, and is tried again for ever: leave {limited} out, "
+                    "for it and for its batch"
+                )
+                yield Problem(code="bad_service", path=f"{path}.service", message=message)
+
+
+def _limits(needs: Needs) -> str:
+    """Names what a service can't have, empty if there is nothing of it."""
+    limits = [name for name in ("run_timeout_s", "queue_timeout_s") if getattr(needs, name) is not None]
+    return " and ".join(limits + (["retry"] if needs.retry != RetryPolicy() else []))
 
 
 def _names(wanted: BatchSpec) -> Iterator[tuple[str, bool, str]]:

@@ -11,7 +11,7 @@ from trackside.contracts.artifacts import ArtifactReference, Inputs
 from trackside.contracts.ids import Identifier
 from trackside.contracts.memory import Memory
 from trackside.contracts.message import DISPATCHER, Command, Event, Json
-from trackside.contracts.resources import Needs, Priority, Resources, RetryPolicy, Timeout
+from trackside.contracts.resources import Needs, Priority, Resources, RetryPolicy, ServiceRule, Timeout
 
 GROUP = "group"
 """The kind of part that the tasks of a batch are for; its number counts from 0."""
@@ -59,6 +59,8 @@ class TaskSpec(_Spec):
     queue_timeout_s: Timeout | None = _Absent
     run_timeout_s: Timeout | None = _Absent
     inputs: Inputs = Field(default={}, exclude_if=_nothing)
+    service: ServiceRule = _Absent
+    preemptible: bool | None = _Absent
 
 
 class ChildSpec(_Spec):
@@ -175,13 +177,22 @@ def group_name(group: GroupSpec, number: int) -> str:
     return group.name or f"group-{number + 1}"
 
 
+_OF_TASK = (
+    "retry",
+    "priority",
+    "preempt",
+    "exclusive",
+    "queue_timeout_s",
+    "run_timeout_s",
+    "service",
+    "preemptible",
+)
+"""What of its needs a task may say itself; its resources are merged with those of its group."""
+
+
 def needs_of(batch: BatchSpec, group: GroupSpec, task: TaskSpec) -> Needs:
     """Gives what a task asks for: its own word first, then its group's, then its batch's."""
-    own = {
-        name: value
-        for name in ("retry", "priority", "preempt", "exclusive", "queue_timeout_s", "run_timeout_s")
-        if (value := getattr(task, name)) is not None
-    }
+    own = {name: value for name in _OF_TASK if (value := getattr(task, name)) is not None}
     return Needs(
         **{name: getattr(batch, name) for name in Needs.model_fields}
         | own

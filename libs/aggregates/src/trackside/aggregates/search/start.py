@@ -42,6 +42,13 @@ def _problems(
         device_problem(capabilities, wanted.resources.device, "$.resources.device"),
     )
     yield from (problem for problem in named if problem is not None)
+    path = "$.task_type" if wanted.service is None else "$.service"
+    if wanted.service is not None or wanted.task_type in capabilities.services:
+        message = (
+            "the trials of a search end, and a service runs until it is stopped: search with a task type "
+            "that has `train`, and submit a service in a file of kind task"
+        )
+        yield Problem(code="bad_service", path=path, message=message)
     faults = check_tuner(plain["space"], plain["tuner"], capabilities.tuners)
     if plain["assessor"]:
         faults += check_assessor(plain["assessor"], capabilities.assessors)

@@ -48,7 +48,7 @@ def ended_task(task: Task) -> Fields:
         "task_id": task.task_id,
         "name": _name_of(task),
         "ending": None if task.end is None else task.end.value,
-        "attempts": len(task.attempts),
+        "attempts": task.attempt.number,
         "stage": None if error is None else error.stage,
         "message": why(task),
     }

@@ -1,0 +1,93 @@
+"""What a command that submits a service may ask for, and what of it is refused with a hint."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.aggregates.batch.test_decide import SUBMIT, body, tasks
+from tests.unit.aggregates.given import CAPABILITIES, SPEC, START, answered, published, react, refusal
+from tests.unit.domain.given import Told, record_of
+from tests.unit.scheduler.given import worker
+from trackside.aggregates.batch.messages import BatchStarted
+from trackside.contracts.commands import CommandRefused
+from trackside.contracts.message import Json
+from trackside.contracts.resources import Service
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain import fleet
+from trackside.domain.capabilities import capabilities_of
+from trackside.domain.fleet import Fleet
+
+FACES_SERVE = replace(CAPABILITIES, services=frozenset({"faces"}))
+
+
+def answer_to(given: Json, kind: str = SUBMIT) -> Any:
+    """Returns code and path of the refusal of a command, and its message; None if it is accepted."""
+    events = answered(Told(), published(1, kind, given), FACES_SERVE)
+    if len(events) > 1:
+        return None
+    (event,) = events
+    assert isinstance(event, CommandRefused)
+    return (*refusal(events)[:2], event.message)
+
+
+def test_true_asks_for_a_service_with_its_defaults_and_false_for_none() -> None:
+    told = Told()
+    given = body([{"task_type": "faces", "service": True}, {"task_type": "digits", "service": False}])
+    assert isinstance(answered(told, published(1, SUBMIT, given), FACES_SERVE)[-1], BatchStarted)
+    asked = [event.needs.service for event in react(told) if isinstance(event, TaskSubmitted)]
+    assert asked == [Service(), None]
+
+
+@pytest.mark.parametrize("rule", ["run_timeout_s", "queue_timeout_s", "retry"])
+def test_a_service_has_no_time_limit_and_no_rules_for_tries(rule: str) -> None:
+    value: Any = {"failed": 3} if rule == "retry" else 60
+    task = {"task_type": "faces", "service": True, rule: value}
+    code, path, message = answer_to(body([task]))
+    assert (code, path) == ("bad_service", "$.groups[0].tasks[0].service")
+    assert f"leave {rule} out" in message
+    of_batch = body([{"task_type": "faces", "service": {"unresponsive_s": 30}}], **{rule: value})
+    assert answer_to(of_batch)[:2] == ("bad_service", "$.groups[0].tasks[0].service")
+
+
+def test_a_type_that_is_a_service_wants_a_task_that_is_one_and_says_what_to_write() -> None:
+    code, path, message = answer_to(body([{"task_type": "faces"}]))
+    assert (code, path) == ("service_expected", "$.groups[0].tasks[0].task_type")
+    assert "write `service: true`" in message
+
+
+def test_a_type_that_is_no_service_says_how_it_would_be_one() -> None:
+    code, path, message = answer_to(body(tasks("a"), service=True))
+    assert (code, path) == ("not_a_service", "$.groups[0].tasks[0].task_type")
+    assert "`runner: service`" in message
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [({"service": True}, "$.service"), ({"task_type": "faces"}, "$.task_type")],
+)
+def test_the_trials_of_a_search_are_no_services(changed: Json, path: str) -> None:
+    code, where, message = answer_to(SPEC | changed, START)
+    assert (code, where) == ("bad_service", path)
+    assert "kind task" in message
+
+
+def test_a_type_that_is_a_service_in_one_catalogue_only_is_accepted_either_way() -> None:
+    state = Fleet()
+    first = worker("w1", "i-1", types=["faces"]).model_copy(update={"services": ["faces"]})
+    for offset, event in enumerate((first, worker("w2", "i-2", types=["faces", "digits"]))):
+        fleet.evolve(state, record_of(event, offset))
+    found = capabilities_of(state)
+    assert (found.services, found.mixed) == (frozenset(), {"faces"})
+    for service in (True, False):
+        events = answered(
+            Told(), published(1, SUBMIT, body([{"task_type": "faces"}], service=service)), found
+        )
+        assert isinstance(events[-1], BatchStarted)
+
+
+def test_a_task_without_devices_asks_for_nothing_of_a_gpu() -> None:
+    for wanted in ({"kind": "gpu"}, {"whole_device": True}, {"estimate_cuda_memory": 1}, {"device": "gpu-1"}):
+        given = body(tasks("a", resources={"devices": 0} | wanted))
+        assert answer_to(given)[:2] == ("bad_resources", "$.groups[0].tasks[0].resources")
+    assert answer_to(body(tasks("a", resources={"devices": 0}))) is None

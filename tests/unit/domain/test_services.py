@@ -1,0 +1,161 @@
+"""Services: tried again for ever, said to be ready, given instructions, and stopped by nobody but users."""
+
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    assigned,
+    begun,
+    ended,
+    preemption,
+    task_active,
+    task_id,
+    token,
+)
+from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested
+from trackside.domain.outcome import Outcome
+from trackside.domain.retries import KEPT_ATTEMPTS
+from trackside.domain.stream import shrink
+from trackside.domain.streams import dump, load
+from trackside.domain.task import TaskState
+from trackside.domain.task_instructions import is_unacknowledged
+
+APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
+
+
+def ready(number: int = 1, **which: int) -> TaskReady:
+    """Returns a service's word that it serves."""
+    return TaskReady(**token(**which), number=number, detail={"port": 8_000})
+
+
+def given(number: int = 1) -> InstructionGiven:
+    """Returns an instruction."""
+    return InstructionGiven(command_id=f"c-{number}", task_id=task_id(0), number=number, body={"n": number})
+
+
+def answered(number: int = 1, ok: bool = True, **which: int) -> InstructionAcknowledged:
+    """Returns a task's word on an instruction."""
+    return InstructionAcknowledged(**token(**which), number=number, ok=ok, detail={"sha256": "ab"})
+
+
+def fail(told: Told, end: AttemptEnd = AttemptEnd.FAILED) -> int:
+    """Tells the end of the running attempt and the start of the next; returns how long that waited, ms."""
+    number = told.task().attempt.number
+    assert told.tell(ended(end, attempt=number)) == APPLIED
+    task = told.task()
+    assert (task.state, task.attempt.number) == (TaskState.QUEUED, number + 1)
+    waited = task.not_before_ms - told.now_ms + 1
+    told.next_offset += waited
+    assert told.tell(assigned(attempt=number + 1)) == APPLIED
+    assert told.tell(begun(attempt=number + 1)) == APPLIED
+    return waited
+
+
+def test_a_service_is_tried_again_after_each_end_and_waits_longer_each_time() -> None:
+    told = task_active(service=True)
+    ends = (*(end for end in AttemptEnd if end not in ("preempted", "refused")), AttemptEnd.FAILED)
+    waits = [fail(told, end) for end in ends]
+    for number, wait in enumerate(waits):
+        assert 0.9 <= wait / min(10_000 * 2**number, 360_000) <= 1.1, waits
+
+
+def test_its_attempts_count_anew_once_it_was_ready_for_ten_minutes() -> None:
+    told = task_active(service=True)
+    assert [fail(told) > 15_000 for _ in range(3)] == [False, True, True]
+    told.tell(ready(attempt=4))
+    told.next_offset += 599_000
+    assert fail(told) > 60_000
+    told.tell(ready(attempt=5))
+    told.next_offset += 600_000
+    assert fail(told) < 15_000
+    assert 15_000 < fail(told) < 25_000
+
+
+def test_a_service_that_every_worker_has_refused_is_tried_again_too() -> None:
+    told = task_active(service=True)
+    told.tell(preemption())
+    told.tell(ended(AttemptEnd.PREEMPTED))
+    refused = AttemptEnded(**token(incarnation=""), end=AttemptEnd.REFUSED)
+    assert told.tell(refused, role="scheduler") == APPLIED
+    assert told.task().state is TaskState.QUEUED
+    assert [attempt.end for attempt in told.task().attempts] == [AttemptEnd.REFUSED, None]
+
+
+def test_a_service_that_was_asked_to_stop_is_over() -> None:
+    told = task_active(service=True)
+    told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
+    assert told.tell(ended(AttemptEnd.CANCELLED)) == APPLIED
+    assert (told.task().state, told.task().end) == (TaskState.ENDED, AttemptEnd.CANCELLED)
+
+
+def test_a_stop_during_the_wait_ends_it_at_once() -> None:
+    told = task_active(service=True)
+    told.tell(ended(AttemptEnd.FAILED))
+    told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
+    assert told.task().state is TaskState.ENDED
+
+
+def test_only_the_newest_attempts_of_a_service_are_kept_and_its_waits_stay_the_same() -> None:
+    told, kept = task_active(service=True), task_active(service=True)
+    waits = []
+    for _ in range(3 * KEPT_ATTEMPTS):
+        waits.append(fail(told))
+        assert fail(kept) == waits[-1]
+        shrink(kept.stream)
+        assert len(kept.task().attempts) <= KEPT_ATTEMPTS
+    assert kept.task().attempt.number == told.task().attempt.number == 3 * KEPT_ATTEMPTS + 1
+    shrink(told.stream)
+    assert dump(told.stream) == dump(kept.stream)
+    assert dump(load(dump(kept.stream), kept.streams.aggregates)) == dump(kept.stream)
+
+
+def test_ready_counts_for_the_running_placement_of_a_service_only() -> None:
+    told = task_active()
+    assert told.tell(ready()) == OVERTAKEN
+    told = task_active(service=True)
+    assert told.tell(ready()) == APPLIED
+    assert told.tell(ready()) == DUPLICATE
+    first_ms = told.task().attempt.ready_ms
+    assert told.tell(ready(2)) == APPLIED
+    assert told.task().attempt.ready_ms == first_ms
+    told.tell(preemption())
+    told.tell(ended(AttemptEnd.PREEMPTED))
+    assert told.tell(ready(3)) == OVERTAKEN
+    told.tell(assigned(placement=2))
+    told.tell(begun(placement=2))
+    assert (told.task().attempt.ready_ms, told.task().attempt.ready) == (0, {})
+    assert told.tell(ready(3)) == OVERTAKEN
+
+
+def test_the_newest_instruction_waits_for_each_placement_to_acknowledge_it() -> None:
+    told = task_active(service=True)
+    assert told.tell(answered()) == OVERTAKEN
+    assert told.tell(given(1)) == APPLIED
+    assert told.tell(given(1)) == DUPLICATE
+    assert told.tell(given(3)) == OVERTAKEN
+    assert told.tell(given(2)) == APPLIED
+    assert told.tell(answered(1)) == OVERTAKEN
+    assert is_unacknowledged(told.task())
+    assert told.tell(answered(2, ok=False)) == APPLIED
+    assert told.tell(answered(2)) == DUPLICATE
+    assert told.task().acknowledgement == (False, {"sha256": "ab"})
+    assert not is_unacknowledged(told.task())
+    fail(told)
+    assert is_unacknowledged(told.task())
+    assert told.tell(answered(2)) == OVERTAKEN
+    assert told.tell(answered(2, attempt=2)) == APPLIED
+    assert told.stream.stream_id == STREAM
+
+
+def test_an_instruction_during_the_wait_is_that_of_the_next_attempt() -> None:
+    told = task_active(service=True)
+    told.tell(ended(AttemptEnd.FAILED))
+    assert told.tell(given()) == APPLIED
+    assert not is_unacknowledged(told.task())
+    assert told.task().instruction is not None
+
+
+def test_no_instruction_is_given_to_a_task_that_was_asked_to_stop() -> None:
+    told = task_active(service=True)
+    told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
+    assert told.tell(given()) == OVERTAKEN

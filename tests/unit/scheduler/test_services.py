@@ -1,0 +1,201 @@
+"""Services and tasks without devices: what they take, to whom they give way, and what is sent to them."""
+
+from tests.unit.scheduler.given import policy
+from tests.unit.scheduler.harness import SchedulerHarness
+from trackside.contracts.device_commands import GiveInstruction, RunTask
+from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven
+from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.domain.outcome import Outcome
+from trackside.scheduler.device_commands import pending_commands
+
+SERVICE = {"service": {}}
+
+
+def with_service(cpus: int = 1, **needs: object) -> SchedulerHarness:
+    """Returns a worker whose first slot has a service `s0` that trains."""
+    harness = SchedulerHarness(policy(look_ahead=1))
+    harness.join_worker(cpus=cpus)
+    harness.submit("s0", needs=SERVICE | needs)
+    harness.run_pass()
+    harness.accept("s0", TaskStatus.TRAINING)
+    return harness
+
+
+def instruct(harness: SchedulerHarness, task_id: str, number: int = 1) -> None:
+    """Folds an instruction to a task."""
+    given = InstructionGiven(command_id=f"i-{number}", task_id=task_id, number=number, body={"n": number})
+    assert harness.fold(given) is Outcome.APPLIED
+
+
+def test_a_service_gives_way_to_no_priority_unless_it_says_so() -> None:
+    harness = with_service(priority=0)
+    harness.submit("a", needs={"priority": 9, "preempt": True})
+    assert harness.run_pass() == []
+    harness = with_service(priority=0, preemptible=True)
+    harness.submit("a", needs={"priority": 9, "preempt": True})
+    harness.run_pass()
+    assert harness.preempted() == [("s0", "a")]
+
+
+def test_a_task_that_is_not_preemptible_is_left_alone_and_another_one_makes_room() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker(cpus=2)
+    harness.submit("a", needs={"priority": 1, "preemptible": False})
+    harness.submit("b", needs={"priority": 2})
+    harness.run_pass()
+    harness.accept("a")
+    harness.accept("b")
+    harness.submit("c", needs={"priority": 9, "preempt": True})
+    harness.run_pass()
+    assert harness.preempted() == [("b", "c")]
+
+
+def test_no_task_waits_behind_a_service() -> None:
+    harness = with_service(cpus=2)
+    harness.submit("t0")
+    harness.run_pass()
+    harness.accept("t0", TaskStatus.TRAINING)
+    harness.submit("a")
+    harness.submit("b")
+    harness.run_pass()
+    assert harness.placed_behind() == [("a", "w1/cpu-1")]
+
+
+def test_a_service_may_wait_behind_a_task() -> None:
+    harness = SchedulerHarness(policy(look_ahead=1))
+    harness.join_worker(cpus=1)
+    harness.submit("t0")
+    harness.run_pass()
+    harness.accept("t0", TaskStatus.TRAINING)
+    harness.submit("s0", needs=SERVICE)
+    harness.run_pass()
+    assert harness.placed_behind() == [("s0", "w1/cpu-0")]
+
+
+def test_nothing_waits_on_a_gpu_for_memory_that_a_service_keeps() -> None:
+    harness = SchedulerHarness(policy(look_ahead=1))
+    harness.join_worker(gpus=(80,))
+    harness.submit("s0", cuda=50, needs=SERVICE)
+    harness.submit("t0", cuda=10)
+    harness.run_pass()
+    for name in ("s0", "t0"):
+        harness.accept(name, TaskStatus.TRAINING)
+    harness.submit("a", cuda=40)
+    assert harness.run_pass() == []
+
+
+def test_the_place_of_a_starving_task_is_reserved_where_tasks_end() -> None:
+    harness = SchedulerHarness(policy(look_ahead=0))
+    harness.join_worker(cpus=3)
+    harness.submit("s0", needs=SERVICE)
+    for name in ("t0", "t1"):
+        harness.submit(name)
+    harness.run_pass()
+    for name in ("s0", "t0", "t1"):
+        harness.accept(name, TaskStatus.TRAINING)
+    harness.submit("big", devices=2)
+    for number in range(2, 6):
+        harness.submit(f"t{number}")
+        harness.end(f"t{number - 2}")
+        harness.run_pass(after_s=40)
+        if harness.task(f"t{number}").place is None:
+            break
+        harness.accept(f"t{number}", TaskStatus.TRAINING)
+    left = [f"t{at}" for at in range(6) if at <= number and harness.task(f"t{at}").place is not None]
+    for name in left:
+        harness.end(name)
+    assert ("big", "w1/cpu-1+cpu-2") in harness.assignments(after_s=1)
+
+
+def test_a_task_without_devices_runs_next_to_full_slots_and_leaves_them_free() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker(cpus=1, memory=16)
+    harness.submit("t0", memory=1)
+    harness.submit("s0", memory=2, devices=0, needs=SERVICE)
+    assert harness.assignments() == [("t0", "w1/cpu-0"), ("s0", "w1/")]
+    (host,) = harness.cluster.hosts.open
+    assert host.used_bytes == 3 * 1024**3
+    harness.end("t0")
+    harness.submit("t1", memory=1)
+    assert harness.assignments() == [("t1", "w1/cpu-0")]
+
+
+def test_a_task_without_devices_goes_where_its_memory_is_free() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", cpus=1, memory=4)
+    harness.join_worker("w2", cpus=1, memory=16)
+    harness.submit("s0", memory=6, devices=0, needs=SERVICE)
+    assert harness.assignments() == [("s0", "w2/")]
+    harness.submit("s1", memory=12, devices=0, needs=SERVICE)
+    assert harness.assignments() == []
+    harness.end("s0", AttemptEnd.FAILED)
+    assert harness.assignments() == [("s1", "w2/")]
+
+
+def test_a_worker_that_refused_a_task_without_devices_is_avoided_for_a_second() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker(cpus=1)
+    harness.submit("s0", devices=0, needs=SERVICE)
+    harness.run_pass()
+    harness.refuse("s0", "too_many_tasks")
+    harness.cluster.hosts.avoid("w1", [], None, harness.now_ms + 1_000)
+    assert harness.assignments(after_s=0.5) == []
+    harness.submit("t0")
+    assert harness.assignments() == [("t0", "w1/cpu-0")]
+    assert harness.assignments(after_s=0.6) == [("s0", "w1/")]
+
+
+def test_a_task_without_devices_that_needs_more_memory_than_there_is_says_so() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker(cpus=1, memory=4)
+    harness.submit("s0", memory=6, devices=0, needs=SERVICE)
+    harness.run_pass()
+    assert "on one host, the largest has" in harness.unschedulable()["s0"]
+
+
+def test_a_lost_worker_has_its_service_placed_elsewhere() -> None:
+    harness = with_service()
+    harness.join_worker("w2", cpus=1)
+    harness.end("s0", AttemptEnd.LOST)
+    assert harness.assignments(after_s=1) == []
+    harness.cluster.hosts.by_id["w1"].open = False
+    harness.cluster.hosts.open = [harness.cluster.hosts.by_id["w2"]]
+    assert harness.assignments(after_s=11) == [("s0", "w2/cpu-0")]
+
+
+def test_the_newest_instruction_is_sent_until_it_is_acknowledged_and_a_new_placement_starts_with_it() -> None:
+    harness = with_service()
+
+    def pending() -> list[object]:
+        return [command.build() for command in pending_commands(harness.cluster, harness.fleet)]
+
+    assert pending() == []
+    instruct(harness, "s0", 1)
+    instruct(harness, "s0", 2)
+    (command,) = pending_commands(harness.cluster, harness.fleet)
+    assert (command.device_id, command.key[0]) == ("cpu-0", "GiveInstruction 2")
+    message = command.build()
+    assert isinstance(message, GiveInstruction)
+    assert message.instruction.body == {"n": 2}
+    said = InstructionAcknowledged(**harness.placement_fields("s0"), number=2, ok=True)
+    assert harness.fold(said) is Outcome.APPLIED
+    assert pending() == []
+    harness.end("s0", AttemptEnd.FAILED)
+    harness.run_pass(after_s=12)
+    (run,) = pending()
+    assert isinstance(run, RunTask)
+    assert run.service
+    assert run.instruction is not None
+    assert run.instruction.number == 2
+    harness.accept("s0")
+    (again,) = pending()
+    assert isinstance(again, GiveInstruction)
+
+
+def test_the_commands_of_a_task_without_devices_go_to_its_host() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker(cpus=1)
+    harness.submit("s0", devices=0, needs=SERVICE)
+    harness.run_pass()
+    (command,) = pending_commands(harness.cluster, harness.fleet)
+    assert (command.worker_id, command.device_id) == ("w1", "host")
