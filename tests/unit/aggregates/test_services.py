@@ -78,7 +78,7 @@ def test_a_type_that_is_a_service_in_one_catalogue_only_is_accepted_either_way()
     for offset, event in enumerate((first, worker("w2", "i-2", types=["faces", "digits"]))):
         fleet.evolve(state, record_of(event, offset))
     found = capabilities_of(state)
-    assert (found.services, found.mixed) == (frozenset(), {"faces"})
+    assert (found.services, found.mixed) == (frozenset(), frozenset({"faces"}))
     for service in (True, False):
         events = answered(
             Told(), published(1, SUBMIT, body([{"task_type": "faces"}], service=service)), found

@@ -1,5 +1,7 @@
 """Services: tried again for ever, said to be ready, given instructions, and stopped by nobody but users."""
 
+from typing import Any
+
 from tests.unit.domain.given import (
     STREAM,
     Told,
@@ -23,7 +25,7 @@ from trackside.domain.task_instructions import is_unacknowledged
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 
 
-def ready(number: int = 1, **which: int) -> TaskReady:
+def ready(number: int = 1, **which: Any) -> TaskReady:
     """Returns a service's word that it serves."""
     return TaskReady(**token(**which), number=number, detail={"port": 8_000})
 
@@ -33,7 +35,7 @@ def given(number: int = 1) -> InstructionGiven:
     return InstructionGiven(command_id=f"c-{number}", task_id=task_id(0), number=number, body={"n": number})
 
 
-def answered(number: int = 1, ok: bool = True, **which: int) -> InstructionAcknowledged:
+def answered(number: int = 1, ok: bool = True, **which: Any) -> InstructionAcknowledged:
     """Returns a task's word on an instruction."""
     return InstructionAcknowledged(**token(**which), number=number, ok=ok, detail={"sha256": "ab"})
 

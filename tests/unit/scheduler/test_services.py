@@ -1,5 +1,7 @@
 """Services and tasks without devices: what they take, to whom they give way, and what is sent to them."""
 
+from typing import Any
+
 from tests.unit.scheduler.given import policy
 from tests.unit.scheduler.harness import SchedulerHarness
 from trackside.contracts.device_commands import GiveInstruction, RunTask
@@ -8,7 +10,7 @@ from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain.outcome import Outcome
 from trackside.scheduler.device_commands import pending_commands
 
-SERVICE = {"service": {}}
+SERVICE: dict[str, Any] = {"service": {}}
 
 
 def with_service(cpus: int = 1, **needs: object) -> SchedulerHarness:
