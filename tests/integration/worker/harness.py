@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
+from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
+from trackside.contracts.instructions import Instruction
 from trackside.contracts.message import Envelope, Message
 from trackside.contracts.summaries import MetricPointsReported, OutputWritten
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskStatusChanged
@@ -33,7 +34,7 @@ EXAMPLES = ROOT / "deploy" / "examples"
 SCRIPTED = Path(__file__).with_name("scripted") / "catalogue.yaml"
 LIMIT_S = 60.0
 TOKEN = {"stream", "task_id", "attempt", "placement", "incarnation"}
-CAUSES: dict[type[Message], int] = {RunTask: 10, StopTask: 20, RecallTask: 30}
+CAUSES: dict[type[Message], int] = {RunTask: 10, StopTask: 20, RecallTask: 30, GiveInstruction: 40}
 """The offset that each command rests on."""
 Found = TypeVar("Found", bound=Message)
 
@@ -49,7 +50,10 @@ class WorkerHarness:
         self.scheduler = RecordWriter("scheduler", "test")
 
     async def send(
-        self, command: RunTask | StopTask | RecallTask, device: str = "cpu-0", traceparent: str = ""
+        self,
+        command: RunTask | StopTask | RecallTask | GiveInstruction,
+        device: str = "cpu-0",
+        traceparent: str = "",
     ) -> None:
         """Sends a device command as the scheduler would, with the cause that `CAUSES` names."""
         cause = cause_of(command.stream, CAUSES[type(command)])
@@ -70,6 +74,12 @@ class WorkerHarness:
         """Sends the StopTask of a placement."""
         stop = {**command.model_dump(include=TOKEN), "reason": "user", "end": end}
         await self.send(StopTask.model_validate(stop), device)
+
+    async def instruct(self, command: RunTask, number: int, device: str = "cpu-0", **body: Any) -> None:
+        """Gives the task of a placement an instruction."""
+        instruction = Instruction(number=number, body=body)
+        token = command.model_dump(include=TOKEN)
+        await self.send(GiveInstruction(**token, instruction=instruction), device)
 
     async def recall(self, command: RunTask, device: str = "cpu-0") -> None:
         """Sends the RecallTask of a placement."""

@@ -12,7 +12,7 @@ from tests.unit.scheduler.given import worker
 from trackside.aggregates.batch.messages import BatchStarted
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.message import Json
-from trackside.contracts.resources import Service
+from trackside.contracts.resources import ServicePolicy
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain import fleet
 from trackside.domain.capabilities import capabilities_of
@@ -36,7 +36,7 @@ def test_true_asks_for_a_service_with_its_defaults_and_false_for_none() -> None:
     given = body([{"task_type": "faces", "service": True}, {"task_type": "digits", "service": False}])
     assert isinstance(answered(told, published(1, SUBMIT, given), FACES_SERVE)[-1], BatchStarted)
     asked = [event.needs.service for event in react(told) if isinstance(event, TaskSubmitted)]
-    assert asked == [Service(), None]
+    assert asked == [ServicePolicy(), None]
 
 
 @pytest.mark.parametrize("rule", ["run_timeout_s", "queue_timeout_s", "retry"])

@@ -20,7 +20,7 @@ def test_all_errors_are_imported_from_the_sdk_and_are_of_one_family() -> None:
         assert issubclass(kind, ClientError)
     assert RefusedError in kinds
     assert issubclass(NotOverError, TimeoutError)
-    with pytest.raises(AttributeError, match="it has Task, trial, Client"):
+    with pytest.raises(AttributeError, match="it has Task, Service, trial, Client"):
         _ = trackside.sdk.Nothing
 
 

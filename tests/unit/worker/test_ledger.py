@@ -121,7 +121,8 @@ def test_only_so_many_tasks_have_a_process() -> None:
     ("wanted", "code"),
     [
         (claim("gpu-7"), "unknown_device"),
-        (claim(), "unknown_device"),
+        (claim(), None),
+        (claim(host=65), "out_of_memory"),
         (claim("gpu-0", "gpu-0"), "unknown_device"),
         (claim("gpu-0", cuda=17), "out_of_memory"),
         (claim("gpu-0", host=65), "out_of_memory"),

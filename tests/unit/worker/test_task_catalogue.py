@@ -68,7 +68,7 @@ def test_a_folder_is_found_from_where_the_file_is(tmp_path: Path) -> None:
         ("tasks: {a: {entry: 'm:C', parameters: {$ref: '#/$defs/x'}}}", r"nothing is at \$ref '#/\$defs/x'"),
         ("tasks: {a: {entry: 'm:C', max_memory: 4Gb}}", r"\$\.tasks\.a\.max_memory: '4Gb' is not an amount"),
         ("tasks: {a: {entry: 'm:C', max_cuda_memory: 0}}", r"\$\.tasks\.a\.max_cuda_memory: "),
-        ("tasks: {a: {entry: 'm:C', runner: hot}}", r"\$\.tasks\.a\.runner: .*'process' or 'warm'"),
+        ("tasks: {a: {entry: 'm:C', runner: hot}}", r"\$\.tasks\.a\.runner: .* 'warm' or 'service'"),
         ("tasks: {a: {entry: 'm:C', max_tasks: 3}}", r"\$\.tasks\.a: max_tasks and max_growth are for"),
         ("tasks: {a: {entry: 'm:C', runner: warm, max_tasks: 0}}", r"\$\.tasks\.a\.max_tasks: "),
         ("tasks: {a: {program: [x], runner: warm}}", r"\$\.tasks\.a: runner: warm is for classes"),

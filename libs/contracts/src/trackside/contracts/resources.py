@@ -106,7 +106,7 @@ class KeepCheckpoints(_Spec):
     direction: Literal["maximize", "minimize"] = "maximize"
 
 
-class Service(_Spec):
+class ServicePolicy(_Spec):
     """A task that runs until it is stopped, and is tried again without limit.
 
     One that is ready, and does not ask for instructions for `unresponsive_s`, is ended and tried again.
@@ -120,7 +120,7 @@ def _from_flag(given: object) -> object:
 
 
 ServiceRule = Annotated[
-    Service | None, BeforeValidator(_from_flag, json_schema_input_type=bool | Service | None)
+    ServicePolicy | None, BeforeValidator(_from_flag, json_schema_input_type=bool | ServicePolicy | None)
 ]
 """`true` stands for a service with defaults, `false` for none."""
 

@@ -66,8 +66,8 @@ def service_problem(
         return None
     if is_service:
         message = (
-            f"task type {task_type!r} is no service: leave `service` out, or write `runner: service` for it "
-            "in the workers' catalogue.yaml"
+            f"task type {task_type!r} is not a service: leave `service` out, or write `runner: service` for "
+            "it in the workers' catalogue.yaml"
         )
         return Problem(code="not_a_service", path=path, message=message)
     message = (

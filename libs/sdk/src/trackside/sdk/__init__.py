@@ -1,12 +1,13 @@
-"""What users import: Client, Search, Task, trial, and the errors.
+"""What users import: Client, Search, Task, Service, trial, and the errors.
 
-All but Task and trial are imported on first use: the process of a task needs no connection to Kafka.
+All but Task, Service and trial are imported on first use: the process of a task needs no connection to Kafka.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from trackside.sdk import trial as trial
+from trackside.sdk.task import Service as Service
 from trackside.sdk.task import Task as Task
 
 if TYPE_CHECKING:
@@ -36,6 +37,6 @@ def __getattr__(name: str) -> object:
         **dict.fromkeys(errors, "errors"),
     }
     if name not in modules:
-        known = ", ".join(["Task", "trial", *modules])
+        known = ", ".join(["Task", "Service", "trial", *modules])
         raise AttributeError(f"trackside.sdk has no {name!r}; it has {known}")
     return getattr(import_module(f"trackside.sdk.{modules[name]}"), name)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,6 +41,22 @@ class Channel(Protocol):
         step: int | None = None,
     ) -> None:
         """Takes an artifact: a file, a folder or bytes, which may be changed afterwards. Raises SaveError."""
+        ...
+
+    def ready(self, detail: Mapping[str, Any]) -> None:
+        """Receives that a service serves, and what it says of that."""
+        ...
+
+    def instruction(self, wait_s: float) -> tuple[int, dict[str, Any]] | None:
+        """Returns number and body of an instruction that was not returned yet; waits `wait_s` at most."""
+        ...
+
+    def acknowledge(self, number: int, ok: bool, detail: Mapping[str, Any]) -> None:
+        """Receives that an instruction was carried out, or was not."""
+        ...
+
+    def alive(self) -> None:
+        """Receives a sign of life of a service."""
         ...
 
     def should_stop(self) -> bool:
@@ -94,6 +111,21 @@ class ScreenChannel:
             shutil.copyfile(source, target)
         at = "" if step is None else f" step={step}"
         sys.stdout.write(f"save {kind} {name}{at} to {target}\n")
+
+    def ready(self, detail: Mapping[str, Any]) -> None:
+        """Prints that the service serves."""
+        sys.stdout.write(f"ready {json.dumps(dict(detail))}\n")
+
+    def instruction(self, wait_s: float) -> None:
+        """Returns None after the wait: there is no worker to give one."""
+        time.sleep(wait_s)
+
+    def acknowledge(self, number: int, ok: bool, detail: Mapping[str, Any]) -> None:
+        """Prints what became of an instruction."""
+        sys.stdout.write(f"acknowledge number={number} ok={ok} {json.dumps(dict(detail))}\n")
+
+    def alive(self) -> None:
+        """Does nothing: nobody waits for it."""
 
     def should_stop(self) -> bool:
         """Returns False: there is no worker to request it."""

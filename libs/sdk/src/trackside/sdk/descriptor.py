@@ -5,13 +5,15 @@ The worker sets TRACKSIDE_PARAMETERS_FILE and TRACKSIDE_METRICS_FD. Each line is
 finite is `"nan"`, `"inf"` or `"-inf"`. A report of several numbers is an object of them, by name.
 `{"next": true}` requests another trial's parameters; the answer is a line on TRACKSIDE_ANSWERS_FD:
 `{"parameters": {...}}`, null if there are none, or `{"problem": text}`. `{"save": {...}}` saves an artifact;
-with `answer` in it a line tells whether it was taken.
+with `answer` in it a line tells whether it was taken. The newest instruction is in
+TRACKSIDE_INSTRUCTION_FILE: `{"number": n, "body": {...}}`.
 """
 
 import json
 import os
 import stat
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,10 @@ from trackside.sdk.saving import SaveError
 
 DESCRIPTOR = "TRACKSIDE_METRICS_FD"
 ANSWERS = "TRACKSIDE_ANSWERS_FD"
+INSTRUCTIONS = "TRACKSIDE_INSTRUCTION_FILE"
 READ_BYTES = 65_536
+POLL_S = 0.02
+ALIVE_EVERY_S = 0.25
 PARAMETERS_FILE = "TRACKSIDE_PARAMETERS_FILE"
 
 
@@ -53,6 +58,8 @@ class DescriptorChannel:
         self._parameters = parameters
         self._stop = StopRequest()
         self._asking = threading.Lock()
+        self._instruction = 0
+        self._alive_at_s = float("-inf")
 
     def parameters(self) -> dict[str, Any]:
         """Returns the parameters that the task was submitted with."""
@@ -97,6 +104,34 @@ class DescriptorChannel:
         if answer.get("problem"):
             raise SaveError(answer.get("code", ""), answer["problem"])
 
+    def ready(self, detail: Mapping[str, Any]) -> None:
+        """Writes that the service serves."""
+        self._write({"ready": dict(detail)})
+
+    def instruction(self, wait_s: float) -> tuple[int, dict[str, Any]] | None:
+        """Returns an instruction that was not returned yet, if the file has one within `wait_s`."""
+        due_s = time.monotonic() + wait_s
+        while True:
+            self.alive()
+            found = _instruction_in(os.environ.get(INSTRUCTIONS, ""))
+            if found is not None and found[0] > self._instruction:
+                self._instruction = found[0]
+                return found
+            if time.monotonic() >= due_s:
+                return None
+            time.sleep(min(POLL_S, max(0.0, due_s - time.monotonic())))
+
+    def acknowledge(self, number: int, ok: bool, detail: Mapping[str, Any]) -> None:
+        """Writes what became of an instruction."""
+        self._write({"acknowledge": {"number": number, "ok": ok, "detail": dict(detail)}})
+
+    def alive(self) -> None:
+        """Writes a sign of life, at most each ALIVE_EVERY_S."""
+        now_s = time.monotonic()
+        if now_s - self._alive_at_s >= ALIVE_EVERY_S:
+            self._alive_at_s = now_s
+            self._write({"alive": True})
+
     def should_stop(self) -> bool:
         """Returns whether SIGTERM was received; see StopRequest."""
         return self._stop.seen()
@@ -125,6 +160,15 @@ class DescriptorChannel:
         line = json.dumps(message, allow_nan=False).encode() + b"\n"
         while line:  # up to 4 KiB are written atomically, so that lines of several processes don't mix
             line = line[os.write(self._descriptor, line) :]
+
+
+def _instruction_in(path: str) -> tuple[int, dict[str, Any]] | None:
+    """Returns number and body of the instruction in a file, which is replaced as a whole; None without."""
+    try:
+        found = json.loads(Path(path).read_text("utf-8")) if path else None
+    except FileNotFoundError:
+        return None
+    return None if found is None else (found["number"], found["body"])
 
 
 def _named(value: float | None, others: Mapping[str, float]) -> float | str | dict[str, float | str]:

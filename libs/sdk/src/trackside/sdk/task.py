@@ -1,4 +1,4 @@
-"""What a user writes: a class with `load` and `train`."""
+"""What a user writes: a class with `load` and `train`, or with `load` and `serve`."""
 
 from typing import Any
 
@@ -19,3 +19,20 @@ class Task:
         Returns the result: a dict that JSON can hold, at most 64 KiB. Any exception fails the attempt.
         """
         raise NotImplementedError(f"{type(self).__name__} has no train(self, device)")
+
+
+class Service:
+    """A task that runs until it is stopped; its type has `runner: service` in the worker's catalogue.
+
+    A new object in a process of its own is made for each attempt, without arguments.
+    """
+
+    def load(self) -> None:
+        """Reads what `serve` needs into host memory; no device may be touched here."""
+
+    def serve(self, device: str) -> None:
+        """Serves on `device`, as torch names it: `cpu` or `cuda:0`; calls `trial.ready()` once it does.
+
+        It is not to return: a service that ends by itself has failed, and is tried again.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no serve(self, device)")

@@ -11,6 +11,7 @@ from typing import Any
 
 from trackside.sdk.channel import Channel
 from trackside.sdk.descriptor import channel_of
+from trackside.sdk.instructions import GivenInstruction, plain
 from trackside.sdk.saving import check_artifact
 
 MAX_NUMBERS = 100
@@ -115,6 +116,26 @@ def save(
     """
     checked = check_artifact(name, kind, metadata)
     _connected().save(name, source if isinstance(source, bytes) else Path(source), kind, checked)
+
+
+def ready(**detail: Any) -> None:
+    """Says that this service serves, with what others must know of that, such as its address.
+
+    It may be said again, when the detail has changed, or as a sign of life. Raises TypeError for a detail
+    that JSON can't hold, ValueError for one of more than 64 KiB.
+    """
+    _connected().ready(plain(detail))
+
+
+def instruction(wait_s: float = 0.0) -> GivenInstruction | None:
+    """Returns the newest instruction of this task, if it was not returned yet; waits `wait_s` at most.
+
+    One that a later one has replaced is left out. A later attempt gets the newest one again. To a service
+    with `unresponsive_s` each call is a sign of life.
+    """
+    channel = _connected()
+    found = channel.instruction(wait_s)
+    return None if found is None else GivenInstruction(*found, channel)
 
 
 def should_stop() -> bool:

@@ -249,7 +249,9 @@ class WorkerRunner:
             reserve_bytes=reserve_bytes,
             memory_pool=memory_pool(),
         )
-        fencing = FencingTable(new_id(), frozenset(self._catalogue.current.tasks))
+        fencing = FencingTable(
+            new_id(), frozenset(self._catalogue.current.tasks), self._catalogue.current.services
+        )
         placements = PlacementController(
             {host_device.id: host_device for host_device in host_devices},
             ledger,

@@ -8,7 +8,7 @@ import structlog
 
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import UndecodableError
-from trackside.contracts.device_commands import NextParameters, RecallTask, RunTask, StopTask
+from trackside.contracts.device_commands import GiveInstruction, NextParameters, RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import (
     CatalogueChanged,
     DeviceUnhealthy,
@@ -150,6 +150,7 @@ class Incarnation:
         before, known = known_types(self._catalogue), known_types(change.catalogue)
         self._catalogue = change.catalogue
         self._fencing.task_types = frozenset(change.catalogue.tasks)
+        self._fencing.services = change.catalogue.services
         self.placements.warm.end_types((*change.changed, *change.removed))
         if known != before:
             worker_id = self._publisher.writer.instance
@@ -187,6 +188,8 @@ class Incarnation:
                 self._recall(command, envelope)
             case NextParameters():
                 self._send_parameters(command, envelope)
+            case GiveInstruction():
+                self._give_instruction(command, envelope)
             case _:
                 log.warning(
                     "a record of a device topic is not a command", topic=entry.topic, offset=entry.offset
@@ -254,6 +257,11 @@ class Incarnation:
                 problem = self._catalogue.violation_of(placement.command.task_type, command.parameters)
             placement.reporter.follow_parameters(command.request, envelope.causation_id)
             placement.run.send_parameters(command.request, command.parameters, problem or "")
+
+    def _give_instruction(self, command: GiveInstruction, envelope: Envelope) -> None:
+        placement = self.placements.of_task(command.task_id) if self._fencing.is_current(command) else None
+        if placement is not None and placement.run is not None:
+            placement.run.conversation.give(command.instruction, envelope.causation_id)
 
     def _answer_again(self, command: RunTask | StopTask | RecallTask, envelope: Envelope) -> None:
         answer = self._fencing.tasks[command.task_id].answer

@@ -2,9 +2,10 @@
 
     worker  -> forkserver     fork, signal                       a packet each, on a Unix socket
     forkserver -> worker      ready, forked, fork-failed, exited
-    worker  -> task process   assignment, LOAD, TRAIN, EXIT, NEXT          a line each, on its channel
+    worker  -> task process   assignment, LOAD, TRAIN, EXIT, NEXT, INSTRUCTION     a line each, on its channel
     task process -> worker    status, reports, final, points, parameters-request, answer-received,
-                              interrupted, artifact, ending, over, free
+                              ready-to-serve, alive, instruction-answer, interrupted, artifact, ending, over,
+                              free
     task process -> its files ending, artifact
 
 A message is a JSON object on one line: `type` and the fields of its class. All processes are of one release,
@@ -117,6 +118,10 @@ class Assignment(NamedTuple):
     """How much the spools of the worker may hold."""
     saved: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
     """The newest version of each artifact that the task has saved in earlier placements, by name."""
+    service: bool = False
+    """Whether it serves until it is stopped, instead of training."""
+    unresponsive_s: float = 0.0
+    """After how long without a sign of life a service is ended; 0 for never."""
 
 
 class LoadCommand(NamedTuple):
@@ -139,6 +144,13 @@ class ParametersAnswer(NamedTuple):
     request: int
     parameters: dict[str, Any] | None = None
     problem: str = ""
+
+
+class InstructionMessage(NamedTuple):
+    """The newest instruction of the task, which replaces the one before."""
+
+    number: int
+    body: dict[str, Any]
 
 
 class PhaseBegan(NamedTuple):
@@ -176,6 +188,24 @@ class AnswerReceived(NamedTuple):
 
     request: int
     goes_on: bool
+
+
+class ServiceReady(NamedTuple):
+    """The service serves; `detail` is what it says of that."""
+
+    detail: dict[str, Any]
+
+
+class ServiceAlive(NamedTuple):
+    """The service has asked for instructions."""
+
+
+class InstructionAnswer(NamedTuple):
+    """The task has carried out an instruction, or has not (`ok`); `detail` is what it says of that."""
+
+    number: int
+    ok: bool
+    detail: dict[str, Any]
 
 
 class TrainingInterrupted(NamedTuple):
@@ -245,7 +275,7 @@ class ProcessFree(NamedTuple):
 
 ToForkserver = ForkProcess | SignalProcess
 FromForkserver = ForkserverReady | ProcessForked | ForkFailed | ProcessExited
-ControlMessage = LoadCommand | TrainCommand | ExitCommand | ParametersAnswer
+ControlMessage = LoadCommand | TrainCommand | ExitCommand | ParametersAnswer | InstructionMessage
 FromTask = (
     PhaseBegan
     | ReportBatch
@@ -253,6 +283,9 @@ FromTask = (
     | PointBatch
     | ParametersRequest
     | AnswerReceived
+    | ServiceReady
+    | ServiceAlive
+    | InstructionAnswer
     | TrainingInterrupted
     | ArtifactReady
     | AttemptEnding
@@ -274,6 +307,7 @@ CONTROL: Mapping[str, type[ControlMessage]] = {
     "TRAIN": TrainCommand,
     "EXIT": ExitCommand,
     "NEXT": ParametersAnswer,
+    "INSTRUCTION": InstructionMessage,
 }
 FROM_TASK: Mapping[str, type[FromTask]] = {
     "status": PhaseBegan,
@@ -282,6 +316,9 @@ FROM_TASK: Mapping[str, type[FromTask]] = {
     "points": PointBatch,
     "parameters-request": ParametersRequest,
     "answer-received": AnswerReceived,
+    "ready-to-serve": ServiceReady,
+    "alive": ServiceAlive,
+    "instruction-answer": InstructionAnswer,
     "interrupted": TrainingInterrupted,
     "artifact": ArtifactReady,
     "ending": AttemptEnding,

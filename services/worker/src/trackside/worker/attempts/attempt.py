@@ -14,6 +14,7 @@ import structlog
 
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.worker.attempts.conversation import Conversation
 from trackside.worker.attempts.forkserver_client import (
     ForkserverGoneError,
     TaskProcess,
@@ -32,6 +33,7 @@ from trackside.worker.process_messages import (
     ExitCommand,
     FinalValue,
     FromTask,
+    InstructionAnswer,
     LoadCommand,
     ParametersAnswer,
     ParametersRequest,
@@ -39,6 +41,8 @@ from trackside.worker.process_messages import (
     PointBatch,
     ProcessFree,
     ReportBatch,
+    ServiceAlive,
+    ServiceReady,
     TrainCommand,
     TrainingInterrupted,
     UnreadableMessageError,
@@ -75,6 +79,7 @@ class AttemptRun:
         self._requested_end: AttemptEnd | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._sent_ending: AttemptEnding | None = None
+        self.conversation = Conversation(reporter, spec.instruction, spec.unresponsive_s, self._kill)
         self._last_request = self._last_answered = self._last_received = 0
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Ending] = loop.create_future()
@@ -148,7 +153,7 @@ class AttemptRun:
             return determine_ending(None, None, self._requested_end, self.phase)
         else:
             self._process.exited.add_done_callback(self._on_exit)
-            return await self._follow(self._process, locks)
+            return await self._follow(self._process, locks, has_devices)
         finally:
             _close(locks)
             if warm_process is not None:
@@ -169,13 +174,14 @@ class AttemptRun:
             self._reporter.output("stderr", [sentence])
             self._context.forkserver.kill(self._process, signal.SIGKILL)
 
-    async def _follow(self, process: TaskProcess, locks: list[int]) -> Ending:
+    async def _follow(self, process: TaskProcess, locks: list[int], has_devices: bool) -> Ending:
         code: int | None
         try:
-            code = await self._run_in_process(process, locks)
+            code = await self._run_in_process(process, locks, has_devices)
         except ForkserverGoneError:
             code = None
         finally:
+            self.conversation.close()
             if self._deadline is not None:
                 self._deadline.cancel()
             if not self._process_free.done():
@@ -188,9 +194,11 @@ class AttemptRun:
         ending = determine_ending(
             written, code, self._requested_end, self.phase, self._memory_at_end(process)
         )
+        if self._requested_end is None:
+            ending = self.conversation.ending(ending)
         return ending | {"leftovers": [*ending.get("leftovers", []), *process.leftovers][:MAX_NAMED]}
 
-    async def _run_in_process(self, process: TaskProcess, locks: list[int]) -> int | None:
+    async def _run_in_process(self, process: TaskProcess, locks: list[int], has_devices: bool) -> int | None:
         """Runs the task in its process; returns the exit code, or None if the process is free."""
         await self._context.cgroups.enter(process.pid, process.exited, self.spec.task_type.max_memory_bytes)
         if self._requested_end is not None:  # stopped while it was forked: no code of the task has run
@@ -198,7 +206,7 @@ class AttemptRun:
         outputs = process.new_outputs() if process is self.spec.process else []
         assignment = assignment_of(self._context, self.spec, self._traceparent, len(outputs))
         messages = encode(assignment) + encode(LoadCommand())
-        if locks:
+        if has_devices:
             messages += self._train_command()
         unsent = _send_with_descriptors(process.channel, messages, [*outputs, *locks])
         _close(outputs)
@@ -206,6 +214,7 @@ class AttemptRun:
         channel, writer = await process.connected()
         writer.write(unsent)
         self._writer.set_result(writer)
+        self.conversation.open(writer.write)
         report = self._reporter.output
         readers = [
             asyncio.create_task(self._read_messages(channel)),
@@ -245,7 +254,8 @@ class AttemptRun:
             _close(locks)
 
     def _train_command(self) -> bytes:
-        return encode(TrainCommand(self.spec.host_devices[0].torch_name))
+        host_devices = self.spec.host_devices
+        return encode(TrainCommand(host_devices[0].torch_name if host_devices else "cpu"))
 
     async def _read_messages(self, channel: asyncio.StreamReader) -> None:
         try:
@@ -274,6 +284,8 @@ class AttemptRun:
                 self._last_received = request
                 self._reporter.parameters_taken(request)
                 self._reporter.count_requests(request, goes_on)
+            case ServiceReady() | ServiceAlive() | InstructionAnswer():
+                self.conversation.handle(message)
             case TrainingInterrupted():
                 self.phase = TaskStatus.INTERRUPT
                 self._listener.interrupted(message)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trackside.contracts.instructions import Instruction
 from trackside.contracts.message import Json
 from trackside.worker.artifacts.store_client import StoreProcess
 from trackside.worker.attempts.cgroups import Cgroups
@@ -54,6 +55,12 @@ class AttemptSpec:
     """Whether other tasks may use its devices, too."""
     saved: Mapping[str, int] = field(default_factory=dict)
     """The newest version of each artifact that its task has saved in earlier placements, by name."""
+    service: bool = False
+    """Whether it serves until it is stopped."""
+    unresponsive_s: float | None = None
+    """After how long without a sign of life a service that was ready is ended; None for never."""
+    instruction: Instruction | None = None
+    """The newest instruction when it was placed."""
     process: TaskProcess | None = None
     """The warm process to run in; None for a new one."""
 
@@ -107,4 +114,6 @@ def assignment_of(context: AttemptContext, spec: AttemptSpec, traceparent: str, 
         spool=spool,
         spool_bytes=context.spool_bytes,
         saved=dict(spec.saved),
+        service=spec.service,
+        unresponsive_s=spec.unresponsive_s or 0.0,
     )

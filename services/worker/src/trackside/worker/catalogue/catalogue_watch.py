@@ -27,6 +27,7 @@ class KnownTypes(TypedDict):
     task_types: list[str]
     max_memory_bytes: dict[str, int]
     max_cuda_memory_bytes: dict[str, int]
+    services: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ def known_types(catalogue: TaskCatalogue) -> KnownTypes:
         task_types=sorted(catalogue.tasks),
         max_memory_bytes=catalogue.max_memory_bytes,
         max_cuda_memory_bytes=catalogue.max_cuda_memory_bytes,
+        services=sorted(catalogue.services),
     )
 
 

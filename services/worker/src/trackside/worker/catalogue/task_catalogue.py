@@ -17,6 +17,9 @@ A command contains a task's type and parameters; code, folders and environment c
         runner: warm                     classes only: one process runs many tasks, one after another,
         max_tasks: 100                   at most this many, 1,000 if not given,
         max_growth: 512MiB               until it has grown by this much, which is the default
+      serve:
+        entry: serve:Model               a class with `serve` instead of `train`, or a program
+        runner: service                  it runs until it is stopped, and is tried again for ever
 
 A program is started as it is listed, never by a shell. Within its items only `{parameters_file}`,
 `{workdir}` and `{device}` are replaced; an item that begins with `./` or `../` is relative to `path`.
@@ -75,7 +78,7 @@ class TaskType:
     parameters: Json | None = None
     max_memory_bytes: int | None = None
     max_cuda_memory_bytes: int | None = None
-    runner: Literal["process", "warm"] = "process"
+    runner: Literal["process", "warm", "service"] = "process"
     max_tasks: int | None = None
     max_growth_bytes: int | None = None
 
@@ -99,6 +102,11 @@ class TaskCatalogue:
         limits = {name: task_type.max_cuda_memory_bytes for name, task_type in sorted(self.tasks.items())}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
+    @property
+    def services(self) -> frozenset[str]:
+        """The task types that run until they are stopped."""
+        return frozenset(name for name, task_type in self.tasks.items() if task_type.runner == "service")
+
     def violation_of(self, task_type: str, parameters: Json) -> str | None:
         """Returns how parameters violate the schema of a known type, as a sentence; None if they don't."""
         schema = self.tasks[task_type].parameters
@@ -114,7 +122,7 @@ class _Task(BaseModel):
     parameters: dict[str, Any] | None = None
     max_memory: Memory | None = None
     max_cuda_memory: Memory | None = None
-    runner: Literal["process", "warm"] = "process"
+    runner: Literal["process", "warm", "service"] = "process"
     max_tasks: int | None = Field(default=None, ge=1, le=1_000_000)
     max_growth: Memory | None = None
 

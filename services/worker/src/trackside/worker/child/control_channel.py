@@ -2,9 +2,12 @@
 
 import array
 import os
+import select
 import socket
 import sys
+import threading
 
+from trackside.eventlog.clock import monotonic_s
 from trackside.worker.child.control_states import ControlGuard
 from trackside.worker.process_messages import (
     ASSIGNMENT,
@@ -12,6 +15,7 @@ from trackside.worker.process_messages import (
     Assignment,
     ControlMessage,
     ExitCommand,
+    InstructionMessage,
     ParametersAnswer,
     UnreadableMessageError,
     decode,
@@ -31,7 +35,8 @@ class WorkerGoneError(Exception):
 class ControlChannel:
     """Reads the worker's messages; reports those that are rejected in the output of the task.
 
-    `locks` are the descriptors of lock files that came with the messages; the process keeps them open.
+    `gone` is set once the worker has closed it. `locks` are the descriptors of lock files that came with the
+    messages; the process keeps them open.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -41,6 +46,13 @@ class ControlChannel:
         self._unread = b""
         self._accepted: list[ControlMessage] = []
         self._answers: list[ParametersAnswer] = []
+        self._instruction: InstructionMessage | None = None
+        self.gone = False
+        self._reading = threading.Lock()
+
+    def fileno(self) -> int:
+        """Returns the descriptor of the channel."""
+        return self._connection.fileno()
 
     def take_outputs(self, count: int) -> list[int]:
         """Removes and returns the first descriptors, which are not locks but for the task's output."""
@@ -74,6 +86,18 @@ class ControlChannel:
                 return None
             self._receive()
 
+    def instruction(self, wait_s: float) -> InstructionMessage | None:
+        """Waits up to `wait_s` for an instruction that was not returned yet; any thread may call it."""
+        due_s = monotonic_s() + wait_s
+        while True:
+            with self._reading:
+                self._take_what_is_there()
+                found, self._instruction = self._instruction, None
+            left_s = due_s - monotonic_s()
+            if found is not None or left_s <= 0 or self.gone:
+                return found
+            select.select([self._connection], [], [], left_s)
+
     def interrupted(self) -> None:
         """Rejects what came during a training that ran out of memory; then another TRAIN is accepted.
 
@@ -88,6 +112,7 @@ class ControlChannel:
         self._guard, self._unread = ControlGuard(), b""
         self._accepted.clear()
         self._answers.clear()
+        self._instruction = None
         self._close_locks()
 
     def over(self) -> None:
@@ -103,8 +128,11 @@ class ControlChannel:
         try:
             while True:
                 self._receive(socket.MSG_DONTWAIT)
-        except (BlockingIOError, WorkerGoneError):
-            self._take_lines()
+        except WorkerGoneError:
+            self.gone = True
+        except BlockingIOError:
+            pass
+        self._take_lines()
 
     def _receive(self, flags: int = 0) -> None:
         try:  # not recv_fds, which ignores the flags
@@ -132,5 +160,7 @@ class ControlChannel:
                 sys.stderr.write(f"trackside: {objection}\n")
             elif isinstance(message, ParametersAnswer):
                 self._answers.append(message)
+            elif isinstance(message, InstructionMessage):
+                self._instruction = message
             else:
                 self._accepted.append(message)

@@ -2,7 +2,7 @@
 
 LOAD and TRAIN may come together; each is executed in its turn. After a training that ran out of memory the
 process waits for another TRAIN. Until its work is over it may ask for another trial's parameters: the answer
-is NEXT.
+is NEXT. An INSTRUCTION may come at any time.
 
     new -LOAD-> loading -TRAIN-> training -ran out of memory-> loading
       any of these -EXIT-> leaving             training -ended-> over
@@ -10,7 +10,13 @@ is NEXT.
 
 from enum import StrEnum
 
-from trackside.worker.process_messages import ControlMessage, ExitCommand, ParametersAnswer, type_of
+from trackside.worker.process_messages import (
+    ControlMessage,
+    ExitCommand,
+    InstructionMessage,
+    ParametersAnswer,
+    type_of,
+)
 
 
 class ControlState(StrEnum):
@@ -37,6 +43,8 @@ class ControlGuard:
 
     def objection(self, message: ControlMessage) -> str | None:
         """Returns why a message is rejected; None if it is accepted, which changes the state."""
+        if isinstance(message, InstructionMessage):  # it may come at any time; nobody may ask for it any more
+            return None
         if isinstance(message, ParametersAnswer) and self.state in (
             ControlState.LOADING,
             ControlState.TRAINING,

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from trackside.contracts.tasks import MAX_RESULT_BYTES, AttemptEnd, TaskStatus
 from trackside.eventlog.clock import monotonic_s
@@ -41,6 +41,10 @@ OUTPUTS = "TRACKSIDE_OUTPUTS"
 _ENDS = {"host": AttemptEnd.OOM_HOST, "device": AttemptEnd.OOM_DEVICE, None: AttemptEnd.FAILED}
 
 
+class ServiceExitedError(Exception):
+    """A service has returned without having been stopped; the error of its attempt is `service_exited`."""
+
+
 class _Failure(Exception):
     def __init__(self, stage: str, cause: BaseException) -> None:
         super().__init__(stage)
@@ -58,6 +62,8 @@ def run(
     """
     attempt = _Attempt(assignment, channel, control, memory)
     channel.answer = partial(_answer, control)
+    channel.take_instruction = control.instruction
+    channel.unresponsive_s = assignment.unresponsive_s
     result, error, exit_code = None, None, None
     try:
         result = attempt.result()
@@ -67,6 +73,8 @@ def run(
             error_fields(failure.stage, failure.cause),
             None,
         )
+        if isinstance(failure.cause, ServiceExitedError):
+            error["type"] = "service_exited"
         if isinstance(failure.cause, SystemExit):
             error, exit_code = exit_failure(failure.stage, failure.cause)
         sys.stderr.write(error["traceback"])
@@ -161,14 +169,16 @@ class _Attempt:
 
     def _task(self) -> Any:
         if not self._assignment.program:
-            return _instance(self._assignment.entry)
-        return ProgramTask(self._assignment, self._channel, self._control.locks, self._memory)
+            return _instance(self._assignment.entry, "serve" if self._assignment.service else "train")
+        return ProgramTask(self._assignment, self._channel, self._control, self._memory)
 
     def _trained(self, task: Any, device: str) -> dict[str, Any] | None:
         """Trains once; returns the result, or None if it ran out of memory and may be repeated."""
         self._channel.status(TaskStatus.TRAINING)
         began = monotonic_s()
         try:
+            if self._assignment.service:
+                _serve(task, device)
             returned = task.train(device)
         except BaseException as error:  # also SystemExit: a task that exits has not finished
             found = out_of_memory(error)
@@ -225,12 +235,22 @@ def _staged(stage: str, step: Callable[[], Any]) -> Any:
         raise _Failure(stage, error) from error
 
 
-def _instance(entry: str) -> Any:
+def _serve(task: Any, device: str) -> NoReturn:
+    """Runs a service; raises ServiceExitedError when it returns: it shall run until it is stopped."""
+    if isinstance(task, ProgramTask):
+        task.train(device)
+    else:
+        task.serve(device)
+    raise ServiceExitedError("the service has ended by itself: it runs until it is stopped")
+
+
+def _instance(entry: str, main: str) -> Any:
     module, _, name = entry.partition(":")
     kind = getattr(importlib.import_module(module), name)
-    for method in ("load", "train"):
+    base = "Task" if main == "train" else "Service"
+    for method in ("load", main):
         if not callable(getattr(kind, method, None)):
-            raise TypeError(f"{entry} has no method {method}; make it a subclass of trackside.sdk.Task")
+            raise TypeError(f"{entry} has no method {method}; make it a subclass of trackside.sdk.{base}")
     return kind()
 
 

@@ -25,20 +25,25 @@ from trackside.sdk import trial
 from trackside.sdk.channel import Channel
 from trackside.sdk.saving import SaveError
 from trackside.worker.child import orphans
+from trackside.worker.child.control_channel import ControlChannel
 from trackside.worker.child.parent_death import die_with
 from trackside.worker.child.process_memory import ProcessMemory
 from trackside.worker.child.program_lines import (
+    AcknowledgeLine,
+    AliveLine,
     FinalLine,
     LineSplitter,
     MetricLine,
     NextLine,
     ProgramLine,
+    ReadyLine,
     ReportLine,
     ResultLine,
     SaveLine,
     UnreadableLineError,
     read_line,
 )
+from trackside.worker.child.program_talk import ProgramTalk
 from trackside.worker.output_text import keep_end, printable
 from trackside.worker.own_memory import own_memory
 from trackside.worker.process_messages import Assignment
@@ -85,19 +90,20 @@ def _error_fields(stage: str, error: BaseException) -> dict[str, str]:
 class ProgramTask:
     """A program as a task: to load is to write its parameters, to train is to run it.
 
-    The program inherits the descriptors in `locks`. `memory` gets its peak. Raises UnstartableError if there
-    is no such program.
+    The program inherits the lock files that came over `control`. `memory` gets its peak. Raises
+    UnstartableError if there is no such program.
     """
 
     def __init__(
-        self, assignment: Assignment, channel: Channel, locks: list[int], memory: ProcessMemory
+        self, assignment: Assignment, channel: Channel, control: ControlChannel, memory: ProcessMemory
     ) -> None:
         self._argv = assignment.program
         self._path = assignment.path
         self._workdir = Path(assignment.workdir)
         self._parameters = assignment.parameters
         self._channel = channel
-        self._locks = locks
+        self._locks = control.locks
+        self._talk = ProgramTalk(channel, control, assignment.workdir)
         self._memory = memory
         self._unsaved: SaveError | None = None
         _check_runnable(self._argv[0], self._environment("", -1, -1))
@@ -133,6 +139,7 @@ class ProgramTask:
                 process,
                 partial(self._answer, answers_write),
                 partial(self._save, answers_write),
+                self._talk,
             )
             try:
                 code = listener.run_to_end()
@@ -202,6 +209,7 @@ class ProgramTask:
         found["TRACKSIDE_PARAMETERS_FILE"] = str(self._file)
         found["TRACKSIDE_METRICS_FD"] = str(metrics_write)
         found["TRACKSIDE_ANSWERS_FD"] = str(answers_read)
+        found["TRACKSIDE_INSTRUCTION_FILE"] = str(self._talk.path)
         return found
 
     @property
@@ -262,12 +270,14 @@ class _ProgramListener:
         process: "subprocess.Popen[bytes]",
         answer: Callable[[], None],
         save: Callable[[SaveLine], None],
+        talk: ProgramTalk,
     ) -> None:
         assert process.stderr is not None
         self.result: dict[str, Any] = {}
         self._process = process
         self._answer = answer
         self._save = save
+        self._talk = talk
         self._stderr = process.stderr
         self._metrics_fd = metrics_read
         self._lines = LineSplitter()
@@ -284,10 +294,17 @@ class _ProgramListener:
                 os.set_blocking(descriptor, False)
                 selector.register(descriptor, selectors.EVENT_READ, take)
             ending = _watch_end(selector, self._process.pid)
+            selector.register(self._talk, selectors.EVENT_READ)
+            if not self._talk.pass_on():
+                selector.unregister(self._talk)
             while (code := self._process.poll()) is None:
                 for key, _ in selector.select(self._measure_due_s() if ending is not None else POLL_S):
-                    if key.fd != ending and not _pass_on(key.fd, key.data):
-                        selector.unregister(key.fd)
+                    of_worker = key.fileobj is self._talk
+                    open_ = (
+                        self._talk.pass_on() if of_worker else key.fd == ending or _pass_on(key.fd, key.data)
+                    )
+                    if not open_:
+                        selector.unregister(key.fileobj)
         for descriptor, take in handlers.items():
             _drain(descriptor, take)
         self._take_lines(self._lines.end())
@@ -351,6 +368,8 @@ class _ProgramListener:
                 self._save(line)
             case NextLine():
                 self._answer()
+            case ReadyLine() | AcknowledgeLine() | AliveLine():
+                self._talk.say(line)
 
     def _warn(self, sentence: str) -> None:
         self._warnings += 1

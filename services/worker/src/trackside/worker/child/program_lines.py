@@ -7,6 +7,9 @@
     {"result": {"accuracy": 0.93}}                   the result; the last one counts
     {"save": {"name": "model", "path": "model.pt"}}  saves a file or folder; `kind`, `metadata` may be there
     {"next": true}                                   requests another trial's parameters
+    {"ready": {"port": 8000}}                        a service serves; with what it says of that
+    {"acknowledge": {"number": 1, "ok": true}}       an instruction was carried out; `detail` may be there
+    {"alive": true}                                  a service is there, and has no news
 
 A number that isn't finite may be written as NaN, Infinity, -Infinity or as "nan", "inf", "-inf".
 """
@@ -63,11 +66,30 @@ class SaveLine(NamedTuple):
     answer: bool
 
 
+class ReadyLine(NamedTuple):
+    """A service serves."""
+
+    detail: dict[str, Any]
+
+
+class AcknowledgeLine(NamedTuple):
+    """An instruction was carried out, or was not."""
+
+    number: int
+    ok: bool
+    detail: dict[str, Any]
+
+
+class AliveLine(NamedTuple):
+    """A service is there."""
+
+
 class NextLine(NamedTuple):
     """A request for another trial's parameters."""
 
 
-ProgramLine = MetricLine | ReportLine | FinalLine | ResultLine | SaveLine | NextLine
+TalkLine = ReadyLine | AcknowledgeLine | AliveLine
+ProgramLine = MetricLine | ReportLine | FinalLine | ResultLine | SaveLine | NextLine | TalkLine
 
 
 class LineSplitter:
@@ -131,6 +153,12 @@ def _parse(found: dict[str, Any]) -> ProgramLine:
             raise UnreadableLineError(
                 'save: expected an object such as {"name": "model", "path": "model.pt"}'
             )
+        case {"ready": dict(detail)}:
+            return ReadyLine(detail)
+        case {"alive": True}:
+            return AliveLine()
+        case {"acknowledge": dict(answer)}:
+            return _acknowledge(answer)
         case {"result": dict(result)}:
             return ResultLine(result)
         case {"result": _}:
@@ -144,6 +172,15 @@ def _save_line(name: str, path: str, rest: dict[Any, Any]) -> SaveLine:
     if not isinstance(kind, str) or not isinstance(metadata, dict):
         raise UnreadableLineError("save: expected a text as kind, and an object as metadata")
     return SaveLine(name, path, kind, metadata, rest.get("answer") is True)
+
+
+def _acknowledge(answer: dict[str, Any]) -> AcknowledgeLine:
+    number, ok, detail = answer.get("number"), answer.get("ok", True), answer.get("detail", {})
+    if type(number) is not int or not isinstance(ok, bool) or not isinstance(detail, dict):
+        raise UnreadableLineError(
+            'acknowledge: expected an object such as {"number": 1, "ok": true, "detail": {}}'
+        )
+    return AcknowledgeLine(number, ok, detail)
 
 
 def _numbers(name: str, value: Any) -> float | dict[str, float]:

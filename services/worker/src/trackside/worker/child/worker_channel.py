@@ -17,12 +17,16 @@ from trackside.worker.process_messages import (
     ArtifactReady,
     FinalValue,
     FromTask,
+    InstructionAnswer,
+    InstructionMessage,
     MetricPoint,
     ParametersRequest,
     PhaseBegan,
     PointBatch,
     ReportBatch,
     ReportedValue,
+    ServiceAlive,
+    ServiceReady,
     StepReport,
     encode,
 )
@@ -30,6 +34,8 @@ from trackside.worker.process_messages import (
 REPORT_EVERY_S = 0.05
 """Reports are sent at most this often, in seconds; those in between are sent together."""
 MAX_BATCH_POINTS = 200
+SIGNS_OF_LIFE = 4
+"""How many signs of life a service gives at least in the time after which it counts as hung."""
 
 
 class WorkerChannel:
@@ -57,6 +63,9 @@ class WorkerChannel:
         self.spool = spool
         self.requests = 0
         self.answer: Callable[[int], dict[str, Any] | None] = _no_answer
+        self.take_instruction: Callable[[float], InstructionMessage | None] = _no_instruction
+        self.unresponsive_s = 0.0
+        self._alive_at_s = -math.inf
         self.reports: list[StepReport] = []
         self.final_value: ReportedValue | None = None
 
@@ -167,6 +176,37 @@ class WorkerChannel:
         """Returns whether SIGTERM came; see StopRequest."""
         return self._stop.seen()
 
+    def ready(self, detail: Mapping[str, Any]) -> None:
+        """Sends that the service serves."""
+        self.send(ServiceReady(dict(detail)))
+
+    def instruction(self, wait_s: float) -> tuple[int, dict[str, Any]] | None:
+        """Returns an instruction that was not returned yet, after `wait_s` at most; a sign of life."""
+        due_s = monotonic_s() + wait_s
+        while True:
+            self._show_life()
+            left_s = due_s - monotonic_s()
+            within_s = min(left_s, self.unresponsive_s / SIGNS_OF_LIFE) if self.unresponsive_s else left_s
+            found = self.take_instruction(max(0.0, within_s))
+            if found is not None:
+                return found.number, found.body
+            if monotonic_s() >= due_s:
+                return None
+
+    def acknowledge(self, number: int, ok: bool, detail: Mapping[str, Any]) -> None:
+        """Sends the answer to an instruction."""
+        self.send(InstructionAnswer(number, ok, dict(detail)))
+
+    def alive(self) -> None:
+        """Sends a sign of life, unless one was sent just now."""
+        self._show_life()
+
+    def _show_life(self) -> None:
+        now_s = monotonic_s()
+        if self.unresponsive_s and now_s - self._alive_at_s >= self.unresponsive_s / SIGNS_OF_LIFE / 2:
+            self._alive_at_s = now_s
+            self.send(ServiceAlive())
+
     def next_parameters(self) -> dict[str, Any] | None:
         """Requests the parameters of another trial and waits for them; later values belong to that trial."""
         with self._asking:
@@ -233,6 +273,10 @@ class WorkerChannel:
 
 def _no_answer(_request: int) -> None:
     """Answers no request: the task is in no search."""
+
+
+def _no_instruction(_wait_s: float) -> None:
+    """Returns no instruction: the process has no worker."""
 
 
 def reported_value(value: float | None, others: Mapping[str, float]) -> ReportedValue:

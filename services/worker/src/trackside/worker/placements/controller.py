@@ -315,6 +315,9 @@ class PlacementController:
             interrupts=placement.command.interrupts,
             interrupted=placement.command.interrupted,
             saved=placement.command.saved,
+            service=placement.command.service,
+            unresponsive_s=placement.command.unresponsive_s,
+            instruction=placement.command.instruction,
             process=placement.process,
             shared=not placement.command.whole_device
             and all(host_device.device.kind == "gpu" for host_device in host_devices),

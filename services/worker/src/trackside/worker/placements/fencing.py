@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from trackside.contracts.device_commands import NextParameters, RecallTask, RunTask, StopTask
+from trackside.contracts.device_commands import GiveInstruction, NextParameters, RecallTask, RunTask, StopTask
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import AttemptEnded
 
@@ -54,6 +54,7 @@ class FencingTable:
 
     incarnation: str
     task_types: Collection[str]
+    services: Collection[str] = ()
     tasks: OrderedDict[str, NewestPlacement] = field(default_factory=OrderedDict)
 
     def action_for_run(self, command: RunTask) -> CommandAction | Refusal:
@@ -63,7 +64,18 @@ class FencingTable:
             return action
         if command.task_type not in self.task_types:
             return Refusal("unknown_task_type", f"task type {command.task_type!r} is not in the catalogue")
-        return CommandAction.RUN
+        return self._wrong_kind(command) or CommandAction.RUN
+
+    def _wrong_kind(self, command: RunTask) -> Refusal | None:
+        """Returns why a task and the catalogue disagree on whether it is a service; None if they agree."""
+        is_service = command.task_type in self.services
+        if command.service and not is_service:
+            hint = "leave `service` out, or write `runner: service` for it in the catalogue"
+            return Refusal("not_a_service", f"task type {command.task_type!r} is not a service here: {hint}")
+        if is_service and not command.service:
+            hint = "write `service: true` for the task"
+            return Refusal("service_expected", f"task type {command.task_type!r} is a service here: {hint}")
+        return None
 
     def action_for_stop(self, command: StopTask) -> CommandAction:
         """Returns what to do about a StopTask, without recording it.
@@ -89,15 +101,15 @@ class FencingTable:
         )
         return CommandAction.RETURN if waits else action
 
-    def is_current(self, command: NextParameters) -> bool:
-        """Returns whether parameters are for the newest placement of their task, and it is on this worker."""
+    def is_current(self, command: NextParameters | GiveInstruction) -> bool:
+        """Returns whether a command is for the newest placement of its task, and that is on this worker."""
         newest = self.tasks.get(command.task_id)
         return (
             self._known_action(command) is CommandAction.ANSWER_AGAIN and newest is not None and newest.active
         )
 
     def _known_action(
-        self, command: RunTask | StopTask | RecallTask | NextParameters
+        self, command: RunTask | StopTask | RecallTask | NextParameters | GiveInstruction
     ) -> CommandAction | None:
         if command.incarnation != self.incarnation:
             return CommandAction.IGNORE

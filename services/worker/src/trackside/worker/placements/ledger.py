@@ -136,8 +136,8 @@ class Ledger:
     def check_capacity(self, claim: Claim) -> Refusal | None:
         """Returns why a claim can't be met even on an empty host; None if it can."""
         claim = self.limit_raised(claim)
-        if not claim.device_ids or len(set(claim.device_ids)) < len(claim.device_ids):
-            return Refusal("unknown_device", "a task needs one device or more, each of them once")
+        if len(set(claim.device_ids)) < len(claim.device_ids):
+            return Refusal("unknown_device", "a task needs each of its devices once")
         for device_id in claim.device_ids:
             if device_id not in self.devices:
                 known = ", ".join(sorted(self.devices))

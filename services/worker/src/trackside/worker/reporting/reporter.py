@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any, Literal, TypeVar
 
 from trackside.contracts.artifacts import ArtifactSaved
+from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.message import Event
 from trackside.contracts.redaction import LineRedactor, redact
 from trackside.contracts.summaries import MetricPointsReported, OutputWritten, Series
@@ -196,6 +197,18 @@ class Reporter:
             **ready._asdict(),
         )
         self._send(event, on_appended)
+
+    def ready(self, number: int, detail: Mapping[str, Any]) -> None:
+        """Reports that a service serves, or that what it says of that has changed."""
+        fields = {"incarnation": self._entry.incarnation, "number": number, "detail": dict(detail)}
+        self._event(TaskReady(**self._token, **fields))
+
+    def acknowledged(self, number: int, ok: bool, detail: Mapping[str, Any], cause: str) -> None:
+        """Reports what a task says of an instruction; `cause` is that of the command that gave it."""
+        fields = {"incarnation": self._entry.incarnation, "number": number, "ok": ok, "detail": dict(detail)}
+        before, self.cause = self.cause, cause or self.cause
+        self._event(InstructionAcknowledged(**self._token, **fields))
+        self.cause = before
 
     def status(self, status: TaskStatus) -> None:
         """Reports which phase begins."""
