@@ -44,6 +44,7 @@ from trackside.worker.child.program_lines import (
     read_line,
 )
 from trackside.worker.child.program_talk import ProgramTalk
+from trackside.worker.child.stop_signal import StopSignal
 from trackside.worker.output_text import keep_end, printable
 from trackside.worker.own_memory import own_memory
 from trackside.worker.process_messages import Assignment
@@ -123,7 +124,7 @@ class ProgramTask:
         for name in orphans.end_descendants():
             sys.stderr.write(f"trackside: killed what the previous run had left: {name}\n")
         (metrics_read, metrics_write), (answers_read, answers_write) = os.pipe(), os.pipe()
-        with _StopSignal() as stop:
+        with StopSignal() as stop:
             try:
                 process = self._start(device, metrics_write, answers_read)
             except UnstartableError:
@@ -234,31 +235,6 @@ def _check_runnable(name: str, environment: Mapping[str, str]) -> None:
         raise UnstartableError(
             f"{name} can't be run: it is not an executable file; chmod +x it, or name its interpreter first"
         )
-
-
-class _StopSignal:
-    """Survives SIGTERM while a program runs, so that this process can report how the program ended.
-
-    The signal is sent to the whole group; one that comes before the program is in it is forwarded.
-    """
-
-    def __init__(self) -> None:
-        self._seen = False
-
-    def __enter__(self) -> "_StopSignal":
-        signal.signal(signal.SIGTERM, self._on_signal)  # a handler, unlike SIG_IGN, isn't kept by exec
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-    def _on_signal(self, *_: object) -> None:
-        self._seen = True
-
-    def forward_to(self, process: "subprocess.Popen[bytes]") -> None:
-        """Forwards a signal that came before the program ran."""
-        if self._seen:
-            process.terminate()
 
 
 class _ProgramListener:
