@@ -1,58 +1,22 @@
 """What a task saves: it is in the store before the log says so, and before the attempt ends."""
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.integration.worker.given import started, task_of
 from tests.integration.worker.harness import of
-from trackside.artifacts.opening import open_store
-from trackside.artifacts.settings import StoreSettings
-from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
-from trackside.contracts.message import Message
+from tests.integration.worker.saved import CLASS, all_in_store, class_of, named_store, told
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
-
-CLASS = "entry: 'script:Saving'"
-TASK = """
-from pathlib import Path
-from trackside.sdk import SaveError, Task, trial
-
-class Saving(Task):
-    def train(self, device):
-"""
-
-
-def class_of(body: str) -> str:
-    """Returns a script with a task class whose `train` has this body."""
-    return TASK + "\n".join(f"        {line}" for line in body.strip().splitlines()) + "\n"
 
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a store, which the worker's environment names."""
-    folder = tmp_path / "store"
+    folder = named_store(tmp_path, monkeypatch)
     folder.mkdir()
-    monkeypatch.setenv("TRACKSIDE_STORE", str(folder))
     return folder
-
-
-def all_in_store(folder: Path, story: Sequence[Message]) -> list[ArtifactSaved]:
-    """Returns what was saved: the store has the bytes of each, and the end of the attempt lies behind."""
-    saved, store = of([*story], ArtifactSaved), open_store(StoreSettings(store=str(folder)))
-    for event in saved:
-        reference = ArtifactReference(
-            **event.model_dump(include={"uri", "sha256", "size_bytes", "media_type"})
-        )
-        assert store.verify(reference) == "ok", event
-    ends = [number for number, event in enumerate(story) if isinstance(event, AttemptEnded)]
-    assert not of([*story[max(ends) :]], ArtifactSaved)
-    return saved
-
-
-def told(saved: Sequence[ArtifactSaved]) -> list[tuple[int, str, int, str]]:
-    return [(event.number, event.name, event.version, event.kind) for event in saved]
 
 
 async def test_what_a_task_saves_is_in_the_store_before_its_attempt_ends(tmp_path: Path, store: Path) -> None:

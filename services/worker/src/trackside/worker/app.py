@@ -179,7 +179,9 @@ class WorkerRunner:
     ) -> None:
         """Recovers, joins, works until `leaving` is set or it is lost, and ends its tasks."""
         settings = self._settings
-        after = await report_missing_ends(context.journal, context.locks, publisher, settings.keep_workdirs)
+        after = await report_missing_ends(
+            context, publisher, settings.keep_workdirs, settings.recovery_timeout_s
+        )
         publisher = replace(publisher, numbers=EventNumbers())
         starts = await self._device_topics(host_devices)
         fleet_end = (await self._retry(partial(self._log.ends, self._topics.fleet.name)))[0]

@@ -7,8 +7,10 @@ from itertools import chain
 import structlog
 
 from trackside.eventlog.log import Appended
+from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.device_locks import DeviceLocks
 from trackside.worker.attempts.outcome import recovered_ending
+from trackside.worker.attempts.spec import AttemptContext
 from trackside.worker.child.orphans import MAX_NAMED, kill_marked
 from trackside.worker.reporting.journal import Journal, JournalEntry
 from trackside.worker.reporting.reporter import Publisher, Reporter
@@ -17,21 +19,23 @@ log = structlog.get_logger("trackside.worker")
 
 
 async def report_missing_ends(
-    journal: Journal, locks: DeviceLocks, publisher: Publisher, keep_workdirs: bool
+    context: AttemptContext, publisher: Publisher, keep_workdirs: bool, upload_timeout_s: float
 ) -> dict[str, int]:
     """Reports missing ends once the processes are gone; returns the offset after the last one by partition.
 
     A placement whose process wrote an ending gets that end, and all its deciding values again (readers ignore
     repeated events); any other is lost. A placement that was held for its device is returned first, which has
-    an effect only if it had not begun. Processes that are left of it are killed and listed.
+    an effect only if it had not begun. Processes that are left of it are killed and listed. What it saved is
+    uploaded before its end, for which the store has `upload_timeout_s`.
     """
+    journal, locks = context.journal, context.locks
     entries = journal.entries_without_end()
     leftovers = await asyncio.to_thread(_kill_leftovers, journal, locks, entries)
     devices = {device_id for entry in entries for device_id in entry.device_ids}
     await asyncio.gather(*(locks.wait_until_free(device_id) for device_id in devices))
     after: dict[str, int] = {}
-    sent = [_end(journal, publisher, entry, leftovers[entry.key]) for entry in entries]
-    for entry, (partition, appended_at) in zip(entries, sent, strict=True):
+    ends = [_end(context, publisher, entry, leftovers[entry.key], upload_timeout_s) for entry in entries]
+    for entry, (partition, appended_at) in zip(entries, await asyncio.gather(*ends), strict=True):
         offset = (await appended_at).offset + 1
         after[str(partition)] = max(offset, after.get(str(partition), 0))
         await journal.remove(entry, keep_workdirs)
@@ -55,11 +59,15 @@ def _kill_leftovers(
     }
 
 
-def _end(
-    journal: Journal, publisher: Publisher, entry: JournalEntry, leftovers: list[str]
+async def _end(
+    context: AttemptContext,
+    publisher: Publisher,
+    entry: JournalEntry,
+    leftovers: list[str],
+    upload_timeout_s: float,
 ) -> tuple[int, asyncio.Future[Appended]]:
     appended_at: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-    written = journal.ending(entry)
+    written = context.journal.ending(entry)
     reporter = Reporter(publisher, entry)
     if entry.held and written is None:
         reporter.returned()
@@ -73,7 +81,8 @@ def _end(
         reporter.reports(written.reports)
         if written.final is not None:
             reporter.final(written.final)
-    ending = recovered_ending(written)
+    uploads = Uploads(context.store, context.journal.spool(entry), reporter)
+    ending = await uploads.finish(recovered_ending(written), upload_timeout_s)
     ending["leftovers"] = [*ending.get("leftovers", []), *leftovers][:MAX_NAMED]
     event, partition = reporter.ended(ending, partial(_set_result, appended_at))
     log.info("recovered an attempt", task=entry.task_id, attempt=entry.attempt, end=event.end.value)

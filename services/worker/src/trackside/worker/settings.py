@@ -79,6 +79,12 @@ class WorkerSettings(BaseSettings):
         description="Time that the store may take for the last artifacts of an attempt after its end, s; "
         "then it has failed.",
     )
+    recovery_timeout_s: float = Field(
+        30.0,
+        ge=0,
+        description="Time that the store may take for what an earlier process of this worker has left, s; "
+        "the worker joins after it.",
+    )
     keep_workdirs: bool = Field(
         False, description="Keep the working directories of tasks after their end is in the log."
     )

@@ -52,6 +52,9 @@ class Uploads:
     """The first problem of each name whose upload was given up."""
     _removals: set[asyncio.Task[None]] = field(default_factory=set)
     _work: asyncio.Task[None] | None = None
+    _timeout: asyncio.Timeout | None = None
+    _leave_at_s: float | None = None
+    """When the worker can't wait any longer, in the loop's time; None while it doesn't leave."""
 
     def add(self, ready: ArtifactReady) -> None:
         """Takes an artifact that is in the spool."""
@@ -67,24 +70,39 @@ class Uploads:
     async def finish(self, ending: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         """Waits until all that is in the spool was uploaded, or given up; returns how the attempt ends then.
 
-        An attempt that has finished without all that it saved has failed, in the stage SAVE.
+        An attempt that has finished without all that it saved has failed, in the stage SAVE; it is lost if
+        the worker leaves before.
         """
         for ready in await asyncio.to_thread(_records, self.folder):
             self.add(ready)
         if self._work is not None:
             try:
-                async with asyncio.timeout(limit_s):
+                async with asyncio.timeout(limit_s) as self._timeout:
+                    self._limit_to_leave()
                     await self._drained()
             except TimeoutError:
                 self._give_up()
             await self.close()
         if not self._failures or ending["end"] != AttemptEnd.FINISHED:
             return dict(ending)
+        if self._leave_at_s is not None:
+            return {**ending, "end": AttemptEnd.LOST, "result": None}
         name, problem = next(iter(self._failures.items()))
         more = f" (and {len(self._failures) - 1} more)" if len(self._failures) > 1 else ""
         message = f"{name} is not in the store{more}: {problem}"
         error = TaskError(stage="SAVE", type=problem.code, message=message[:4_096])
         return {**ending, "end": AttemptEnd.FAILED, "result": None, "error": error}
+
+    def leave(self, grace_s: float) -> None:
+        """Limits the time for what is left: the worker leaves."""
+        self._leave_at_s = asyncio.get_running_loop().time() + grace_s
+        self._limit_to_leave()
+
+    def _limit_to_leave(self) -> None:
+        timeout, at_s = self._timeout, self._leave_at_s
+        if timeout is not None and at_s is not None and not timeout.expired():
+            before_s = timeout.when()
+            timeout.reschedule(at_s if before_s is None else min(before_s, at_s))
 
     async def close(self) -> None:
         """Ends the work; what is in the spool stays there."""

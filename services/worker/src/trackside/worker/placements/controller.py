@@ -168,7 +168,7 @@ class PlacementController:
         """Gives back or ends all placements, and waits until all processes are gone."""
         self.give_back()
         for placement in list(self.active.values()):
-            placement.stop(AttemptEnd.LOST, grace_s)
+            placement.leave(grace_s)
         while self._tasks:
             await asyncio.wait(self._tasks)
         await self.warm.end_all()
@@ -274,7 +274,8 @@ class PlacementController:
             placement.reporter.restart_steps(placement.interrupts)
             self._fencing.record_begun(entry.task_id, entry.token)
             self._fencing.record_answer(entry.task_id, entry.token, placement.reporter.accepted())
-            uploads = Uploads(self._context.store, self._context.journal.spool(entry), placement.reporter)
+            spool = self._context.journal.spool(entry)
+            placement.uploads = uploads = Uploads(self._context.store, spool, placement.reporter)
             listener = AttemptListener(
                 partial(self._interrupted, placement),
                 uploads.add,

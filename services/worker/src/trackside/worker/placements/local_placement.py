@@ -8,6 +8,7 @@ from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.memory import shown
 from trackside.contracts.message import Envelope
 from trackside.contracts.tasks import AttemptEnd, Reservation
+from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.attempt import AttemptRun
 from trackside.worker.attempts.forkserver_client import TaskProcess
 from trackside.worker.catalogue.task_catalogue import TaskType
@@ -64,6 +65,8 @@ class LocalPlacement:
     """The warm process that was assigned to it; None if it gets a new one."""
     run: AttemptRun | None = None
     """None until it begins."""
+    uploads: Uploads | None = None
+    """None until it begins."""
     requested_end: tuple[AttemptEnd, float | None] | None = None
     """The first end that was requested after it began, with the time before SIGKILL in seconds."""
     cause_of_end: str = ""
@@ -112,6 +115,12 @@ class LocalPlacement:
             self.requested_end, self.cause_of_end = (end, grace_s), cause
         if self.run is not None:
             self.run.stop(end, grace_s)
+
+    def leave(self, grace_s: float) -> None:
+        """Ends it because the worker leaves, which gives its processes and its uploads so many seconds."""
+        self.stop(AttemptEnd.LOST, grace_s)
+        if self.uploads is not None:
+            self.uploads.leave(grace_s)
 
     def follow_end(self, end: AttemptEnd) -> None:
         """Names the cause of an end, if it is the one that a command requested."""

@@ -127,9 +127,14 @@ class Journal:
         self._syncs[entry.key] = loop.call_later(SYNC_AFTER_S, work)
 
     def sync(self, entry: JournalEntry) -> None:
-        """Syncs the entry and then the ending to the disk: an ending without its entry is never recovered."""
+        """Syncs the entry, the spool, and then the ending to the disk.
+
+        An ending without its entry is never recovered, and one without what was saved has failed.
+        """
         with contextlib.suppress(OSError):
             sync(self.entry_file(entry))
+            for path in self.spool(entry).rglob("*"):
+                sync(path)
             sync(self.ending_file(entry))
 
     async def remove(self, entry: JournalEntry, keep_workdir: bool = False) -> None:

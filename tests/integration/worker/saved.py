@@ -1,0 +1,51 @@
+"""Tasks that save artifacts, and what the store and the log must have of them then."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.integration.worker.harness import of
+from trackside.artifacts.opening import open_store
+from trackside.artifacts.settings import StoreSettings
+from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
+from trackside.contracts.message import Message
+from trackside.contracts.tasks import AttemptEnded
+
+CLASS = "entry: 'script:Saving'"
+TASK = """
+from pathlib import Path
+from trackside.sdk import SaveError, Task, trial
+
+class Saving(Task):
+    def train(self, device):
+"""
+
+
+def class_of(body: str) -> str:
+    """Returns a script with a task class whose `train` has this body."""
+    return TASK + "\n".join(f"        {line}" for line in body.strip().splitlines()) + "\n"
+
+
+def named_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns the folder of a store, which isn't made, and which the worker's environment names."""
+    store = folder / "store"
+    monkeypatch.setenv("TRACKSIDE_STORE", str(store))
+    return store
+
+
+def all_in_store(folder: Path, story: Sequence[Message]) -> list[ArtifactSaved]:
+    """Returns what was saved: the store has the bytes of each, and the end of the attempt lies behind."""
+    saved, store = of([*story], ArtifactSaved), open_store(StoreSettings(store=str(folder)))
+    for event in saved:
+        reference = ArtifactReference(
+            **event.model_dump(include={"uri", "sha256", "size_bytes", "media_type"})
+        )
+        assert store.verify(reference) == "ok", event
+    ends = [number for number, event in enumerate(story) if isinstance(event, AttemptEnded)]
+    assert not of([*story[max(ends) :]], ArtifactSaved)
+    return saved
+
+
+def told(saved: Sequence[ArtifactSaved]) -> list[tuple[int, str, int, str]]:
+    return [(event.number, event.name, event.version, event.kind) for event in saved]

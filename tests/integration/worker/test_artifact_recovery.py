@@ -1,0 +1,186 @@
+"""Saves that are disturbed: by a store that is gone, and by processes that are killed."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.worker.given import started, task_of
+from tests.integration.worker.harness import (
+    LIMIT_S,
+    killable_worker,
+    memory_log,
+    next_line,
+    of,
+    running,
+    settings_for,
+    stream_of,
+    wait_until_gone,
+)
+from tests.integration.worker.saved import CLASS, all_in_store, class_of, named_store, told
+from tests.polling import poll_until
+from trackside.contracts.artifacts import ArtifactSaved
+from trackside.contracts.message import Message
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.topics import Topics
+
+SAVES = """
+trial.report(os.getpid())
+for number in range(COUNT):
+    trial.save("numbers", str(number).encode() * 1_000)
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The path of a store that the worker's environment names, and that isn't there yet."""
+    return named_store(tmp_path, monkeypatch)
+
+
+async def successor(tmp_path: Path, recovery_timeout_s: float = LIMIT_S) -> list[Message]:
+    """Runs another worker in the same folder until it has joined and task `a` has ended."""
+    topics = Topics("t.")
+    catalogue = tmp_path / "catalogue.yaml"
+    settings = settings_for(tmp_path / "worker", catalogue=catalogue, recovery_timeout_s=recovery_timeout_s)
+    async with running(await memory_log(topics), topics, settings) as harness:
+        await harness.joined()
+        return await harness.events_until_end("a")
+
+
+def killed_after(tmp_path: Path, body: str, files: int, endings: int) -> str:
+    """Kills a worker once so many artifacts are in its spool, and so many endings on its disk."""
+    catalogue = task_of(tmp_path, class_of(body), CLASS)
+    worker = tmp_path / "worker"
+    with killable_worker(worker, {}, str(catalogue), "a") as process:
+        incarnation, pid = next_line(process), int(next_line(process))
+
+        def there() -> bool:
+            records = [*(worker / "spool").glob("*/*.json")]
+            return len(records) == files and len([*(worker / "endings").glob("*.json")]) == endings
+
+        asyncio.run(poll_until(lambda: asyncio.to_thread(there), LIMIT_S))
+        process.kill()
+        assert wait_until_gone(pid)
+    return incarnation
+
+
+async def test_what_a_killed_worker_had_not_uploaded_is_saved_by_the_next_one(
+    tmp_path: Path, store: Path
+) -> None:
+    body = SAVES.replace("COUNT", "3") + "import time\ntime.sleep(600)\n"
+    incarnation = await asyncio.to_thread(killed_after, tmp_path, body, 3, 0)
+    await asyncio.to_thread(store.mkdir)
+    story = await successor(tmp_path)
+    assert told(all_in_store(store, story)) == [(n, "numbers", n, "file") for n in (1, 2, 3)]
+    end = of(story, AttemptEnded)[0]
+    assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, incarnation)
+    assert not [*(tmp_path / "worker" / "spool").iterdir()]
+
+
+async def test_an_attempt_that_finished_before_its_worker_was_killed_finishes_with_its_artifacts(
+    tmp_path: Path, store: Path
+) -> None:
+    await asyncio.to_thread(killed_after, tmp_path, SAVES.replace("COUNT", "3"), 3, 1)
+    await asyncio.to_thread(store.mkdir)
+    story = await successor(tmp_path)
+    assert len(all_in_store(store, story)) == 3
+    assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
+
+
+async def test_a_worker_joins_although_the_store_is_gone_and_the_attempt_has_failed(
+    tmp_path: Path, store: Path
+) -> None:
+    await asyncio.to_thread(killed_after, tmp_path, SAVES.replace("COUNT", "1"), 1, 1)
+    story = await successor(tmp_path, recovery_timeout_s=0.5)
+    end = of(story, AttemptEnded)[0]
+    assert end.end is AttemptEnd.FAILED and end.recovered and end.error is not None
+    assert (end.error.stage, end.error.type) == ("SAVE", "store_unreachable"), end.error
+    assert not of(story, ArtifactSaved)
+
+
+async def test_a_task_goes_on_while_the_store_is_gone_and_its_attempt_ends_once_it_is_back(
+    tmp_path: Path, store: Path
+) -> None:
+    script = class_of(SAVES.replace("COUNT", "3") + "return {}")
+    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
+        await harness.run("a", task_type="a")
+        await poll_until(
+            lambda: asyncio.to_thread(lambda: bool([*(tmp_path / "worker" / "endings").glob("*.json")])),
+            LIMIT_S,
+        )
+        assert not of(await harness.events_so_far("a"), ArtifactSaved)
+        await asyncio.to_thread(store.mkdir)
+        story = await harness.events_until_end("a")
+    assert len(all_in_store(store, story)) == 3
+    assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
+
+
+async def test_an_attempt_fails_when_the_store_is_gone_for_too_long(tmp_path: Path, store: Path) -> None:
+    script = class_of(SAVES.replace("COUNT", "2"))
+    async with started(tmp_path, task_of(tmp_path, script, CLASS), upload_timeout_s=0.5) as harness:
+        await harness.run("a", task_type="a")
+        story = await harness.events_until_end("a")
+        end = of(story, AttemptEnded)[0]
+        assert end.end is AttemptEnd.FAILED and end.error is not None and not of(story, ArtifactSaved)
+        assert (end.error.stage, end.error.type) == ("SAVE", "store_unreachable")
+
+
+async def test_a_worker_that_leaves_waits_no_longer_for_the_store_than_for_its_tasks(
+    tmp_path: Path, store: Path
+) -> None:
+    script = class_of(SAVES.replace("COUNT", "1"))
+    async with started(tmp_path, task_of(tmp_path, script, CLASS), stop_grace_s=0.5) as harness:
+        await harness.run("a", task_type="a")
+        await poll_until(
+            lambda: asyncio.to_thread(lambda: bool([*(tmp_path / "worker" / "endings").glob("*.json")])),
+            LIMIT_S,
+        )
+    assert (await harness.end("a")).end is AttemptEnd.LOST
+
+
+def store_processes() -> Iterator[int]:
+    """Yields the store processes of the workers in this process."""
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            command, parent = (
+                (path / "cmdline").read_bytes(),
+                (path / "stat").read_text().rpartition(")")[2].split()[1],
+            )
+        except OSError:
+            continue
+        if b"store_process" in command and int(parent) == os.getpid():
+            yield int(path.name)
+
+
+async def test_a_store_process_that_is_killed_again_and_again_loses_nothing(
+    tmp_path: Path, store: Path
+) -> None:
+    await asyncio.to_thread(store.mkdir)
+    script = class_of(SAVES.replace("COUNT", "300") + "return {}")
+    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
+        await harness.run("a", task_type="a")
+        ended = asyncio.create_task(harness.events_until_end("a"))
+        kills = 0
+        while not ended.done():
+            if kills < 5 and (found := [*store_processes()]):
+                os.kill(found[0], signal.SIGKILL)
+                kills += 1
+                await harness.first(ArtifactSaved, harness.topics.events, stream_of("a"), kills * 10)
+            await asyncio.wait([ended], timeout=0.05)
+        story = ended.result()
+    assert kills and len(all_in_store(store, story)) == 300
+    assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
+    assert [event.version for event in of(story, ArtifactSaved)] == list(range(1, 301))
+
+
+async def test_what_a_killed_task_had_handed_over_is_saved(tmp_path: Path, store: Path) -> None:
+    await asyncio.to_thread(store.mkdir)
+    script = class_of(SAVES.replace("COUNT", "100") + "os.kill(os.getpid(), 9)")
+    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
+        await harness.run("a", task_type="a")
+        story = await harness.events_until_end("a")
+    assert len(all_in_store(store, story)) == 100
+    assert of(story, AttemptEnded)[0].end is AttemptEnd.FAILED
