@@ -16,7 +16,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.unit.dispatcher.tuner_histories import NESTED, NUMBERS, SPACE, end_of, out_of_order, score
+from tests.unit.dispatcher.tuner_histories import (
+    NESTED,
+    NUMBERS,
+    SPACE,
+    end_of,
+    out_of_order,
+    parameters_of,
+    score,
+)
 from trackside.aggregates.search.messages import Direction, TrialSuggested
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 
@@ -34,6 +42,8 @@ SETS = [
     for name in ("adam", None, "sgd")
 ]
 SMALL = {"population_size": 5}
+RUNGS = {"max_resource": 9}
+POPULATION = {"interval": 2, "population_size": 4, "quantile": 0.25}
 
 CASES: Mapping[str, tuple[dict[str, dict[str, Any]], dict[str, Any]]] = {
     "random": (SPACE, {"name": "random"}),
@@ -53,6 +63,12 @@ CASES: Mapping[str, tuple[dict[str, dict[str, Any]], dict[str, Any]]] = {
     "nsga3-of-two-objectives": (SPACE, {"name": "nsga3", "options": SMALL}),
     "evolution": (SPACE, {"name": "evolution", "options": SMALL}),
     "qmc": (SPACE, {"name": "qmc"}),
+    "asha": (SPACE, {"name": "asha", "options": RUNGS | {"reduction_factor": 2}}),
+    "asha-with-tpe": (NESTED, {"name": "asha", "options": RUNGS | {"sampler": "tpe"}}),
+    "hyperband": (SPACE, {"name": "hyperband", "options": RUNGS | {"reduction_factor": 2}}),
+    "bohb": (SPACE, {"name": "bohb", "options": {"max_resource": 3}}),
+    "pbt": (SPACE, {"name": "pbt", "options": POPULATION}),
+    "pb2": (SPACE, {"name": "pb2", "options": POPULATION}),
     "qmc-halton": (NESTED, {"name": "qmc", "options": {"qmc_type": "halton"}}),
 }
 """The searches: space and tuner."""
@@ -70,7 +86,7 @@ def suggestions(case: str) -> list[dict[str, Any]]:
             if case in TWO_OBJECTIVES:
                 asked.tell(number, "complete", (score(found[number]), found[number]["dropout"]))
             else:
-                asked.tell(*end_of(number, found[number])[1:])
+                asked.tell(*end_of(number, parameters_of(found[number]))[1:])
             continue
         parameters = asked.ask(number)
         assert parameters is not None

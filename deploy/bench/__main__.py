@@ -21,6 +21,7 @@ from bench import (
     idle_worker,
     metric_points,
     noop_trials,
+    promotion,
     rebuild_rate,
     recovery,
     replay_queries,
@@ -39,6 +40,7 @@ from trackside.telemetry.logs import configure_logs
 PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
+    "promotion",
 )
 
 
@@ -115,6 +117,8 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         if "suggestions" in parts:
             console.print("suggestions after 100, 1,000 and 10,000 trials")
             measurements.append(await asyncio.to_thread(suggestions.measure))
+        if "promotion" in parts:
+            measurements.append(await asyncio.to_thread(promotion.measure))
         if "verdicts" in parts:
             console.print("reports of 100 live trials through an assessor")
             measurements.append(await assessments.measure(log))

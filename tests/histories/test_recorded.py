@@ -74,6 +74,8 @@ ADDED: dict[str, Any] = {
     "acknowledged": 0,
     "acknowledgement": None,
     "crowded": {},
+    "from_trial": None,
+    "from_checkpoint": None,
 }
 """Fields of later releases, and their values in logs of older ones."""
 RENAMED = {"assessor_failures": "verdictless"}  # what a field was called when the digests were written

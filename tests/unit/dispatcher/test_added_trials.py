@@ -11,6 +11,7 @@ from tests.unit.dispatcher.tuner_histories import SPACE as NESTED
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.axes import axes_of, parameters_faults
+from trackside.aggregates.search.failure_policies import TunerFailure
 from trackside.aggregates.search.messages import (
     AddTrial,
     SearchStatus,
@@ -18,7 +19,6 @@ from trackside.aggregates.search.messages import (
     TrialAdded,
     TrialStatus,
     TrialSuggested,
-    TunerFailure,
 )
 from trackside.aggregates.search.start import start
 from trackside.aggregates.search.suggestions import suggestion

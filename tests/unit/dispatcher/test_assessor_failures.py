@@ -10,7 +10,8 @@ from tests.unit.domain.given import Told, report, search_running, task_active
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import advice
 from trackside.aggregates.search.advice_messages import FAILURES_MAX, AssessmentFailed
-from trackside.aggregates.search.messages import Assessor, AssessorFailure, SearchFailed
+from trackside.aggregates.search.failure_policies import AssessorFailure
+from trackside.aggregates.search.messages import Assessor, SearchFailed
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.dispatcher.advice.assessments import AssessmentLoop

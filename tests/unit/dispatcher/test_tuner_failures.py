@@ -10,6 +10,7 @@ from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import suggestions
 from trackside.aggregates.search.advice_messages import TRACEBACK_MAX, SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.failure_policies import TunerFailure
 from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
@@ -17,7 +18,6 @@ from trackside.aggregates.search.messages import (
     SearchStatus,
     TrialSuggested,
     Tuner,
-    TunerFailure,
 )
 from trackside.contracts.message import Event
 from trackside.dispatcher.advice.advice_loop import AdviceLoop

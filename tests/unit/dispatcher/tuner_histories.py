@@ -44,6 +44,14 @@ NESTED: dict[str, dict[str, Any]] = {
     },
 }
 
+NEEDED: dict[str, dict[str, Any]] = {
+    "asha": {"max_resource": 16},
+    "hyperband": {"max_resource": 27},
+    "bohb": {"max_resource": 27},
+    "pbt": {"interval": 1, "population_size": 100},
+    "pb2": {"interval": 1, "population_size": 100},
+}
+"""The options without which these tuners are refused, such that their first suggestions are new ones."""
 HistoryItem = tuple[Any, ...]
 Setup = tuple[dict[str, Any], dict[str, Any], int, Direction]
 
@@ -61,6 +69,12 @@ def score(parameters: dict[str, Any]) -> float:
     """Returns a value that depends on every parameter and is not linear."""
     bonus = {"sgd": 0.0, "adam": 0.3}.get(parameters.get("optimizer", "sgd"), 0.1)
     return bonus - sum(abs(number / (1.0 + abs(number)) - 0.3) for number in numbers_in(parameters))
+
+
+def parameters_of(suggestion: dict[str, Any]) -> dict[str, Any]:
+    """Returns the parameters of a suggestion; one of a tuner that promotes says more than these."""
+    found: dict[str, Any] = suggestion["parameters"] if "from_trial" in suggestion else suggestion
+    return found
 
 
 def end_of(number: int, parameters: dict[str, Any]) -> HistoryItem:
@@ -95,7 +109,7 @@ def run_search(tuner: AskTellTuner, trials: int, in_flight: int) -> list[History
             parameters[number] = suggested
             history.append(("suggested", number, suggested))
         else:
-            history.append(end_of(number, parameters[number]))
+            history.append(end_of(number, parameters_of(parameters[number])))
             tuner.tell(*history[-1][1:])
     return history
 

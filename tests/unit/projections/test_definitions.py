@@ -9,7 +9,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 9): "1b2906c749cf6059",
+    ("dispatcher", 10): "7eb0877392291a34",
     ("scheduler", 7): "ec406d1b7ff5bf70",
 }
 MIGRATED = {

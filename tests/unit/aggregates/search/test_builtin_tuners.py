@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher.tuner_histories import NESTED, NUMBERS, SPACE
+from tests.unit.dispatcher.tuner_histories import NEEDED, NESTED, NUMBERS, SPACE
 from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
 from trackside.aggregates.search.space import TYPES
 from trackside.contracts.refusals import MAX_PROBLEMS
@@ -47,10 +47,15 @@ def of(name: str, **options: Any) -> dict[str, Any]:
     [
         (SPACE, of("tpee"), "$.tuner.name", "did you mean 'tpe'"),
         (SPACE, of("grid"), "$.space.dropout", "tuner grid can't search type uniform"),
-        (NUMBERS, of("grid"), "$.space.dropout", "these tuners can: batch, cma-es"),
+        (NUMBERS, of("grid"), "$.space.dropout", "these tuners can: asha, batch, bohb, cma-es"),
         (SPACE, of("cma-es"), "$.space.optimizer", "tuner cma-es can't search type choice"),
         (NESTED, of("gp"), "$.space.layer", "tuner gp can't search a choice of sub-spaces"),
-        (FINITE, of("nsga2"), "$.space.optimizer", "batch, grid, qmc, random, tpe, tpe-multivariate"),
+        (
+            FINITE,
+            of("nsga2"),
+            "$.space.optimizer",
+            "asha, batch, bohb, grid, hyperband, qmc, random",
+        ),
         (
             {
                 "a": {
@@ -164,7 +169,9 @@ def test_every_tuner_says_of_every_type_whether_it_can_search_it() -> None:
     assert ONE_OF_EACH.keys() == TYPES.keys()
     for name, kind in TUNERS.items():
         for type_name, fields in ONE_OF_EACH.items():
-            options = {"sets": [{"x": fields.get("low", fields.get("value", 1))}]} if name == "batch" else {}
+            options: dict[str, Any] = NEEDED.get(name, {})
+            if name == "batch":
+                options = {"sets": [{"x": fields.get("low", fields.get("value", 1))}]}
             faults = check_tuner({"x": {"type": type_name, **fields}}, of(name, **options))
             assert (not faults) is (type_name in kind.types), (name, type_name, faults)
 

@@ -1,5 +1,6 @@
 """What is known of the causes of an aggregate's events, beyond what the log itself names."""
 
+from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from trackside.contracts.message import Message
@@ -28,6 +29,10 @@ class Causality(Generic[S]):
         """
         root: Any = stream.root
         return int(root.changed_at)
+
+    def also_follows(self, stream: Stream[S], event: Message) -> Sequence[int]:
+        """Returns the offsets of further events that one of its events rests on, whatever the log names."""
+        return ()
 
     def last_control(self, root: S) -> int:
         """Returns the offset of its last event that asked tasks to stop, wait or go on; -1 for none."""

@@ -1,6 +1,6 @@
 """What `trackside verify-log` checks of an aggregate: its events read a second time, without the fold."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Protocol
 
 from trackside.contracts.message import Record
@@ -15,6 +15,11 @@ class CheckedTask(Protocol):
     @property
     def part(self) -> Part | None:
         """What of its aggregate it is for, or was last if it is idle."""
+        ...
+
+    @property
+    def checkpoints(self) -> Set[tuple[str, int]]:
+        """The checkpoints that it has saved: digests and steps."""
         ...
 
     @property

@@ -12,9 +12,9 @@ IgnoredReason = Literal["late", "stale", "repeat"]
 def why_ignored(task: Task, event: MetricReported) -> IgnoredReason | None:
     """Returns why a report has no effect on its task; None if it counts.
 
-    `late`: the task is over, or the trial that it had; `stale`: the report is of an attempt, a placement,
-    a trial or a training that is over, or the task doesn't run; `repeat`: a FINAL value after the first, or a
-    step that doesn't rise.
+    `late`: the task is over, or the trial that it had, or its steps up to its limit; `stale`: the report is
+    of an attempt, a placement, a trial or a training that is over, or the task doesn't run; `repeat`: a FINAL
+    value after the first, or a step that doesn't rise.
     """
     if task.state is not TaskState.ACTIVE or task.idle:
         if task.idle or task.state is TaskState.ENDED:
@@ -35,6 +35,8 @@ def why_ignored(task: Task, event: MetricReported) -> IgnoredReason | None:
             return "repeat"
     elif task.reports and event.step <= task.reports[-1][0]:
         return "repeat"
+    elif task.step_limit is not None and event.step >= task.step_limit:
+        return "late"
     return None
 
 

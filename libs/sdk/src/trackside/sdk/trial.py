@@ -62,6 +62,15 @@ def attempt() -> int:
     return int(os.environ.get("TRACKSIDE_ATTEMPT") or 1)
 
 
+def step_limit() -> int | None:
+    """Returns the number of steps that this trial has, those before its checkpoint included; None: no limit.
+
+    It is over when it has reported the step before the limit: a loop that ends there may save a checkpoint.
+    """
+    limit = os.environ.get("TRACKSIDE_STEP_LIMIT")
+    return int(limit) if limit else None
+
+
 def report(value: float | Mapping[str, float], step: int | None = None) -> None:
     """Reports an intermediate value of the objective, which assessor and tuner see while the trial runs.
 

@@ -190,4 +190,5 @@ def _run_command(task: Task, stream: str, incarnation: str, lease_s: float) -> R
         service=task.needs.service is not None,
         unresponsive_s=None if task.needs.service is None else task.needs.service.unresponsive_s,
         instruction=task.instruction,
+        step_limit=task.step_limit,
     )

@@ -23,6 +23,7 @@ from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, forget_settled
 from trackside.domain.task import TaskState
+from trackside.replay.derive.rerun import refuse_promotion
 from trackside.replay.history.errors import NotRecordedError
 from trackside.replay.history.point_in_time import NOW, PointInTime
 from trackside.replay.history.recorded_stream import RecordedStream
@@ -141,7 +142,11 @@ class _TimingCollector:
 
 
 async def read_recording(recorded: RecordedStream, point: PointInTime = NOW) -> Recording:
-    """Reads a search up to a moment; raises NotRecordedError for a stream without one, or without trials."""
+    """Reads a search up to a moment.
+
+    Raises NotRecordedError for a stream without one, or without trials, and BadScenarioError for one whose
+    trials continue others.
+    """
     stream, timings = Stream(recorded.stream_id, recorded.partition), _TimingCollector()
     async with aclosing(recorded.records()) as records:
         async for record, _ in records:
@@ -153,6 +158,7 @@ async def read_recording(recorded: RecordedStream, point: PointInTime = NOW) -> 
     search = search_of(stream)
     if search is None:
         raise NotRecordedError(f"{recorded.stream_id} has no search; what-if needs one")
+    refuse_promotion(search, recorded.stream_id)
     return _recording(search, timings)
 
 

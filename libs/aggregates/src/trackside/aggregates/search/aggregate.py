@@ -83,9 +83,12 @@ class SearchType(AggregateType[Search]):
         return evolve.evolve(root, tasks, record)
 
     def admits(self, root: Search, event: TaskSubmitted) -> bool:
-        """Says whether a task is that of the newest trial, which has no other, and has not settled."""
+        """Says whether a task is that of the newest trial, with its checkpoint; the trial has no other."""
         newest = len(root.trials) - 1
         if newest < 0 or root.trials[newest].within or number_of(event.part, TRIAL) != newest:
+            return False
+        trial = root.trials[newest]
+        if trial.from_trial is not None and event.checkpoint != trial.from_checkpoint:
             return False
         return event.task_id == root.task_of(newest) and not root.has_settled(event.task_id)
 

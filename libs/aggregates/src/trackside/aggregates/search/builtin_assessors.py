@@ -24,11 +24,13 @@ from trackside.contracts.refusals import MAX_PROBLEMS
 _INTERVAL: OptionTypes = {"n_warmup_steps": Integer(0), "interval_steps": Integer(1)}
 _PERCENTILE: OptionTypes = {**_INTERVAL, "n_startup_trials": Integer(0), "n_min_trials": Integer(1)}
 _AUTO = OneOf(("auto",))
+_MODE = OneOf(("stop", "promote"))
 _HALVING: OptionTypes = {
     "min_resource": Either(Integer(1), _AUTO),
     "reduction_factor": Integer(2, 1_000),
     "min_early_stopping_rate": Integer(0, 100),
     "bootstrap_count": Integer(0),
+    "mode": _MODE,
 }
 ASSESSORS: Mapping[str, OptionTypes] = {
     "median": _PERCENTILE,
@@ -40,6 +42,7 @@ ASSESSORS: Mapping[str, OptionTypes] = {
         "max_resource": Either(Integer(1, 1_000_000_000), _AUTO),
         "reduction_factor": Integer(2, 1_000),
         "bootstrap_count": Integer(0),
+        "mode": _MODE,
     },
     "threshold": {**_INTERVAL, "lower": Number(), "upper": Number()},
     "patient": {"patience": Integer(0), "min_delta": Number(0), "wrapped": WrappedAssessor()},
@@ -85,6 +88,13 @@ def _faults(path: str, assessor: Mapping[str, object], plugins: Collection[str])
 def _option_conflicts(path: str, name: str, options: Mapping[str, Any]) -> Iterator[Fault]:
     """Yields options that exclude each other, and what is wrong with a wrapped assessor."""
     bootstraps = bool(options.get("bootstrap_count"))
+    if options.get("mode") == "promote":
+        tuner = "hyperband" if name == "hyperband" else "asha"
+        yield (
+            f"{path}.mode",
+            f"an assessor stops trials; the tuner {tuner} promotes them: leave the assessor out, and write "
+            f"tuner: {{name: {tuner}, options: {{max_resource: STEPS}}}}",
+        )
     match name:
         case "successive-halving" | "asha" if bootstraps and options.get("min_resource", "auto") == "auto":
             yield f"{path}.bootstrap_count", "bootstrap_count needs a number as min_resource"

@@ -29,6 +29,7 @@ from trackside.aggregates.search.options import (
     check_options,
     remote_name_faults,
 )
+from trackside.aggregates.search.promoting_options import DEFAULT_FACTORS, PROMOTING, promotion_faults
 from trackside.aggregates.search.space import TYPES, is_sub_space
 from trackside.contracts.refusals import MAX_PROBLEMS, nearest
 
@@ -90,6 +91,10 @@ TUNERS: Mapping[str, TunerKind] = {
     "nsga3": TunerKind({**_GENETIC, "dividing_parameter": Integer(1, 100)}),
     "evolution": TunerKind({"population_size": Integer(2, 10_000), "mutation_prob": Fraction()}),
     "qmc": TunerKind({"qmc_type": OneOf(("sobol", "halton")), "scramble": Boolean()}, nested=True),
+    **{
+        name: TunerKind(options, nested=name in DEFAULT_FACTORS, multi_objective=False)
+        for name, options in PROMOTING.items()
+    },
 }
 
 
@@ -124,6 +129,7 @@ def _faults(space: SpaceJson, tuner: Mapping[str, object], plugins: Collection[s
     unfit = list(_type_faults(space, name))
     yield from unfit
     yield from _option_conflicts(name, options)
+    yield from promotion_faults(space, name, options)
     # These read the whole space, which must be one that the tuner can search.
     if name == "grid" and not unsound and not unfit:
         yield from _grid_faults(space)

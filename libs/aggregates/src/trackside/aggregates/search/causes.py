@@ -1,5 +1,7 @@
 """The causes of a search's events in a log that names none, and these events as short lines."""
 
+from collections.abc import Sequence
+
 from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.messages import (
     TRIAL,
@@ -42,6 +44,13 @@ class SearchCausality(Causality[Search]):
                 return -1 if task is None else task.changed_at
             case _:
                 return search.changed_at
+
+    def also_follows(self, stream: Stream[Search], event: Message) -> Sequence[int]:
+        """Returns the end of the trial that another one continues."""
+        if not isinstance(event, TrialSuggested) or event.from_checkpoint is None:
+            return ()
+        before = event.from_checkpoint.trial
+        return (stream.root.trials[before].ended_at,) if before < len(stream.root.trials) else ()
 
     def last_control(self, root: Search) -> int:
         """Returns the offset of the last event that asked trials to stop, wait or go on; -1 for none."""

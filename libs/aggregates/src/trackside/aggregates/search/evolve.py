@@ -1,5 +1,6 @@
 """What each event does to a search: the guards that every reader folds with."""
 
+from trackside.aggregates.search import promotion
 from trackside.aggregates.search.assessor_feed import row_of_end
 from trackside.aggregates.search.messages import (
     TRIAL,
@@ -73,7 +74,13 @@ def _suggested(search: Search, tasks: dict[str, Task], event: TrialSuggested, re
     host = tasks.get(event.within)
     if event.within and (host is None or not task_reuse.is_idle(host)):
         return Outcome.OVERTAKEN
+    if not promotion.is_continuable(search, event):
+        return Outcome.OVERTAKEN
     trial = Trial(event.trial, event.parameters, record.offset, record.append_time_ms)
+    trial.step_limit = event.step_limit
+    if event.from_checkpoint is not None:
+        trial.from_trial = event.from_checkpoint.trial
+        trial.from_checkpoint = event.from_checkpoint.checkpoint
     trial.source, trial.space_version, trial.within = event.source, event.space_version, event.within
     if host is not None:
         search.idle.remove(host.task_id)
@@ -111,6 +118,7 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
     trial.missing = event.missing
     trial.others = task.others
     trial.reports = task.reports
+    trial.checkpoint = promotion.last_checkpoint(search, task)
     if task.state is not TaskState.ENDED:
         task_reuse.release(task)
         search.idle.append(task.task_id)

@@ -35,6 +35,7 @@ from trackside.aggregates.search.messages import (
     StopSearch,
     StopTrial,
     TrialAdded,
+    TrialCheckpoint,
     TrialEnded,
     TrialsImported,
     TrialsRequested,
@@ -45,6 +46,7 @@ from trackside.aggregates.search.messages import (
     UpdateSearchSpace,
 )
 from trackside.aggregates.search.space import Choice, LogUniform, QUniform, RandInt, Space, Uniform
+from trackside.contracts.artifacts import STORED, CheckpointReference
 from trackside.contracts.examples import INPUT
 from trackside.contracts.message import Message
 from trackside.contracts.resources import Retry, RetryPolicy
@@ -69,6 +71,13 @@ SPEC = SearchSpec(
     inputs={"digits": INPUT},
     retry=RetryPolicy(lost=Retry(times=3), failed=Retry(times=1)),
 )
+CHECKPOINT_OF_TRIAL_2 = CheckpointReference(
+    uri=f"{STORED}{'5c' * 32}",
+    sha256="5c" * 32,
+    size_bytes=81_920,
+    source="digits-1/digits-1.2/checkpoint@3",
+    step=9,
+)
 EXAMPLES: list[Message] = [
     StartSearch(**dict(SPEC)),
     StopSearch(reason="good enough"),
@@ -87,7 +96,13 @@ EXAMPLES: list[Message] = [
     ResumeSearch(),
     StopTrial(trial=7),
     SearchStarted(command_id="c-1", search=SPEC, seed=7),
-    TrialSuggested(trial=7, parameters=PARAMETERS, seen=118),
+    TrialSuggested(
+        trial=7,
+        parameters=PARAMETERS,
+        seen=118,
+        from_checkpoint=TrialCheckpoint(trial=2, checkpoint=CHECKPOINT_OF_TRIAL_2),
+        step_limit=27,
+    ),
     TrialEnded(trial=7, status=TrialStatus.SUCCEEDED, value=0.97),
     SearchExhausted(trials=12, seen=118),
     SuggestionFailed(

@@ -17,12 +17,14 @@ from trackside.aggregates.search.messages import (
     SearchTimeLimitReached,
     SearchUpdated,
     TrialAdded,
+    TrialCheckpoint,
     TrialEnded,
     TrialsImported,
     TrialsRequested,
     TrialStatus,
     TrialSuggested,
 )
+from trackside.contracts.artifacts import CheckpointReference
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Message, Record
 from trackside.contracts.parts import Part, number_of
@@ -49,7 +51,8 @@ class SearchInvariants(AggregateInvariants):
     before the concurrency was lowered, until as many trials have ended. `failures` are the tuner's for the
     next trial. While `deferred` the tuner waits for a result after offset `last_result_at`.
     `assessor_failures` is the rows that the assessor had when it failed last, and its failures in a row.
-    `reused_tasks` maps trials to the tasks that they reuse.
+    `reused_tasks` maps trials to the tasks that they reuse, `origins` to what they continue, `step_limits` to
+    the steps that they may have.
     """
 
     def __init__(self, record: Record, tasks: Mapping[str, CheckedTask], findings: Findings) -> None:
@@ -76,6 +79,8 @@ class SearchInvariants(AggregateInvariants):
         self.last_result_at = -1
         self.assessor_failures = (0, 0)
         self.reused_tasks: dict[int, str] = {}
+        self.origins: dict[int, TrialCheckpoint] = {}
+        self.step_limits: dict[int, int | None] = {}
 
     def take(self, event: Message, record: Record) -> None:
         """Checks an event of the search after its first one."""
@@ -123,6 +128,10 @@ class SearchInvariants(AggregateInvariants):
         belongs = number_of(event.part, TRIAL) == trial and event.task_id == trial_task_id(
             self.stream_id, trial
         )
+        origin = self.origins.get(trial)
+        if origin is not None and event.checkpoint != origin.checkpoint:
+            message = f"task {event.task_id} doesn't begin with the checkpoint of its trial"
+            self.findings.illegal(record, message)
         if trial in self.reused_tasks or not belongs:
             self.findings.illegal(record, f"task {event.task_id} is not that of the newest trial, {trial}")
 
@@ -142,6 +151,7 @@ class SearchInvariants(AggregateInvariants):
         if event.trial != self.suggested:
             message = f"trial {event.trial} comes after {self.suggested} trials"
             self.findings.add("INV-12", record, message)
+        self._check_origin(event, record)
         self.suggested += 1
         self.active.add(event.trial)
         if event.outside:
@@ -151,6 +161,28 @@ class SearchInvariants(AggregateInvariants):
             message = f"{self.suggested} trials, the limit is {self.spec.max_trials}"
             self.findings.add("INV-12", record, message)
         self.findings.check_concurrency(len(self.active), self.slots, "trials", record)
+
+    def _check_origin(self, event: TrialSuggested, record: Record) -> None:
+        """Checks that a promoted trial continues a checkpoint which the log has, and has more steps."""
+        self.step_limits[event.trial] = event.step_limit
+        origin = event.from_checkpoint
+        if origin is None:
+            return
+        self.origins[event.trial] = origin
+        if origin.trial >= self.suggested or origin.trial in self.active:
+            self.findings.illegal(record, f"trial {origin.trial}, which it continues, has not ended")
+            return
+        task = self.tasks.get(trial_task_id(self.stream_id, origin.trial))
+        begun = self.origins.get(origin.trial)
+        given = set() if begun is None or begun.checkpoint is None else {_of_checkpoint(begun.checkpoint)}
+        known = given | (set() if task is None else task.checkpoints)
+        if origin.checkpoint is not None and _of_checkpoint(origin.checkpoint) not in known:
+            message = f"trial {origin.trial} has saved no checkpoint {origin.checkpoint.sha256}"
+            self.findings.illegal(record, message)
+        before = self.step_limits.get(origin.trial)
+        if before is None or event.step_limit is None or event.step_limit <= before:
+            message = f"its step limit {event.step_limit} is not above {before}, that of trial {origin.trial}"
+            self.findings.illegal(record, message)
 
     def _trial_ended(self, event: TrialEnded, record: Record) -> None:
         if event.trial not in self.active:
@@ -267,6 +299,10 @@ class SearchInvariants(AggregateInvariants):
     def _is_as_good(self, value: float, other: float) -> bool:
         """Returns whether a value is at least as good as another."""
         return value >= other if self.spec.direction == "maximize" else value <= other
+
+
+def _of_checkpoint(checkpoint: CheckpointReference) -> tuple[str, int]:
+    return checkpoint.sha256, checkpoint.step
 
 
 def _holds(suggested: TrialSuggested, added: TrialAdded) -> bool:

@@ -5,8 +5,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from trackside.aggregates.search.failure_policies import AssessorFailure, TunerFailure
 from trackside.aggregates.search.space import Finite, Option, Space
-from trackside.contracts.artifacts import Inputs
+from trackside.contracts.artifacts import CheckpointReference, Inputs
 from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import Figure, NonFinite
@@ -53,17 +54,6 @@ class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class TunerFailure(_Spec):
-    """What to do when a tuner raises, times out, exits, or suggests invalid parameters.
-
-    It is asked again `retries` times for the same trial; then the search ends as failed (`stop`), or this
-    trial, and only this one, is sampled at random (`random`).
-    """
-
-    retries: int = Field(default=2, ge=0, le=100)
-    then: Literal["stop", "random"] = "stop"
-
-
 class Tuner(_Spec):
     """The algorithm that suggests parameters, with its options.
 
@@ -76,17 +66,6 @@ class Tuner(_Spec):
     time_limit_s: float | None = Field(default=None, gt=0, le=3_600, allow_inf_nan=False)
     options: dict[str, Option] = {}
     on_failure: TunerFailure = TunerFailure()
-
-
-class AssessorFailure(_Spec):
-    """What to do when an assessor raises, times out, exits, or returns an invalid answer.
-
-    The trials it was asked about continue. After more than `retries` failures in a row, or 20 in all, the
-    search continues without it (`keep`), or ends as failed (`stop`).
-    """
-
-    retries: int = Field(default=2, ge=0, le=100)
-    then: Literal["keep", "stop"] = "keep"
 
 
 class Assessor(_Spec):
@@ -256,6 +235,13 @@ class SearchStarted(Event):
     origin: Origin | None = None
 
 
+class TrialCheckpoint(_Spec):
+    """The trial that another one continues, and its checkpoint; None if it has none."""
+
+    trial: int = Field(ge=0)
+    checkpoint: CheckpointReference | None = None
+
+
 class TrialSuggested(Event):
     """The parameters of the next trial; `trial` is also the number of trials before it.
 
@@ -263,6 +249,8 @@ class TrialSuggested(Event):
     a user added them (customized); `space_version` which space the search had: the one it started with is 1.
     `within` names the running task that had asked for another trial and has this one too. `outside` names
     the parameters that a user gave values outside of the space: such a trial is never the best one.
+    A trial that was promoted continues `from_checkpoint`, from the first step if that has none. It is over
+    when it has reported the step before `step_limit`.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
@@ -273,6 +261,8 @@ class TrialSuggested(Event):
     space_version: int = 1
     within: str = ""
     outside: list[str] = Field(default=[])
+    from_checkpoint: TrialCheckpoint | None = Field(default=None, exclude_if=is_absent)
+    step_limit: int | None = Field(default=None, exclude_if=is_absent)
 
 
 class TrialEnded(Event):

@@ -94,6 +94,18 @@ class OneOf:
 
 
 @dataclass(frozen=True)
+class ParameterName:
+    """An option that is the name of a parameter."""
+
+    def accepts(self, value: object) -> bool:
+        """Returns whether a value is a string that is neither empty nor too long."""
+        return isinstance(value, str) and 0 < len(value) <= 200
+
+    def __str__(self) -> str:
+        return "the name of a parameter"
+
+
+@dataclass(frozen=True)
 class Either:
     """An option that is of one of two types."""
 

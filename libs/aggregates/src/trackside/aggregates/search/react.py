@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from trackside.aggregates.search import trial_reuse
+from trackside.aggregates.search import promotion, trial_reuse
 from trackside.aggregates.search.advice import assessor_is_given_up
 from trackside.aggregates.search.messages import SearchEnded, SearchFailed, SearchStatus
 from trackside.aggregates.search.state import Search
@@ -23,6 +23,7 @@ def lacking(stream: Stream[Search]) -> Iterable[Proposal]:
     yield from trial_reuse.lacking(stream)
     yield from _ended_trials(search, tasks)
     yield from _stopped_tasks(search, tasks)
+    yield from promotion.stops_at_limit(stream)
     yield from _held_tasks(search, tasks)
     yield from _added_trial(stream, search)
     yield from _failed_search(search, stream.traceparent)

@@ -107,6 +107,9 @@ class TrialRows:
             "last_value",
             "report_steps",
             "report_values",
+            "from_trial",
+            "from_step",
+            "step_limit",
         ),
         key_width=2,
     )
@@ -164,6 +167,9 @@ class TrialRows:
             last_value,
             bigints([step for step, _ in reports]),
             [value for _, value in reports],
+            trial.from_trial,
+            None if trial.from_checkpoint is None else bigint(trial.from_checkpoint.step),
+            None if trial.step_limit is None else bigint(trial.step_limit),
         )
 
 

@@ -26,6 +26,7 @@ from trackside.aggregates.search.messages import (
     TrialStatus,
     TrialSuggested,
 )
+from trackside.contracts.artifacts import CheckpointReference
 from trackside.contracts.ids import trial_of_task_id, trial_task_id
 from trackside.contracts.tasks import Figure
 from trackside.domain.stream import Stream
@@ -106,6 +107,14 @@ class Trial:
     """The running task that went on with it; empty if it has a task of its own."""
     outside: list[str] = field(default_factory=list)
     """The parameters that a user gave values outside of the space; if there are any it is never the best."""
+    from_trial: int | None = None
+    """The trial that it continues; None for one that begins anew."""
+    from_checkpoint: CheckpointReference | None = None
+    """The checkpoint of that trial that it began with; None if it began with the first step."""
+    step_limit: int | None = None
+    """It is over when it has reported the step before this one; None without a limit."""
+    checkpoint: CheckpointReference | None = None
+    """Its newest checkpoint, which another trial may continue; None before its end, and if it has none."""
 
     def task_of(self, search_id: str) -> str:
         """Gives the id of the task that carries it out."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from trackside.aggregates.search import promotion
 from trackside.aggregates.search.added_trials import names_outside
 from trackside.aggregates.search.advice import is_deadlocked
 from trackside.aggregates.search.advice_messages import (
@@ -12,6 +13,7 @@ from trackside.aggregates.search.advice_messages import (
     SuggestionFailed,
 )
 from trackside.aggregates.search.messages import TRIAL, SearchExhausted, Suggester, TrialSuggested
+from trackside.aggregates.search.promotion import Start
 from trackside.aggregates.search.state import Search
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event
@@ -31,12 +33,18 @@ def suggestion(
     seen: int,
     source: Suggester = "algorithm",
     task: Task | None = None,
+    start: Start | None = None,
 ) -> list[Event]:
     """Gives the events of a tuner's suggestion for trial `number`, asked at offset `seen`, or of a user's.
 
-    `task` is one that waits for a trial and goes on with it; else it has one of its own.
+    `task` is one that waits for a trial and goes on with it; else it has one of its own. `start` is what a
+    tuner that promotes trials says besides the parameters.
     """
     spec, part = search.spec, Part(kind=TRIAL, number=number)
+    if start is None:
+        start = promotion.start_of_others(spec)
+    from_checkpoint = promotion.continued(search, start.from_trial)
+    by_parameter = bool(promotion.budget_parameter(spec))
     outside = names_outside(spec, parameters) if source == "customized" else []
     suggested = TrialSuggested(
         trial=number,
@@ -46,6 +54,8 @@ def suggestion(
         space_version=search.space_version,
         within="" if task is None else task.task_id,
         outside=outside,
+        from_checkpoint=from_checkpoint,
+        step_limit=start.step_limit,
     )
     if task is not None:
         return [suggested, task_reuse.continued(task, part, parameters)]
@@ -54,10 +64,12 @@ def suggestion(
         TaskSubmitted(
             task_id=trial_task_id(search.search_id, number),
             task_type=spec.task_type,
-            parameters=parameters,
+            parameters=promotion.task_parameters(spec, parameters, start.step_limit),
             part=part,
             needs=spec.needs,
             inputs=spec.inputs,
+            checkpoint=None if from_checkpoint is None else from_checkpoint.checkpoint,
+            step_limit=None if by_parameter else start.step_limit,
         ),
     ]
 

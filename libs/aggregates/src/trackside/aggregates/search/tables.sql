@@ -45,5 +45,8 @@ CREATE TABLE trials (
     last_value double precision,
     report_steps bigint[] NOT NULL,
     report_values double precision[] NOT NULL,
+    from_trial integer,
+    from_step bigint,
+    step_limit bigint,
     PRIMARY KEY (search_id, trial)
 );

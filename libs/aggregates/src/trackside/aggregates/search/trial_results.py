@@ -16,7 +16,7 @@ def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
     """Gives the state and the value of a trial whose task has ended, or asks for another one.
 
     The value is the FINAL one, else the last PERIODICAL one; a trial that failed has none. One that was
-    stopped after its FINAL value has done what it was for.
+    stopped after its FINAL value, or at its step limit, has done what it was for.
     """
     last = task.reports[-1][1] if task.reports else None
     match AttemptEnd.FINISHED if task.asks else task.end:
@@ -24,6 +24,8 @@ def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
             return TrialStatus.SUCCEEDED, task.final if task.has_final else last
         case AttemptEnd.CANCELLED if task.has_final:
             return TrialStatus.SUCCEEDED, task.final
+        case _ if task.stop_reason == "step_limit" and task.reports:
+            return TrialStatus.SUCCEEDED, last
         case AttemptEnd.CANCELLED if task.stop_reason in ("assessor", "max_trial_duration"):
             return TrialStatus.EARLY_STOPPED, last
         case AttemptEnd.CANCELLED if task.stop_reason == "user":
@@ -41,7 +43,7 @@ def awaits_verdict(search: Search, task: Task) -> bool:
     """
     if search.spec.assessor is None or assessor_is_given_up(search) or not task.reports:
         return False
-    return task.asks or task.end is AttemptEnd.FINISHED or task.stop_reason == "assessor"
+    return task.asks or task.end is AttemptEnd.FINISHED or task.stop_reason in ("assessor", "step_limit")
 
 
 def trial_ended(spec: SearchSpec, number: int, task: Task) -> TrialEnded:

@@ -7,6 +7,7 @@ so the tuner knows how it went. The slot that this opens is the task's. If there
 from collections.abc import Iterable
 
 from trackside.aggregates.search.messages import TRIAL, SearchStatus
+from trackside.aggregates.search.promotion import promotes
 from trackside.aggregates.search.state import Search
 from trackside.aggregates.search.trial_results import awaits_verdict, trial_ended
 from trackside.contracts.parts import number_of
@@ -60,6 +61,8 @@ def next_task(stream: Stream[Search]) -> Task | None:
 
 def _reason(search: Search, task: Task, free: list[str]) -> str:
     """Says why a task gets no further trial; empty if it may."""
+    if promotes(search.spec):
+        return "promotion"  # a trial begins with a checkpoint, or with the first step of a new process
     added = task.idle and (search.next_added is not None or search.next_trial is not None)
     if search.status is not SearchStatus.RUNNING and not added:
         return search.status.value.lower()

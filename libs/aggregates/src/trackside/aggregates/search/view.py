@@ -3,11 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
+from trackside.aggregates.search.lineage import lineage_lines
 from trackside.aggregates.search.messages import TRIAL, SearchStatus, TrialStatus
 from trackside.aggregates.search.objectives import names_of
-from trackside.aggregates.search.state import Search, Trial, trial_status
+from trackside.aggregates.search.state import Search
+from trackside.aggregates.search.state_table import state_table, trial_fields
 from trackside.contracts.tasks import AttemptEnd, Figure
-from trackside.domain.display import report, task_rows, task_state
+from trackside.domain.display import report, task_rows
 from trackside.domain.display.report import HistoryPoint, ReportSection
 from trackside.domain.display.selection import Selection, SortKey, selected
 from trackside.domain.display.task_state import Fields
@@ -24,7 +26,6 @@ from trackside.domain.display.view import (
 )
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
-from trackside.domain.task import Task
 
 TRIALS, FRONT = "trials", "front"
 PARAMETER_COLUMNS = 5
@@ -32,7 +33,14 @@ FRONT_ON_PAGE = 20
 """How many trials of a Pareto front a page lists."""
 FRONT_ON_BOARD = 3
 """How many trials of a Pareto front a board shows, the newest ones."""
-USUAL: Mapping[str, object] = {"source": "algorithm", "space_version": 1, "outside": []}
+USUAL: Mapping[str, object] = {
+    "source": "algorithm",
+    "space_version": 1,
+    "outside": [],
+    "from_trial": None,
+    "from_step": None,
+    "step_limit": None,
+}
 
 
 class SearchView(View[Search]):
@@ -43,6 +51,7 @@ class SearchView(View[Search]):
         "newest": "SELECT * FROM searches ORDER BY started_at DESC, search_id LIMIT $1",
         "one": "SELECT * FROM searches WHERE search_id = $1",
         TRIALS: "SELECT * FROM trials WHERE search_id = $1 ORDER BY trial",
+        "lineage": "SELECT * FROM trial_lineage WHERE search_id = $1 ORDER BY trial",
         FRONT: "SELECT * FROM pareto_front WHERE search_id = $1 ORDER BY first_value, trial",
     }
     page_queries = (TRIALS, FRONT)
@@ -97,6 +106,10 @@ class SearchView(View[Search]):
     def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
         """Returns its trials and its Pareto front."""
         return {TRIALS: rows[TRIALS], FRONT: rows[FRONT]}
+
+    def lineage(self, rows: QueriedRows) -> Sequence[str]:
+        """Returns its trials as a tree: below each those that continue its checkpoint."""
+        return lineage_lines(rows[TRIALS])
 
     def sections(self, row: ViewRow, rows: QueriedRows) -> list[ReportSection]:
         """Returns one section, best first, whose rows have the values and parameters of the trials too."""
@@ -178,7 +191,7 @@ class SearchView(View[Search]):
         """Returns its trials by their numbers."""
         return {
             TRIALS: {
-                trial.number: _trial_fields(trial, stream.tasks.get(trial.task_of(stream.stream_id)))
+                trial.number: trial_fields(trial, stream.tasks.get(trial.task_of(stream.stream_id)))
                 for trial in stream.root.trials
             }
         }
@@ -195,7 +208,7 @@ class SearchView(View[Search]):
     ) -> list[TextTable]:
         """Returns the table of its trials with their tasks."""
         trials = parts[TRIALS]
-        return [_state_table(trials, tasks)] if trials else super().state_tables(parts, tasks)
+        return [state_table(trials, tasks)] if trials else super().state_tables(parts, tasks)
 
 
 def best_line(search: Search) -> str:
@@ -212,7 +225,8 @@ def trial_table(trials: Sequence[ViewRow], objectives: Sequence[str] = ()) -> Te
     """Returns a table of trials, with a column for each parameter if there are few.
 
     Each of several objectives has a column. The source of a trial and the version of its space have a column
-    if they are not the tuner and the first version for all.
+    if they are not the tuner and the first version for all; so have the trial and the step that it
+    comes from, and its step limit.
     """
     names = sorted({name for trial in trials for name in trial["parameters"]})
     values = objectives if len(objectives) > 1 else ["value"]
@@ -227,7 +241,7 @@ def trial_table(trials: Sequence[ViewRow], objectives: Sequence[str] = ()) -> Te
         Column("took", right=True),
         *(Column(name, optional=True) for name in origins),
     ]
-    cells = [[*_trial_cells(row, len(values)), *(row[name] for name in origins)] for row in trials]
+    cells = [[*_trial_cells(row, len(values)), *(row.get(name) for name in origins)] for row in trials]
     if len(names) <= PARAMETER_COLUMNS:
         columns += [Column(name, right=True) for name in names]
         parameters = [[row["parameters"].get(name) for name in names] for row in trials]
@@ -343,47 +357,3 @@ def _front(search: Search) -> str:
 
 def _figure(value: Figure | None) -> str:
     return number(value if isinstance(value, float) else None)
-
-
-def _trial_fields(trial: Trial, task: Task | None) -> Fields:
-    reports = trial.reports if trial.ended_at >= 0 or task is None else task.reports
-    step, value = reports[-1] if reports else (None, None)
-    return {
-        "status": trial_status(trial, task).value,
-        "source": trial.source,
-        "space_version": trial.space_version,
-        "outside": list(trial.outside),
-        "value": trial.value,
-        "non_finite": trial.non_finite or None,
-        "values": list(trial.values),
-        "missing": list(trial.missing),
-        "parameters": trial.parameters,
-        "reports": len(reports),
-        "last_step": step,
-        "last_value": value,
-        "suggested_at": trial.suggested_at,
-        "ended_at": trial.ended_at if trial.ended_at >= 0 else None,
-        "suggested_ms": trial.suggested_ms,
-        "ended_ms": trial.ended_ms or None,
-    }
-
-
-def _state_table(trials: Mapping[Any, Fields], tasks: Mapping[str, Fields]) -> TextTable:
-    columns = [
-        Column("trial", right=True),
-        Column("status"),
-        Column("value", right=True),
-        Column("reports", right=True),
-        Column("task", optional=True),
-        Column("tries", right=True, optional=True),
-        Column("where", optional=True),
-        Column("parameters", keep=True),
-    ]
-    of_trial = {task[TRIAL]: task for task in tasks.values()}
-    rows = []
-    for name, trial in trials.items():
-        task = of_trial.get(name)
-        about = ["", "", ""] if task is None else task_state.summary_of(task)
-        value = trial["value"] if trial["value"] is not None else trial["last_value"]
-        rows.append([name, trial["status"], value, trial["reports"], *about, trial["parameters"]])
-    return TextTable(columns, rows)

@@ -161,6 +161,10 @@ class View(ABC, Generic[S]):
         attempts = task_rows.by_task(rows[LAST_ATTEMPTS])
         return {TASKS: [task_rows.with_newest_attempt(task, attempts) for task in rows[TASKS]]}
 
+    def lineage(self, rows: QueriedRows) -> Sequence[str]:
+        """Returns which of its parts continue which, as lines of a tree; none if parts never do."""
+        return ()
+
     def sections(self, row: ViewRow, rows: QueriedRows) -> list[ReportSection]:
         """Returns the sections of its report, from its row and those of `report_queries`."""
         attempts = task_rows.by_task(rows[LAST_ATTEMPTS])

@@ -36,6 +36,11 @@ def show(stream_id: str, selection: Selection, as_json: bool) -> None:
     run(_show(stream_id, selection, as_json))
 
 
+def lineage(stream_id: str, as_json: bool) -> None:
+    """Prints which trials of a search continue which; raises CommandFailed for a stream that has none."""
+    run(_lineage(stream_id, as_json))
+
+
 def dead_letters(limit: int, as_json: bool) -> None:
     """Prints the records that could not be decoded, the newest first."""
     run(_dead_letters(limit, as_json))
@@ -125,6 +130,23 @@ async def _show_stream(
         screen.show_text_table(table)
     if len(listed) < len(every):
         screen.say(_left_out(len(listed), len(every), view.list_query, selection))
+
+
+async def _lineage(stream_id: str, as_json: bool) -> None:
+    async with open_read_models(Addresses().dsn) as models:
+        found = await row_of_stream(models, stream_id)
+        if found is None:
+            raise CommandFailed(f"there is no search {stream_id}; see `trackside ls`")
+        view = found[0].view
+        rows = await queried_rows(models, found[0], view.page_queries, stream_id)
+        lines = view.lineage(rows)
+        if not lines:
+            raise CommandFailed(f"{stream_id} has no trials: only a search has a lineage")
+        if as_json:
+            screen.emit([json_row(row) for row in await models.rows(f"{found[0].kind}.lineage", stream_id)])
+            return
+    for line in lines:
+        screen.say(line)
 
 
 def _pace(row: ViewRow, parts: Sequence[ViewRow], left: int | None) -> str:

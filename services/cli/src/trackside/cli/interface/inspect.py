@@ -53,6 +53,9 @@ def show(
             help="List only trials of this status, such as FAILED, or tasks that ended so, such as oom_host.",
         ),
     ] = "",
+    lineage: Annotated[
+        bool, typer.Option("--lineage", help="Show the trials of a search as a tree: which continues which.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a search with its trials, a batch with its groups, or a task with its attempts and placements.
@@ -62,13 +65,17 @@ def show(
       trackside show digits-1
       trackside show digits-1 --sort value --limit 10
       trackside show digits-1 --status FAILED
+      trackside show digits-1 --lineage
       trackside show digits-1.7
       trackside show digits-1 --json
     """
     from trackside.cli.commands import show
     from trackside.domain.display.selection import Selection
 
-    show.show(stream_id, Selection(limit, sort, status), as_json)
+    if lineage:
+        show.lineage(stream_id, as_json)
+    else:
+        show.show(stream_id, Selection(limit, sort, status), as_json)
 
 
 def watch(

@@ -20,6 +20,7 @@ from trackside.aggregates.search.messages import (
     TrialSuggested,
 )
 from trackside.aggregates.search.objectives import directions_of
+from trackside.aggregates.search.promotion import Start, promotes
 from trackside.aggregates.search.state import Search, search_of
 from trackside.aggregates.search.trial_reuse import next_task
 from trackside.contracts.message import Message
@@ -33,7 +34,7 @@ from trackside.dispatcher.advice.assessments import AssessmentLoop
 from trackside.dispatcher.advice.backlog import BacklogMonitor
 from trackside.dispatcher.advice.remote_advisors import RemoteAdvisors
 from trackside.dispatcher.advice.tuner_client import TunerClient
-from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory
+from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory, without_starts
 from trackside.dispatcher.tuners.completion import complete
 from trackside.dispatcher.tuners.tuner import TunerWaits, suggestion_seed
 from trackside.domain.outcome import Outcome
@@ -186,7 +187,7 @@ class AdviceLoop:
         began = monotonic_s()
         try:
             with context.start("suggest trial", stream.traceparent or None, {"trial": number}):
-                parameters = await self._request(search, advised.setup, history, number, is_random)
+                suggested = await self._request(search, advised.setup, history, number, is_random)
         except AdvisorClosed:
             return
         except TunerWaits:
@@ -200,6 +201,10 @@ class AdviceLoop:
             seconds = histogram("trackside.dispatcher.suggestion.seconds")
             seconds.labels(search.spec.tuner.name).observe(monotonic_s() - began)
             source: Suggester = "fallback" if is_random else "algorithm"
+            parameters, start = suggested, None
+            if suggested is not None and promotes(search.spec) and not (is_random or given is not None):
+                parameters = suggested["parameters"]
+                start = Start(suggested["from_trial"], suggested["step_limit"])
             if given is not None:
                 axes = axes_of(advised.setup["space"])
                 seed = suggestion_seed(search.seed, number)
@@ -208,16 +213,21 @@ class AdviceLoop:
                 events = suggestions.exhausted(search, seen)
             else:
                 task = next_task(stream)
-                events = suggestions.suggestion(search, number, parameters, seen, source, task)
+                events = suggestions.suggestion(search, number, parameters, seen, source, task, start)
         self._propose(search.search_id, Proposal("suggest trial", events, seen, stream.traceparent))
 
     def _request(
         self, search: Search, setup: SearchSetup, history: list[HistoryItem], number: int, is_random: bool
     ) -> Coroutine[Any, Any, dict[str, Any] | None]:
-        """Asks the search's tuner, or as its fallback the built-in random one, with a state of its own."""
-        if is_random:
+        """Asks the search's tuner, or as its fallback the built-in random one, with a state of its own.
+
+        That one also completes what a user gave a trial where the tuner would rather promote another.
+        """
+        promoting = promotes(search.spec)
+        if is_random or (promoting and search.added):
             random_setup = {**setup, "tuner": {"name": "random", "options": {}}}
-            return self._tuner.suggest(_fallback_id(search.search_id), random_setup, history, number)
+            past = without_starts(history) if promoting else history
+            return self._tuner.suggest(_fallback_id(search.search_id), random_setup, past, number)
         if search.spec.tuner.remote and self._remote is not None:
             return self._remote.tuners.suggest(search, history, number)
         return self._client(search).suggest(search.search_id, setup, history, number)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from trackside.aggregates.search.messages import TrialStatus
 from trackside.aggregates.search.objectives import numbers
+from trackside.aggregates.search.promotion import promotes
 from trackside.aggregates.search.state import Search, Trial
 
 SuggestedItem = tuple[Literal["suggested"], int, Mapping[str, Any]]
@@ -35,7 +36,7 @@ class TunerHistory:
         while self.suggested < number:
             trial = search.trials[self.suggested]
             self._add_results(search, search.opened[self.suggested])
-            self.items.append(("suggested", trial.number, trial.parameters))
+            self.items.append(("suggested", trial.number, _suggestion(search, trial)))
             self.suggested += 1
         self._add_results(search, search.opened[number])
         return self.items
@@ -58,6 +59,25 @@ class TunerHistory:
             past = search.imported[self.imported]
             self.items.append(("imported", past.parameters, past.value))
             self.imported += 1
+
+
+def _suggestion(search: Search, trial: Trial) -> Mapping[str, Any]:
+    """Returns what the tuner has suggested: the parameters, and of one that promotes how a trial starts."""
+    if not promotes(search.spec):
+        return trial.parameters
+    return {
+        "parameters": trial.parameters,
+        "from_trial": trial.from_trial,
+        "step_limit": trial.step_limit,
+        "own": trial.source == "algorithm",
+    }
+
+
+def without_starts(history: Sequence[HistoryItem]) -> list[HistoryItem]:
+    """Returns the history of a tuner that promotes as any other tuner receives it."""
+    return [
+        ("suggested", item[1], item[2]["parameters"]) if item[0] == "suggested" else item for item in history
+    ]
 
 
 def ended_item(trial: Trial, counts_last_value: bool = False) -> EndedItem:

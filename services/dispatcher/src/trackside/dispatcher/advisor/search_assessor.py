@@ -117,6 +117,7 @@ def make_rule(assessor: Mapping[str, Any], direction: Direction, seed: int) -> S
     Raises ValueError if there is none of its name, and any exception of a user's assessor.
     """
     options = dict(assessor.get("options") or {})
+    options.pop("mode", None)  # an assessor has one only: it stops trials
     match assessor["name"]:
         case "median":
             return Percentile(direction, 50.0, **options)

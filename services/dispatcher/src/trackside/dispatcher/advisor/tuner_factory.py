@@ -6,9 +6,11 @@ from typing import Any
 from trackside.aggregates.search.axes import SpaceJson
 from trackside.aggregates.search.builtin_tuners import TUNERS
 from trackside.aggregates.search.messages import Direction
+from trackside.aggregates.search.promoting_options import PROMOTING
 from trackside.dispatcher.plugins.tuner_plugins import PluginTuner
 from trackside.dispatcher.tuners.list_tuner import batch_tuner, grid_tuner
 from trackside.dispatcher.tuners.optuna_tuner import OptunaTuner
+from trackside.dispatcher.tuners.promotion.factory import promoting_tuner
 from trackside.dispatcher.tuners.tuner import AskTellTuner
 
 
@@ -30,6 +32,8 @@ def make_tuner(
         return grid_tuner(space, seed)
     if name == "batch":
         return batch_tuner(space, options)
+    if name in PROMOTING:
+        return promoting_tuner(space, tuner, seed, direction)
     if name not in TUNERS:
         return PluginTuner(space, tuner, seed, direction)
     return OptunaTuner(space, tuner, seed, directions or (direction,))

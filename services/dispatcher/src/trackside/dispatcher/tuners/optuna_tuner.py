@@ -56,7 +56,12 @@ class OptunaTuner:
     """
 
     def __init__(
-        self, space: SpaceJson, tuner: Mapping[str, Any], seed: int, directions: Sequence[Direction]
+        self,
+        space: SpaceJson,
+        tuner: Mapping[str, Any],
+        seed: int,
+        directions: Sequence[Direction],
+        tried: TriedParameters | None = None,
     ) -> None:
         import optuna
 
@@ -71,7 +76,7 @@ class OptunaTuner:
         self._study = optuna.create_study(
             storage=self._storage, directions=list(directions), pruner=optuna.pruners.NopPruner()
         )
-        self._tried = TriedParameters(self._axes)
+        self._tried = TriedParameters(self._axes) if tried is None else tried
         self._ids: list[int] = []
         self._ended: set[int] = set()
         self._has_learned = False
@@ -87,6 +92,13 @@ class OptunaTuner:
         if parameters is not None:
             self._put(number, parameters)
         return parameters
+
+    def draw(self, number: int) -> dict[str, Any] | None:
+        """Draws parameters with the seed of trial `number` that nobody has tried; adds no trial.
+
+        For a tuner that has imported results only. Returns None when every point was tried.
+        """
+        return self._draw(0, number)
 
     def restore(self, number: int, parameters: Mapping[str, Any]) -> None:
         """Adds a trial from the log, exactly as if it had been asked here.
@@ -180,19 +192,20 @@ class OptunaTuner:
             prefix + name: self._distributions[prefix + name] for name in axes if not axes[name].is_single
         }
 
-    def _draw(self, number: int) -> dict[str, Any] | None:
+    def _draw(self, number: int, seeded_by: int | None = None) -> dict[str, Any] | None:
         """Draws until no other trial has the parameters; returns None if there are none left."""
         import optuna
 
+        seeded_by = number if seeded_by is None else seeded_by
         for redraw in range(REDRAWS + 1):
             self._begin(number)
-            self._study.sampler = self._sampler(number, redraw)
+            self._study.sampler = self._sampler(seeded_by, redraw)
             # Optuna reads all trials once an ask; its own `ask` does the same before it creates a trial.
             self._study._thread_local.cached_all_trials = None
             parameters = self._walk(optuna.Trial(self._study, self._ids[number]), self._axes)
             if not self._tried.has(parameters):
                 return parameters
-        return self._tried.first_untried(suggestion_seed(self._seed, number))
+        return self._tried.first_untried(suggestion_seed(self._seed, seeded_by))
 
     def _sampler(self, number: int, redraw: int) -> Any:
         seed = suggestion_seed(self._seed, number, redraw)

@@ -3,6 +3,7 @@
 An event names its cause (`ce_causationid`). Events of older releases name none: theirs are inferred.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +26,8 @@ class Step:
 
     `cause` is what the log names as its cause (`ce_causationid`), empty if it names none; `guessed` says that
     `follows` was inferred from the state instead. `outside` is a cause that is no event of the stream: an
-    event of another one, or a publication of a command. `index` is its place in its decision.
+    event of another one, or a publication of a command. `index` is its place in its decision. `also` are
+    further events that it rests on, such as the end of the trial that a promoted one continues.
     """
 
     offset: int
@@ -43,6 +45,7 @@ class Step:
     task: str = ""
     attempt: int = 0
     command: str = ""
+    also: Sequence[int] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -55,6 +58,7 @@ class Step:
             "instance": self.instance,
             "outcome": self.outcome.value,
             "follows": None if self.follows < 0 else self.follows,
+            "also": list(self.also),
             "outside": self.outside or None,
             "cause": self.cause or None,
             "guessed": self.guessed,
@@ -105,6 +109,7 @@ class Causes:
             task=task,
             attempt=attempt,
             command=getattr(event, "command_id", ""),
+            also=self._also_follows(event) if outcome is Outcome.APPLIED else (),
         )
         self.steps.append(step)
         return step
@@ -121,6 +126,12 @@ class Causes:
         known = self.stream.tasks.get(event.task_id)
         current = 0 if known is None else known.attempt.number
         return event.task_id, getattr(event, "attempt", current)
+
+    def _also_follows(self, event: Event) -> Sequence[int]:
+        aggregate = AGGREGATES.by_event.get(type(event))
+        if aggregate is None or self.stream.root is None:
+            return ()
+        return [at for at in aggregate.causes.also_follows(self.stream, event) if at in self._offsets]
 
     def _named_cause(self, cause: str) -> tuple[int, str]:
         """Returns the offset of a named cause, or what is known of one that is not in this stream."""

@@ -108,11 +108,12 @@ def explain(steps: Sequence[Step], subject: Subject) -> Why:
     places = {step.offset: step for step in steps}
     mine = {step.offset for step in own}
     causes: dict[int, Step] = {}
-    for step in counted:
-        at = step.follows
-        while at >= 0 and at not in causes and at not in mine:
+    pending = [at for step in counted for at in (step.follows, *step.also)]
+    while pending:
+        at = pending.pop()
+        if at >= 0 and at not in causes and at not in mine:
             causes[at] = places[at]
-            at = places[at].follows
+            pending += [places[at].follows, *places[at].also]
     for step in list(causes.values()):  # what precedes a cause in its decision has the same cause
         earlier = range(step.offset - step.index, step.offset)
         causes |= {at: places[at] for at in earlier if at in places and at not in mine}

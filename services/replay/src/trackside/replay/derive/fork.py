@@ -11,7 +11,7 @@ from trackside.aggregates.search.messages import StartSearch, TrialStatus
 from trackside.aggregates.search.state import Search, Trial
 from trackside.contracts.codec import command_of
 from trackside.contracts.refusals import Problem
-from trackside.replay.derive.rerun import plain_spec
+from trackside.replay.derive.rerun import plain_spec, refuse_promotion
 from trackside.replay.history.errors import BadScenarioError
 
 MAX_UNFINISHED = 200
@@ -89,6 +89,7 @@ def fork_search(search: Search, stream: str, offset: int, changes: Mapping[str, 
     are its past; those that had not ended are its first trials. The seed is that of the new stream unless it
     is set. Raises BadScenarioError.
     """
+    refuse_promotion(search, stream)
     ended = [trial for trial in search.trials if trial.ended_at >= 0]
     open_trials = [trial for trial in search.trials if trial.ended_at < 0]
     spec = _with_changes(plain_spec(search) | {"seed": None}, changes)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.aggregates.search.messages import Origin, SearchSpec, StartSearch, TrialStatus
+from trackside.aggregates.search.promotion import promotes
 from trackside.aggregates.search.state import Search, Trial
 from trackside.replay.history.errors import BadScenarioError, NotRecordedError
 
@@ -18,14 +19,26 @@ def plain_spec(search: Search) -> dict[str, Any]:
     return {name: value for name, value in spec.items() if name not in _ENDS_A_SEARCH}
 
 
+def refuse_promotion(search: Search, stream: str) -> None:
+    """Raises BadScenarioError for a search whose trials continue the checkpoints of others."""
+    if promotes(search.spec):
+        raise BadScenarioError(
+            f"trials of {stream} continue checkpoints of others, up to the step that tuner "
+            f"{search.spec.tuner.name} gave each; that can't be repeated or continued in another stream: "
+            f"submit its spec with seed {search.seed} as a new search"
+        )
+
+
 def rerun_command(search: Search, stream: str, offset: int, *, with_assessor: bool = True) -> StartSearch:
     """Returns the command of a search with the same trials: parameters, order, seed, concurrency.
 
     No tuner is asked: the trials are a fixed list. Without `with_assessor` every trial runs to its end.
-    Raises NotRecordedError if there are no trials, BadScenarioError if there are too many.
+    Raises NotRecordedError if there are no trials, BadScenarioError if there are too many or they continue
+    others.
     """
     if not search.trials:
         raise NotRecordedError(f"{stream} had no trials yet; there is nothing to run again")
+    refuse_promotion(search, stream)
     if len(search.trials) > MAX_TRIALS:
         raise BadScenarioError(f"{stream} has {len(search.trials):,} trials, the limit is {MAX_TRIALS:,}")
     sets = [trial.parameters for trial in search.trials]

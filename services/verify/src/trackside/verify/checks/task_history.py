@@ -29,7 +29,7 @@ class TaskHistory:
     `end_requested`: its worker must end the placement. `exhausted`: the retry policy allows no further
     attempt. `held`: it may not be placed, by hold number `hold_number`. `part` is what it is for, or was last
     if it is `idle`; `requested`, `answered`, `taken` and `continued` count the requests of its
-    placement for another trial.
+    placement for another trial. `checkpoints` are the digests and steps of those that it has saved.
     """
 
     task_id: str
@@ -62,6 +62,7 @@ class TaskHistory:
     answered: int = 0
     taken: int = 0
     continued: int = 0
+    checkpoints: set[tuple[str, int]] = field(default_factory=set)
 
     @property
     def has_ended(self) -> bool:

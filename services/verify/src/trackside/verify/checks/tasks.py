@@ -6,6 +6,7 @@ Histories here are independent of the folded state, so that a fold that applies 
 from dataclasses import dataclass
 from typing import cast, get_args
 
+from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.message import Record
 from trackside.contracts.resources import Retry
 from trackside.contracts.tasks import (
@@ -120,6 +121,8 @@ class TaskChecks:
                 self._held(task, event, record)
             case ParametersRequested() | ParametersWithheld() | TaskContinued() | ParametersTaken():
                 self._request(task, event, record)
+            case ArtifactSaved(kind="checkpoint", step=int(step), sha256=sha256):
+                task.checkpoints.add((sha256, step))
             case _:
                 self._scheduler_event(task, event, record)
         return task.has_ended

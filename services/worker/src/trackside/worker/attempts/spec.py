@@ -61,6 +61,8 @@ class AttemptSpec:
     """After how long without a sign of life a service that was ready is ended; None for never."""
     instruction: Instruction | None = None
     """The newest instruction when it was placed."""
+    step_limit: int | None = None
+    """It is over when it has reported the step before this one; None without a limit."""
     process: TaskProcess | None = None
     """The warm process to run in; None for a new one."""
 
@@ -98,6 +100,8 @@ def assignment_of(context: AttemptContext, spec: AttemptSpec, traceparent: str, 
     if context.store.has_store:
         spool = str(journal.spool(entry))
         environment["TRACKSIDE_OUTPUTS"] = str(journal.workdir(entry) / OUTPUTS)
+    if spec.step_limit is not None:
+        environment["TRACKSIDE_STEP_LIMIT"] = str(spec.step_limit)
     return Assignment(
         entry=task_type.entry,
         program=list(task_type.program),

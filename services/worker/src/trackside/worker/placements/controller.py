@@ -319,6 +319,7 @@ class PlacementController:
             service=placement.command.service,
             unresponsive_s=placement.command.unresponsive_s,
             instruction=placement.command.instruction,
+            step_limit=placement.command.step_limit,
             process=placement.process,
             shared=not placement.command.whole_device
             and all(host_device.device.kind == "gpu" for host_device in host_devices),

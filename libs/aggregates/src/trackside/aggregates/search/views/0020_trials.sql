@@ -9,6 +9,7 @@ SELECT
     cardinality(trials.report_steps) AS reports, trials.last_step, trials.last_value,
     trials.report_steps, trials.report_values,
     trials.trial IS NOT DISTINCT FROM searches.best_trial AS best,
-    trials.trial = ANY (searches.pareto_front) AS in_pareto_front
+    trials.trial = ANY (searches.pareto_front) AS in_pareto_front,
+    trials.from_trial, trials.from_step, trials.step_limit
 FROM trials
 JOIN searches ON searches.search_id = trials.search_id

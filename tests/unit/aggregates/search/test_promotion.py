@@ -1,0 +1,279 @@
+"""Promotion in a search: trials that continue from checkpoints of others, and end at a step limit."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.aggregates.given import react
+from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, report, search_running, token
+from tests.unit.replay.given import TOPICS, empty, tell
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search import suggestions
+from trackside.aggregates.search.builtin_assessors import check_assessor
+from trackside.aggregates.search.builtin_tuners import check_tuner
+from trackside.aggregates.search.lineage import lineage_lines
+from trackside.aggregates.search.messages import TrialEnded, TrialStatus, TrialSuggested
+from trackside.aggregates.search.promotion import Start
+from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference
+from trackside.contracts.message import Record
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.replay.causality.why import why
+from trackside.replay.derive.fork import fork_search
+from trackside.replay.derive.rerun import rerun_command
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history.errors import BadScenarioError
+from trackside.verify.verifier import Verifier
+
+ASHA: dict[str, Any] = {"name": "asha", "options": {"max_resource": 9, "reduction_factor": 3}}
+SPACE: dict[str, Any] = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}
+
+
+def saved(number: int, step: int, trial: int = 0) -> ArtifactSaved:
+    return ArtifactSaved(
+        **token(trial),
+        number=number,
+        name="checkpoint",
+        version=number,
+        kind="checkpoint",
+        uri=f"store:sha256/{str(number) * 64}",
+        sha256=str(number) * 64,
+        size_bytes=10,
+        step=step,
+    )
+
+
+def begin(told: Told, trial: int, start: Start | None) -> list[Any]:
+    """Suggests a trial and starts its task; returns the events of the suggestion."""
+    search = told.search
+    events = suggestions.suggestion(search, trial, {"lr": 0.5}, search.opened[trial], start=start)
+    assert set(told.tell(*events)) == {Outcome.APPLIED}
+    told.tell(assigned(trial))
+    told.tell(begun(trial))
+    return events
+
+
+def searching(concurrency: int = 1, **options: Any) -> Told:
+    tuner = {**ASHA, "options": {**ASHA["options"], **options}}
+    return search_running(tuner=tuner, space=SPACE, max_trials=9, concurrency=concurrency)
+
+
+def ended_at_its_rung(told: Told) -> None:
+    """Tells a trial with a step limit of 3 that was stopped after the report of step 2."""
+    begin(told, 0, Start(step_limit=3))
+    told.tell(saved(1, 2))
+    for step in range(3):
+        told.tell(report(step, 0.1 * step))
+    (stop,) = react(told)
+    assert stop == TaskStopRequested(task_id=told.task().task_id, reason="step_limit")
+    told.tell(saved(2, 3))
+    told.tell(ended(AttemptEnd.CANCELLED))
+    (over,) = react(told)
+    assert over == TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.2)
+
+
+def test_a_trial_ends_at_its_step_limit_with_its_last_value_and_its_newest_checkpoint() -> None:
+    told = searching()
+    ended_at_its_rung(told)
+    trial = told.search.trials[0]
+    assert trial.checkpoint is not None
+    assert (trial.status, trial.value, trial.checkpoint.step) == (TrialStatus.SUCCEEDED, 0.2, 3)
+
+
+def test_reports_beyond_the_step_limit_do_not_count() -> None:
+    told = searching()
+    begin(told, 0, Start(step_limit=2))
+    outcomes = [told.tell(report(step, 0.1 * step))[0] for step in range(4)]
+    assert outcomes == [Outcome.APPLIED, Outcome.APPLIED, Outcome.OVERTAKEN, Outcome.OVERTAKEN]
+
+
+def test_a_promoted_trial_continues_the_checkpoint_of_the_one_before_with_a_higher_limit() -> None:
+    told = searching()
+    ended_at_its_rung(told)
+    suggested, submitted = begin(told, 1, Start(from_trial=0, step_limit=9))
+    assert isinstance(suggested, TrialSuggested)
+    assert isinstance(submitted, TaskSubmitted)
+    assert suggested.from_checkpoint is not None
+    assert suggested.from_checkpoint.trial == 0
+    assert submitted.checkpoint == suggested.from_checkpoint.checkpoint == told.search.trials[0].checkpoint
+    assert submitted.step_limit == 9
+    trial = told.search.trials[1]
+    assert (trial.from_trial, trial.step_limit) == (0, 9)
+    assert trial.from_checkpoint == submitted.checkpoint
+
+
+def test_a_promoted_trial_of_one_without_a_checkpoint_begins_with_the_first_step() -> None:
+    told = searching()
+    begin(told, 0, Start(step_limit=3))
+    told.tell(report(2, 0.2))
+    react(told)
+    told.tell(ended(AttemptEnd.FINISHED))
+    react(told)
+    suggested, submitted = begin(told, 1, Start(from_trial=0, step_limit=9))
+    assert suggested.from_checkpoint.trial == 0
+    assert (suggested.from_checkpoint.checkpoint, submitted.checkpoint) == (None, None)
+
+
+def test_a_checkpoint_that_the_trial_does_not_have_or_a_trial_that_runs_is_not_continued() -> None:
+    told = searching()
+    ended_at_its_rung(told)
+    search = told.search
+    (suggested, submitted) = suggestions.suggestion(
+        search, 1, {"lr": 0.5}, search.opened[1], start=Start(0, 9)
+    )
+    assert isinstance(suggested, TrialSuggested)
+    assert suggested.from_checkpoint is not None
+    assert isinstance(suggested.from_checkpoint.checkpoint, CheckpointReference)
+    other = suggested.from_checkpoint.checkpoint.model_copy(update={"sha256": "9" * 64})
+    for origin in ({"checkpoint": other}, {"trial": 1}, {"trial": 7}):
+        wrong = suggested.from_checkpoint.model_copy(update=origin)
+        outcomes = told.tell(suggested.model_copy(update={"from_checkpoint": wrong}), submitted)
+        assert set(outcomes) == {Outcome.OVERTAKEN}
+
+
+def verified(told: Told, messages: list[Any], lax: bool = True) -> list[str]:
+    """Returns what is found where more is told, with a fold that applies it all unless it isn't `lax`."""
+    streams = Streams(AGGREGATES)
+    added = len(told.records)
+
+    def fold(record: Record) -> tuple[Stream, Outcome]:
+        stream, outcome = streams.fold(record)
+        return stream, Outcome.APPLIED if lax and record.offset >= told.records[added].offset else outcome
+
+    told.tell(*messages)
+    verifier = Verifier(fold)
+    for record in told.records:
+        verifier.take(record)
+    return [finding.message for finding in verifier.finish() if finding.invariant == "INV-10"]
+
+
+def promoted() -> tuple[Told, TrialSuggested, TaskSubmitted]:
+    told = searching()
+    ended_at_its_rung(told)
+    suggested, submitted = suggestions.suggestion(
+        told.search, 1, {"lr": 0.5}, told.search.opened[1], start=Start(0, 9)
+    )
+    assert isinstance(suggested, TrialSuggested)
+    assert isinstance(submitted, TaskSubmitted)
+    return told, suggested, submitted
+
+
+def test_a_promotion_as_it_is_decided_is_no_finding() -> None:
+    told, suggested, submitted = promoted()
+    assert verified(told, [suggested, submitted], lax=False) == []
+
+
+def test_a_checkpoint_that_the_log_does_not_have_is_found() -> None:
+    told, suggested, submitted = promoted()
+    origin = suggested.from_checkpoint
+    assert origin is not None
+    assert origin.checkpoint is not None
+    other = origin.checkpoint.model_copy(update={"sha256": "9" * 64})
+    wrong = suggested.model_copy(update={"from_checkpoint": origin.model_copy(update={"checkpoint": other})})
+    found = verified(told, [wrong, submitted.model_copy(update={"checkpoint": other})])
+    assert any(f"trial 0 has saved no checkpoint {'9' * 64}" in message for message in found)
+
+
+def test_a_promotion_without_more_steps_is_found() -> None:
+    told, suggested, submitted = promoted()
+    found = verified(told, [suggested.model_copy(update={"step_limit": 3}), submitted])
+    assert any("its step limit 3 is not above 3" in message for message in found)
+
+
+def test_a_task_that_begins_with_a_checkpoint_which_its_trial_does_not_have_is_found() -> None:
+    told, suggested, submitted = promoted()
+    found = verified(told, [suggested, submitted.model_copy(update={"checkpoint": None})])
+    assert any("doesn't begin with the checkpoint of its trial" in message for message in found)
+
+
+async def test_why_a_promoted_trial_is_there_leads_to_the_one_before() -> None:
+    told = searching(concurrency=2)  # so the slot of trial 1 is open from the start
+    ended_at_its_rung(told)
+    begin(told, 1, Start(from_trial=0, step_limit=9))
+    log = await empty()
+    await tell(log, STREAM, told)
+    found = await why(await find_stream(log, TOPICS, STREAM), "1")
+    assert {"TrialEnded", "AttemptEnded"} <= {step.what for step in found.causes}
+
+
+def test_a_search_that_promotes_is_not_run_again_elsewhere() -> None:
+    told = searching()
+    ended_at_its_rung(told)
+    with pytest.raises(BadScenarioError, match="submit its spec with seed 7 as a new search"):
+        rerun_command(told.search, STREAM, 9)
+    with pytest.raises(BadScenarioError, match="continue checkpoints of others"):
+        fork_search(told.search, STREAM, 9, {})
+
+
+def row(trial: int, before: int | None = None, **changed: Any) -> dict[str, Any]:
+    found = {"trial": trial, "from_trial": before, "from_step": None if before is None else 3}
+    plain = {"status": "SUCCEEDED", "value": trial / 10, "last_value": None, "step_limit": 3}
+    return {**found, **plain, "parameters": {"lr": 0.5}, **changed}
+
+
+def test_the_lineage_is_a_tree_with_parameters_where_they_change() -> None:
+    other = {"parameters": {"lr": 0.6}, "step_limit": 9}
+    rows = [row(0), row(1), row(2, 0, step_limit=9), row(3, 0, **other), row(4, 2, step_limit=27)]
+    assert lineage_lines(rows) == [
+        "trial 0  to 3  SUCCEEDED  0  lr=0.5",
+        "├─ trial 2  from step 3  to 9  SUCCEEDED  0.2",
+        "│  └─ trial 4  from step 3  to 27  SUCCEEDED  0.4",
+        "└─ trial 3  from step 3  to 9  SUCCEEDED  0.3  lr=0.6",
+        "trial 1  to 3  SUCCEEDED  0.1  lr=0.5",
+    ]
+
+
+def test_a_line_of_ten_thousand_trials_is_shown() -> None:
+    rows = [row(0), *(row(trial, trial - 1) for trial in range(1, 10_000))]
+    assert len(lineage_lines(rows)) == 10_000
+
+
+def test_a_budget_may_be_a_parameter_of_the_task_instead_of_a_step_limit() -> None:
+    told = searching(budget_parameter="epochs")
+    _, submitted = begin(told, 0, Start(step_limit=3))
+    assert (submitted.parameters, submitted.step_limit) == ({"lr": 0.5, "epochs": 3}, None)
+    assert told.search.trials[0].parameters == {"lr": 0.5}
+
+
+def test_a_trial_that_the_tuner_has_not_suggested_has_the_largest_budget() -> None:
+    _, submitted = begin(searching(), 0, None)
+    assert submitted.step_limit == 9
+
+
+def of(name: str, **options: Any) -> dict[str, Any]:
+    return {"name": name, "options": options}
+
+
+@pytest.mark.parametrize(
+    ("tuner", "path", "words"),
+    [
+        (of("asha"), "max_resource", "missing option 'max_resource'"),
+        (of("asha", max_resource=3), "max_resource", "the next at 4, beyond max_resource 3"),
+        (of("hyperband", max_resource=9, mode="stop"), "mode", "assessor: {name: hyperband}"),
+        (of("bohb", max_resource=9, budget_parameter="lr"), "budget_parameter", "the space has a parameter"),
+        (of("bohb", max_resource=9, sampler="tpe"), "sampler", "unknown option"),
+        (of("pbt", population_size=4), "interval", "missing option 'interval'"),
+        (of("pb2", interval=1, quantile=0.9), "quantile", "a number from 0.01 to 0.5"),
+    ],
+)
+def test_options_that_promote_nothing_are_refused_with_place_and_reason(
+    tuner: dict[str, Any], path: str, words: str
+) -> None:
+    ((found, message),) = check_tuner(SPACE, tuner)
+    assert found == f"$.tuner.options.{path}"
+    assert words in message
+
+
+def test_all_that_is_wrong_with_the_options_is_told_at_once() -> None:
+    wrong = of("pbt", population_size=1, perturbation=2, quantile=0.7)
+    assert len(check_tuner(SPACE, wrong)) == 4
+
+
+@pytest.mark.parametrize("name", ["asha", "hyperband"])
+def test_an_assessor_that_shall_promote_is_refused_and_the_tuner_named(name: str) -> None:
+    ((path, message),) = check_assessor({"name": name, "options": {"mode": "promote"}})
+    assert path == "$.assessor.options.mode"
+    assert f"tuner: {{name: {name}" in message
+    assert check_assessor({"name": name, "options": {"mode": "stop"}}) == []
