@@ -50,6 +50,33 @@ async def written(database: str) -> str:
     return database
 
 
+async def test_each_trial_has_the_line_of_those_that_it_continues(written: str) -> None:
+    connection = await asyncpg.connect(written)
+    try:
+        for trial, before in ((1, 0), (2, 0), (3, 2), (5, 3)):
+            await connection.execute(
+                "UPDATE trackside.trials SET from_trial = $1, from_step = 3, step_limit = 9 "
+                "WHERE search_id = 'up' AND trial = $2",
+                before,
+                trial,
+            )
+    finally:
+        await connection.close()
+    rows = await query(
+        written,
+        "SELECT trial, first_trial, line, turn, from_step FROM dashboards.trial_lineage "
+        "WHERE search_id = 'up' ORDER BY trial",
+    )
+    assert rows == [
+        (0, 0, [0], 1, None),
+        (1, 0, [0, 1], 2, 3),
+        (2, 0, [0, 2], 2, 3),
+        (3, 0, [0, 2, 3], 3, 3),
+        (4, 4, [4], 1, None),
+        (5, 0, [0, 2, 3, 5], 4, 3),
+    ]
+
+
 async def test_the_best_so_far_only_gets_better(written: str) -> None:
     rows = await query(
         written,
