@@ -24,7 +24,7 @@ _SETTINGS = {
 """The settings of all services, by what their names begin with: one process knows the classes of few."""
 _OTHERS = (
     "CACHE TORCH_INDEX BOOTSTRAP_PYTHON DATA_DIR TASK_ID ATTEMPT DEVICE WORKDIR PARAMETERS PARAMETERS_FILE "
-    "METRICS_FD ANSWERS_FD OUTPUTS STEP_LIMIT"
+    "METRICS_FD ANSWERS_FD OUTPUTS STEP_LIMIT INSTRUCTION_FILE"
 )
 """What is no setting of a service: for the setup, by the supervisor, and for the processes of tasks."""
 SETTINGS = frozenset(PREFIX + kind + name for kind, names in _SETTINGS.items() for name in names.split())
