@@ -48,13 +48,18 @@ class FileBlobs:
     def put(self, sources: Sequence[SourceFile]) -> list[Written]:
         """Saves sources, see BlobStore."""
         with self._errors():
-            for folder in (self.root, self.root / UNFINISHED, self.root / "blobs", self.root / BLOBS):
-                folder.mkdir(mode=0o700, exist_ok=True)
+            if not (self.root / UNFINISHED).is_dir():
+                for folder in (self.root, self.root / "blobs", self.root / BLOBS, self.root / UNFINISHED):
+                    folder.mkdir(mode=0o700, exist_ok=True)
+        if len(sources) == 1:
+            written = [self._put(sources[0])]
+            with self._errors():
+                _sync(self._path(written[0].sha256).parent)
+            return written
         with ThreadPoolExecutor(max(1, min(MAX_THREADS, len(sources)))) as threads:
             written = _results([threads.submit(self._put, each) for each in sources])
             with self._errors():
-                folders = {self._path(each.sha256).parent for each in written}
-                for _ in threads.map(_sync, [*folders, self.root / BLOBS]):
+                for _ in threads.map(_sync, {self._path(each.sha256).parent for each in written}):
                     pass
         return written
 
@@ -124,7 +129,9 @@ class FileBlobs:
                     digest = self._link(opened, temporary) or self._copy(opened, temporary)
                     if not self._reuse(digest):
                         blob = self._path(digest)
-                        blob.parent.mkdir(mode=0o700, exist_ok=True)
+                        if not blob.parent.is_dir():
+                            blob.parent.mkdir(mode=0o700, exist_ok=True)
+                            _sync(blob.parent.parent)
                         temporary.replace(blob)
             finally:
                 with suppress(OSError):
