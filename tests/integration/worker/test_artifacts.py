@@ -121,6 +121,7 @@ REFUSED = {
     "'a', 'fifo'": "bad_artifact",
     "'a', 'link'": "path_outside_store",
     "'a', 'linked'": "path_outside_store",
+    "'a', b'\\x80\\x04cos\\nsystem\\n.', kind='model'": "unsafe_format",
     "'a', b'', metadata={'x': object()}": "bad_artifact",
     "'a', b'', metadata={'x': 'y' * 20_000}": "bad_artifact",
     "'a', b'', metadata={'x': ['AKIA' + 'A' * 16]}": "secret_suspected",

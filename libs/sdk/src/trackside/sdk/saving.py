@@ -10,7 +10,7 @@ from trackside.contracts.redaction import looks_secret
 
 MAX_METADATA_BYTES = 16_384
 """How much metadata an artifact may have, as JSON."""
-FILE, RESULT = "file", "result"
+FILE, MODEL, RESULT = "file", "model", "result"
 _OWN_KINDS = {CHECKPOINT: "trial.checkpoint saves those", RESULT: "it is for what train returns"}
 
 

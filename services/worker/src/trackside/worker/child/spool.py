@@ -16,13 +16,14 @@ from pathlib import Path
 from threading import Lock
 
 from trackside.artifacts.errors import ArtifactError
+from trackside.artifacts.formats import check_model
 from trackside.artifacts.manifests import ManifestFile, files_below, make_manifest
 from trackside.artifacts.source_files import OpenFile, SourceFile, open_source
 from trackside.artifacts.store import media_type_of
 from trackside.contracts.artifacts import CHECKPOINT, FOLDER_MEDIA_TYPE, MAX_ARTIFACTS
 from trackside.contracts.memory import shown
 from trackside.contracts.message import Json
-from trackside.sdk.saving import FILE, SaveError, check_artifact
+from trackside.sdk.saving import FILE, MODEL, SaveError, check_artifact
 from trackside.worker.durable_files import write_atomically
 from trackside.worker.process_messages import ArtifactReady, Assignment, encode
 
@@ -72,6 +73,8 @@ class Spool:
             content = content_path(self._folder, number)
             try:
                 sha256, size_bytes, media_type = self._copy(name, source, content)
+                if labels.kind == MODEL:
+                    check_model(content, (source if isinstance(source, Path) else Path(name)).suffix[1:])
                 ready = ArtifactReady(
                     number=number,
                     name=name,
