@@ -65,7 +65,7 @@ class Cache:
         Errors as those of `Store.get`; CacheUnusable if its disk is full and nothing can be removed, or
         can't be written.
         """
-        name = reference.sha256 + ("-folder" if reference.media_type == FOLDER_MEDIA_TYPE else "")
+        name = _name_of(reference)
         entry = self.folder / "entries" / name
         with self._errors():
             for folder in (self.folder, entry.parent, self.folder / "locks", self.folder / "tmp"):
@@ -89,6 +89,30 @@ class Cache:
         raise ArtifactDamaged(
             f"{entry} was changed by a task, and other tasks still use it: try again when they have ended"
         )
+
+    def fetch(self, reference: ArtifactReference, store: Store, report: ReportBytes = ignore_bytes) -> None:
+        """Fetches an artifact for another process, which holds it then; errors as those of `lease`."""
+        os.close(self.lease(reference, store, report).handle)
+
+    def hold(self, reference: ArtifactReference) -> CacheLease | None:
+        """Returns an artifact that is here, without waiting; None if it isn't, or is being fetched."""
+        name = _name_of(reference)
+        entry, lock = self.folder / "entries" / name, self.folder / "locks" / name
+        with self._errors():
+            try:
+                handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return None
+            try:
+                shared = _try_lock(handle, fcntl.LOCK_SH) and _is_there(handle, lock)
+                if not shared or not _is_sealed(entry, reference.size_bytes):
+                    return None
+                os.utime(handle)
+                lease, handle = CacheLease(entry, handle, self.evict), -1
+                return lease
+            finally:
+                if handle >= 0:
+                    os.close(handle)
 
     def evict(self, room_bytes: int = 0) -> None:
         """Removes entries that are not in use until so many bytes fit, the least recently used first."""
@@ -173,6 +197,11 @@ class _CacheEntry:
     name: str
     size_bytes: int | None
     used_ns: int
+
+
+def _name_of(reference: ArtifactReference) -> str:
+    """Returns the name of an entry: a folder and its manifest have the same digest."""
+    return reference.sha256 + ("-folder" if reference.media_type == FOLDER_MEDIA_TYPE else "")
 
 
 def _try_lock(handle: int, how: int) -> bool:

@@ -14,6 +14,8 @@ from trackside.sdk.descriptor import channel_of
 from trackside.sdk.instructions import GivenInstruction, plain
 from trackside.sdk.saving import check_artifact
 
+INPUTS = "TRACKSIDE_INPUTS"
+"""The variable that names the folder with the inputs of a task."""
 MAX_NUMBERS = 100
 """The limit of numbers in one report."""
 _channel: Channel | None = None
@@ -145,6 +147,21 @@ def instruction(wait_s: float = 0.0) -> GivenInstruction | None:
     channel = _connected()
     found = channel.instruction(wait_s)
     return None if found is None else GivenInstruction(*found, channel)
+
+
+def input(name: str) -> Path:  # noqa: A001 - as users call it: trial.input
+    """Returns the path of an input that this task was given, by its name: a file or a folder, read-only.
+
+    Without a worker it is in the folder that TRACKSIDE_INPUTS names. Raises ValueError for another name.
+    """
+    folder = Path(os.environ.get(INPUTS) or "inputs")
+    names = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+    if name not in names:
+        known = ", ".join(names) or "none"
+        raise ValueError(
+            f"this task has no input {name!r}, it has: {known}; give it one by `inputs` where it is submitted"
+        )
+    return folder / name
 
 
 def should_stop() -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import structlog
 
+from trackside.artifacts.cache import Cache
 from trackside.artifacts.errors import CredentialMissing
 from trackside.artifacts.opening import load_credentials
 from trackside.artifacts.settings import StoreSettings
@@ -25,6 +26,7 @@ from trackside.eventlog.serving import run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.telemetry.disk_space import DiskLimits, DiskWatch
 from trackside.telemetry.health import Health
+from trackside.worker.artifacts.inputs import InputCache
 from trackside.worker.artifacts.store_client import StoreProcess
 from trackside.worker.attempts.cgroups import cgroups_of
 from trackside.worker.attempts.device_locks import RETRY_S, DeviceLocks, try_lock
@@ -142,6 +144,9 @@ class WorkerRunner:
                 store=store,
                 spool_bytes=settings.spool_bytes,
                 upload_timeout_s=settings.upload_timeout_s,
+                inputs=InputCache(
+                    store, Cache(settings.cache_dir or data_dir / "cache", settings.cache_bytes)
+                ),
             )
             async with asyncio.TaskGroup() as group:
                 group.create_task(forkserver.start())  # importing torch takes seconds: meanwhile recover

@@ -73,6 +73,15 @@ class WorkerSettings(BaseSettings):
         bytes_of("20GiB"),
         description="How much of what tasks save may wait for the store, in bytes or as 20GiB.",
     )
+    cache_dir: Path | None = Field(
+        None,
+        description="Folder with the inputs of tasks, which workers of one user on this host may share; by "
+        "default `cache` in the worker's own folder.",
+    )
+    cache_bytes: Memory = Field(
+        bytes_of("50GiB"),
+        description="How much the cache of inputs may hold, in bytes or as 50GiB; what is in use stays.",
+    )
     upload_timeout_s: float = Field(
         600.0,
         ge=0,

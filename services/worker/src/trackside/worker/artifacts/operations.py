@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from trackside.artifacts.cache import Cache
 from trackside.artifacts.errors import ArtifactChanged, ArtifactError
 from trackside.artifacts.source_files import SourceFile
 from trackside.artifacts.store import ReportBytes, Store
@@ -64,4 +65,11 @@ def problem_of(error: ArtifactError) -> Json:
     return {"code": error.code, "message": str(error)}
 
 
-OPERATIONS: Mapping[str, Operation] = {"put": put}
+def fetch(store: Store, arguments: Json, report: ReportBytes) -> Json:
+    """Fetches an artifact, `{reference, folder, max_bytes}`, into the cache in that folder."""
+    cache = Cache(Path(arguments["folder"]), arguments["max_bytes"])
+    cache.fetch(ArtifactReference.model_validate(arguments["reference"]), store, report)
+    return {}
+
+
+OPERATIONS: Mapping[str, Operation] = {"put": put, "fetch": fetch}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from trackside.contracts.message import Json
 
 UNREACHABLE = "store_unreachable"
-RETRIED = frozenset({UNREACHABLE, "store_full", "credential_missing"})
+RETRIED = frozenset({UNREACHABLE, "store_full", "credential_missing", "cache_unusable"})
 """Codes of problems that may be gone later."""
 
 

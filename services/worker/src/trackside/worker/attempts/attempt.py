@@ -12,15 +12,18 @@ from typing import Any, assert_never
 
 import structlog
 
+from trackside.artifacts.cache import CacheLease
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.worker.artifacts.inputs import release
+from trackside.worker.artifacts.store_client import StoreError
 from trackside.worker.attempts.conversation import Conversation
 from trackside.worker.attempts.forkserver_client import (
     ForkserverGoneError,
     TaskProcess,
 )
 from trackside.worker.attempts.memory_at_end import MemoryAtEnd, memory_at_end
-from trackside.worker.attempts.outcome import Ending, determine_ending, start_failure
+from trackside.worker.attempts.outcome import Ending, determine_ending, load_failure, start_failure
 from trackside.worker.attempts.output import read_lines
 from trackside.worker.attempts.spec import AttemptContext, AttemptListener, AttemptSpec, assignment_of
 from trackside.worker.child.orphans import MAX_NAMED
@@ -49,6 +52,7 @@ from trackside.worker.process_messages import (
     decode,
     encode,
 )
+from trackside.worker.reporting.journal import INPUTS
 from trackside.worker.reporting.reporter import Reporter
 
 log = structlog.get_logger("trackside.worker")
@@ -85,6 +89,8 @@ class AttemptRun:
         self._ended: asyncio.Future[Ending] = loop.create_future()
         self._writer: asyncio.Future[asyncio.StreamWriter] = loop.create_future()
         self._giving_devices: asyncio.Task[None] | None = None
+        self._fetching: asyncio.Task[Sequence[CacheLease]] | None = None
+        self._leases: Sequence[CacheLease] = ()
 
     @property
     def pid(self) -> int | None:
@@ -105,6 +111,7 @@ class AttemptRun:
                 self._giving_devices.cancel()
             if self._process is None and not self._process_free.done():
                 self._listener.gone()
+            await release(self._leases)
         if not self._ended.done():
             self._ended.set_result(ending)
 
@@ -129,6 +136,8 @@ class AttemptRun:
         if self._requested_end is not None:
             return
         self._requested_end = end
+        if self._fetching is not None:
+            self._fetching.cancel()
         if self._process is not None:
             if self._writer.done() and not self._writer.cancelled():
                 self._writer.result().write(encode(ExitCommand()))
@@ -139,6 +148,8 @@ class AttemptRun:
         warm_process = self.spec.process
         locks: list[int] = []
         try:
+            if (failed := await self._fetch_inputs()) is not None:
+                return failed
             if has_devices:
                 locks = await self._acquire_locks()
             if warm_process is not None and not warm_process.exited.done():
@@ -158,6 +169,25 @@ class AttemptRun:
             _close(locks)
             if warm_process is not None:
                 warm_process.close()  # it has exited, or does so when its channel closes
+
+    async def _fetch_inputs(self) -> Ending | None:
+        """Fetches the inputs; returns the ending where that fails, or the attempt is stopped meanwhile."""
+        if not self.spec.inputs or self._requested_end is not None:
+            return None
+        folder = self._context.journal.workdir(self.spec.entry) / INPUTS
+        fetched = self._context.inputs.lease_all(
+            self.spec.inputs, folder, lambda sentence: self._reporter.output("stderr", [sentence])
+        )
+        self._fetching = asyncio.create_task(fetched)
+        try:
+            self._leases = await self._fetching
+        except StoreError as error:
+            return load_failure(error.code, str(error))
+        except asyncio.CancelledError:
+            if self._requested_end is None:
+                raise
+            return determine_ending(None, None, self._requested_end, self.phase)
+        return None
 
     async def _acquire_locks(self) -> list[int]:
         device_ids = [host_device.id for host_device in self.spec.host_devices]

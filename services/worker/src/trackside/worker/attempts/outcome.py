@@ -84,6 +84,11 @@ def recovered_ending(written: AttemptEnding | None) -> Ending:
     return _fields_of(written) | {"recovered": True}
 
 
+def load_failure(code: str, message: str) -> Ending:
+    """Returns the fields of AttemptEnded for a task whose inputs can't be had; `code` says why."""
+    return {"end": AttemptEnd.FAILED, "error": TaskError(stage="LOAD", type=code, message=message)}
+
+
 def start_failure(error: OSError) -> Ending:
     """Returns the fields of AttemptEnded for a process that could not be started."""
     reason = TaskError(stage="START", type=type(error).__name__, message=str(error))

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.instructions import Instruction
 from trackside.contracts.message import Json
+from trackside.worker.artifacts.inputs import InputCache
 from trackside.worker.artifacts.store_client import StoreProcess
 from trackside.worker.attempts.cgroups import Cgroups
 from trackside.worker.attempts.device_locks import DeviceLocks
@@ -14,7 +16,7 @@ from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.devices import HostDevice, cuda_visible_devices
 from trackside.worker.host.neighbours import Neighbourhood
 from trackside.worker.process_messages import ArtifactReady, Assignment, ProcessFree, TrainingInterrupted
-from trackside.worker.reporting.journal import OUTPUTS, Journal, JournalEntry
+from trackside.worker.reporting.journal import INPUTS, OUTPUTS, Journal, JournalEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class AttemptContext:
     """How much the spools of all attempts may hold."""
     upload_timeout_s: float
     """Seconds that the store may take for the last artifacts of an attempt."""
+    inputs: InputCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class AttemptSpec:
     """How often training may run out of memory without ending the attempt."""
     interrupted: int = 0
     """How often it has, in earlier placements of the attempt."""
+    inputs: Mapping[str, ArtifactReference] = field(default_factory=dict)
+    """What its task is given, by name."""
     shared: bool = False
     """Whether other tasks may use its devices, too."""
     saved: Mapping[str, int] = field(default_factory=dict)
@@ -93,6 +98,7 @@ def assignment_of(context: AttemptContext, spec: AttemptSpec, traceparent: str, 
         "TRACKSIDE_TASK_ID": entry.task_id,
         "TRACKSIDE_ATTEMPT": str(entry.attempt),
         "TRACKSIDE_WORKDIR": workdir,
+        "TRACKSIDE_INPUTS": str(journal.workdir(entry) / INPUTS),
         "TRACEPARENT": traceparent,
         "CUDA_VISIBLE_DEVICES": cuda_visible_devices(spec.host_devices),
     }

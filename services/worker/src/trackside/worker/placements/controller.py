@@ -307,12 +307,13 @@ class PlacementController:
         self.active.pop(placement.key, None)
 
     def _spec(self, placement: LocalPlacement) -> AttemptSpec:
-        host_devices = [self._host_devices[device_id] for device_id in placement.entry.device_ids]
+        devices = [self._host_devices[device_id] for device_id in placement.entry.device_ids]
         return AttemptSpec(
             entry=placement.entry,
-            host_devices=host_devices,
+            host_devices=devices,
             task_type=placement.task_type,
             parameters=placement.command.parameters,
+            inputs=placement.command.inputs,
             interrupts=placement.command.interrupts,
             interrupted=placement.command.interrupted,
             saved=placement.command.saved,
@@ -321,8 +322,7 @@ class PlacementController:
             instruction=placement.command.instruction,
             step_limit=placement.command.step_limit,
             process=placement.process,
-            shared=not placement.command.whole_device
-            and all(host_device.device.kind == "gpu" for host_device in host_devices),
+            shared=not placement.command.whole_device and all(each.device.kind == "gpu" for each in devices),
         )
 
     def _interrupted(self, placement: LocalPlacement, interrupt: TrainingInterrupted) -> None:

@@ -22,6 +22,8 @@ from trackside.worker.process_messages import ENDING_FILE, AttemptEnding, Unread
 
 OUTPUTS = "outputs"
 """The folder in the working directory for what is saved when the task has finished."""
+INPUTS = "inputs"
+"""The folder in the working directory with what the task is given, by name."""
 SYNC_AFTER_S = 0.1
 """Seconds the log may take to accept the end of an attempt before the ending is synced to the disk."""
 

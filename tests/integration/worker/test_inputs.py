@@ -1,0 +1,199 @@
+"""What a task is given: fetched into the cache of the host and checked before the task loads."""
+
+import asyncio
+import hashlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.integration.worker.given import started, task_of
+from tests.integration.worker.harness import WorkerHarness
+from trackside.artifacts.opening import open_store
+from trackside.artifacts.settings import StoreSettings
+from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskRefused
+
+CLASS = "entry: 'script:Reading'"
+READING = """
+from trackside.sdk import Task, trial
+
+class Reading(Task):
+    def load(self):
+        self.text = trial.input("words").read_text()
+        self.names = sorted(path.name for path in trial.input("folder").iterdir())
+        self.modes = [oct(trial.input(name).stat().st_mode)[-3:] for name in ("words", "folder")]
+
+    def train(self, device):
+        try:
+            trial.input("other")
+        except ValueError as error:
+            said = str(error)
+        return {"text": self.text, "names": self.names, "modes": self.modes, "said": said}
+"""
+SHOWING = """
+from pathlib import Path
+folder = Path(os.environ["TRACKSIDE_INPUTS"])
+say(result={"text": (folder / "words").read_text()})
+"""
+WORDS = b"one two three"
+SECRET = "canary+secret/of/the/host/0123456789abcdef"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a store, which the worker's environment names."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    monkeypatch.setenv("TRACKSIDE_STORE", str(folder))
+    return folder
+
+
+def put(store: Path, source: Path | bytes) -> ArtifactReference:
+    return open_store(StoreSettings(store=str(store))).put(source)
+
+
+def blob(store: Path, reference: ArtifactReference) -> Path:
+    return store / "blobs" / "sha256" / reference.sha256[:2] / reference.sha256
+
+
+def outside(path: Path, content: bytes, credential: str | None = None) -> ArtifactReference:
+    """Writes a file that is in no store, and refers to it."""
+    path.write_bytes(content)
+    return ArtifactReference(
+        uri=path.as_uri(),
+        sha256=hashlib.sha256(content).hexdigest(),
+        size_bytes=len(content),
+        credential=credential,
+    )
+
+
+async def ended(harness: WorkerHarness, task_id: str = "t", **inputs: ArtifactReference) -> AttemptEnded:
+    await harness.run(task_id, task_type="a", inputs=inputs)
+    return await harness.end(task_id)
+
+
+async def test_a_task_reads_its_inputs_when_it_loads(tmp_path: Path, store: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("b.txt", "a.txt"):
+        (tmp_path / "folder" / name).write_text(name)
+    folder, words = put(store, tmp_path / "folder"), outside(tmp_path / "words", WORDS)
+    async with started(tmp_path, task_of(tmp_path, READING, CLASS)) as harness:
+        end = await ended(harness, words=words, folder=folder)
+        assert end.end is AttemptEnd.FINISHED, end.error
+        assert end.result is not None
+        assert (end.result["text"], end.result["names"]) == (WORDS.decode(), ["a.txt", "b.txt"])
+        assert end.result["modes"] == ["444", "555"]
+        assert "no input 'other', it has: folder, words" in end.result["said"]
+        (tmp_path / "words").unlink()
+        again = await ended(harness, "again", words=words, folder=folder)
+        assert again.end is AttemptEnd.FINISHED, "it is in the cache"
+
+
+async def test_a_program_finds_its_inputs_in_a_folder(tmp_path: Path, store: Path) -> None:
+    async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
+        end = await ended(harness, words=put(store, WORDS))
+    assert end.result == {"text": WORDS.decode()}, end.error
+
+
+@pytest.mark.parametrize("code", ["artifact_missing", "artifact_damaged"])
+async def test_an_input_that_no_copy_has_whole_ends_the_attempt_while_it_loads(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    words, copy = put(store, WORDS), tmp_path / "copy"
+    copy.mkdir()
+    lost = blob(store, words)
+    lost.unlink()
+    if code == "artifact_damaged":
+        lost.write_bytes(WORDS.replace(b"two", b"2wo"))
+    monkeypatch.setenv("TRACKSIDE_STORE_COPIES", str(copy))
+    async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
+        end = await ended(harness, words=words)
+        assert end.end is AttemptEnd.FAILED and end.error is not None
+        assert (end.error.stage, end.error.type) == ("LOAD", code)
+        for said in ("input 'words'", words.sha256, str(store), str(copy)):
+            assert said in end.error.message
+        put(copy, WORDS)
+        again = await ended(harness, "again", words=words)
+        assert again.result == {"text": WORDS.decode()}, "the copy has it"
+
+
+async def test_a_task_that_needs_a_credential_of_another_host_is_refused_by_name(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_credentials(tmp_path, monkeypatch, "http://127.0.0.1:9")
+    async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
+        assert (await harness.joined()).credentials == ["datasets"]
+        words = outside(tmp_path / "words", WORDS, credential="models")
+        await harness.run("t", task_type="a", inputs={"words": words})
+        refused = await harness.first(TaskRefused, harness.topics.events, "s-t")
+    assert refused.code == "credential_missing"
+    assert "input 'words'" in refused.message and "'models'" in refused.message
+
+
+def with_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+    """Gives this host a credential `datasets`."""
+    path = tmp_path / "credentials.toml"
+    path.touch(mode=0o600)
+    path.write_text(
+        f'[datasets]\nendpoint_url = "{endpoint}"\n'
+        f'access_key_id = "canary-key"\nsecret_access_key = "{SECRET}"\n'
+    )
+    monkeypatch.setenv("TRACKSIDE_CREDENTIALS", str(path))
+
+
+@asynccontextmanager
+async def silent_server() -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """A store that takes requests and never answers; the event is set when one has come."""
+    asked = asyncio.Event()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        asked.set()
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(take, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+    finally:
+        server.close()
+
+
+async def test_a_task_that_is_stopped_while_an_input_is_fetched_ends_at_once(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with silent_server() as (url, asked):
+        with_credentials(tmp_path, monkeypatch, url)
+        words = outside(tmp_path / "words", WORDS, "datasets").model_copy(update={"uri": "s3://data/words"})
+        async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
+            command = await harness.run("t", task_type="a", inputs={"words": words})
+            await asked.wait()
+            await harness.stop(command)
+            assert (await harness.end("t")).end is AttemptEnd.CANCELLED
+
+
+async def test_an_input_is_fetched_again_by_another_store_process_after_a_kill(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with silent_server() as (url, asked):
+        with_credentials(tmp_path, monkeypatch, url)
+        words = outside(tmp_path / "words", WORDS, "datasets").model_copy(update={"uri": "s3://data/words"})
+        async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
+            await harness.run("t", task_type="a", inputs={"words": words})
+            await asked.wait()
+            put(store, WORDS)  # now the store has these bytes, which is tried first
+            kill_store_process(tmp_path)
+            end = await harness.end("t")
+    assert end.result == {"text": WORDS.decode()}, end.error
+
+
+def kill_store_process(tmp_path: Path) -> None:
+    """Kills the store process of the worker of this process."""
+    own = f"/proc/{os.getpid()}/task/{os.getpid()}/children"
+    for pid in map(int, Path(own).read_text().split()):
+        if b"store_process" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
