@@ -30,6 +30,11 @@ _QUERIES = {
     "task": "SELECT * FROM tasks WHERE task_id = $1",
     "attempts": "SELECT * FROM attempts WHERE task_id = $1 ORDER BY attempt",
     "placements": "SELECT * FROM placements WHERE task_id = $1 ORDER BY attempt, placement",
+    "artifacts": "SELECT * FROM artifacts WHERE ($1::text IS NULL OR stream_id = $1) "
+    "AND ($2::text IS NULL OR task_id = $2) ORDER BY saved_at DESC, log_partition, log_offset DESC LIMIT $3",
+    "artifacts_of_task": "SELECT * FROM artifacts WHERE task_id = $1 AND stream_id = $2 ORDER BY log_offset",
+    "artifacts_by_digest": "SELECT * FROM artifacts WHERE starts_with(sha256, $1) ORDER BY saved_at, source",
+    "inputs_by_digest": "SELECT * FROM artifact_uses WHERE starts_with(sha256, $1) ORDER BY submitted_at",
     "task_types": "SELECT * FROM task_types ORDER BY task_type",
     "task_type": "SELECT * FROM task_types WHERE task_type = $1",
     "commands": "SELECT * FROM commands WHERE stream_id = $1 ORDER BY received_at, command_id",

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from trackside.cli.interface import change, inspect, log, publish, replay, services, stack
+from trackside.cli.interface import artifacts, change, inspect, log, publish, replay, services, stack
 from trackside.cli.interface.help_text import help_text
 from trackside.cli.runtime.failures import CommandFailed
 
@@ -86,6 +86,15 @@ REPLAY_COMMANDS: Mapping[str, Callable[..., None]] = {
     "fork": replay.fork,
 }
 
+ARTIFACT_COMMANDS: Mapping[str, Callable[..., None]] = {
+    "ls": artifacts.ls,
+    "show": artifacts.show,
+    "get": artifacts.get,
+    "put": artifacts.put,
+    "verify": artifacts.verify,
+    "gc": artifacts.gc,
+}
+
 
 class LoggingCommand(TyperCommand):
     """A command that sets up logging when it runs, not when its help is printed: only errors, on stderr.
@@ -143,6 +152,12 @@ def make_app() -> typer.Typer:
     for name, command in REPLAY_COMMANDS.items():
         replays.command(name, cls=LoggingCommand, help=help_text(command))(command)
     made.add_typer(replays, name="replay", rich_help_panel=LOG)
+    artifact_commands = typer.Typer(
+        help="Find, copy, check and delete the files that tasks have saved.", no_args_is_help=True
+    )
+    for name, command in ARTIFACT_COMMANDS.items():
+        artifact_commands.command(name, cls=LoggingCommand, help=help_text(command))(command)
+    made.add_typer(artifact_commands, name="artifacts", rich_help_panel=INSPECT)
     return made
 
 

@@ -1,25 +1,20 @@
 """The command `verify-log`: the invariants of the log, and where they are violated."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import Any
 
 from trackside.cli.render import screen
-from trackside.cli.render.progress import progress_of
+from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, FailureReported
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import Column
-from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka import KafkaLog
 from trackside.verify.invariants import INVARIANTS
 from trackside.verify.log import VerificationReport, verify_topics
 from trackside.verify.postgres import verify_with_postgres
 
-PATIENCE_S = 2.0
-"""How long a verification may take before a progress bar is shown."""
 SHOWN = 100
 """How many findings are printed; JSON has all."""
 SHOWN_OPEN = 5
@@ -134,24 +129,9 @@ async def _report(stream: str, postgres: bool) -> VerificationReport:
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
     async with KafkaLog(addresses.bootstrap, client_id="trackside-verify") as log:
-        with _late_progress() as progress:
+        with late_progress("reading the log") as progress:
             if postgres:
                 return await verify_with_postgres(
                     log, topics, addresses.dsn, stream=stream, on_progress=progress
                 )
             return await verify_topics(log, topics, stream=stream, on_progress=progress)
-
-
-@contextmanager
-def _late_progress() -> Iterator[Callable[[int, int], None]]:
-    """Shows a bar only for what takes long."""
-    began_s, bars = monotonic_s(), list[Callable[[int, int], None]]()
-    with ExitStack() as stack:
-
-        def show_progress(read: int, total: int) -> None:
-            if not bars and monotonic_s() - began_s > PATIENCE_S:
-                bars.append(stack.enter_context(progress_of("reading the log")))
-            for bar in bars:
-                bar(read, total)
-
-        yield show_progress

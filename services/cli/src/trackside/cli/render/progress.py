@@ -1,7 +1,7 @@
 """A progress bar for what reads or writes the log: how much, how fast, how long."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from rich.progress import (
     BarColumn,
@@ -16,6 +16,10 @@ from rich.progress import (
 from rich.text import Text
 
 from trackside.cli.render import screen
+from trackside.eventlog.clock import monotonic_s
+
+PATIENCE_S = 2.0
+"""How long something may take before a progress bar is shown."""
 
 
 class RateColumn(ProgressColumn):
@@ -48,3 +52,18 @@ def progress_of(text: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as progress:
         task = progress.add_task(text, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def late_progress(text: str) -> Iterator[Callable[[int, int], None]]:
+    """Shows a bar only for what takes long; else as progress_of does."""
+    began_s, bars = monotonic_s(), list[Callable[[int, int], None]]()
+    with ExitStack() as stack:
+
+        def show_progress(done: int, total: int) -> None:
+            if not bars and monotonic_s() - began_s > PATIENCE_S:
+                bars.append(stack.enter_context(progress_of(text)))
+            for bar in bars:
+                bar(done, total)
+
+        yield show_progress

@@ -5,6 +5,7 @@ import errno
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from trackside.artifacts.errors import ArtifactError
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.contracts.codec import UndecodableError
 from trackside.domain.fold import UnsupportedRulesError
@@ -44,6 +45,8 @@ def explain(error: Exception) -> CommandFailed | None:
             return CommandFailed(
                 f"{error.filename or 'output'} can't be written: {error.strerror}; it is cut short"
             )
+        case ArtifactError():
+            return CommandFailed(f"{error.code}: {error}")
         case PostgresGoneError():
             return CommandFailed(f"Postgres does not answer: {error}; see `trackside status`")
         case SchemaMissingError():

@@ -1,0 +1,1 @@
+"""What the commands of `trackside artifacts` do."""

@@ -1,0 +1,124 @@
+"""Finds artifacts by what a user calls them: STREAM/TASK/NAME@VERSION, or the beginning of a digest."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from trackside.artifacts.opening import open_store
+from trackside.artifacts.settings import StoreSettings
+from trackside.artifacts.store import Store
+from trackside.cli.runtime.addresses import Addresses
+from trackside.cli.runtime.failures import BadUsage
+from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.refusals import nearest
+from trackside.domain.table import ViewRow
+from trackside.eventlog.settings import read_settings
+from trackside.projections.reads import ReadModels
+
+ALL = 1_000_000
+_DIGEST = re.compile(r"(?:store:sha256/|sha256[:/])?([0-9a-f]{6,64})")
+_VERSION = re.compile(r"(.+)@([1-9]\d{0,15})")
+EXPECTED = "expected STREAM/TASK/NAME, STREAM/TASK/NAME@VERSION, or 6 or more digits of a digest"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stream, or one of its tasks; empty texts are any."""
+
+    stream: str = ""
+    task: str = ""
+
+
+def place_of(text: str) -> Place:
+    """Parses STREAM or STREAM/TASK; raises BadUsage. A task may be called without its stream's name."""
+    stream, slash, task = text.partition("/")
+    if "/" in task or (text and not stream) or (slash and not task):
+        raise BadUsage(f"{text!r}: expected STREAM or STREAM/TASK")
+    return Place(stream, task)
+
+
+async def artifacts_at(models: ReadModels, place: Place, limit: int = ALL) -> list[ViewRow]:
+    """Returns the artifacts of a stream or a task, the newest first."""
+    rows = await models.rows("artifacts", place.stream or None, place.task or None, limit)
+    if not rows and place.task:
+        rows = await models.rows("artifacts", place.stream, f"{place.stream}.{place.task}", limit)
+    return rows
+
+
+async def artifact_called(models: ReadModels, text: str) -> ViewRow:
+    """Returns the artifact that a user means, the newest version unless one is given; raises BadUsage."""
+    digest = _DIGEST.fullmatch(text)
+    if digest is not None:
+        return await _by_digest(models, digest[1])
+    parts = text.split("/")
+    if len(parts) != 3 or not all(parts):
+        raise BadUsage(f"{text!r} is no artifact: {EXPECTED}")
+    stream, task, name = parts
+    versioned = _VERSION.fullmatch(name)
+    name, version = (versioned[1], int(versioned[2])) if versioned else (name, None)
+    rows = await artifacts_at(models, Place(stream, task))
+    if not rows:
+        raise BadUsage(await _unknown_task(models, stream, task))
+    named = [row for row in rows if row["name"] == name]
+    if not named:
+        names = sorted({row["name"] for row in rows})
+        raise BadUsage(
+            f"task {rows[0]['task_id']} has no artifact {name!r}{nearest(name, names)}; it has {_some(names)}"
+        )
+    found = [row for row in named if version in (None, row["version"])]
+    if not found:
+        versions = ", ".join(str(row["version"]) for row in reversed(named[:20]))
+        raise BadUsage(f"{stream}/{task}/{name} has no version {version}; it has {versions}")
+    return found[0]
+
+
+async def _by_digest(models: ReadModels, beginning: str) -> ViewRow:
+    rows = await models.rows("artifacts_by_digest", beginning)
+    rows += [
+        {**row, "version": None, "kind": row["use"], "saved_at": row["submitted_at"], "forgotten_at": None}
+        for row in await models.rows("inputs_by_digest", beginning)
+    ]
+    if not rows:
+        raise BadUsage(f"no stream has an artifact whose digest begins with {beginning}")
+    digests = sorted({row["sha256"] for row in rows})
+    if len(digests) > 1:
+        raise BadUsage(f"{len(digests)} digests begin with {beginning}, such as {', '.join(digests[:3])}")
+    return rows[0]
+
+
+async def _unknown_task(models: ReadModels, stream: str, task: str) -> str:
+    rows = await models.rows("artifacts", stream, None, ALL)
+    if rows:
+        tasks = sorted({row["task_id"] for row in rows})
+        hint = f"{nearest(task, tasks)}; those that have: {_some(tasks)}"
+        return f"no task {task!r} of {stream} has artifacts{hint}"
+    streams = sorted({row["stream_id"] for row in await models.rows("artifacts", None, None, ALL)})
+    hint = f"; those that have: {_some(streams)}" if streams else "; no stream has any yet"
+    return f"{stream!r} has no artifacts{nearest(stream, streams)}{hint}"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def reference_of(row: ViewRow) -> ArtifactReference:
+    """Returns the reference to an artifact, as specs take it for an input."""
+    return ArtifactReference(
+        uri=row["uri"],
+        sha256=row["sha256"],
+        size_bytes=row["size_bytes"],
+        media_type=row["media_type"],
+        source=row["source"] or "",
+        credential=row.get("credential"),
+    )
+
+
+def installed_store() -> Store:
+    """Opens the store of the installation; raises CommandFailed, StoreMissing or CredentialMissing."""
+    settings = read_settings(StoreSettings)
+    return open_store(settings.model_copy(update={"store": settings.store or Addresses().store}))
+
+
+def shown_uri(uri: str) -> str:
+    """Returns where the bytes of an artifact are, for a person."""
+    return "in the store" if urlsplit(uri).scheme == "store" else uri

@@ -1,0 +1,125 @@
+"""Which streams hold which artifacts: a digest stays in the store while one of them does.
+
+A stream holds every digest that one of its records has which counts, until it forgets it. A checkpoint that
+only its own task has saved, and that the task's rule no longer keeps, may be forgotten.
+"""
+
+from dataclasses import dataclass, field
+
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.artifacts import (
+    CHECKPOINT,
+    FOLDER_MEDIA_TYPE,
+    ArtifactReference,
+    ArtifactSaved,
+    ArtifactsForgotten,
+    ForgetArtifacts,
+    TaskResumed,
+)
+from trackside.contracts.commands import CommandReceived, CommandRefused
+from trackside.contracts.message import Message, Record
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream, shrink
+from trackside.domain.streams import Streams
+from trackside.replay.history.references import digests_in, references_in
+
+_FORGETTING = ForgetArtifacts.wire_type()
+
+
+@dataclass(slots=True)
+class StreamHoldings:
+    """What one stream holds: digests that it needs, and checkpoints by the trainings that have saved them."""
+
+    needed: set[str] = field(default_factory=set)
+    checkpoints: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+    kept: dict[tuple[str, int], set[str]] = field(default_factory=dict)
+    """The checkpoints that the rule of their task keeps, by task and part."""
+
+    def holds(self, sha256: str) -> bool:
+        """Returns whether a record of the stream refers to a digest that it has not forgotten."""
+        return sha256 in self.needed or sha256 in self.checkpoints
+
+    def superseded(self) -> list[str]:
+        """Returns the digests of checkpoints that no rule keeps and nothing else of the stream needs."""
+        return sorted(
+            digest
+            for digest, trainings in self.checkpoints.items()
+            if digest not in self.needed and not any(digest in self.kept[each] for each in trainings)
+        )
+
+    def forget(self, sha256: str) -> None:
+        """Lets go of a digest."""
+        self.needed.discard(sha256)
+        for training in self.checkpoints.pop(sha256, ()):
+            self.kept[training].discard(sha256)
+
+
+@dataclass(slots=True)
+class Holders:
+    """What all streams hold, as far as the log was read; `folders` are the artifacts that are manifests."""
+
+    by_stream: dict[str, StreamHoldings] = field(default_factory=dict)
+    folders: dict[str, ArtifactReference] = field(default_factory=dict)
+    streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
+
+    def take_event(self, record: Record, value: bytes) -> None:
+        """Folds an event, in order; what had no effect holds nothing."""
+        stream, outcome = self.streams.fold(record)
+        if outcome is not Outcome.APPLIED:
+            return
+        event = record.message
+        if isinstance(event, ArtifactsForgotten):
+            for digest in event.artifacts:
+                self._of(stream.stream_id).forget(digest)
+        elif isinstance(event, ArtifactSaved | TaskResumed):
+            self._take_artifact(stream, event)
+            self._note_folders(value)
+        elif not _only_names(event):
+            self.hold(stream.stream_id, value)
+        shrink(stream)
+
+    def hold(self, holder: str, value: bytes) -> None:
+        """Has a stream, or whoever else has a record, need all that is in it."""
+        if digests := digests_in(value):
+            self._of(holder).needed |= digests
+            self._note_folders(value)
+
+    def held(self) -> set[str]:
+        """Returns all digests that a stream holds."""
+        return {
+            digest for each in self.by_stream.values() for digest in (*each.needed, *each.checkpoints.keys())
+        }
+
+    def superseded(self) -> dict[str, list[str]]:
+        """Returns the checkpoints that may be forgotten, by the stream that holds them."""
+        found = {stream: holdings.superseded() for stream, holdings in self.by_stream.items()}
+        return {stream: digests for stream, digests in sorted(found.items()) if digests}
+
+    def _take_artifact(self, stream: Stream, event: ArtifactSaved | TaskResumed) -> None:
+        holdings = self._of(stream.stream_id)
+        if isinstance(event, TaskResumed):
+            if event.checkpoint.sha256 not in holdings.checkpoints:
+                holdings.needed.add(event.checkpoint.sha256)
+        elif event.kind != CHECKPOINT:
+            holdings.needed.add(event.sha256)
+        else:
+            training = (event.task_id, event.requests)
+            kept = stream.tasks[event.task_id].checkpoints
+            holdings.checkpoints.setdefault(event.sha256, set()).add(training)
+            holdings.kept[training] = {each.reference.sha256 for each in kept}
+
+    def _of(self, stream_id: str) -> StreamHoldings:
+        return self.by_stream.setdefault(stream_id, StreamHoldings())
+
+    def _note_folders(self, value: bytes) -> None:
+        if FOLDER_MEDIA_TYPE.encode() in value:
+            for reference in references_in(value):
+                if reference.media_type == FOLDER_MEDIA_TYPE:
+                    self.folders[reference.sha256] = reference
+
+
+def _only_names(event: Message) -> bool:
+    """Returns whether an event has digests only because a command asked to forget them."""
+    if isinstance(event, CommandReceived):
+        return event.command_type == _FORGETTING
+    return isinstance(event, CommandRefused)
