@@ -8,15 +8,20 @@ from trackside.domain.display.text import Column, duration
 from trackside.domain.table import ViewRow
 from trackside.projections.reads import ReadModels, json_row
 
+SHOWN_ARTIFACTS = 30
+"""How many artifacts of a task are printed, the last ones; JSON has all."""
+
 
 async def show_task(models: ReadModels, task: ViewRow, as_json: bool) -> None:
     """Prints a task: its requirements, its attempts with their errors, its placements."""
     attempts = await models.rows("attempts", task["task_id"])
     placements = await models.rows("placements", task["task_id"])
+    artifacts = await models.rows("artifacts_of_task", task["task_id"], task["stream_id"])
     if as_json:
         listed = {
             "attempts": [json_row(row) for row in attempts],
             "placements": [json_row(row) for row in placements],
+            "artifacts": [json_row(row) for row in artifacts],
         }
         screen.emit(json_row(task) | listed)
         return
@@ -30,6 +35,9 @@ async def show_task(models: ReadModels, task: ViewRow, as_json: bool) -> None:
     if len(placements) > len(attempts):
         screen.say("")
         _show_placements(placements)
+    if artifacts:
+        screen.say("")
+        _show_artifacts(artifacts)
     for row in attempts:
         if row["leftovers"]:
             screen.say(f"\nattempt {row['attempt']} left behind: {', '.join(row['leftovers'])}")
@@ -117,3 +125,28 @@ def _show_placements(placements: list[ViewRow]) -> None:
         for row in placements
     ]
     screen.show_table(columns, cells)
+
+
+def _show_artifacts(artifacts: list[ViewRow]) -> None:
+    columns = [
+        Column("artifact", keep=True),
+        Column("kind"),
+        Column("size", right=True),
+        Column("step", right=True),
+        Column("attempt", right=True),
+        Column("forgotten", optional=True),
+    ]
+    cells = [
+        [
+            f"{row['name']}@{row['version']}",
+            row["kind"],
+            shown(row["size_bytes"]),
+            row["step"],
+            row["attempt"],
+            row["forgotten_at"],
+        ]
+        for row in artifacts[-SHOWN_ARTIFACTS:]
+    ]
+    screen.show_table(columns, cells)
+    if len(artifacts) > SHOWN_ARTIFACTS:
+        screen.say(f"and {len(artifacts) - SHOWN_ARTIFACTS} before; --json has all")

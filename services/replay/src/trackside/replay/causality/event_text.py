@@ -3,8 +3,11 @@
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten, TaskResumed
 from trackside.contracts.children import ChildEnded, ChildRequested
 from trackside.contracts.commands import CommandReceived, CommandRefused
+from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
+from trackside.contracts.memory import shown
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import (
     AttemptEnded,
@@ -19,7 +22,7 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
 )
 from trackside.domain.display.short_text import named_values, plain
-from trackside.domain.display.text import number
+from trackside.domain.display.text import counted, number
 
 _KNOWN = frozenset(
     {"task_id", "child_id", "incarnation", "command_id", "placement", "attempt", "seen", "trial"}
@@ -69,6 +72,27 @@ def _ending(event: Event) -> str:
             return f"by {event.reason}"
         case TaskUnschedulable():
             return event.message
+        case _:
+            return _of_artifacts(event)
+
+
+def _of_artifacts(event: Event) -> str:
+    match event:
+        case ArtifactSaved(step=step):
+            at = "" if step is None else f", step {step}"
+            return f"{event.name}@{event.version}, {event.kind}, {shown(event.size_bytes)}{at}"
+        case TaskResumed(checkpoint=checkpoint):
+            return f"at step {event.step}, from {checkpoint.source or checkpoint.uri}"
+        case ArtifactsForgotten(artifacts=artifacts):
+            why = f", {event.reason}" if event.reason else ""
+            return f"{counted(len(artifacts), 'digest')}{why}"
+        case InstructionGiven():
+            return f"number {event.number}: {named_values(event.body)}"
+        case InstructionAcknowledged():
+            done = "done" if event.ok else "not done"
+            return f"number {event.number} {done}: {named_values(event.detail)}"
+        case TaskReady():
+            return named_values(event.detail)
         case _:
             fields = event.model_dump(mode="json").items()
             return " ".join(f"{name}={plain(value)}" for name, value in fields if _is_told(name, value))

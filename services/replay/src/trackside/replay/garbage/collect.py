@@ -6,9 +6,16 @@ from dataclasses import dataclass, field
 from trackside.artifacts.blobs import Blob, Unfinished
 from trackside.artifacts.store import Store
 from trackside.replay.garbage.holders import Holders
+from trackside.replay.history.errors import ReplayError
 
 MAX_DIGESTS = 1_000
 """How many digests one command names."""
+
+
+class AnotherStoreError(ReplayError):
+    """The store seems to be that of another installation: nothing is deleted from it."""
+
+    code = "another_store"
 
 
 @dataclass(slots=True)
@@ -30,7 +37,12 @@ def plan(holders: Holders, store: Store, before_ms: int) -> GarbagePlan:
     """
     blobs = {blob.sha256: blob for blob in store.list_blobs()}
     held = holders.held()
-    files = files_of_folders(holders, store, held & blobs.keys())
+    if blobs and not held & blobs.keys():
+        raise AnotherStoreError(
+            f"the log refers to none of the {len(blobs)} blobs of {store.blobs.url}: expected the store of "
+            "this installation; check TRACKSIDE_STORE, and the address of Kafka and the prefix of its topics"
+        )
+    files = files_of_folders(holders, store, held)
     found = GarbagePlan(
         unheld=[
             blob
@@ -47,7 +59,7 @@ def plan(holders: Holders, store: Store, before_ms: int) -> GarbagePlan:
 
 
 def files_of_folders(holders: Holders, store: Store, held: set[str]) -> set[str]:
-    """Returns the digests of the files of all folders that are held and in the store."""
+    """Returns the digests of the files of all folders that are held and belong into the store."""
     found: set[str] = set()
     for digest in sorted(held & holders.folders.keys()):
         found |= {each.sha256 for each in store.manifest(holders.folders[digest]).files}

@@ -10,6 +10,7 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import (
     CHECKPOINT,
     FOLDER_MEDIA_TYPE,
+    STORED,
     ArtifactReference,
     ArtifactSaved,
     ArtifactsForgotten,
@@ -56,7 +57,7 @@ class StreamHoldings:
 
 @dataclass(slots=True)
 class Holders:
-    """What all streams hold, as far as the log was read; `folders` are the artifacts that are manifests."""
+    """What all streams hold, as far as the log was read; `folders` are the manifests in the store."""
 
     by_stream: dict[str, StreamHoldings] = field(default_factory=dict)
     folders: dict[str, ArtifactReference] = field(default_factory=dict)
@@ -114,7 +115,7 @@ class Holders:
     def _note_folders(self, value: bytes) -> None:
         if FOLDER_MEDIA_TYPE.encode() in value:
             for reference in references_in(value):
-                if reference.media_type == FOLDER_MEDIA_TYPE:
+                if reference.media_type == FOLDER_MEDIA_TYPE and reference.uri.startswith(STORED):
                     self.folders[reference.sha256] = reference
 
 

@@ -1,0 +1,181 @@
+"""What a garbage collection keeps and deletes: the store is a real folder, the log is told event by event."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.domain.given import Told, ended, over, record_of, task_active
+from tests.unit.domain.test_saved_artifacts import saved
+from trackside.aggregates.search.messages import SearchEnded, SearchStatus
+from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing
+from trackside.artifacts.file_blobs import FileBlobs
+from trackside.artifacts.store import Store
+from trackside.contracts.artifacts import ArtifactReference, ArtifactsForgotten
+from trackside.contracts.commands import CommandReceived, Source
+from trackside.contracts.message import Message
+from trackside.eventlog.clock import now_ms
+from trackside.replay.garbage.collect import AnotherStoreError, GarbagePlan, delete, plan
+from trackside.replay.garbage.holders import Holders
+
+LATER_MS = 10_000_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(FileBlobs(tmp_path / "store"))
+
+
+def holders_of(told: Told) -> Holders:
+    """Returns who holds what, by the records of a log."""
+    holders = Holders()
+    for record in told.records:
+        holders.take_event(record, record.message.model_dump_json().encode())
+    return holders
+
+
+def of(reference: ArtifactReference, **changed: Any) -> Message:
+    """Gives the event that a blob of the store was saved."""
+    fields = reference.model_dump(include={"uri", "sha256", "size_bytes", "media_type"})
+    return saved(**{**fields, **changed})
+
+
+def collected(told: Told, store: Store, before_ms: int = 0) -> GarbagePlan:
+    """Returns what would be deleted later, or of what was saved before a time."""
+    return plan(holders_of(told), store, before_ms or now_ms() + LATER_MS)
+
+
+def digests(blobs: list[Any]) -> set[str]:
+    return {blob.sha256 for blob in blobs}
+
+
+def test_what_no_stream_refers_to_is_collected_once_it_is_old(store: Store) -> None:
+    kept, unheld = store.put(b"kept"), store.put(b"unheld")
+    told = task_active()
+    told.tell(of(kept))
+    assert digests(collected(told, store).unheld) == {unheld.sha256}
+    assert collected(told, store, now_ms() - LATER_MS).unheld == []
+
+
+def test_an_artifact_that_had_no_effect_holds_nothing(store: Store) -> None:
+    kept, stale = store.put(b"kept"), store.put(b"stale")
+    told = task_active()
+    told.tell(of(kept))
+    told.tell(of(stale, number=2, name="other", incarnation="an-older-one"))
+    assert digests(collected(told, store).unheld) == {stale.sha256}
+
+
+def test_the_files_of_a_folder_are_held_with_it(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "a").write_text("a")
+    (folder / "b").write_text("b")
+    reference = store.put(folder)
+    told = task_active()
+    told.tell(of(reference))
+    assert collected(told, store).unheld == []
+    told.tell(ArtifactsForgotten(command_id="c-9", artifacts=[reference.sha256]))
+    told.tell(of(store.put(b"kept"), number=2, name="other"))
+    assert len(collected(told, store).unheld) == 3
+
+
+def test_nothing_is_collected_while_a_manifest_can_not_be_read(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a").write_text("a")
+    reference = store.put(tmp_path / "folder")
+    told = task_active()
+    told.tell(of(reference))
+    told.tell(of(store.put(b"kept"), number=2, name="other"))
+    blob = next(path for path in tmp_path.rglob(reference.sha256))
+    blob.chmod(0o600)
+    blob.write_bytes(b"")
+    with pytest.raises(ArtifactDamaged, match=reference.sha256):
+        collected(told, store)
+    blob.unlink()
+    with pytest.raises(ArtifactMissing, match=reference.sha256):
+        collected(told, store)
+
+
+def three_checkpoints(store: Store, told: Told) -> list[ArtifactReference]:
+    """Saves three checkpoints, of which the rule keeps the last two."""
+    found = [store.put(f"checkpoint {number}".encode()) for number in range(1, 4)]
+    for number, reference in enumerate(found, 1):
+        checkpoint: dict[str, Any] = {"name": "checkpoint", "kind": "checkpoint", "step": number}
+        told.tell(of(reference, number=number, version=number, **checkpoint))
+    return found
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_checkpoint_that_its_rule_does_not_keep_is_forgotten_first_and_then_deleted(
+    store: Store, is_over: bool
+) -> None:
+    told = task_active(concurrency=1, max_trials=1)
+    first, second, third = three_checkpoints(store, told)
+    if is_over:
+        told.tell(ended())
+        told.tell(over(0))
+        told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
+    found = collected(told, store)
+    assert found.unheld == []
+    assert {stream: digests(blobs) for stream, blobs in found.checkpoints.items()} == {
+        "digits-1": {first.sha256}
+    }
+    told.tell(ArtifactsForgotten(command_id="c-9", artifacts=[first.sha256]))
+    before_ms = now_ms() + LATER_MS
+    rest = collected(told, store, before_ms)
+    assert (digests(rest.unheld), rest.checkpoints) == ({first.sha256}, {})
+    assert digests(delete(rest, store, before_ms, lambda done, total: None)) == {first.sha256}
+    assert digests(list(store.list_blobs())) == {second.sha256, third.sha256}
+    with pytest.raises(ArtifactMissing):
+        store.get(first, Path("unused"))
+
+
+def test_a_checkpoint_that_another_stream_refers_to_stays(store: Store) -> None:
+    told = task_active()
+    first, *_ = three_checkpoints(store, told)
+    told.tell(ArtifactsForgotten(command_id="c-9", artifacts=[first.sha256]))
+    holders = holders_of(told)
+    holders.hold("another", f'{{"inputs": {{"begin": "{first.sha256}"}}}}'.encode())
+    assert plan(holders, store, now_ms() + LATER_MS).unheld == []
+
+
+def test_what_is_saved_again_while_it_is_collected_stays(store: Store) -> None:
+    told = task_active()
+    told.tell(of(store.put(b"kept")))
+    again = store.put(b"again")
+    before_ms = now_ms() + 1
+    found = collected(told, store, before_ms)
+    assert digests(found.unheld) == {again.sha256}
+    future_s = before_ms / 1_000 + 1
+    blob = next(path for path in Path(store.blobs.url.removeprefix("file://")).rglob(again.sha256))
+    os.utime(blob, (future_s, future_s))
+    assert delete(found, store, before_ms, lambda done, total: None) == []
+    assert store.exists(again)
+
+
+def test_a_store_of_which_the_log_knows_nothing_is_not_collected(store: Store) -> None:
+    store.put(b"of another installation")
+    with pytest.raises(AnotherStoreError, match="TRACKSIDE_STORE"):
+        collected(task_active(), store)
+
+
+def test_a_record_that_only_asks_to_forget_holds_nothing(store: Store) -> None:
+    kept, old = store.put(b"kept"), store.put(b"old")
+    told = task_active()
+    told.tell(of(kept))
+    told.fold(
+        record_of(
+            CommandReceived(
+                command_id="c-9",
+                command_type="trackside.forget-artifacts.v1",
+                body={"artifacts": [old.sha256]},
+                digest="d",
+                source=Source(topic="trackside.commands", partition=0, offset=7),
+                publisher="cli",
+                rules=1,
+            ),
+            0,
+        )
+    )
+    assert digests(collected(told, store).unheld) == {old.sha256}
