@@ -63,7 +63,7 @@ def get(
 ) -> None:
     """Copy an artifact from the store to a file or folder, after its digest was checked.
 
-    What is there already is replaced only with --force, once the new copy is whole. Exit 1 if no copy of the
+    What exists at TARGET is replaced only with --force, once the new copy is whole. Exit 1 if no copy of the
     store has the artifact, or if all that have it are damaged.
 
     \b

@@ -41,7 +41,7 @@ def put(paths: Sequence[Path], as_json: bool) -> None:
     """Saves files and folders, and prints a reference for each."""
     for path in paths:
         if not path.exists():
-            raise BadUsage(f"{path}: there is no such file or folder")
+            raise BadUsage(f"{path}: no such file or folder")
     store, found = installed_store(), list[ArtifactReference]()
     with late_progress("saving") as report:
         for number, path in enumerate(paths, 1):
@@ -63,7 +63,7 @@ async def _artifact(text: str) -> ViewRow:
 def _copy(reference: ArtifactReference, path: Path) -> None:
     """Writes an artifact beside its target, then puts it there; what was there is replaced by the whole."""
     if not path.parent.is_dir():
-        raise BadUsage(f"{path.parent} is no folder: make it first")
+        raise BadUsage(f"{path.parent} is not a folder; create it first")
     fresh = path.with_name(f".{secrets.token_hex(8)}.new")
     with late_progress("copying") as report:
         try:
