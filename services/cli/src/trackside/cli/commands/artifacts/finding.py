@@ -22,22 +22,22 @@ EXPECTED = "expected STREAM/TASK/NAME, STREAM/TASK/NAME@VERSION, or 6 or more di
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ArtifactScope:
     """A stream, or one of its tasks; empty texts are any."""
 
     stream: str = ""
     task: str = ""
 
 
-def place_of(text: str) -> Listed:
+def place_of(text: str) -> ArtifactScope:
     """Parses STREAM or STREAM/TASK; raises BadUsage. A task may be called without its stream's name."""
     stream, slash, task = text.partition("/")
     if "/" in task or (text and not stream) or (slash and not task):
         raise BadUsage(f"{text!r}: expected STREAM or STREAM/TASK")
-    return Listed(stream, task)
+    return ArtifactScope(stream, task)
 
 
-async def artifacts_at(models: ReadModels, place: Listed, limit: int = ALL) -> list[ViewRow]:
+async def artifacts_at(models: ReadModels, place: ArtifactScope, limit: int = ALL) -> list[ViewRow]:
     """Returns the artifacts of a stream or a task, the newest first."""
     rows = await models.rows("artifacts", place.stream or None, place.task or None, limit)
     if not rows and place.task:
@@ -56,7 +56,7 @@ async def artifact_called(models: ReadModels, text: str) -> ViewRow:
     stream, task, name = parts
     versioned = _VERSION.fullmatch(name)
     name, version = (versioned[1], int(versioned[2])) if versioned else (name, None)
-    rows = await artifacts_at(models, Listed(stream, task))
+    rows = await artifacts_at(models, ArtifactScope(stream, task))
     if not rows:
         raise BadUsage(await _unknown_task(models, stream, task))
     named = [row for row in rows if row["name"] == name]
