@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from trackside.aggregates.registry import AGGREGATES, CODEC
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Ping, Source
@@ -30,6 +30,7 @@ from trackside.sdk.errors import (
     UnreachableError,
     UnsendableError,
 )
+from trackside.sdk.instruct import Acknowledgement, instruct
 from trackside.sdk.publication import (
     Accepted,
     Pong,
@@ -160,6 +161,12 @@ class AsyncClient:
         publication = await self.publish(command, stream_id)
         _raise_refused(publication, await self.answer(publication, timeout_s))
         return publication
+
+    async def instruct(
+        self, stream_id: str, task_id: str, body: Mapping[str, Any], timeout_s: float = ANSWER_S
+    ) -> Acknowledgement:
+        """Gives a task an instruction, and returns what it says of it; see `sdk.instruct`."""
+        return await instruct(self, stream_id, task_id, body, timeout_s)
 
     async def ping(self, stream_id: str = "ping", timeout_s: float = ANSWER_S) -> Pong:
         """Measures how long the dispatcher of a stream takes to answer; raises what `send` raises."""

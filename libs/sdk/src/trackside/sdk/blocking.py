@@ -11,6 +11,7 @@ from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.batches import BatchInput
+from trackside.sdk.instruct import Acknowledgement
 from trackside.sdk.publication import Accepted, Pong, PublishedCommand, Refused
 
 T = TypeVar("T")
@@ -65,6 +66,12 @@ class BlockingClient:
     ) -> PublishedCommand:
         """Publishes a command and waits until it is accepted, as Client.send does."""
         return self._run(self._client.send(command, stream_id, timeout_s))
+
+    def instruct(
+        self, stream_id: str, task_id: str, body: Mapping[str, Any], timeout_s: float = 30.0
+    ) -> Acknowledgement:
+        """Gives a task an instruction and waits for its answer, as Client.instruct does."""
+        return self._run(self._client.instruct(stream_id, task_id, body, timeout_s))
 
     def ping(self, stream_id: str = "ping", timeout_s: float = 30.0) -> Pong:
         """Measures how long an answer takes, as Client.ping does."""

@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "add-trial": change.add_trial,
         "import-trials": change.import_trials,
         "stop-trial": change.stop_trial,
+        "instruct": change.instruct,
         "ping": change.ping,
     },
     INSPECT: {

@@ -216,6 +216,32 @@ def stop_trial(
     change.stop_trial(stream_id, trial, Publishing(timeout_s, as_json, command_id))
 
 
+def instruct(
+    stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the search or batch.")],
+    task_id: Annotated[str, typer.Argument(metavar="TASK", help="Id of the task, such as serve.1.1.")],
+    body: Annotated[
+        str, typer.Argument(metavar="BODY", help="A JSON object: a file, - for standard input, or itself.")
+    ],
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the task has acknowledged it; exit 1 if it refused.")
+    ] = False,
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Give a running task an instruction; it replaces the one before.
+
+    \b
+    Examples:
+      trackside instruct serve serve.1.1 model.json --wait
+      trackside instruct serve serve.1.1 '{"model": "second.npz"}'
+    """
+    from trackside.cli.commands import instruct as command
+    from trackside.cli.commands.publishing import Publishing
+
+    command.instruct(stream_id, task_id, body, Publishing(timeout_s, as_json, command_id), wait=wait)
+
+
 def ping(
     stream_id: Annotated[
         str, typer.Argument(metavar="ID", help="Any id; it selects the partition.")
