@@ -229,7 +229,7 @@ def instruct(
     command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Give a running task an instruction; it replaces the one before.
+    """Send an instruction to a running task; it replaces the one before.
 
     \b
     Examples:
