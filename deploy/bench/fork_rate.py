@@ -20,15 +20,12 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.worker.attempts.forkserver_client import allowed_environment
 from trackside.worker.catalogue.task_catalogue import read_catalogue
 from trackside.worker.child.forkserver import PACKET_BYTES
+from trackside.worker.forkserver_messages import ForkFailed, ForkProcess, ForkserverReady, ProcessExited
 from trackside.worker.process_messages import (
     FROM_FORKSERVER,
     Assignment,
-    ForkFailed,
-    ForkProcess,
-    ForkserverReady,
     FromForkserver,
     LoadCommand,
-    ProcessExited,
     TrainCommand,
     decode,
     encode,

@@ -66,6 +66,7 @@ ADDED: dict[str, Any] = {
     "checkpoints": [],
     "checkpoint_version": 0,
     "earlier": [],
+    "earlier_beside": None,
     "resumed": None,
     "ready_ms": 0,
     "ready_number": 0,

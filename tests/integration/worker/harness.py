@@ -70,9 +70,12 @@ class WorkerHarness:
         await self.send(command, device, traceparent)
         return command
 
-    async def stop(self, command: RunTask, device: str = "cpu-0", end: str = "cancelled") -> None:
+    async def stop(
+        self, command: RunTask, device: str = "cpu-0", end: str = "cancelled", checkpoint_s: float = 0
+    ) -> None:
         """Sends the StopTask of a placement."""
         stop = {**command.model_dump(include=TOKEN), "reason": "user", "end": end}
+        stop["checkpoint_s"] = checkpoint_s
         await self.send(StopTask.model_validate(stop), device)
 
     async def instruct(self, command: RunTask, number: int, device: str = "cpu-0", **body: Any) -> None:

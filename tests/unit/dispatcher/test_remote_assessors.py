@@ -4,6 +4,7 @@ from tests.unit.domain.given import search_running
 from trackside.aggregates.search.builtin_assessors import check_assessor
 from trackside.aggregates.search.messages import Assessor
 from trackside.aggregates.search.state import FeedRow, Search
+from trackside.aggregates.search.verdicts import last_report_of, still_counts
 from trackside.dispatcher.advice.remote_assessors import POINTS_MAX, TrialCurves, request_of
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX
 
@@ -66,3 +67,31 @@ def test_the_options_of_an_assessor_elsewhere_are_for_it_to_judge() -> None:
     assert check_assessor({"name": "mine", "remote": True, "options": {"anything": 1}}) == []
     assert check_assessor({"name": "no name", "remote": True})
     assert check_assessor({"name": "mine"})
+
+
+def test_a_trial_that_resumes_is_told_with_the_reports_that_count_again() -> None:
+    rows: list[FeedRow] = [(0, 0, 0.5), (0, 1, "nan"), (0, 2, 0.75), (0, None, None)]
+    assert taken(rows).running == {}
+    resumed = taken([*rows, (0, "RESUMED", 2)])
+    assert resumed.running == {0: {"number": 0, "steps": [0, 1], "values": [0.5, "nan"], "omitted": 0}}
+    begun_anew = taken([*rows, (0, 0, 0.25), (0, None, None), (0, "RESUMED", 1)])
+    assert begun_anew.running[0]["values"] == [0.25]
+
+
+def test_a_verdict_counts_while_its_report_does() -> None:
+    told = search()
+    first: list[FeedRow] = [(0, 0, 0.5), (0, 1, 0.25), (1, 0, 0.5)]
+    cases: list[tuple[list[FeedRow], tuple[bool, bool], int]] = [
+        ([], (True, True), 1),
+        ([(1, None, None)], (True, True), 1),
+        ([(0, None, None)], (False, False), -1),
+        ([(0, None, None), (0, "RESUMED", 1)], (True, False), 0),
+        ([(0, None, None), (0, "RESUMED", 2)], (True, True), 1),
+        ([(0, None, None), (0, 0, 0.75)], (False, False), 4),
+        ([(0, None, None), (0, "RESUMED", 1), (0, None, None), (0, "RESUMED", 2)], (True, False), 0),
+        ([(0, None, None), (0, 0, 0.75), (0, None, None), (0, "RESUMED", 1)], (False, False), 4),
+    ]
+    for later, counts, last in cases:
+        told.assessor_feed = [*first, *later]
+        assert (still_counts(told, 0), still_counts(told, 1)) == counts, later
+        assert last_report_of(told, 0, len(told.assessor_feed)) == last, later

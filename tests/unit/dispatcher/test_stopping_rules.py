@@ -366,3 +366,32 @@ def test_names_and_their_options_are_taken() -> None:
     assert not check_assessor(MEDIAN)
     with pytest.raises(ValueError, match="no assessor 'mean' is installed"):
         SearchAssessor({"name": "mean"}, "maximize", 7)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_an_attempt_that_resumes_is_judged_as_if_it_had_not_ended(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(SPECS)))
+    assessor = {"name": name, "options": data.draw(SPECS[name])}
+    rows = data.draw(lives())
+    chance = Random(data.draw(st.integers(0, 2**32)))
+    plain, interrupted = SearchAssessor(assessor, "minimize", 7), SearchAssessor(assessor, "minimize", 7)
+    last: dict[int, int] = {}
+    for row in rows:
+        trial, step, _ = row
+        again: list[FeedRow] = []
+        if chance.random() < 0.3 and trial in last:
+            again = [(trial, None, None), (trial, "RESUMED", last[trial] + 1)]
+        judged = [stopped for stopped, _ in interrupted.take([*again, row])]
+        assert judged == [stopped for stopped, _ in plain.take([row])]
+        if isinstance(step, int):
+            last[trial] = max(step, last.get(trial, step))
+
+
+def test_a_verdict_about_a_report_that_counts_again_stands_and_one_about_a_later_report_does_not() -> None:
+    rows: list[FeedRow] = [(0, 0, 0.9), (0, 1, 0.2), (0, 2, 0.8), (0, None, None)]
+    for step, stopped in ((1, []), (2, [(0, 1)]), (3, [(0, 1)])):
+        found = SearchAssessor({"name": "threshold", "options": {"lower": 0.5}}, "maximize", 7)
+        assert found.take(rows[:-1]) == [(0, 1)]
+        assert found.take(rows[-1:]) == []
+        assert found.take([(0, "RESUMED", step)]) == stopped

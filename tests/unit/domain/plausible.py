@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.unit.domain import plausible_batches, plausible_changes, plausible_models, plausible_requests
+from tests.unit.domain import (
+    plausible_artifacts,
+    plausible_batches,
+    plausible_changes,
+    plausible_models,
+    plausible_requests,
+)
 from tests.unit.domain.given import (
     FIRST_MS,
     STREAM,
@@ -200,7 +206,7 @@ class Chance:
     def _of_queued(self, task: Task, trial: int) -> list[Move]:
         attempt, placement = task.attempt.number, task.attempt.placement
         moves: list[Move] = [[assigned(trial, attempt, placement + 1, f"i-{self.random.randrange(3)}")]]
-        if self.random.random() < 0.2:
+        if self.random.random() < 0.3:
             moves.append([unschedulable(trial, attempt, task.attempt.unschedulable + 1)])
         if placement > 1:
             given_up = ended(AttemptEnd.REFUSED, trial, attempt=attempt, placement=placement)
@@ -228,6 +234,9 @@ class Chance:
         phase = TaskStatus(self.random.randint(task.attempt.reached, 9))
         moves: list[Move] = [[report(step, self.random.random(), trial, **at)], self._end(trial, where)]
         moves += plausible_requests.of_task(self.random, task, where)
+        moves += plausible_artifacts.of_task(self.random, task, where)
+        if task.attempt.resumed is not None and not task.reports and self.random.random() < 0.5:
+            moves.append([report(task.attempt.resumed.step - 1, 0.5, trial, **at)])
         if phase > task.attempt.reached:
             moves.append([status(phase, trial, interrupts, **where)])
         if not task.has_final:
@@ -297,8 +306,7 @@ class Chance:
             status(TaskStatus(random.randrange(10)), trial, **where),
             *[status(TaskStatus.TRAINING, trial, random.randrange(3), **where)] * 3,
             report(random.randrange(4), 0.5, trial, **at),
-            report(random.randrange(4), 0.5, trial, final=True, **at),
-            report(random.randrange(4), 0.5, trial, final=True, **at),
+            *[report(random.randrange(4), 0.5, trial, final=True, **at)] * 2,
             ended(random.choice(list(AttemptEnd)), trial, **where),
             recall(trial, **where),
             TaskReturned(**token(trial, **where)),
@@ -322,6 +330,7 @@ class Chance:
             guesses += stops * 2
         known_task = None if stream is None else stream.tasks.get(task_id(trial))
         guesses += plausible_requests.wrong(random, known_task, where) * 3
+        guesses += plausible_artifacts.wrong(random, known_task, where)[:: random.choice([3, 4])]
         guesses += plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2
         if random.random() < 0.3:
             guesses += [TaskStopRequested(task_id=task_id(trial), reason="user")] * 20

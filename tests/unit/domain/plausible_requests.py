@@ -46,7 +46,7 @@ def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
     chance = random.random()
     if task.requested and chance < 0.2:
         return [[random.choice(wrong(random, task, where))]] * 4
-    if task.continued and task.part is not None and random.random() < 0.3:
+    if task.continued and task.part is not None and random.random() < 0.4:
         again = {"request": task.continued, "part": task.part, "parameters": task.parameters}
         return [[TaskContinued(task_id=task.task_id, **held, **again)]] * 4
     if chance > 0.97:

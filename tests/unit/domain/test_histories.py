@@ -23,7 +23,7 @@ from trackside.aggregates.search import changes as search_changes
 from trackside.aggregates.search import evolve as search
 from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import OVER, search_of
-from trackside.domain import child, command, fold, reports, task_events, task_reuse
+from trackside.domain import child, command, fold, reports, task_artifacts, task_events, task_reuse
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams, dump, load, pack
@@ -39,6 +39,7 @@ MODULES: tuple[ModuleType, ...] = (
     search,
     search_advice,
     search_changes,
+    task_artifacts,
     task_events,
     task_reuse,
 )
@@ -203,6 +204,11 @@ def keeps_promises_of_tasks(found: Stream) -> None:
         assert len(known.attempt.past) <= known.attempt.placement
         assert not (known.held and known.state is TaskState.QUEUED and known.due_ms is not None)
         assert known.attempt.stopping is None or holds or known.state is TaskState.ENDED
+        steps = [step for step, _ in known.reports]
+        assert steps == sorted(set(steps))
+        assert (
+            len(known.checkpoints) <= known.needs.keep_checkpoints.newest + known.needs.keep_checkpoints.best
+        )
 
 
 def keeps_promises_of_a_batch(found: Batch) -> None:

@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 10): "7eb0877392291a34",
-    ("scheduler", 7): "ec406d1b7ff5bf70",
+    ("dispatcher", 11): "ef09e02fb0de1709",
+    ("scheduler", 8): "6ce57cd1b340ebf5",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

@@ -54,7 +54,7 @@ async def test_an_event_changes_only_rows_that_it_touches() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_an_event_of_a_random_log_changes_only_rows_that_it_touches(seed: int) -> None:
-    assert changed_rows(Chance(Random(seed)).history(150).records) > 20
+    assert changed_rows(Chance(Random(seed)).history(150).records) > 10
 
 
 @pytest.mark.parametrize("answer", [[within(1), goes_on(1)], [within(1)]], ids=["now", "of an older release"])

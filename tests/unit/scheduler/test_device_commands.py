@@ -9,11 +9,13 @@ from tests.unit.domain.given import (
     begun,
     ended,
     over,
+    preemption,
     task_active,
     task_id,
     task_queued,
     token,
 )
+from tests.unit.domain.test_resume import checkpointed
 from tests.unit.domain.test_task_reuse import asked, goes_on, one_running, taken, within
 from tests.unit.scheduler.given import cluster_of, fleet_of, worker
 from trackside.contracts.device_commands import NextParameters, RunTask, StopTask
@@ -93,3 +95,29 @@ def test_what_runs_although_the_log_has_moved_on_is_stopped() -> None:
     (command,) = commands_for_orphans([orphan], "w1", "i-1")
     assert (command.worker_id, command.device_id) == ("w1", "cpu-0")
     assert command.build() == StopTask(stream=STREAM, **token(1), reason="stray")
+
+
+def test_a_later_attempt_is_told_of_the_checkpoints_and_artifacts_of_those_before() -> None:
+    told, fleet_state = task_active(), fleet_of(worker())
+    told.tell(checkpointed(1))
+    told.tell(checkpointed(2, number=2, version=2))
+    told.tell(checkpointed(0, number=3).model_copy(update={"kind": "file", "name": "notes", "step": None}))
+    told.tell(ended(AttemptEnd.LOST), role="scheduler")
+    told.tell(assigned(attempt=2))
+    (run,) = messages_for(told, fleet_state)
+    assert isinstance(run, RunTask)
+    assert ([each.step for each in run.checkpoints], run.saved) == ([2, 1], {"notes": 1, "checkpoint": 2})
+
+
+def test_a_task_is_asked_for_a_checkpoint_before_it_makes_room() -> None:
+    for resumes, seconds in ((True, 12.0), (False, 0.0)):
+        told, fleet_state = task_active(resume=resumes, checkpoint_grace_s=12.0), fleet_of(worker())
+        told.tell(preemption())
+        (stop,) = messages_for(told, fleet_state)
+        assert stop == StopTask(
+            stream=STREAM,
+            **token(),
+            reason="makes room for a task of higher priority",
+            end="preempted",
+            checkpoint_s=seconds,
+        )

@@ -14,7 +14,7 @@ def why_ignored(task: Task, event: MetricReported) -> IgnoredReason | None:
 
     `late`: the task is over, or the trial that it had, or its steps up to its limit; `stale`: the report is
     of an attempt, a placement, a trial or a training that is over, or the task doesn't run; `repeat`: a FINAL
-    value after the first, or a step that doesn't rise.
+    value after the first, or a step that doesn't rise, or is below the one that its training resumed at.
     """
     if task.state is not TaskState.ACTIVE or task.idle:
         if task.idle or task.state is TaskState.ENDED:
@@ -33,11 +33,19 @@ def why_ignored(task: Task, event: MetricReported) -> IgnoredReason | None:
     if event.kind == "FINAL":
         if task.has_final:
             return "repeat"
-    elif task.reports and event.step <= task.reports[-1][0]:
+    elif event.step <= _last_step(task):
         return "repeat"
     elif task.step_limit is not None and event.step >= task.step_limit:
         return "late"
     return None
+
+
+def _last_step(task: Task) -> int:
+    """Returns the step after which reports count: the last one, or that before the step resumed at."""
+    if task.reports:
+        return task.reports[-1][0]
+    resumed = task.attempt.resumed
+    return -1 if resumed is None else resumed.step - 1
 
 
 def reported(task: Task, event: MetricReported) -> Outcome:
@@ -45,7 +53,8 @@ def reported(task: Task, event: MetricReported) -> Outcome:
     ignored = why_ignored(task, event)
     if ignored is not None:
         return Outcome.DUPLICATE if ignored == "repeat" else Outcome.OVERTAKEN
-    task.earlier.clear()  # this training has not resumed
+    if task.earlier:
+        task.earlier.clear()  # this training has not resumed
     if event.kind == "FINAL":
         task.has_final = True
         task.final = event.value
@@ -67,6 +76,8 @@ def forget(task: Task) -> None:
     if task.checkpoints and task.needs.resume:
         if task.reports:
             task.earlier = task.reports
+            # Of a FINAL value nothing stays: a training that resumes after it says it again.
+            task.earlier_beside = None if task.has_final else (task.non_finite, task.others)
         task.reports = []
     else:
         task.reports.clear()

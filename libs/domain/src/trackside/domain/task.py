@@ -68,6 +68,8 @@ class PastPlacement:
     """Why the worker refused it, as a code to act on; empty unless it was refused."""
     message: str = ""
     """Why the worker refused it, as a sentence; empty unless it was refused."""
+    resumed: CheckpointReference | None = None
+    """The checkpoint that its last training continued from; None if that began with the first step."""
 
 
 @dataclass(slots=True)
@@ -256,9 +258,11 @@ class Task:
     checkpoints: list[SavedCheckpoint] = field(default_factory=list)
     """The checkpoints that are kept, oldest first; empty again when its next part begins."""
     checkpoint_version: int = 0
-    """How many checkpoints it has saved."""
+    """The newest version of its checkpoints; 0 before the first."""
     earlier: list[tuple[int, float | None]] = field(default_factory=list)
     """What was reported before the newest training, which counts again if that resumes; steps rise."""
+    earlier_beside: tuple[str, dict[str, Figure]] | None = None
+    """`non_finite` and `others` of the last report in `earlier`; None after a FINAL value, or without one."""
     instruction: Instruction | None = None
     """Its newest instruction; None before the first."""
     acknowledged: int = 0

@@ -17,6 +17,9 @@ from trackside.contracts.resources import KeepCheckpoints
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import SavedArtifact, SavedCheckpoint, Task, TaskState
 
+MAX_OFFERED = 4
+"""How many checkpoints a worker is told of: it tries the next one where one can't be read."""
+
 
 def saved(task: Task, event: ArtifactSaved, record: Record) -> Outcome:
     """Folds an artifact that the running placement has saved: the numbers of a placement rise."""
@@ -33,6 +36,7 @@ def saved(task: Task, event: ArtifactSaved, record: Record) -> Outcome:
         if not isinstance(reference, CheckpointReference) or event.requests != task.taken or task.idle:
             return Outcome.OVERTAKEN  # it is of a trial that this task has finished
         _add_checkpoint(task, reference, record.offset)
+        task.checkpoint_version = max(task.checkpoint_version, event.version)
     else:
         known = task.artifacts.get(event.name)
         follows = event.version == (known.version if known is not None else 0) + 1
@@ -59,9 +63,8 @@ def _reference(event: ArtifactSaved, record: Record) -> ArtifactReference:
 
 
 def _add_checkpoint(task: Task, checkpoint: CheckpointReference, offset: int) -> None:
-    values = [value for at, value in task.reports if at < checkpoint.step and value is not None]
-    added = SavedCheckpoint(checkpoint, values[-1] if values else None, offset)
-    task.checkpoint_version += 1
+    before = (value for at, value in reversed(task.reports) if at < checkpoint.step and value is not None)
+    added = SavedCheckpoint(checkpoint, next(before, None), offset)
     task.checkpoints = kept([*task.checkpoints, added], task.needs.keep_checkpoints)
 
 
@@ -85,6 +88,18 @@ def candidates(task: Task) -> list[CheckpointReference]:
     return own if task.checkpoint is None else [*own, task.checkpoint]
 
 
+def offered(task: Task) -> list[CheckpointReference]:
+    """Returns the candidates that a worker is told: at most four, that of another task among them."""
+    found = candidates(task)
+    return found if len(found) <= MAX_OFFERED else [*found[: MAX_OFFERED - 1], found[-1]]
+
+
+def versions(task: Task) -> dict[str, int]:
+    """Returns the newest version of each artifact that a task has saved, by name, checkpoints included."""
+    found = {name: artifact.version for name, artifact in task.artifacts.items()}
+    return found | ({CHECKPOINT: task.checkpoint_version} if task.checkpoint_version else {})
+
+
 def resumed(task: Task, event: TaskResumed) -> Outcome:
     """Folds that a training continues: what was reported below its step counts again."""
     attempt = task.attempt
@@ -100,7 +115,9 @@ def resumed(task: Task, event: TaskResumed) -> Outcome:
         return Outcome.OVERTAKEN
     attempt.resumed = event.checkpoint
     task.reports = [(step, value) for step, value in task.earlier if step < event.step]
-    task.earlier.clear()
+    if task.reports and len(task.reports) == len(task.earlier) and task.earlier_beside is not None:
+        task.non_finite, task.others = task.earlier_beside
+    task.earlier, task.earlier_beside = [], None
     return Outcome.APPLIED
 
 

@@ -207,6 +207,7 @@ def _requeue(task: Task, record: Record, end: str, code: str = "", message: str 
             ended_ms=record.append_time_ms,
             code=code,
             message=message,
+            resumed=attempt.resumed,
         )
     )
     attempt.stopping = None
@@ -281,8 +282,7 @@ def _interrupted(task: Task, event: TaskInterrupted) -> Outcome:
     if event.interrupt != attempt.interrupted + 1:
         return Outcome.DUPLICATE
     attempt.interrupts[event.resource] = attempt.interrupts.get(event.resource, 0) + 1
-    attempt.status = TaskStatus.INTERRUPT
-    attempt.reached = TaskStatus.LOADING
+    attempt.status, attempt.reached = TaskStatus.INTERRUPT, TaskStatus.LOADING
     attempt.reserved = task.raised = event.reserved
     attempt.resumed = None
     reports.forget(task)

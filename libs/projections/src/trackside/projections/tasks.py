@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.artifacts import CheckpointReference
 from trackside.contracts.message import Event
 from trackside.contracts.parts import number_of
 from trackside.contracts.resources import Needs
@@ -118,6 +119,8 @@ class AttemptRows:
             "peak_memory_bytes",
             "peak_cuda_memory_bytes",
             "interrupts",
+            "resumed_step",
+            "resumed_from",
             "leftovers",
             "exit_code",
             "error_stage",
@@ -168,6 +171,7 @@ class AttemptRows:
             bigint(attempt.peak_memory_bytes) or None,
             bigint(attempt.peak_cuda_memory_bytes) or None,
             attempt.interrupted,
+            *_resumed(attempt.resumed),
             [without_nul(name) for name in attempt.leftovers],
             attempt.exit_code if attempt.exit_code is None else bigint(attempt.exit_code),
             *_error(attempt),
@@ -192,6 +196,8 @@ class PlacementRows:
             "ending",
             "code",
             "message",
+            "resumed_step",
+            "resumed_from",
         ),
         key_width=4,
     )
@@ -235,6 +241,7 @@ class PlacementRows:
                 past.end,
                 past.code or None,
                 without_nul(past.message) or None,
+                *_resumed(past.resumed),
             )
         return (
             *key,
@@ -246,6 +253,7 @@ class PlacementRows:
             None if attempt.end is None else attempt.end.value,
             None,
             None,
+            *_resumed(attempt.resumed),
         )
 
 
@@ -269,6 +277,13 @@ def _needs(needs: Needs) -> RowValues:
         needs.queue_timeout_s,
         needs.run_timeout_s,
     )
+
+
+def _resumed(checkpoint: CheckpointReference | None) -> RowValues:
+    """Returns the step at which a training resumed, and the artifact, or the URI, that it resumed from."""
+    if checkpoint is None:
+        return (None, None)
+    return (bigint(checkpoint.step), without_nul(checkpoint.source or checkpoint.uri))
 
 
 def _objective(task: Task) -> float | None:

@@ -11,6 +11,7 @@ from trackside.sdk.task import Service as Service
 from trackside.sdk.task import Task as Task
 
 if TYPE_CHECKING:
+    from trackside.sdk.checkpoints import CheckpointError as CheckpointError
     from trackside.sdk.client import Client as Client
     from trackside.sdk.errors import BadKeyError as BadKeyError
     from trackside.sdk.errors import ClientError as ClientError
@@ -34,6 +35,7 @@ def __getattr__(name: str) -> object:
         "Client": "client",
         "Search": "search",
         "SaveError": "saving",
+        "CheckpointError": "checkpoints",
         **dict.fromkeys(errors, "errors"),
     }
     if name not in modules:

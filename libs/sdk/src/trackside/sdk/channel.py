@@ -10,7 +10,19 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from trackside.contracts.artifacts import CHECKPOINT
+
+CHECKPOINT_ASKED = "TRACKSIDE_CHECKPOINT_ASKED"
+"""The variable with the path of a file that is there while the task is asked for a checkpoint."""
+
+
+class FetchedCheckpoint(NamedTuple):
+    """A checkpoint as a file or folder, and the step that training continues with."""
+
+    step: int
+    path: Path
 
 
 class Channel(Protocol):
@@ -57,6 +69,13 @@ class Channel(Protocol):
 
     def alive(self) -> None:
         """Receives a sign of life of a service."""
+
+    def last_checkpoint(self) -> FetchedCheckpoint | None:
+        """Returns the last checkpoint of the task; None without one. Raises CheckpointError."""
+        ...
+
+    def resumed(self) -> None:
+        """Takes the word that the training continues from that checkpoint."""
         ...
 
     def should_stop(self) -> bool:
@@ -100,7 +119,13 @@ class ScreenChannel:
         metadata: Mapping[str, Any],
         step: int | None = None,
     ) -> None:
-        """Copies an artifact to the folder `outputs` of the current directory, and prints that."""
+        """Copies an artifact to the folder `outputs` of the current directory, and prints that.
+
+        Of a checkpoint only the step is printed: there is no later attempt.
+        """
+        if kind == CHECKPOINT:
+            sys.stdout.write(f"checkpoint step={step}\n")
+            return
         target = Path("outputs") / name
         target.parent.mkdir(exist_ok=True)
         if isinstance(source, bytes):
@@ -109,8 +134,13 @@ class ScreenChannel:
             shutil.copytree(source, target, dirs_exist_ok=True)
         elif not (target.exists() and source.samefile(target)):
             shutil.copyfile(source, target)
-        at = "" if step is None else f" step={step}"
-        sys.stdout.write(f"save {kind} {name}{at} to {target}\n")
+        sys.stdout.write(f"save {kind} {name} to {target}\n")
+
+    def last_checkpoint(self) -> None:
+        """Returns None: there was no earlier attempt."""
+
+    def resumed(self) -> None:
+        """Does nothing: there was no earlier attempt."""
 
     def ready(self, detail: Mapping[str, Any]) -> None:
         """Prints that the service serves."""
@@ -133,6 +163,12 @@ class ScreenChannel:
 
     def next_parameters(self) -> None:
         """Returns None: there is no search."""
+
+
+def checkpoint_is_asked() -> bool:
+    """Returns whether the worker asks this process for a checkpoint."""
+    asked = os.environ.get(CHECKPOINT_ASKED)
+    return asked is not None and Path(asked).exists()
 
 
 class StopRequest:

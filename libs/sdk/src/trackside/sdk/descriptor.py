@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trackside.sdk.channel import Channel, ScreenChannel, StopRequest, json_number
+from trackside.contracts.artifacts import CHECKPOINT
+from trackside.sdk.channel import Channel, FetchedCheckpoint, ScreenChannel, StopRequest, json_number
 from trackside.sdk.saving import SaveError
 
 DESCRIPTOR = "TRACKSIDE_METRICS_FD"
@@ -88,13 +89,14 @@ class DescriptorChannel:
         step: int | None = None,
     ) -> None:
         """Has the worker's process copy an artifact, and waits until it has; raises SaveError."""
+        word = CHECKPOINT if kind == CHECKPOINT else "save"
         written = Path(os.environ.get("TRACKSIDE_WORKDIR", ".")) / f".{name}.{os.getpid()}.unsaved"
         if isinstance(source, bytes):
             written.write_bytes(source)
         path = written if isinstance(source, bytes) else source
         fields = {"name": name, "path": str(path.absolute()), "kind": kind, "metadata": dict(metadata)}
         answered = self._answers is not None
-        line = {"save": fields | {"answer": answered} | ({} if step is None else {"step": step})}
+        line = {word: fields | {"answer": answered} | ({} if step is None else {"step": step})}
         if not answered:
             self._write(line)
             return
@@ -131,6 +133,15 @@ class DescriptorChannel:
         if now_s - self._alive_at_s >= ALIVE_EVERY_S:
             self._alive_at_s = now_s
             self._write({"alive": True})
+
+    def last_checkpoint(self) -> FetchedCheckpoint | None:
+        """Returns the checkpoint that the program was started with; None without one."""
+        path, step = os.environ.get("TRACKSIDE_CHECKPOINT"), os.environ.get("TRACKSIDE_CHECKPOINT_STEP")
+        return FetchedCheckpoint(int(step), Path(path)) if path and step else None
+
+    def resumed(self) -> None:
+        """Says that the training continues from it."""
+        self._write({"resumed": True})
 
     def should_stop(self) -> bool:
         """Returns whether SIGTERM was received; see StopRequest."""

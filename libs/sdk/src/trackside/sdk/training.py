@@ -10,21 +10,20 @@ import math
 import os
 import re
 import zipfile
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from trackside.sdk import trial
 from trackside.sdk.channel import json_number
+from trackside.sdk.checkpoints import check_plain
+from trackside.sdk.saving import SaveError
 
 log = logging.getLogger("trackside.sdk.training")
 
 HISTORY = "history.json"
 CURVES = "history.png"
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)\.pt")
-_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
-_MAPPINGS = frozenset({dict, OrderedDict, Counter})
 _PANEL_INCHES = (6.0, 2.2)
 
 
@@ -51,8 +50,9 @@ class Training:
 
     There are then history.json, history.png (where matplotlib is installed), model.pt, optimizer.pt and
     checkpoint-000010.pt, one more every `checkpoint_every` epochs. `objective` names the metric that tuner
-    and assessor use; `others` are further objects with a state to restore, such as a scheduler. For a later
-    attempt to resume, the folder must outlive this one: a task's own folder doesn't.
+    and assessor use; `others` are further objects with a state to restore, such as a scheduler. A later
+    attempt resumes from the checkpoints that the worker has saved in the store, on any worker; without a
+    store, the folder must outlive the attempt.
     """
 
     def __init__(
@@ -74,14 +74,19 @@ class Training:
         self._parts = {"model": model} | ({} if optimizer is None else {"optimizer": optimizer})
         self._parts |= _named(others or {})
         self._draws = True
+        self._saves = True
         self.history: list[dict[str, float]] = []
 
     def resume(self) -> int:
         """Restores the last undamaged checkpoint; returns the number of epochs done, or 0.
 
-        A damaged checkpoint is skipped with a warning. Raises what `load_state_dict` raises for
-        a model that is not the one of the checkpoint.
+        It is that of the task, else one in the folder; a damaged one is skipped with a warning. Raises what
+        `load_state_dict` raises for a model that is not the one of the checkpoint.
         """
+        saved = trial.last_checkpoint()
+        if saved is not None:
+            self._restore(saved.path)
+            return len(self.history)
         for path in sorted(self._checkpoints(), reverse=True, key=_epochs_of):
             if _is_whole(path):
                 self._restore(path)
@@ -104,14 +109,14 @@ class Training:
         self.history.append(found)
         _report(epoch, found, self._objective)
         self._write_history()
-        if len(self.history) % self._every == 0:
+        if len(self.history) % self._every == 0 or trial.should_checkpoint():
             self.checkpoint()
 
     def checkpoint(self) -> Path:
-        """Writes a checkpoint of the current state and returns its path.
+        """Writes a checkpoint of the current state, has it saved in the store, and returns its path.
 
         Raises OSError if the disk is full: the checkpoint before is undamaged then. Raises TypeError, naming
-        the place, for a state that isn't plain.
+        the place, for a state that isn't plain, and SaveError.
         """
         state = {
             "history": self.history,
@@ -120,6 +125,7 @@ class Training:
         }
         path = self._folder / f"checkpoint-{len(self.history):06d}.pt"
         self._save(path, state)
+        self._keep(path)
         self._draw()
         return path
 
@@ -129,6 +135,18 @@ class Training:
         self._draw()
         for name, part in self._parts.items():
             self._save(self._folder / f"{name}.pt", part.state_dict())
+
+    def _keep(self, path: Path) -> None:
+        """Has a checkpoint saved in the store, if there is one."""
+        if not self._saves:
+            return
+        try:
+            trial.checkpoint(len(self.history), path)
+        except SaveError as error:
+            if error.code != "store_missing":
+                raise
+            log.warning("checkpoints are in %s only: %s", self._folder, error)
+            self._saves = False
 
     def _checkpoints(self) -> list[Path]:
         return [path for path in self._folder.iterdir() if _CHECKPOINT.fullmatch(path.name)]
@@ -150,7 +168,7 @@ class Training:
     def _save(self, path: Path, state: Mapping[str, Any]) -> None:
         import torch
 
-        _check_plain(state, path.stem)
+        check_plain(state, path.stem)
         self._written(path, lambda file: torch.save(state, file))
 
     def _write_history(self) -> None:
@@ -273,24 +291,3 @@ def _set_random_state(state: Mapping[str, Any]) -> None:
     torch.set_rng_state(state["host"])
     if torch.cuda.is_available() and len(state["devices"]) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all(state["devices"])
-
-
-def _check_plain(value: Any, place: str) -> None:
-    """Raises TypeError for values that load only by running code, such as subclasses of numbers."""
-    import torch
-
-    kind = type(value)
-    if kind in _SCALARS or isinstance(value, torch.Tensor):
-        return
-    if kind in _MAPPINGS:
-        for key, inner in value.items():
-            _check_plain(key, f"a key of {place}")
-            _check_plain(inner, f"{place}.{key}")
-    elif kind in (list, tuple, torch.Size):
-        for at, inner in enumerate(value):
-            _check_plain(inner, f"{place}[{at}]")
-    else:
-        raise TypeError(
-            f"{place} is a {kind.__module__}.{kind.__qualname__}, which loads only by running code; "
-            "expected tensors, plain numbers, texts, lists and dicts (float(x) makes a plain number)"
-        )

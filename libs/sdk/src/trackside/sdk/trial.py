@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trackside.sdk.channel import Channel
+from trackside.contracts.artifacts import CHECKPOINT
+from trackside.sdk.channel import Channel, checkpoint_is_asked
+from trackside.sdk.checkpoints import LastCheckpoint, encode_state
 from trackside.sdk.descriptor import channel_of
 from trackside.sdk.instructions import GivenInstruction, plain
 from trackside.sdk.saving import check_artifact
@@ -20,13 +22,14 @@ MAX_NUMBERS = 100
 """The limit of numbers in one report."""
 _channel: Channel | None = None
 _next_report = 0
+_has_begun = False
 _next_point: dict[str, int] = {}
 
 
 def connect(channel: Channel) -> None:
     """Sets the channel of this process's trial, and restarts its steps. Called by the worker."""
-    global _channel, _next_report
-    _channel, _next_report = channel, 0
+    global _channel, _next_report, _has_begun
+    _channel, _next_report, _has_begun = channel, 0, False
     _next_point.clear()
 
 
@@ -46,11 +49,11 @@ def next_parameters(defaults: Mapping[str, Any] | None = None) -> dict[str, Any]
     search: then the task should end. Waits for the answer; raises ValueError for parameters that the type of
     the task doesn't accept.
     """
-    global _next_report
+    global _next_report, _has_begun
     found = _connected().next_parameters()
     if found is None:
         return None
-    _next_report = 0
+    _next_report, _has_begun = 0, False
     return {**(defaults or {}), **found}
 
 
@@ -80,12 +83,12 @@ def report(value: float | Mapping[str, float], step: int | None = None) -> None:
     and shown. Steps increase; `step` defaults to the one after the last. Raises TypeError for a value that
     isn't a number, ValueError for a step that doesn't increase, an empty dict, or more than 100 numbers.
     """
-    global _next_report
+    global _next_report, _has_begun
     deciding, others = _split("report", value)
     at = _next_report if step is None else int(step)
     if at < _next_report:
         raise ValueError(f"report: step {at} is not above the last one; expected {_next_report} or more")
-    _next_report = at + 1
+    _next_report, _has_begun = at + 1, True
     _connected().report(at, deciding, others)
 
 
@@ -162,6 +165,52 @@ def input(name: str) -> Path:  # noqa: A001 - as users call it: trial.input
             f"this task has no input {name!r}, it has: {known}; give it one by `inputs` where it is submitted"
         )
     return folder / name
+
+
+def checkpoint(step: int, state: Mapping[str, Any] | str | os.PathLike[str]) -> None:
+    """Saves a checkpoint, from which a later attempt continues with `step`, on any worker.
+
+    `state` is a dict of numbers, texts, lists, dicts and tensors, or a file or folder. It is copied before
+    this returns; the worker brings it to the store meanwhile. Raises TypeError for a state that loads only by
+    running code, ValueError for a step below 0, and SaveError as `save` does.
+    """
+    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        raise ValueError(f"checkpoint: expected a step from 0 on, got {step!r}")
+    source = encode_state(state) if isinstance(state, Mapping) else Path(state)
+    _connected().save(CHECKPOINT, source, CHECKPOINT, {}, step)
+
+
+def last_checkpoint() -> LastCheckpoint | None:
+    """Returns the last checkpoint of this task, with `step`, `path` and `state`; None if it has none.
+
+    The training continues from it: reports go on with its step, and those that earlier attempts have made of
+    the steps before it count. Raises RuntimeError after a report, and CheckpointError if there are
+    checkpoints, and none can be read.
+    """
+    if _has_begun:
+        raise RuntimeError(
+            "last_checkpoint: this trial has reported already; call it before the first report"
+        )
+    found = _connected().last_checkpoint()
+    if found is None:
+        return None
+    resume_at(found.step)
+    return LastCheckpoint(found.step, found.path)
+
+
+def resume_at(step: int) -> None:
+    """Says that the training continues with a step, from the last checkpoint. Called by the worker."""
+    global _next_report
+    _connected().resumed()
+    _next_report = step
+
+
+def should_checkpoint() -> bool:
+    """Returns whether a checkpoint is wanted now, as this attempt is about to make room or to wait.
+
+    Once it is saved, or `checkpoint_grace_s` of the task is over, the attempt is stopped.
+    """
+    return checkpoint_is_asked()
 
 
 def should_stop() -> bool:

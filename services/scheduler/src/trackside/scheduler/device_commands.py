@@ -15,7 +15,7 @@ from trackside.contracts.device_commands import (
 from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import HOST
-from trackside.domain import retries, task_instructions
+from trackside.domain import retries, task_artifacts, task_instructions
 from trackside.domain.fleet import Fleet
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.cluster_state import ClusterState
@@ -144,15 +144,21 @@ def _placement_fields(task: Task, stream: str, incarnation: str) -> _PlacementFi
 
 
 def stop_command(task: Task, stream: str, incarnation: str) -> StopTask:
-    """Returns the command that stops a placement: a user's reason goes before the scheduler's."""
+    """Returns the command that stops a placement: a user's reason goes before the scheduler's.
+
+    One that goes on later, or whose checkpoint another task begins with, is asked for a checkpoint first; its
+    worker knows whether it ever saves one.
+    """
     reason = task.stop_reason
     end: Literal["cancelled", "preempted", "timed_out_run"] = "cancelled"
     if not reason and task.attempt.stopping is not None:
         reason, end = STOP_REASONS[task.attempt.stopping]
+    asks = task.needs.resume and (end == "preempted" or reason == "step_limit")
     return StopTask(
         **_placement_fields(task, stream, incarnation),
         reason=reason,
         end=end,
+        checkpoint_s=task.needs.checkpoint_grace_s if asks else 0,
     )
 
 
@@ -191,4 +197,6 @@ def _run_command(task: Task, stream: str, incarnation: str, lease_s: float) -> R
         unresponsive_s=None if task.needs.service is None else task.needs.service.unresponsive_s,
         instruction=task.instruction,
         step_limit=task.step_limit,
+        checkpoints=task_artifacts.offered(task),
+        saved=task_artifacts.versions(task),
     )

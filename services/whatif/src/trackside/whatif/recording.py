@@ -8,7 +8,8 @@ from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Direction, TrialStatus
-from trackside.aggregates.search.state import Search, Trial, search_of
+from trackside.aggregates.search.state import RESUMED, Search, Trial, search_of
+from trackside.contracts.artifacts import TaskResumed
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import (
     AttemptEnded,
@@ -30,8 +31,10 @@ from trackside.replay.history.recorded_stream import RecordedStream
 
 STOP_DELAY_MS = 100
 """How long a stop takes where none was recorded: from the report by way of the assessor to the worker."""
-TracePoint = tuple[int, int | None, float | None]
-"""A report: ms since the trial got its device, step and value. No step: the trial began again from here."""
+TracePoint = tuple[int, int | str | None, float | None]
+"""A report: ms since the trial got its device, step and value. No step: the trial began again from here.
+RESUMED in place of the step: its reports below the step that is in place of the value count again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class _DeviceTime:
             self.busy_ms += max(0, now_ms - self.since_ms)
         self.since_ms, self.ended_ms = -1, now_ms
 
-    def report(self, now_ms: int, step: int | None, value: float | None) -> None:
+    def report(self, now_ms: int, step: int | str | None, value: float | None) -> None:
         time = self.busy_ms + (max(0, now_ms - self.since_ms) if self.since_ms >= 0 else 0)
         self.points.append((time, step, value))
         self.reported_ms = now_ms
@@ -127,6 +130,8 @@ class _TimingCollector:
                 self._of(message.task_id).begin(now_ms)
             case TaskInterrupted():
                 self._of(message.task_id).report(now_ms, None, None)
+            case TaskResumed() if stream.tasks[message.task_id].reports:
+                self._of(message.task_id).report(now_ms, RESUMED, message.step)
             case TaskReturned():
                 self._of(message.task_id).end(now_ms)
             case AttemptEnded():

@@ -176,7 +176,7 @@ class _Resimulation:
         status, value = trace.status, trace.value
         if stopped:
             reported = [
-                v for after, step, v in trace.points if step is not None and began_ms + after <= now_ms
+                v for after, step, v in trace.points if isinstance(step, int) and began_ms + after <= now_ms
             ]
             status, value = TrialStatus.EARLY_STOPPED, reported[-1] if reported else None
         if self.assessor is not None:

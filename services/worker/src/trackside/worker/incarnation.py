@@ -232,7 +232,9 @@ class Incarnation:
             log.info("stopping a task", task=command.task_id, reason=command.reason)
             placement = self.placements.of_task(command.task_id)
             assert placement is not None, "it is on this worker"
-            placement.stop(AttemptEnd(command.end), cause=envelope.causation_id)
+            placement.stop(
+                AttemptEnd(command.end), cause=envelope.causation_id, checkpoint_s=command.checkpoint_s
+            )
         elif action is CommandAction.ANSWER_AGAIN:
             self._answer_again(command, envelope)
         elif action is CommandAction.NEVER_RUN:

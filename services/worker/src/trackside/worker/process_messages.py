@@ -2,7 +2,7 @@
 
     worker  -> forkserver     fork, signal                       a packet each, on a Unix socket
     forkserver -> worker      ready, forked, fork-failed, exited
-    worker  -> task process   assignment, LOAD, TRAIN, EXIT, NEXT, INSTRUCTION     a line each, on its channel
+    worker  -> task process   assignment, LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, INSTRUCTION   a line each
     task process -> worker    status, reports, final, points, parameters-request, answer-received,
                               ready-to-serve, alive, instruction-answer, interrupted, artifact, ending, over,
                               free
@@ -18,6 +18,15 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from types import UnionType
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
+
+from trackside.worker.forkserver_messages import (
+    ForkFailed,
+    ForkProcess,
+    ForkserverReady,
+    ProcessExited,
+    ProcessForked,
+    SignalProcess,
+)
 
 MAX_SHOWN_BYTES = 200
 
@@ -44,48 +53,6 @@ class MetricPoint(NamedTuple):
     step: int
     time_ms: int
     value: float | str
-
-
-class ForkProcess(NamedTuple):
-    """Fork a task process; the descriptors of its channel, stdout and stderr come with it."""
-
-    number: int
-
-
-class SignalProcess(NamedTuple):
-    """Send a signal to the process group of a task process, if it still exists."""
-
-    number: int
-    signal: int
-
-
-class ForkserverReady(NamedTuple):
-    """The forkserver has imported its modules; `missing` has the reasons of those that failed."""
-
-    pid: int
-    missing: dict[str, str]
-
-
-class ProcessForked(NamedTuple):
-    """A task process exists."""
-
-    number: int
-    pid: int
-
-
-class ForkFailed(NamedTuple):
-    """A task process could not be forked."""
-
-    number: int
-    reason: str
-
-
-class ProcessExited(NamedTuple):
-    """A task process has exited, with a wait status; `leftovers` names processes of it that were killed."""
-
-    number: int
-    status: int
-    leftovers: list[str]
 
 
 class Assignment(NamedTuple):
@@ -153,6 +120,21 @@ class InstructionMessage(NamedTuple):
     body: dict[str, Any]
 
 
+class CheckpointAnswer(NamedTuple):
+    """The answer to a CheckpointRequest: a checkpoint and where it was put, none, or a `problem`.
+
+    `warning` says why it is not the newest one.
+    """
+
+    request: int
+    checkpoint: dict[str, Any] | None = None
+    """The fields of a CheckpointReference."""
+    path: str = ""
+    code: str = ""
+    problem: str = ""
+    warning: str = ""
+
+
 class PhaseBegan(NamedTuple):
     """A phase has begun: a number of TaskStatus."""
 
@@ -208,6 +190,22 @@ class InstructionAnswer(NamedTuple):
     detail: dict[str, Any]
 
 
+class CheckpointRequest(NamedTuple):
+    """The last checkpoint is wanted: `by_task`, or by its process, which has a program to start with it.
+
+    Requests of an attempt are counted from 1.
+    """
+
+    request: int
+    by_task: bool
+
+
+class TrainingResumed(NamedTuple):
+    """Training continues from a checkpoint, whose fields are those of the CheckpointAnswer."""
+
+    checkpoint: dict[str, Any]
+
+
 class TrainingInterrupted(NamedTuple):
     """Training ran out of memory of `resource`, host or device, and may be repeated; peaks are in bytes."""
 
@@ -260,6 +258,8 @@ class AttemptEnding(NamedTuple):
     final: ReportedValue | None
     requests: int
     """How many requests for the parameters of another trial were answered."""
+    resumed: dict[str, Any] | None = None
+    """The checkpoint that its last training continued from, as a CheckpointReference."""
 
 
 class AttemptOver(NamedTuple):
@@ -275,7 +275,9 @@ class ProcessFree(NamedTuple):
 
 ToForkserver = ForkProcess | SignalProcess
 FromForkserver = ForkserverReady | ProcessForked | ForkFailed | ProcessExited
-ControlMessage = LoadCommand | TrainCommand | ExitCommand | ParametersAnswer | InstructionMessage
+ControlMessage = (
+    LoadCommand | TrainCommand | ExitCommand | ParametersAnswer | CheckpointAnswer | InstructionMessage
+)
 FromTask = (
     PhaseBegan
     | ReportBatch
@@ -286,6 +288,8 @@ FromTask = (
     | ServiceReady
     | ServiceAlive
     | InstructionAnswer
+    | CheckpointRequest
+    | TrainingResumed
     | TrainingInterrupted
     | ArtifactReady
     | AttemptEnding
@@ -307,6 +311,7 @@ CONTROL: Mapping[str, type[ControlMessage]] = {
     "TRAIN": TrainCommand,
     "EXIT": ExitCommand,
     "NEXT": ParametersAnswer,
+    "CHECKPOINT": CheckpointAnswer,
     "INSTRUCTION": InstructionMessage,
 }
 FROM_TASK: Mapping[str, type[FromTask]] = {
@@ -319,6 +324,8 @@ FROM_TASK: Mapping[str, type[FromTask]] = {
     "ready-to-serve": ServiceReady,
     "alive": ServiceAlive,
     "instruction-answer": InstructionAnswer,
+    "checkpoint-request": CheckpointRequest,
+    "resumed": TrainingResumed,
     "interrupted": TrainingInterrupted,
     "artifact": ArtifactReady,
     "ending": AttemptEnding,

@@ -6,6 +6,7 @@ from itertools import chain
 
 import structlog
 
+from trackside.contracts.artifacts import CheckpointReference
 from trackside.eventlog.log import Appended
 from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.device_locks import DeviceLocks
@@ -78,6 +79,8 @@ async def _end(
         if written.requests:
             reporter.parameters_taken(written.requests)
             reporter.count_requests(written.requests, goes_on=True)
+        if written.resumed is not None:
+            reporter.resumed(CheckpointReference.model_validate(written.resumed))
         reporter.reports(written.reports)
         if written.final is not None:
             reporter.final(written.final)

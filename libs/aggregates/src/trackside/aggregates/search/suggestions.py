@@ -12,12 +12,13 @@ from trackside.aggregates.search.advice_messages import (
     SuggestionDeferred,
     SuggestionFailed,
 )
-from trackside.aggregates.search.messages import TRIAL, SearchExhausted, Suggester, TrialSuggested
+from trackside.aggregates.search.messages import TRIAL, SearchExhausted, SearchSpec, Suggester, TrialSuggested
 from trackside.aggregates.search.promotion import Start
 from trackside.aggregates.search.state import Search
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event
 from trackside.contracts.parts import Part
+from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
 from trackside.domain import task_reuse
 from trackside.domain.task import Task
@@ -66,12 +67,21 @@ def suggestion(
             task_type=spec.task_type,
             parameters=promotion.task_parameters(spec, parameters, start.step_limit),
             part=part,
-            needs=spec.needs,
+            needs=_needs_of(spec),
             inputs=spec.inputs,
             checkpoint=None if from_checkpoint is None else from_checkpoint.checkpoint,
             step_limit=None if by_parameter else start.step_limit,
         ),
     ]
+
+
+def _needs_of(spec: SearchSpec) -> Needs:
+    """Returns what a trial needs: its best checkpoints are those of the best values for the search."""
+    needs = spec.needs
+    if spec.direction == needs.keep_checkpoints.direction:
+        return needs
+    keep = needs.keep_checkpoints.model_copy(update={"direction": spec.direction})
+    return needs.model_copy(update={"keep_checkpoints": keep})
 
 
 def exhausted(search: Search, seen: int) -> list[Event]:

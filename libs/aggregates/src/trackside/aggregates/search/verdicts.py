@@ -1,9 +1,11 @@
 """Ends of trials that wait for their assessor: its verdict on each report counts, however late. Pure."""
 
+import math
 from collections.abc import Iterable
+from itertools import islice
 
 from trackside.aggregates.search.messages import TrialEnded, TrialStatus
-from trackside.aggregates.search.state import Search
+from trackside.aggregates.search.state import RESUMED, Search
 from trackside.aggregates.search.trial_results import NON_FINITE, awaits_verdict, trial_ended
 from trackside.aggregates.search.trial_reuse import asking_trials
 from trackside.domain.stream import Stream
@@ -24,6 +26,43 @@ def last_row_of(search: Search, trial: int, rows: int | None = None) -> int:
     feed = search.assessor_feed
     end = len(feed) if rows is None else rows
     return next((row for row in range(end - 1, -1, -1) if feed[row][0] == trial), -1)
+
+
+def last_report_of(search: Search, trial: int, rows: int) -> int:
+    """Returns the index of a trial's last report that counts after the first `rows` rows; -1 for none."""
+    below: float = math.inf
+    has_resumed = False
+    for row in range(rows - 1, -1, -1):
+        number, kind, value = search.assessor_feed[row]
+        if number != trial:
+            continue
+        if isinstance(kind, int):
+            if kind < below:
+                return row
+        elif kind == RESUMED:
+            below, has_resumed = min(below, float(value or 0)), True
+        elif not has_resumed:
+            return -1
+        else:
+            has_resumed = False
+    return -1
+
+
+def still_counts(search: Search, row: int) -> bool:
+    """Says whether the report of a row counts: its trial has not begun again, or has resumed above it."""
+    feed = search.assessor_feed
+    trial, step, _ = feed[row]
+    waits = False
+    for number, kind, value in islice(feed, row + 1, None):
+        if number != trial:
+            continue
+        if kind is None:
+            waits = True
+        elif kind == RESUMED and float(value or 0) > float(step or 0):
+            waits = False
+        elif waits:
+            return False
+    return not waits
 
 
 def assessed_end(search: Search, number: int, task: Task, row: int | None) -> TrialEnded:

@@ -62,6 +62,8 @@ CREATE TABLE attempts (
     peak_memory_bytes bigint,
     peak_cuda_memory_bytes bigint,
     interrupts integer NOT NULL,
+    resumed_step bigint,
+    resumed_from text,
     leftovers text[] NOT NULL,
     exit_code bigint,
     error_stage text,
@@ -84,6 +86,8 @@ CREATE TABLE placements (
     ending text,
     code text,
     message text,
+    resumed_step bigint,
+    resumed_from text,
     PRIMARY KEY (task_id, stream_id, attempt, placement)
 );
 

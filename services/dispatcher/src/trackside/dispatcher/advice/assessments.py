@@ -10,7 +10,13 @@ from trackside.aggregates.search import advice, suggestions
 from trackside.aggregates.search.builtin_assessors import ASSESSORS
 from trackside.aggregates.search.messages import TRIAL
 from trackside.aggregates.search.state import Search, search_of
-from trackside.aggregates.search.verdicts import assessed_end, awaiting_verdicts, last_row_of
+from trackside.aggregates.search.verdicts import (
+    assessed_end,
+    awaiting_verdicts,
+    last_report_of,
+    last_row_of,
+    still_counts,
+)
 from trackside.contracts.parts import number_of
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
@@ -31,8 +37,7 @@ log = structlog.get_logger("trackside.dispatcher")
 class _AssessedSearch:
     """How many rows of a search's past were sent and how many assessed, and what was proposed already.
 
-    `rejected` has the trials to stop, each with the row that showed it; a remote assessor names trials only:
-    then it is the last row of the trial that it was asked about.
+    `rejected` has the trials to stop, each with the row of the report that showed it.
     """
 
     setup: SearchSetup
@@ -113,9 +118,9 @@ class AssessmentLoop:
                 break
             assessed.has_answered = True
             self._propose_rule_failures(stream, search, assessed, result.failures, seen)
-            for trial, row in result.trials_to_stop:
+            for trial, row in _verdicts(search, result, rows):
                 is_new = (trial, row) not in assessed.proposed
-                if is_new and _may_stop(stream, trial) and not _restarted_after(search, trial, rows):
+                if is_new and _may_stop(stream, trial) and still_counts(search, row):
                     assessed.proposed.add((trial, row))
                     stop = suggestions.early_stop(search, trial, seen)
                     follows = stream.tasks[search.task_of(trial)].reported_at
@@ -130,7 +135,7 @@ class AssessmentLoop:
             if number in assessed.ended or last_row_of(search, number) >= assessed.assessed:
                 continue
             row = assessed.rejected.get(number)
-            if row is not None and _restarted_after(search, number, row + 1):
+            if row is not None and not still_counts(search, row):
                 row = None
             assessed.ended.add(number)
             ended = assessed_end(search, number, task, row)
@@ -193,20 +198,27 @@ def _setup(search: Search) -> SearchSetup:
     }
 
 
+def _verdicts(search: Search, result: AssessmentResult, rows: int) -> list[tuple[int, int]]:
+    """Returns the trials to stop, each with the index of the row that showed it.
+
+    A remote assessor names trials only: then it is the last report that it was asked about.
+    """
+    assessor = search.spec.assessor
+    if assessor is None or not assessor.remote:
+        return result.trials_to_stop
+    return [(trial, last_report_of(search, trial, rows)) for trial, _ in result.trials_to_stop]
+
+
 def _note_verdicts(search: Search, assessed: _AssessedSearch, result: AssessmentResult, rows: int) -> None:
     """Keeps the verdicts about the first `rows` rows; a remote assessor does not repeat earlier ones."""
     assessor = search.spec.assessor
+    verdicts = dict(_verdicts(search, result, rows))
     if assessor is not None and assessor.remote:
-        for trial, _ in result.trials_to_stop:
-            assessed.rejected.setdefault(trial, last_row_of(search, trial, rows))
-    else:
-        assessed.rejected = dict(result.trials_to_stop)
+        for trial, row in assessed.rejected.items():
+            if trial not in verdicts or still_counts(search, row):
+                verdicts[trial] = row
+    assessed.rejected = verdicts
     assessed.assessed = rows
-
-
-def _restarted_after(search: Search, trial: int, rows: int) -> bool:
-    """Reports whether a trial has started another attempt since the first `rows` rows were assessed."""
-    return any(row[0] == trial and row[1] is None for row in search.assessor_feed[rows:])
 
 
 def _may_stop(stream: Stream, trial: int) -> bool:

@@ -5,13 +5,14 @@ same one again. An answer is a proposal: a trial is stopped when the log has its
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from trackside.aggregates.search.advice_messages import AnswerAssessment, AssessmentRequested
-from trackside.aggregates.search.state import FeedRow, Search
+from trackside.aggregates.search.state import RESUMED, FeedRow, Search
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, InvalidAdvice
 from trackside.dispatcher.advice.assessor_client import AssessmentResult
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, RemoteExchange
@@ -26,21 +27,28 @@ CurveJson = dict[str, Any]
 class TrialCurves:
     """The first `rows` rows of a search's past by trial: those that run, and those that are over.
 
-    Trials are in the order of their last report or end. `restarts` counts the new attempts of each.
+    Trials are in the order of their last report or end. `restarts` counts the new attempts of each, and
+    `before` has the reports of the attempt before, which count again below the step that one resumes at.
     """
 
     rows: int = 0
     running: dict[int, CurveJson] = field(default_factory=dict)
     ended: list[CurveJson] = field(default_factory=list)
     restarts: dict[int, int] = field(default_factory=dict)
+    before: dict[int, CurveJson] = field(default_factory=dict)
 
     def extend(self, rows: Iterable[FeedRow]) -> None:
         """Adds the next rows."""
         for trial, step, value in rows:
             self.rows += 1
             if step is None:
-                self.running.pop(trial, None)
+                if trial in self.running:
+                    self.before[trial] = self.running.pop(trial)
                 self.restarts[trial] = self.restarts.get(trial, 0) + 1
+                continue
+            before = self.before.pop(trial, None)
+            if step == RESUMED:
+                self.running[trial] = _below(before or _new_curve(trial), value)
                 continue
             curve = self.running.pop(trial, None) or _new_curve(trial)
             if isinstance(step, str):
@@ -53,6 +61,12 @@ class TrialCurves:
 
 def _new_curve(trial: int) -> CurveJson:
     return {"number": trial, "steps": [], "values": [], "omitted": 0}
+
+
+def _below(curve: CurveJson, step: float | str | None) -> CurveJson:
+    """Returns a trial with the reports below a step."""
+    count = bisect_left(curve["steps"], step)
+    return {**curve, "steps": curve["steps"][:count], "values": curve["values"][:count]}
 
 
 def _shortened(curve: CurveJson) -> CurveJson:

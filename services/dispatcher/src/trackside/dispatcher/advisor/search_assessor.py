@@ -11,7 +11,7 @@ from typing import Any
 
 from trackside.aggregates.search.advice_messages import FAILURES_MAX
 from trackside.aggregates.search.messages import Direction, TrialStatus
-from trackside.aggregates.search.state import FeedRow
+from trackside.aggregates.search.state import RESUMED, FeedRow
 from trackside.dispatcher.assessors.stopping_rules import (
     LearningCurve,
     Patient,
@@ -36,19 +36,30 @@ class StoppingRuleFailure:
     traceback: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """That a trial is to be stopped: the index of the row that showed it, and the step of that report."""
+
+    row: int
+    step: int
+
+
 class SearchAssessor:
     """The trials of one search, and the stopping rule that decides about each report in turn.
 
     A trial that is to be stopped stays so until its attempt ends: its further reports are not passed to the
-    rule. Steps of an attempt increase; a report that does not is a repeat and is ignored. If the rule raises,
-    the trial continues. `failures` are the first of these exceptions.
+    rule. Steps of an attempt increase; a report that does not is a repeat and is ignored. An attempt that
+    resumes has the reports of those before it, below its first step, and the verdicts about them: the rule is
+    not asked about a report again. If the rule raises, the trial continues. `failures` are the first of these
+    exceptions.
     """
 
     def __init__(self, assessor: Mapping[str, Any], direction: Direction, seed: int) -> None:
         self._rule = make_rule(assessor, direction, seed)
         self._running: dict[int, LearningCurve] = {}
         self._ended: set[int] = set()
-        self._to_stop: dict[int, int] = {}
+        self._to_stop: dict[int, _Verdict] = {}
+        self._before: dict[int, tuple[LearningCurve, _Verdict | None]] = {}
         self._rows = 0
         self._in_a_row = 0
         self.failures: list[StoppingRuleFailure] = []
@@ -61,26 +72,23 @@ class SearchAssessor:
                     self._report(trial, step, value)
                 elif step is None:
                     self._restart(trial)
+                elif step == RESUMED:
+                    self._resume(trial, value)
                 else:
                     self._end(trial, step, value)
             self._rows += 1
-        return sorted(self._to_stop.items())
+        return sorted((trial, verdict.row) for trial, verdict in self._to_stop.items())
 
     def _report(self, trial: int, step: int, value: float | str | None) -> None:
         curve = self._running.get(trial)
         if curve is None:
             curve = self._running[trial] = LearningCurve(trial)
+            self._before.pop(trial, None)  # this attempt has not resumed
         if curve.step is not None and step <= curve.step:
             return
-        curve.earlier, curve.step = curve.step, step
-        curve.newest = math.nan if value is None else float(value)
-        if math.isfinite(curve.newest):
-            curve.steps.append(step)
-            curve.values.append(curve.newest)
-            curve.low = min(curve.low, curve.newest)
-            curve.high = max(curve.high, curve.newest)
+        curve.add(step, math.nan if value is None else float(value))
         if trial not in self._to_stop and self._should_stop(curve):
-            self._to_stop[trial] = self._rows
+            self._to_stop[trial] = _Verdict(self._rows, step)
 
     def _should_stop(self, curve: LearningCurve) -> bool:
         try:
@@ -96,14 +104,22 @@ class SearchAssessor:
         return decision
 
     def _restart(self, trial: int) -> None:
-        curve = self._running.pop(trial, None)
+        curve, verdict = self._running.pop(trial, None), self._to_stop.pop(trial, None)
         if curve is not None:
             self._rule.on_restarted(curve)
-        self._to_stop.pop(trial, None)
+            self._before[trial] = curve, verdict
+
+    def _resume(self, trial: int, step: float | str | None) -> None:
+        curve, verdict = self._before.pop(trial, (LearningCurve(trial), None))
+        curve = self._running[trial] = curve.below(int(step or 0))
+        self._rule.on_resumed(curve)
+        if verdict is not None and curve.step is not None and verdict.step <= curve.step:
+            self._to_stop[trial] = verdict
 
     def _end(self, trial: int, status: str, value: float | str | None) -> None:
         self._ended.add(trial)
         self._to_stop.pop(trial, None)
+        self._before.pop(trial, None)
         curve = self._running.pop(trial, None) or LearningCurve(trial)
         if status == TrialStatus.SUCCEEDED and isinstance(value, int | float):
             self._rule.on_completed(curve, float(value))

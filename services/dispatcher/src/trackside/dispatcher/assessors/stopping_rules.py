@@ -19,8 +19,8 @@ class LearningCurve:
     """The reports of one attempt of a trial: increasing steps and finite values.
 
     `newest` is the value of the newest report, finite or not, `step` its step, `earlier` the step of the
-    report before it. `rungs` are the values with which it has passed the rungs of successive halving, in
-    `bracket`.
+    report before it. `not_finite` are the other reports. `rungs` are the steps and values with which it has
+    passed the rungs of successive halving, in `bracket`.
     """
 
     number: int
@@ -31,8 +31,30 @@ class LearningCurve:
     values: list[float] = field(default_factory=list)
     low: float = math.inf
     high: float = -math.inf
-    rungs: list[float] = field(default_factory=list)
+    rungs: list[tuple[int, float]] = field(default_factory=list)
     bracket: int = 0
+    not_finite: list[tuple[int, float]] = field(default_factory=list)
+
+    def add(self, step: int, value: float) -> None:
+        """Adds a report of a later step."""
+        self.earlier, self.step, self.newest = self.step, step, value
+        if math.isfinite(value):
+            self.steps.append(step)
+            self.values.append(value)
+            self.low = min(self.low, value)
+            self.high = max(self.high, value)
+        else:
+            self.not_finite.append((step, value))
+
+    def below(self, step: int) -> "LearningCurve":
+        """Returns the curve as it was before the first report that is not below a step."""
+        curve = LearningCurve(self.number, bracket=self.bracket)
+        reports = [*zip(self.steps, self.values, strict=True), *self.not_finite]
+        for at, value in sorted(reports, key=lambda report: report[0]):
+            if at < step:
+                curve.add(at, value)
+        curve.rungs = [rung for rung in self.rungs if rung[0] < step]
+        return curve
 
 
 class StoppingRule(Protocol):
@@ -54,6 +76,10 @@ class StoppingRule(Protocol):
         """Removes an attempt: another one of the same trial has started."""
         ...
 
+    def on_resumed(self, curve: LearningCurve) -> None:
+        """Adds again what counts of an attempt that was removed: the other one continues from there."""
+        ...
+
 
 class CompletedTrialsRule:
     """A rule that depends on completed trials only."""
@@ -62,6 +88,9 @@ class CompletedTrialsRule:
         """Does nothing."""
 
     def on_restarted(self, curve: LearningCurve) -> None:
+        """Does nothing."""
+
+    def on_resumed(self, curve: LearningCurve) -> None:
         """Does nothing."""
 
 
@@ -184,6 +213,11 @@ class Patient:
         """Calls the wrapped rule."""
         if self._wrapped is not None:
             self._wrapped.on_restarted(curve)
+
+    def on_resumed(self, curve: LearningCurve) -> None:
+        """Calls the wrapped rule."""
+        if self._wrapped is not None:
+            self._wrapped.on_resumed(curve)
 
 
 class Wilcoxon(CompletedTrialsRule):

@@ -44,10 +44,14 @@ class SuccessiveHalving:
 
     def on_restarted(self, curve: LearningCurve) -> None:
         """Removes an attempt from its rungs."""
-        for rung, value in enumerate(curve.rungs):
+        for rung, (_, value) in enumerate(curve.rungs):
             passed = self._rungs[rung]
             del passed[bisect_left(passed, value)]
-        curve.rungs.clear()
+
+    def on_resumed(self, curve: LearningCurve) -> None:
+        """Adds what counts of an attempt to its rungs again."""
+        for rung, (_, value) in enumerate(curve.rungs):
+            insort(self._rungs[rung], value)
 
     def should_stop(self, curve: LearningCurve) -> bool:
         """Compares the trial with others at every rung that its newest step has reached."""
@@ -63,7 +67,7 @@ class SuccessiveHalving:
                 self._rungs.append([])
             passed = self._rungs[rung]
             insort(passed, curve.newest)
-            curve.rungs.append(curve.newest)
+            curve.rungs.append((curve.steps[-1], curve.newest))
             if len(passed) <= self._bootstrap_count or not self._is_promoted(curve.newest, passed):
                 return True
         return False
@@ -110,6 +114,11 @@ class Hyperband:
         """Removes an attempt from its rungs."""
         if curve.rungs:
             self._brackets[curve.bracket].on_restarted(curve)
+
+    def on_resumed(self, curve: LearningCurve) -> None:
+        """Adds what counts of an attempt to its rungs again."""
+        if curve.rungs:
+            self._brackets[curve.bracket].on_resumed(curve)
 
     def should_stop(self, curve: LearningCurve) -> bool:
         """Compares the trial with others of its bracket."""

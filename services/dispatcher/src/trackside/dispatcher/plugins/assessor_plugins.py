@@ -67,6 +67,9 @@ class PluginStoppingRule:
     def on_restarted(self, curve: LearningCurve) -> None:
         """Keeps nothing: the reports of an attempt are in its curve."""
 
+    def on_resumed(self, curve: LearningCurve) -> None:
+        """Keeps nothing: the reports that count again are in its curve."""
+
 
 def _reports(curve: LearningCurve) -> TrialReports:
     return {"number": curve.number, "steps": list(curve.steps), "values": list(curve.values)}

@@ -23,6 +23,12 @@ def put(store: Store, arguments: Json, _report: ReportBytes) -> Json:
     return {"items": put_items(store, arguments["items"])}
 
 
+def get(store: Store, arguments: Json, report: ReportBytes) -> Json:
+    """Fetches the artifact of a `reference` to the path `target`, which must not exist."""
+    store.get(ArtifactReference.model_validate(arguments["reference"]), Path(arguments["target"]), report)
+    return {}
+
+
 def put_items(store: Store, items: Sequence[Json]) -> list[Json]:
     """Saves files together, which is faster; one by one where that fails, and folders."""
     files = [item for item in items if not _is_folder(item)]
@@ -72,4 +78,4 @@ def fetch(store: Store, arguments: Json, report: ReportBytes) -> Json:
     return {}
 
 
-OPERATIONS: Mapping[str, Operation] = {"put": put, "fetch": fetch}
+OPERATIONS: Mapping[str, Operation] = {"put": put, "get": get, "fetch": fetch}

@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from trackside.contracts.artifacts import CHECKPOINT, CheckpointReference
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, TaskError
 from trackside.eventlog.clock import monotonic_s
@@ -43,6 +44,8 @@ class Uploads:
     folder: Path
     """The spool of the placement."""
     reporter: Reporter
+    checkpoints: list[tuple[int, CheckpointReference]] = field(default_factory=list)
+    """The checkpoints that are in the store, oldest first, each after how many requests for parameters."""
     _waiting: deque[ArtifactReady] = field(default_factory=deque)
     _known: int = 0
     _filled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -103,6 +106,12 @@ class Uploads:
         if timeout is not None and at_s is not None and not timeout.expired():
             before_s = timeout.when()
             timeout.reschedule(at_s if before_s is None else min(before_s, at_s))
+
+    async def settle(self, limit_s: float) -> None:
+        """Waits until what was taken is in the store, or given up; at most so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._drained()
 
     async def close(self) -> None:
         """Ends the work; what is in the spool stays there."""
@@ -172,7 +181,10 @@ class Uploads:
         self._last_problem = None
         metrics.counter("trackside.worker.saved.artifacts").inc()
         metrics.counter("trackside.worker.saved.bytes").inc(ready.size_bytes)
-        self.reporter.artifact_saved(ready, reference["uri"], partial(self._on_appended, ready))
+        source = self.reporter.artifact_saved(ready, reference["uri"], partial(self._on_appended, ready))
+        if ready.kind == CHECKPOINT and ready.step is not None:
+            named = CheckpointReference.model_validate({**reference, "source": source, "step": ready.step})
+            self.checkpoints.append((ready.requests, named))
 
     def _on_appended(self, ready: ArtifactReady, _: Appended) -> None:
         removal = asyncio.create_task(asyncio.to_thread(_remove, self.folder, ready.number))

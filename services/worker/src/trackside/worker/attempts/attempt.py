@@ -17,6 +17,7 @@ from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.artifacts.inputs import release
 from trackside.worker.artifacts.store_client import StoreError
+from trackside.worker.attempts.checkpoint_exchange import CheckpointExchange
 from trackside.worker.attempts.conversation import Conversation
 from trackside.worker.attempts.forkserver_client import (
     ForkserverGoneError,
@@ -33,6 +34,7 @@ from trackside.worker.process_messages import (
     ArtifactReady,
     AttemptEnding,
     AttemptOver,
+    CheckpointRequest,
     ExitCommand,
     FinalValue,
     FromTask,
@@ -48,6 +50,7 @@ from trackside.worker.process_messages import (
     ServiceReady,
     TrainCommand,
     TrainingInterrupted,
+    TrainingResumed,
     UnreadableMessageError,
     decode,
     encode,
@@ -89,6 +92,9 @@ class AttemptRun:
         self._ended: asyncio.Future[Ending] = loop.create_future()
         self._writer: asyncio.Future[asyncio.StreamWriter] = loop.create_future()
         self._giving_devices: asyncio.Task[None] | None = None
+        self._exchange = CheckpointExchange(
+            spec.checkpoints, reporter, lambda octets: self._writer.result().write(octets), self.stop
+        )
         self._fetching: asyncio.Task[Sequence[CacheLease]] | None = None
         self._leases: Sequence[CacheLease] = ()
 
@@ -107,6 +113,7 @@ class AttemptRun:
             ending = await self._run_to_end(has_devices)
         finally:
             self._writer.cancel()
+            self._exchange.close()
             if self._giving_devices is not None:
                 self._giving_devices.cancel()
             if self._process is None and not self._process_free.done():
@@ -143,6 +150,10 @@ class AttemptRun:
                 self._writer.result().write(encode(ExitCommand()))
             self._context.forkserver.kill(self._process, signal.SIGTERM)
             self._kill_after(self._context.stop_grace_s if grace_s is None else grace_s, "SIGTERM")
+
+    def stop_after_checkpoint(self, end: AttemptEnd, seconds: float) -> None:
+        """Tells the process to end once it has saved a checkpoint, or after `seconds`."""
+        self._exchange.stop_after_checkpoint(end, seconds, self.phase is TaskStatus.TRAINING)
 
     async def _run_to_end(self, has_devices: bool) -> Ending:
         warm_process = self.spec.process
@@ -314,13 +325,18 @@ class AttemptRun:
                 self._last_received = request
                 self._reporter.parameters_taken(request)
                 self._reporter.count_requests(request, goes_on)
+                if goes_on:
+                    self._exchange.begin_part(request)
             case ServiceReady() | ServiceAlive() | InstructionAnswer():
                 self.conversation.handle(message)
+            case CheckpointRequest() | TrainingResumed():
+                self._exchange.handle(message)
             case TrainingInterrupted():
                 self.phase = TaskStatus.INTERRUPT
                 self._listener.interrupted(message)
             case ArtifactReady():
                 self._listener.saved(message)
+                self._exchange.saved(message)
             case AttemptOver() | AttemptEnding():
                 if not self._ended.done():
                     self._on_over(message)

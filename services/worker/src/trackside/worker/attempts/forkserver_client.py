@@ -13,15 +13,17 @@ from typing import Any, assert_never
 import structlog
 
 from trackside.worker.child.forkserver import PACKET_BYTES
-from trackside.worker.process_messages import (
-    FROM_FORKSERVER,
+from trackside.worker.forkserver_messages import (
     ForkFailed,
     ForkProcess,
     ForkserverReady,
-    FromForkserver,
     ProcessExited,
     ProcessForked,
     SignalProcess,
+)
+from trackside.worker.process_messages import (
+    FROM_FORKSERVER,
+    FromForkserver,
     decode,
     encode,
 )

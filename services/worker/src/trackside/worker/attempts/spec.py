@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.instructions import Instruction
 from trackside.contracts.message import Json
+from trackside.worker.artifacts.checkpoints import ASKED_FILE, Checkpoints
 from trackside.worker.artifacts.inputs import InputCache
 from trackside.worker.artifacts.store_client import StoreProcess
+from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.cgroups import Cgroups
 from trackside.worker.attempts.device_locks import DeviceLocks
 from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess, allowed_environment
@@ -68,6 +71,8 @@ class AttemptSpec:
     """The newest instruction when it was placed."""
     step_limit: int | None = None
     """It is over when it has reported the step before this one; None without a limit."""
+    checkpoints: Checkpoints | None = None
+    """What it may continue from; None without a store."""
     process: TaskProcess | None = None
     """The warm process to run in; None for a new one."""
 
@@ -85,6 +90,15 @@ class AttemptListener:
     gone: Callable[[], None]
     free: Callable[[TaskProcess, ProcessFree], None]
     peak_bytes: Callable[[], int]
+
+
+def checkpoints_of(
+    context: AttemptContext, entry: JournalEntry, command: RunTask, uploads: Uploads
+) -> Checkpoints | None:
+    """Returns the checkpoints of a placement; None without a store."""
+    if not context.store.has_store and not command.checkpoints:
+        return None
+    return Checkpoints(uploads, context.journal.workdir(entry), command.checkpoints, context.upload_timeout_s)
 
 
 def assignment_of(context: AttemptContext, spec: AttemptSpec, traceparent: str, outputs: int) -> Assignment:
@@ -105,6 +119,7 @@ def assignment_of(context: AttemptContext, spec: AttemptSpec, traceparent: str, 
     spool = ""
     if context.store.has_store:
         spool = str(journal.spool(entry))
+        environment["TRACKSIDE_CHECKPOINT_ASKED"] = str(journal.workdir(entry) / ASKED_FILE)
         environment["TRACKSIDE_OUTPUTS"] = str(journal.workdir(entry) / OUTPUTS)
     if spec.step_limit is not None:
         environment["TRACKSIDE_STEP_LIMIT"] = str(spec.step_limit)

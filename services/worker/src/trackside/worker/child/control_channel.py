@@ -6,6 +6,7 @@ import select
 import socket
 import sys
 import threading
+from typing import TypeVar
 
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.child.control_states import ControlGuard
@@ -13,6 +14,7 @@ from trackside.worker.process_messages import (
     ASSIGNMENT,
     CONTROL,
     Assignment,
+    CheckpointAnswer,
     ControlMessage,
     ExitCommand,
     InstructionMessage,
@@ -26,6 +28,7 @@ MAX_DESCRIPTORS = 130
 """Two outputs, and two locks for each of the 64 devices that a task may have."""
 
 _ANCILLARY_BYTES = socket.CMSG_LEN(MAX_DESCRIPTORS * array.array("i").itemsize)
+AnswerT = TypeVar("AnswerT", ParametersAnswer, CheckpointAnswer)
 
 
 class WorkerGoneError(Exception):
@@ -45,7 +48,7 @@ class ControlChannel:
         self._guard = ControlGuard()
         self._unread = b""
         self._accepted: list[ControlMessage] = []
-        self._answers: list[ParametersAnswer] = []
+        self._answers: list[ParametersAnswer | CheckpointAnswer] = []
         self._instruction: InstructionMessage | None = None
         self.gone = False
         self._reading = threading.Lock()
@@ -74,12 +77,12 @@ class ControlChannel:
             self._take_lines()
         return self._accepted.pop(0)
 
-    def answer(self, request: int) -> ParametersAnswer | None:
+    def answer(self, request: int, kind: type[AnswerT]) -> AnswerT | None:
         """Waits for the answer to a request; None after an EXIT. Raises WorkerGoneError."""
         while True:
             self._take_lines()
             for answer in self._answers:
-                if answer.request == request:
+                if isinstance(answer, kind) and answer.request == request:
                     self._answers.clear()
                     return answer
             if any(isinstance(message, ExitCommand) for message in self._accepted):
@@ -158,7 +161,7 @@ class ControlChannel:
                 continue
             if (objection := self._guard.objection(message)) is not None:
                 sys.stderr.write(f"trackside: {objection}\n")
-            elif isinstance(message, ParametersAnswer):
+            elif isinstance(message, ParametersAnswer | CheckpointAnswer):
                 self._answers.append(message)
             elif isinstance(message, InstructionMessage):
                 self._instruction = message

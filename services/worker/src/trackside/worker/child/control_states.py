@@ -2,7 +2,7 @@
 
 LOAD and TRAIN may come together; each is executed in its turn. After a training that ran out of memory the
 process waits for another TRAIN. Until its work is over it may ask for another trial's parameters: the answer
-is NEXT. An INSTRUCTION may come at any time.
+is NEXT, or for its last checkpoint: CHECKPOINT. An INSTRUCTION may come at any time.
 
     new -LOAD-> loading -TRAIN-> training -ran out of memory-> loading
       any of these -EXIT-> leaving             training -ended-> over
@@ -11,6 +11,7 @@ is NEXT. An INSTRUCTION may come at any time.
 from enum import StrEnum
 
 from trackside.worker.process_messages import (
+    CheckpointAnswer,
     ControlMessage,
     ExitCommand,
     InstructionMessage,
@@ -45,7 +46,7 @@ class ControlGuard:
         """Returns why a message is rejected; None if it is accepted, which changes the state."""
         if isinstance(message, InstructionMessage):  # it may come at any time; nobody may ask for it any more
             return None
-        if isinstance(message, ParametersAnswer) and self.state in (
+        if isinstance(message, ParametersAnswer | CheckpointAnswer) and self.state in (
             ControlState.LOADING,
             ControlState.TRAINING,
         ):

@@ -17,14 +17,16 @@ from collections.abc import Sequence
 
 from trackside.worker.child import child, huge_pages, orphans
 from trackside.worker.child.parent_death import die_with
-from trackside.worker.process_messages import (
-    TO_FORKSERVER,
+from trackside.worker.forkserver_messages import (
     ForkFailed,
     ForkProcess,
     ForkserverReady,
-    FromForkserver,
     ProcessExited,
     ProcessForked,
+)
+from trackside.worker.process_messages import (
+    TO_FORKSERVER,
+    FromForkserver,
     decode,
     encode,
 )

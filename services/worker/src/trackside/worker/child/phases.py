@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from trackside.contracts.tasks import MAX_RESULT_BYTES, AttemptEnd, TaskStatus
 from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
+from trackside.sdk.checkpoints import CheckpointError
 from trackside.sdk.saving import RESULT, SaveError
 from trackside.worker.child import at_exit, orphans
 from trackside.worker.child.control_channel import ControlChannel
@@ -30,7 +31,9 @@ from trackside.worker.process_messages import (
     Assignment,
     AttemptEnding,
     AttemptOver,
+    CheckpointAnswer,
     ExitCommand,
+    ParametersAnswer,
     TrainCommand,
     TrainingInterrupted,
     encode,
@@ -64,13 +67,14 @@ def run(
     channel.answer = partial(_answer, control)
     channel.take_instruction = control.instruction
     channel.unresponsive_s = assignment.unresponsive_s
+    channel.answer_checkpoint = partial(control.answer, kind=CheckpointAnswer)
     result, error, exit_code = None, None, None
     try:
         result = attempt.result()
     except _Failure as failure:
         end = _ENDS[out_of_memory(failure.cause)]
         error, exit_code = program_failure(failure.cause) or (
-            error_fields(failure.stage, failure.cause),
+            error_fields(_stage_of(failure), failure.cause),
             None,
         )
         if isinstance(failure.cause, ServiceExitedError):
@@ -104,14 +108,20 @@ def run(
         reports=channel.reports,
         final=channel.final_value,
         requests=channel.requests,
+        resumed=channel.resumed_from,
     )
     written = _write_ending(Path(assignment.ending), ending, channel)
     return written and end is AttemptEnd.FINISHED and not attempt.was_interrupted
 
 
+def _stage_of(failure: _Failure) -> str:
+    """Returns the stage of a failure: a checkpoint that can't be read is one of loading, whenever it is."""
+    return "LOAD" if isinstance(failure.cause, CheckpointError) else failure.stage
+
+
 def _answer(control: ControlChannel, request: int) -> dict[str, Any] | None:
     """Waits for another trial's parameters; raises ValueError for those that the task type rejects."""
-    answer = control.answer(request)
+    answer = control.answer(request, ParametersAnswer)
     if answer is not None and answer.problem:
         raise ValueError(answer.problem)
     return None if answer is None else answer.parameters

@@ -22,7 +22,6 @@ from typing import Any
 from trackside.contracts.redaction import redact
 from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
-from trackside.sdk.channel import Channel
 from trackside.sdk.saving import SaveError
 from trackside.worker.child import orphans
 from trackside.worker.child.control_channel import ControlChannel
@@ -39,12 +38,14 @@ from trackside.worker.child.program_lines import (
     ReadyLine,
     ReportLine,
     ResultLine,
+    ResumedLine,
     SaveLine,
     UnreadableLineError,
     read_line,
 )
 from trackside.worker.child.program_talk import ProgramTalk
 from trackside.worker.child.stop_signal import StopSignal
+from trackside.worker.child.worker_channel import WorkerChannel
 from trackside.worker.output_text import keep_end, printable
 from trackside.worker.own_memory import own_memory
 from trackside.worker.process_messages import Assignment
@@ -96,7 +97,7 @@ class ProgramTask:
     """
 
     def __init__(
-        self, assignment: Assignment, channel: Channel, control: ControlChannel, memory: ProcessMemory
+        self, assignment: Assignment, channel: WorkerChannel, control: ControlChannel, memory: ProcessMemory
     ) -> None:
         self._argv = assignment.program
         self._path = assignment.path
@@ -121,6 +122,7 @@ class ProgramTask:
         """
         self._unsaved = None
         trial.connect(self._channel)  # a program that is run again counts its steps from 0
+        self._talk.begin()
         for name in orphans.end_descendants():
             sys.stderr.write(f"trackside: killed what the previous run had left: {name}\n")
         (metrics_read, metrics_write), (answers_read, answers_write) = os.pipe(), os.pipe()
@@ -169,7 +171,10 @@ class ProgramTask:
         """Saves an artifact, and tells the program whether it was taken if it waits for that."""
         answer: dict[str, Any] = {}
         try:
-            trial.save(line.name, self._workdir / line.path, line.kind, line.metadata)
+            if line.step is not None:
+                trial.checkpoint(line.step, self._workdir / line.path)
+            else:
+                trial.save(line.name, self._workdir / line.path, line.kind, line.metadata)
         except SaveError as error:
             answer = {"problem": str(error), "code": error.code}
             if not line.answer:
@@ -210,7 +215,7 @@ class ProgramTask:
         found["TRACKSIDE_PARAMETERS_FILE"] = str(self._file)
         found["TRACKSIDE_METRICS_FD"] = str(metrics_write)
         found["TRACKSIDE_ANSWERS_FD"] = str(answers_read)
-        found["TRACKSIDE_INSTRUCTION_FILE"] = str(self._talk.path)
+        found |= self._talk.environment()
         return found
 
     @property
@@ -344,7 +349,7 @@ class _ProgramListener:
                 self._save(line)
             case NextLine():
                 self._answer()
-            case ReadyLine() | AcknowledgeLine() | AliveLine():
+            case ReadyLine() | AcknowledgeLine() | AliveLine() | ResumedLine():
                 self._talk.say(line)
 
     def _warn(self, sentence: str) -> None:

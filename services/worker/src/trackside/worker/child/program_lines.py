@@ -6,6 +6,8 @@
     {"final": {"accuracy": 0.93, "latency": 12}}     of several objectives; also in a report
     {"result": {"accuracy": 0.93}}                   the result; the last one counts
     {"save": {"name": "model", "path": "model.pt"}}  saves a file or folder; `kind`, `metadata` may be there
+    {"checkpoint": {"step": 3, "path": "c.pt"}}      saves a file or folder that step 3 can be trained from
+    {"resumed": true}                                the training continues from $TRACKSIDE_CHECKPOINT
     {"next": true}                                   requests another trial's parameters
     {"ready": {"port": 8000}}                        a service serves; with what it says of that
     {"acknowledge": {"number": 1, "ok": true}}       an instruction was carried out; `detail` may be there
@@ -16,6 +18,8 @@ A number that isn't finite may be written as NaN, Infinity, -Infinity or as "nan
 
 import json
 from typing import Any, NamedTuple
+
+from trackside.contracts.artifacts import CHECKPOINT
 
 MAX_LINE_BYTES = 1_048_576
 MAX_STEP = 2**63 - 1
@@ -56,7 +60,7 @@ class ResultLine(NamedTuple):
 class SaveLine(NamedTuple):
     """A file or folder to save; a path that isn't absolute is below the working directory.
 
-    The program waits for an answer if `answer` is true.
+    The program waits for an answer if `answer` is true. A checkpoint has the `step` to continue with.
     """
 
     name: str
@@ -64,6 +68,11 @@ class SaveLine(NamedTuple):
     kind: str
     metadata: dict[str, Any]
     answer: bool
+    step: int | None = None
+
+
+class ResumedLine(NamedTuple):
+    """The training continues from the checkpoint that the program was started with."""
 
 
 class ReadyLine(NamedTuple):
@@ -88,7 +97,7 @@ class NextLine(NamedTuple):
     """A request for another trial's parameters."""
 
 
-TalkLine = ReadyLine | AcknowledgeLine | AliveLine
+TalkLine = ReadyLine | AcknowledgeLine | AliveLine | ResumedLine
 ProgramLine = MetricLine | ReportLine | FinalLine | ResultLine | SaveLine | NextLine | TalkLine
 
 
@@ -149,6 +158,14 @@ def _parse(found: dict[str, Any]) -> ProgramLine:
             return NextLine()
         case {"save": {"name": str(name), "path": str(path), **rest}}:
             return _save_line(name, path, rest)
+        case {"checkpoint": {"step": int(step), "path": str(path), **rest}} if step >= 0:
+            return SaveLine(
+                CHECKPOINT, path, CHECKPOINT, {}, rest.get("answer") is True, _step({"step": step})
+            )
+        case {"checkpoint": _}:
+            raise UnreadableLineError('checkpoint: expected an object such as {"step": 3, "path": "c.pt"}')
+        case {"resumed": True}:
+            return ResumedLine()
         case {"save": _}:
             raise UnreadableLineError(
                 'save: expected an object such as {"name": "model", "path": "model.pt"}'

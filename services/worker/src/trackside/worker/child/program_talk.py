@@ -1,23 +1,38 @@
-"""Instructions to a program, and what it says of them: a file that is replaced, and lines on its channel."""
+"""What a program is given and says: instructions in a file, its checkpoint, lines on its channel."""
 
 import json
 from pathlib import Path
 
-from trackside.sdk.channel import Channel
+from trackside.sdk import trial
+from trackside.sdk.channel import FetchedCheckpoint
 from trackside.worker.child.control_channel import ControlChannel
-from trackside.worker.child.program_lines import AcknowledgeLine, AliveLine, ReadyLine
+from trackside.worker.child.program_lines import AcknowledgeLine, AliveLine, ReadyLine, ResumedLine, TalkLine
+from trackside.worker.child.worker_channel import WorkerChannel
 from trackside.worker.durable_files import write_atomically
 
 INSTRUCTION_FILE = "instruction.json"
 
 
 class ProgramTalk:
-    """Passes instructions from the worker to a program, and its answers to the worker."""
+    """Passes instructions and the last checkpoint from the worker to a program, its answers to the worker."""
 
-    def __init__(self, channel: Channel, control: ControlChannel, workdir: str) -> None:
+    def __init__(self, channel: WorkerChannel, control: ControlChannel, workdir: str) -> None:
         self.path = Path(workdir) / INSTRUCTION_FILE
         self._channel = channel
         self._control = control
+        self._checkpoint: FetchedCheckpoint | None = None
+
+    def begin(self) -> None:
+        """Has the worker fetch the last checkpoint, for the program to begin with."""
+        self._checkpoint = self._channel.fetch_checkpoint(by_task=False)
+
+    def environment(self) -> dict[str, str]:
+        """Returns the variables that name the file of instructions, and the checkpoint if there is one."""
+        found = {"TRACKSIDE_INSTRUCTION_FILE": str(self.path)}
+        if self._checkpoint is not None:
+            found["TRACKSIDE_CHECKPOINT"] = str(self._checkpoint.path)
+            found["TRACKSIDE_CHECKPOINT_STEP"] = str(self._checkpoint.step)
+        return found
 
     def fileno(self) -> int:
         """Returns the descriptor that can be read when an instruction may have come."""
@@ -30,8 +45,8 @@ class ProgramTalk:
             write_atomically(self.path, json.dumps({"number": found.number, "body": found.body}).encode())
         return not self._control.gone
 
-    def say(self, line: ReadyLine | AliveLine | AcknowledgeLine) -> None:
-        """Passes on what the program says."""
+    def say(self, line: TalkLine) -> None:
+        """Passes on what the program says; raises ValueError if it resumes without a checkpoint."""
         match line:
             case ReadyLine(detail):
                 self._channel.ready(detail)
@@ -39,3 +54,7 @@ class ProgramTalk:
                 self._channel.acknowledge(number, ok, detail)
             case AliveLine():
                 self._channel.alive()
+            case ResumedLine():
+                if self._checkpoint is None:
+                    raise ValueError("resumed: there is no checkpoint; see $TRACKSIDE_CHECKPOINT")
+                trial.resume_at(self._checkpoint.step)

@@ -3,18 +3,22 @@
 import json
 import math
 import socket
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from trackside.eventlog.clock import monotonic_s, now_ms
-from trackside.sdk.channel import StopRequest, json_number
+from trackside.sdk.channel import FetchedCheckpoint, StopRequest, json_number
+from trackside.sdk.checkpoints import CheckpointError
 from trackside.sdk.saving import SaveError
 from trackside.worker.child.spool import Labels, Spool
 from trackside.worker.process_messages import (
     AnswerReceived,
     ArtifactReady,
+    CheckpointAnswer,
+    CheckpointRequest,
     FinalValue,
     FromTask,
     InstructionAnswer,
@@ -28,6 +32,7 @@ from trackside.worker.process_messages import (
     ServiceAlive,
     ServiceReady,
     StepReport,
+    TrainingResumed,
     encode,
 )
 
@@ -66,6 +71,10 @@ class WorkerChannel:
         self.take_instruction: Callable[[float], InstructionMessage | None] = _no_instruction
         self.unresponsive_s = 0.0
         self._alive_at_s = -math.inf
+        self.answer_checkpoint: Callable[[int], CheckpointAnswer | None] = lambda _: None
+        self.resumed_from: dict[str, Any] | None = None
+        self._checkpoint_requests = 0
+        self._checkpoint: CheckpointAnswer | None = None
         self.reports: list[StepReport] = []
         self.final_value: ReportedValue | None = None
 
@@ -172,6 +181,30 @@ class WorkerChannel:
             for ready in self.spool.add_outputs(Path(folder), self.requests):
                 self.send(ready)
 
+    def last_checkpoint(self) -> FetchedCheckpoint | None:
+        """Has the worker fetch the last checkpoint; raises CheckpointError if none can be read."""
+        return self.fetch_checkpoint(by_task=True)
+
+    def fetch_checkpoint(self, by_task: bool) -> FetchedCheckpoint | None:
+        """Has the worker fetch the last checkpoint, for the task or for a program to start with."""
+        with self._asking:
+            self._checkpoint_requests += 1
+            self.send(CheckpointRequest(self._checkpoint_requests, by_task))
+            answer = self._checkpoint = self.answer_checkpoint(self._checkpoint_requests)
+        if answer is None or (answer.checkpoint is None and not answer.code):
+            return None
+        if answer.checkpoint is None:
+            raise CheckpointError(answer.code, f"no checkpoint can be read: {answer.problem}")
+        if answer.warning:
+            sys.stderr.write(f"trackside: {answer.warning}\n")
+        return FetchedCheckpoint(answer.checkpoint["step"], Path(answer.path))
+
+    def resumed(self) -> None:
+        """Says that the training continues from the checkpoint that was fetched last."""
+        if self._checkpoint is not None and self._checkpoint.checkpoint is not None:
+            self.resumed_from = self._checkpoint.checkpoint
+            self.send(TrainingResumed(self.resumed_from))
+
     def should_stop(self) -> bool:
         """Returns whether SIGTERM came; see StopRequest."""
         return self._stop.seen()
@@ -233,7 +266,7 @@ class WorkerChannel:
     def reset_trial(self) -> None:
         """Drops the values of a trial, or of a training, that is over."""
         self.reports.clear()
-        self.final_value = None
+        self.final_value = self.resumed_from = None
 
     def _send_or_wait(self) -> None:
         if monotonic_s() - self._sent_at_s >= REPORT_EVERY_S:

@@ -24,7 +24,7 @@ from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.attempt import AttemptRun
 from trackside.worker.attempts.forkserver_client import TaskProcess
 from trackside.worker.attempts.outcome import Ending
-from trackside.worker.attempts.spec import AttemptContext, AttemptListener, AttemptSpec
+from trackside.worker.attempts.spec import AttemptContext, AttemptListener, AttemptSpec, checkpoints_of
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.child.out_of_memory import Resource
 from trackside.worker.host.devices import HostDevice
@@ -284,14 +284,13 @@ class PlacementController:
                 lambda: self._record_peaks(placement, 0, 0)["peak_memory_bytes"],
             )
             placement.run = run = AttemptRun(
-                self._context, self._spec(placement), placement.reporter, listener, traceparent
+                self._context, self._spec(placement, uploads), placement.reporter, listener, traceparent
             )
             if placement.requested_end is not None:
                 run.stop(*placement.requested_end)
             self._update_gauge()
-            process = self._group.create_task(
-                run.run_to_end(trains or placement.allocation.stage is Stage.TRAINING)
-            )
+            trains = trains or placement.allocation.stage is Stage.TRAINING
+            process = self._group.create_task(run.run_to_end(trains))
             ending = await run.ended()
             # The end may be in the log before the process exits; the next placement waits for the exit.
             if placement.key in self.ledger.allocations:
@@ -306,7 +305,7 @@ class PlacementController:
             placement.reporter.flush()  # output after the end: later the worker may have left
         self.active.pop(placement.key, None)
 
-    def _spec(self, placement: LocalPlacement) -> AttemptSpec:
+    def _spec(self, placement: LocalPlacement, uploads: Uploads) -> AttemptSpec:
         devices = [self._host_devices[device_id] for device_id in placement.entry.device_ids]
         return AttemptSpec(
             entry=placement.entry,
@@ -321,6 +320,7 @@ class PlacementController:
             unresponsive_s=placement.command.unresponsive_s,
             instruction=placement.command.instruction,
             step_limit=placement.command.step_limit,
+            checkpoints=checkpoints_of(self._context, placement.entry, placement.command, uploads),
             process=placement.process,
             shared=not placement.command.whole_device and all(each.device.kind == "gpu" for each in devices),
         )

@@ -102,10 +102,13 @@ class LocalPlacement:
             self.reporter.cause = cause or self.reporter.cause
             self.decide(GiveBack())
 
-    def stop(self, end: AttemptEnd, grace_s: float | None = None, cause: str = "") -> None:
+    def stop(
+        self, end: AttemptEnd, grace_s: float | None = None, cause: str = "", checkpoint_s: float = 0
+    ) -> None:
         """Ends it, at once or with its process; `grace_s` is the time before SIGKILL in seconds.
 
-        `cause` is that of the command, if one requests the end.
+        `cause` is that of the command, if one requests the end; `checkpoint_s` the time that its task has to
+        save a checkpoint before.
         """
         if not self.begun:
             self.reporter.cause = cause or self.reporter.cause
@@ -113,7 +116,9 @@ class LocalPlacement:
             return
         if self.requested_end is None:
             self.requested_end, self.cause_of_end = (end, grace_s), cause
-        if self.run is not None:
+        if self.run is not None and checkpoint_s:
+            self.run.stop_after_checkpoint(end, checkpoint_s)
+        elif self.run is not None:
             self.run.stop(end, grace_s)
 
     def leave(self, grace_s: float) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal, TypeVar
 
-from trackside.contracts.artifacts import ArtifactSaved
+from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, TaskResumed
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.message import Event
 from trackside.contracts.redaction import LineRedactor, redact
@@ -28,7 +28,7 @@ from trackside.contracts.tasks import (
 from trackside.contracts.topics import Topic, Topics
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.worker.output_text import printable
+from trackside.worker.output_text import printable, shown_line
 from trackside.worker.process_messages import ArtifactReady, MetricPoint, ReportedValue, StepReport
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.outbox import WorkerOutbox
@@ -37,9 +37,6 @@ FLUSH_S = 0.1
 MAX_BATCH_POINTS = 200
 MAX_FIRST_LINES = 400
 MAX_LAST_LINES = 100
-MAX_LINE_CHARACTERS = 8_192
-LAST_CHARACTERS = 2_048
-"""How much of its end is kept of a longer line."""
 MAX_TAG_CHARACTERS = 256
 OBJECTIVE = "objective"
 
@@ -188,8 +185,21 @@ class Reporter:
         if goes_on:
             self._first_step, self._reported = self._first_step + self._reported, 0
 
-    def artifact_saved(self, ready: ArtifactReady, uri: str, on_appended: Callable[[Appended], None]) -> None:
-        """Reports that the store has an artifact; `uri` is where it is."""
+    def resumed(self, checkpoint: CheckpointReference) -> None:
+        """Reports that the training continues from a checkpoint, whose step the next report has."""
+        self._reported = checkpoint.step
+        event = TaskResumed(
+            **self._token,
+            incarnation=self._entry.incarnation,
+            step=checkpoint.step,
+            checkpoint=checkpoint,
+            interrupts=self._interrupts,
+            requests=self._requests,
+        )
+        self._event(event)
+
+    def artifact_saved(self, ready: ArtifactReady, uri: str, on_appended: Callable[[Appended], None]) -> str:
+        """Reports that the store has an artifact; `uri` is where it is. Returns its name as a source."""
         event = ArtifactSaved(
             **self._token,
             incarnation=self._entry.incarnation,
@@ -197,6 +207,7 @@ class Reporter:
             **ready._asdict(),
         )
         self._send(event, on_appended)
+        return f"{self._entry.stream}/{self._entry.task_id}/{ready.name}@{ready.version}"
 
     def ready(self, number: int, detail: Mapping[str, Any]) -> None:
         """Reports that a service serves, or that what it says of that has changed."""
@@ -373,16 +384,6 @@ class Reporter:
         return self._publisher.writer.single(
             self._entry.stream, event, cause=self.cause, traceparent=self._traceparent, sequence=number
         )
-
-
-def shown_line(line: str, redactor: LineRedactor) -> str:
-    """Returns a line as it is published: without secrets; of a long one the beginning and the end."""
-    first = redactor.redact(printable(line[:MAX_LINE_CHARACTERS]))
-    if len(line) <= MAX_LINE_CHARACTERS:
-        return first
-    last = redact(printable(line[-MAX_LINE_CHARACTERS:]))[-LAST_CHARACTERS:]
-    left_out = len(line) - MAX_LINE_CHARACTERS
-    return f"{first[: MAX_LINE_CHARACTERS - LAST_CHARACTERS]} [{left_out} characters left out] {last}"
 
 
 def split_value(reported: ReportedValue) -> tuple[float | str | None, Mapping[str, float | str]]:

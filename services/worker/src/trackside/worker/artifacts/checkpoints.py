@@ -1,0 +1,106 @@
+"""The checkpoints that a placement may continue from: fetched from the store when its task asks for one."""
+
+import asyncio
+import contextlib
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from trackside.contracts.artifacts import CHECKPOINT, CheckpointReference
+from trackside.eventlog.clock import monotonic_s
+from trackside.worker.artifacts.store_client import StoreError
+from trackside.worker.artifacts.uploads import FIRST_RETRY_S, LAST_RETRY_S, Uploads
+from trackside.worker.process_messages import ArtifactReady, CheckpointAnswer, CheckpointRequest
+
+log = structlog.get_logger("trackside.worker")
+
+ASKED_FILE = ".checkpoint-now"
+"""The file in the working directory that is there while the task is asked for a checkpoint."""
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """The checkpoints of one placement: those of its command, newest first, and those that it has saved.
+
+    `is_used` says whether its task saves checkpoints, or has asked for one: only then it is worth while to
+    wait for one before it is stopped.
+    """
+
+    uploads: Uploads
+    workdir: Path
+    given: list[CheckpointReference]
+    limit_s: float
+    """Seconds that the store may take for a checkpoint."""
+    is_used: bool = False
+    _requests: int = 0
+    _offered: list[CheckpointReference] = field(default_factory=list)
+
+    def note_saved(self, ready: ArtifactReady) -> bool:
+        """Takes note of an artifact; returns whether it is a checkpoint."""
+        if ready.kind != CHECKPOINT:
+            return False
+        self.is_used = True
+        return True
+
+    def begin_part(self, requests: int) -> None:
+        """Forgets the checkpoints of a trial that is over: the next one in the process has none."""
+        self._requests, self.given = requests, []
+
+    def ask(self) -> None:
+        """Leaves the word for the task that a checkpoint is wanted now."""
+        with contextlib.suppress(OSError):  # then it ends without one
+            (self.workdir / ASKED_FILE).touch()
+
+    def known(self, checkpoint: object) -> CheckpointReference | None:
+        """Returns the checkpoint that the task got, if it names that."""
+        return next((each for each in self._offered if each.model_dump(mode="json") == checkpoint), None)
+
+    async def fetch(self, message: CheckpointRequest) -> CheckpointAnswer:
+        """Fetches the newest checkpoint that can be read; answers without one if there is none at all."""
+        self.is_used = self.is_used or message.by_task
+        await self.uploads.settle(self.limit_s)
+        own = [each for requests, each in self.uploads.checkpoints if requests == self._requests]
+        problem: StoreError | None = None
+        for checkpoint in [*reversed(own), *self.given]:
+            target = self.workdir / f".checkpoint-{message.request}"
+            try:
+                await self._get(checkpoint, target)
+            except StoreError as error:
+                log.warning("a checkpoint can't be read", checkpoint=checkpoint.source, reason=str(error))
+                problem = problem or error
+                continue
+            self._offered.append(checkpoint)
+            skipped = "" if problem is None else f"the checkpoint before is taken: {problem}"
+            fields = checkpoint.model_dump(mode="json")
+            return CheckpointAnswer(message.request, fields, str(target), warning=skipped)
+        if problem is None:
+            return CheckpointAnswer(message.request)
+        return CheckpointAnswer(message.request, code=problem.code, problem=str(problem))
+
+    async def _get(self, checkpoint: CheckpointReference, target: Path) -> None:
+        """Fetches one, again and again while the store is away."""
+        deadline_s, pause_s = monotonic_s() + self.limit_s, FIRST_RETRY_S
+        while True:
+            await asyncio.to_thread(_remove, target)
+            try:
+                arguments = {
+                    "reference": checkpoint.model_dump(mode="json", exclude={"step"}),
+                    "target": str(target),
+                }
+                await self.uploads.store.request("get", arguments)
+            except StoreError as error:
+                if not error.may_pass or monotonic_s() + pause_s > deadline_s:
+                    raise
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LAST_RETRY_S)
+            else:
+                return
+
+
+def _remove(target: Path) -> None:
+    if target.is_dir():
+        shutil.rmtree(target, ignore_errors=True)
+    else:
+        target.unlink(missing_ok=True)
