@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from bench import (
+    artifact_saves,
     assessments,
     command_latency,
     ended_trials,
@@ -40,7 +41,7 @@ from trackside.telemetry.logs import configure_logs
 PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
-    "promotion",
+    *("promotion", "artifacts"),
 )
 
 
@@ -105,23 +106,34 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         if "replay" in parts:
             console.print("a stream of 100,000 events, looked into; what-if of 300 trials x 50 reports")
             measurements.append(await replay_queries.measure(log))
-        if "simulation" in parts:
-            console.print("searches of 30 trials with faults, in virtual time")
-            measurements.append(await asyncio.to_thread(simulation_rate.measure))
         if "points" in parts:
             console.print(f"{options.points:,} metric points")
             measurements.append(await metric_points.measure(log, stack.postgres_dsn, options.points))
-        if "scheduling" in parts:
-            console.print(f"{options.decisions:,} decisions of the scheduler, 1,000 devices, 10,000 tasks")
-            measurements.append(scheduling.measure(devices=1_000, queued=10_000, decisions=options.decisions))
-        if "suggestions" in parts:
-            console.print("suggestions after 100, 1,000 and 10,000 trials")
-            measurements.append(await asyncio.to_thread(suggestions.measure))
-        if "promotion" in parts:
-            measurements.append(await asyncio.to_thread(promotion.measure))
         if "verdicts" in parts:
             console.print("reports of 100 live trials through an assessor")
             measurements.append(await assessments.measure(log))
+    return measurements
+
+
+def measure_alone(options: argparse.Namespace, console: Console) -> list[Measurements]:
+    """Measures the parts that need no stack."""
+    parts = options.only or PARTS
+    measurements: list[Measurements] = []
+    if "simulation" in parts:
+        console.print("searches of 30 trials with faults, in virtual time")
+        measurements.append(simulation_rate.measure())
+    if "scheduling" in parts:
+        console.print(f"{options.decisions:,} decisions of the scheduler, 1,000 devices, 10,000 tasks")
+        measurements.append(scheduling.measure(devices=1_000, queued=10_000, decisions=options.decisions))
+    if "suggestions" in parts:
+        console.print("suggestions after 100, 1,000 and 10,000 trials")
+        measurements.append(suggestions.measure())
+    if "promotion" in parts:
+        console.print("ASHA that promotes trials, next to ASHA that stops them")
+        measurements.append(promotion.measure())
+    if "artifacts" in parts:
+        console.print("artifacts: 1 GiB, and 1,000 files of 4 KiB")
+        measurements.append(artifact_saves.measure())
     return measurements
 
 
@@ -143,6 +155,7 @@ def main() -> int:
             seconds,
         ):
             measurements = asyncio.run(measure(stack, options, console))
+            measurements += measure_alone(options, console)
     except MissingError as error:
         console.print(f"missing: {error}", style="bold red")
         return 1
