@@ -21,6 +21,7 @@ CORE = {
 ABOUT_ONE = {
     "trackside.cli.commands.change": "the commands that change a search",
     "trackside.cli.commands.importances": "the parameters of a search",
+    "trackside.cli.commands.models": "the commands of models",
     "trackside.cli.commands.replay.rerun": "a new search from a recorded one",
     "trackside.cli.commands.trials": "the trials of a search",
     "trackside.cli.demo": "the demo is a search",
@@ -30,7 +31,10 @@ ABOUT_ONE = {
     "trackside.dispatcher.plugins": "users' tuners and assessors",
     "trackside.dispatcher.tuners": "suggest the trials of a search",
     "trackside.replay.derive": "new searches from recorded ones, and the parameters of a search",
+    "trackside.sdk.async_client": "what becomes a version of a model",
     "trackside.sdk.batches": "tasks as a client's `submit_tasks` takes them",
+    "trackside.sdk.blocking": "what becomes a version of a model",
+    "trackside.sdk.model_versions": "a version of a model from the log",
     "trackside.sdk.search": "a search from Python",
     "trackside.sdk.trial_lists": "the trials of a search as files and tables",
     "trackside.simulation.scenarios": "what is simulated of each aggregate, and what must be true of it",

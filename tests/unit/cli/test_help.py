@@ -8,13 +8,14 @@ from importlib.metadata import version
 
 import pytest
 
-from trackside.cli.app import COMMANDS, REPLAY_COMMANDS, call
+from trackside.cli.app import COMMANDS, MODEL_COMMANDS, REPLAY_COMMANDS, call
 from trackside.cli.interface.help_text import KEEP_LINES, help_text
 from trackside.domain.task import TaskState
 
 ALL: dict[str, Callable[..., None]] = {
     **{name: command for panel in COMMANDS.values() for name, command in panel.items()},
     **{f"replay {name}": command for name, command in REPLAY_COMMANDS.items()},
+    **{f"models {name}": command for name, command in MODEL_COMMANDS.items()},
 }
 # pydantic is not among them: typer imports it to read the arguments.
 HEAVY = {"aiokafka", "asyncpg", "faust", "matplotlib", "numpy", "optuna", "scipy", "sklearn", "torch"}
@@ -69,9 +70,9 @@ def test_help_begins_with_one_sentence_that_begins_with_a_verb(name: str) -> Non
     first = paragraphs(ALL[name])[0]
     assert first[0].isupper() and first.endswith((".", ")."))
     assert first.split()[0].rstrip(",") in {
-        "Add", "Change", "Check", "Compare", "Import", "List", "Measure", "Print", "Publish", "Re-evaluate",
-        "Rebuild", "Replace", "Resume", "Run", "Send", "Show", "Simulate", "Start", "Stop", "Submit", "Watch",
-        "Write",
+        "Add", "Archive", "Change", "Check", "Compare", "Import", "List", "Measure", "Print", "Publish",
+        "Re-evaluate", "Rebuild", "Register", "Replace", "Restore", "Resume", "Run", "Send", "Set", "Show",
+        "Simulate", "Start", "Stop", "Submit", "Watch", "Write",
     }  # fmt: skip
 
 

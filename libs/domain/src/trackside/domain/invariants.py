@@ -1,8 +1,9 @@
 """What `trackside verify-log` checks of an aggregate: its events read a second time, without the fold."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, Protocol
 
+from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Record
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import TaskSubmitted
@@ -61,6 +62,10 @@ class AggregateInvariants:
 
     def take(self, event: Any, record: Record) -> None:
         """Checks one of its later events."""
+
+    def artifacts_of(self, event: Any) -> Iterable[ArtifactReference]:
+        """Returns the artifacts of other streams that one of its later events names."""
+        return ()
 
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
         """Checks that a task may be submitted now; the checks of tasks have found it new."""

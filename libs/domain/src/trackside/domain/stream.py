@@ -65,7 +65,7 @@ def check_not_begun(stream: Stream) -> Problem | None:
 
 def no_aggregate(stream: Stream, kind: str) -> Problem:
     """Returns why a command for an aggregate of a kind is refused: the stream has none, or another one."""
-    hint = f"; it has a {stream.kind}: stop that" if stream.kind else ""
+    hint = f"; it has a {stream.kind}" if stream.kind else ""
     message = f"no {kind} {stream.stream_id!r}{hint}"
     return Problem(code=f"unknown_{kind}", path="$partitionkey", message=message)
 

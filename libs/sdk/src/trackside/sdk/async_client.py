@@ -9,6 +9,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from trackside.aggregates.model.messages import AddModelVersion
 from trackside.aggregates.registry import AGGREGATES, CODEC
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Ping, Source
 from trackside.contracts.ids import new_id
@@ -31,6 +32,7 @@ from trackside.sdk.errors import (
     UnsendableError,
 )
 from trackside.sdk.instruct import Acknowledgement, instruct
+from trackside.sdk.model_versions import version_of, wanted_artifact
 from trackside.sdk.publication import (
     Accepted,
     Pong,
@@ -167,6 +169,16 @@ class AsyncClient:
     ) -> Acknowledgement:
         """Gives a task an instruction, and returns what it says of it; see `sdk.instruct`."""
         return await instruct(self, stream_id, task_id, body, timeout_s)
+
+    async def model_version(self, source: str, **facts: Any) -> AddModelVersion:
+        """Returns the command that adds an artifact, `STREAM/TASK/NAME[@VERSION]`, to a model: `send` it.
+
+        It has the digest, parameters, metrics and inputs that the log has of its task; `facts` are more
+        fields of it, such as `format`. Raises UnsendableError if there is no such artifact.
+        """
+        wanted = wanted_artifact(source)
+        async with aclosing(self.events(wanted.stream)) as records:
+            return await version_of(wanted, records, facts)
 
     async def ping(self, stream_id: str = "ping", timeout_s: float = ANSWER_S) -> Pong:
         """Measures how long the dispatcher of a stream takes to answer; raises what `send` raises."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapp
 from types import TracebackType
 from typing import Any, TypeVar
 
+from trackside.aggregates.model.messages import AddModelVersion
 from trackside.contracts.message import Command, Record
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
@@ -72,6 +73,10 @@ class BlockingClient:
     ) -> Acknowledgement:
         """Gives a task an instruction and waits for its answer, as Client.instruct does."""
         return self._run(self._client.instruct(stream_id, task_id, body, timeout_s))
+
+    def model_version(self, source: str, **facts: Any) -> AddModelVersion:
+        """Returns the command that adds an artifact to a model, as Client.model_version does."""
+        return self._run(self._client.model_version(source, **facts))
 
     def ping(self, stream_id: str = "ping", timeout_s: float = 30.0) -> Pong:
         """Measures how long an answer takes, as Client.ping does."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from trackside.cli.interface import artifacts, change, inspect, log, publish, replay, services, stack
+from trackside.cli.interface import artifacts, change, inspect, log, models, publish, replay, services, stack
 from trackside.cli.interface.help_text import help_text
 from trackside.cli.runtime.failures import CommandFailed
 
@@ -86,6 +86,17 @@ REPLAY_COMMANDS: Mapping[str, Callable[..., None]] = {
     "compare": replay.compare,
     "fork": replay.fork,
 }
+MODEL_COMMANDS: Mapping[str, Callable[..., None]] = {
+    "ls": models.ls,
+    "show": models.show,
+    "history": models.history,
+    "register": models.register,
+    "add": models.add,
+    "tag": models.tag,
+    "stage": models.stage,
+    "archive": models.archive,
+    "restore": models.restore,
+}
 
 ARTIFACT_COMMANDS: Mapping[str, Callable[..., None]] = {
     "ls": artifacts.ls,
@@ -146,19 +157,22 @@ def make_app() -> typer.Typer:
     for panel, commands in COMMANDS.items():
         for name, command in commands.items():
             made.command(name, cls=LoggingCommand, help=help_text(command), rich_help_panel=panel)(command)
-    replays = typer.Typer(
-        help="Read the log again: past states, causes, copies, rebuilt read models, searches run again.",
-        no_args_is_help=True,
-    )
-    for name, command in REPLAY_COMMANDS.items():
-        replays.command(name, cls=LoggingCommand, help=help_text(command))(command)
-    made.add_typer(replays, name="replay", rich_help_panel=LOG)
-    artifact_commands = typer.Typer(
-        help="Find, copy, check and delete the files that tasks have saved.", no_args_is_help=True
-    )
-    for name, command in ARTIFACT_COMMANDS.items():
-        artifact_commands.command(name, cls=LoggingCommand, help=help_text(command))(command)
-    made.add_typer(artifact_commands, name="artifacts", rich_help_panel=INSPECT)
+    said = "Read the log again: past states, causes, copies, rebuilt read models, searches run again."
+    made.add_typer(_group(said, REPLAY_COMMANDS), name="replay", rich_help_panel=LOG)
+    said = "Find, copy, check and delete the files that tasks have saved."
+    made.add_typer(_group(said, ARTIFACT_COMMANDS), name="artifacts", rich_help_panel=INSPECT)
+    said = "Find, copy, check and delete the files that tasks have saved."
+    made.add_typer(_group(said, ARTIFACT_COMMANDS), name="artifacts", rich_help_panel=INSPECT)
+    said = "Versions of trained weights: add them, find them, see where they come from, say which is in use."
+    made.add_typer(_group(said, MODEL_COMMANDS), name="models", rich_help_panel=INSPECT)
+    return made
+
+
+def _group(said: str, commands: Mapping[str, Callable[..., None]]) -> typer.Typer:
+    """Makes a command that has sub-commands of its own."""
+    made = typer.Typer(help=said, no_args_is_help=True)
+    for name, command in commands.items():
+        made.command(name, cls=LoggingCommand, help=help_text(command))(command)
     return made
 
 

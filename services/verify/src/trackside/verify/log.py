@@ -1,4 +1,4 @@
-"""Verifies a log from its topics alone: INV-1 to INV-19, without those that need Postgres.
+"""Verifies a log from its topics alone: INV-1 to INV-20, without those that need Postgres.
 
 The ends of topics that lead to events (commands, commands to devices) are fetched first, then those of the
 events, then that of the fleet: so whatever an event that was read depends on was read too.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.artifacts import ArtifactsForgotten
+from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskAssigned, TaskSubmitted
@@ -22,6 +22,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, forget_settled, shrink
 from trackside.domain.streams import Streams
 from trackside.domain.task_events import KINDS, task_of
+from trackside.verify.checks.artifacts import ArtifactChecks
 from trackside.verify.checks.causes import CauseChecks
 from trackside.verify.checks.children import ChildHistory, check_child_event, check_none_open
 from trackside.verify.checks.commands import CommandChecks, CommandEvent, CommandHistory
@@ -71,6 +72,7 @@ class Verifier:
         self._partitions = partitions
         self._ends: dict[int, int] = {}
         self._fold = fold or Streams(AGGREGATES).fold
+        self._artifacts = ArtifactChecks(self.findings)
         self._causes = CauseChecks(self.findings)
         self._decisions = DecisionChecks(self.findings)
         self._tasks = TaskChecks(self.findings, self.incarnations, self.resources)
@@ -97,6 +99,7 @@ class Verifier:
         self.incarnations.finish()
         if self._whole:
             self._causes.finish(self.incarnations.newest, self._end_of)
+            self._artifacts.finish()
         self.device_commands.finish()
         self.commands.finish(history.commands for history in self.histories.values())
         self.uncompared_uses = self.resources.finish()
@@ -147,11 +150,15 @@ class Verifier:
             self.findings.illegal(record, "has no such root")
         else:
             history.root.take(event, record)
+            for reference in history.root.artifacts_of(event):
+                self._artifacts.named(reference, record)
             if history.aggregate is not None and kind is history.aggregate.ends_with:
                 self._end_stream(history, stream, record)
 
     def _check_task_event(self, history: StreamHistory, stream: str, record: Record) -> None:
         event, task_id = record.message, task_of(record.message)
+        if type(event) is ArtifactSaved:
+            self._artifacts.saved(event, record)
         if history.over:
             message = f"task {task_id}: the stream was over before this {type(event).__name__}"
             self.findings.add("INV-2", record, message)

@@ -16,8 +16,10 @@ class ModelCausality(Causality[Model]):
     """Each event of a model rests on its command; a version of a task rests on what that has saved."""
 
     def part_of(self, event: Message) -> str:
-        """Returns the number of the version that an event is about; empty for none."""
-        return str(event.version or "") if isinstance(event, _OF_VERSIONS) else ""
+        """Returns the version that an event is about, such as `version 3`; empty for none."""
+        if not isinstance(event, ModelVersionAdded | ModelTagged | ModelStageSet):
+            return ""
+        return "" if event.version is None else f"version {event.version}"
 
     def origin_of(self, event: Message) -> StreamSubject | None:
         """Returns the attempt that has saved the artifact of a version."""
@@ -35,6 +37,8 @@ class ModelCausality(Causality[Model]):
                 artifact = event.model.artifact
                 named = artifact.source if source_of(artifact.source) is not None else artifact.uri
                 return f"version {event.version} {event.model.format} {named}"
+            case ModelTagged():
+                return _tags(event)
             case ModelStageSet():
                 taken = "" if event.replaces is None else f", which version {event.replaces} had"
                 return f"version {event.version} {event.stage}{taken}"
@@ -42,4 +46,9 @@ class ModelCausality(Causality[Model]):
                 return ""
 
 
-_OF_VERSIONS = (ModelVersionAdded, ModelTagged, ModelStageSet)
+def _tags(event: ModelTagged) -> str:
+    """Returns what changed of the tags and labels: `version 1 +checked -small license=mit`."""
+    words = [] if event.version is None else [f"version {event.version}"]
+    words += [f"+{name}" for name in event.added] + [f"-{name}" for name in event.removed]
+    words += [f"-{name}" if text is None else f"{name}={text}" for name, text in event.labels.items()]
+    return " ".join(words)

@@ -117,7 +117,8 @@ def _changeable(stream: Stream) -> Model | Problem:
     if model is None:
         return no_aggregate(stream, "model")
     if model.status is ModelStatus.ARCHIVED:
-        message = f"model {model.model_id} is archived; restore it first (RestoreModel)"
+        name = model.model_id
+        message = f"model {name} is archived; restore it first: `trackside models restore {name}`"
         return Problem(code="already_terminal", path="$partitionkey", message=message)
     return model
 
@@ -148,16 +149,16 @@ def _problems(model: Model, spec: ModelVersionSpec) -> Iterator[Problem]:
 
 def _unsafe(spec: ModelVersionSpec) -> Iterator[Problem]:
     expected = f"expected one of: {', '.join(FORMATS)}"
-    why = "it executes code of the file when it is read"
+    why = "reading it may execute code of the file"
     path = spec.artifact.uri.partition("?")[0].partition("#")[0]
     if spec.format.lower() in UNSAFE_FORMATS:
-        message = f"{spec.format} is no format of a model, {why}; {expected}"
+        message = f"{spec.format} is no format of a model: {why}; {expected}"
         yield Problem(code="unsafe_format", path="$.format", message=message)
     elif spec.format not in FORMATS:
         message = f"there is no format {spec.format!r}; {expected}{nearest(spec.format, FORMATS)}"
         yield Problem(code="unknown_value", path="$.format", message=message)
     if path.lower().endswith(UNSAFE_ENDINGS):
-        message = f"a file that ends so is a pickle, {why}; save the weights as safetensors"
+        message = f"a file that ends so is a pickle: {why}; save the weights as safetensors"
         yield Problem(code="unsafe_format", path="$.artifact.uri", message=message)
 
 

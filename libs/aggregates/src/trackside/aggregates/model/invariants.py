@@ -3,7 +3,7 @@
 And INV-20: which artifacts of tasks its versions are; what other streams have is compared at the end.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.model.messages import (
     EXCLUSIVE,
@@ -13,6 +13,7 @@ from trackside.aggregates.model.messages import (
     ModelTagged,
     ModelVersionAdded,
 )
+from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Message, Record
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask
@@ -46,6 +47,10 @@ class ModelInvariants(AggregateInvariants):
                 if not self.archived:
                     self.findings.illegal(record, "the model is not archived")
                 self.archived = False
+
+    def artifacts_of(self, event: Message) -> Iterable[ArtifactReference]:
+        """Returns the artifact of a version."""
+        return (event.model.artifact,) if isinstance(event, ModelVersionAdded) else ()
 
     def _version_added(self, event: ModelVersionAdded, record: Record) -> None:
         self.findings.checked["INV-12"] += 1

@@ -64,21 +64,24 @@ def why(
     subject: Annotated[
         str,
         typer.Argument(
-            metavar="SUBJECT", help="Number of a trial, id of a task, of an attempt (TASK/N) or of a command."
+            metavar="SUBJECT",
+            help="Number of a trial or of a version, id of a task, of an attempt (TASK/N) or of a command.",
         ),
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Show the chain of causes of a trial, task, attempt or command, from the first command to its end.
+    """Show the chain of causes of a trial, task, attempt, command or version of a model, from the first on.
 
     Each line is an event with its offset, its time, the service that wrote it and the offset of its cause.
-    Events without effect, because they came too late or twice, are marked.
+    Events without effect, because they came too late or twice, are marked. For a version of a model, what led
+    to the attempt that has trained it comes first.
 
     \b
     Examples:
       trackside replay why digits-1 7
       trackside replay why digits-1 7/2          (its second attempt)
       trackside replay why digits-1 digits-1-start --json
+      trackside replay why digits 3              (version 3 of a model)
     """
     from trackside.cli.commands.replay import why
 

@@ -11,6 +11,7 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Event, Record
 from trackside.domain import child
+from trackside.domain.causality import StreamSubject
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import parse_cause
@@ -27,7 +28,8 @@ class Step:
     `cause` is what the log names as its cause (`ce_causationid`), empty if it names none; `guessed` says that
     `follows` was inferred from the state instead. `outside` is a cause that is no event of the stream: an
     event of another one, or a publication of a command. `index` is its place in its decision. `also` are
-    further events that it rests on, such as the end of the trial that a promoted one continues.
+    further events that it rests on, such as the end of the trial that a promoted one continues. `part` is
+    what of its aggregate it is about, if that has no task, and `origin` what it goes back to elsewhere.
     """
 
     offset: int
@@ -46,6 +48,8 @@ class Step:
     attempt: int = 0
     command: str = ""
     also: Sequence[int] = ()
+    part: str = ""
+    origin: StreamSubject | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -65,6 +69,7 @@ class Step:
             "task_id": self.task or None,
             "attempt": self.attempt or None,
             "command_id": self.command or None,
+            "part": self.part or None,
         }
 
 
@@ -85,6 +90,7 @@ class Causes:
         envelope, event = record.envelope, record.message
         assert isinstance(event, Event)
         task, attempt = self._about(event)
+        aggregate = AGGREGATES.by_event.get(type(event))
         cause = envelope.causation_id
         self._named |= bool(cause)
         inferred = -1 if self._named else inferred_cause(self.stream, event)
@@ -110,6 +116,8 @@ class Causes:
             attempt=attempt,
             command=getattr(event, "command_id", ""),
             also=self._also_follows(event) if outcome is Outcome.APPLIED else (),
+            part="" if aggregate is None else aggregate.causes.part_of(event),
+            origin=None if aggregate is None else aggregate.causes.origin_of(event),
         )
         self.steps.append(step)
         return step

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.domain.causality import StreamSubject
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.replay.causality.causes import Causes, Step
@@ -18,17 +19,20 @@ _ATTEMPT = re.compile(r"(.+)/([1-9]\d{0,8})")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The subject of a query: a command, a task, or one attempt of it (`attempt` is 0 for all)."""
+    """The subject of a query: a command, a task, one attempt of it (`attempt` is 0 for all), another part."""
 
     name: str
     command: str = ""
     task: str = ""
     attempt: int = 0
+    part: str = ""
 
     def is_of(self, step: Step) -> bool:
         """Returns whether an event is about the subject itself."""
         if self.command:
             return step.command == self.command
+        if self.part:
+            return step.part == self.part
         return step.task == self.task and self.attempt in (0, step.attempt)
 
 
@@ -49,6 +53,12 @@ class Why:
             return "none"
         return "some" if any(step.cause for step in steps) else "all"
 
+    @property
+    def origins(self) -> list[StreamSubject]:
+        """What its own events go back to in other streams, each once."""
+        own = (step.origin for step in self.own if step.outcome is Outcome.APPLIED)
+        return list(dict.fromkeys(origin for origin in own if origin is not None))
+
     def as_json(self) -> dict[str, Any]:
         """Returns the JSON form."""
         parts = {"causes": self.causes, "own": self.own, "then": self.then}
@@ -67,7 +77,7 @@ async def why(recorded: RecordedStream, subject: str) -> Why:
 
 
 def named(steps: Sequence[Step], stream_id: str, text: str) -> Subject:
-    """Resolves a subject: a trial's number, a task, an attempt `TASK/N`, a command's id.
+    """Resolves a subject: a trial's number, a task, an attempt `TASK/N`, a command's id, a model's version.
 
     Tasks may be called without the stream's id before them. Raises UnknownSubjectError.
     """
@@ -81,12 +91,23 @@ def named(steps: Sequence[Step], stream_id: str, text: str) -> Subject:
     for task in (text, f"{stream_id}.{text}"):
         if task in attempts:
             return Subject(f"task {task}", task=task)
+    parts = dict.fromkeys(step.part for step in steps if step.part)
+    part = next((part for part in parts if text in (part, part.rpartition(" ")[2])), "")
+    if part:
+        return Subject(part, part=part)
     split = _ATTEMPT.fullmatch(text)
     if split is not None:
         found = named(steps, stream_id, split[1])
         number = int(split[2])
         if found.task and number in attempts[found.task]:
             return Subject(f"{found.name} attempt {number}", task=found.task, attempt=number)
+    if parts:
+        first, *_, last = [*parts, *parts]
+        has = f"{first} to {last}" if len(parts) > 1 else first
+        listed = ", ".join(sorted(commands)[:5])
+        raise UnknownSubjectError(
+            f"{stream_id} has nothing called {text!r}; it has {has}, and commands {listed}"
+        )
     raise UnknownSubjectError(_known(stream_id, text, commands, attempts))
 
 

@@ -10,34 +10,70 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
+from trackside.domain.causality import StreamSubject
 from trackside.domain.display.text import duration
 from trackside.domain.outcome import Outcome
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Log
 from trackside.replay.causality.causes import Step
 from trackside.replay.causality.why import Why
 from trackside.replay.causality.why import why as causes_of
 from trackside.replay.find_stream import find_stream
+from trackside.replay.history.errors import UnknownStreamError, UnknownSubjectError
 
 FIRST_CAUSES, LAST_CAUSES = 1, 3
 SHOWN_REPORTS = 2
+MOST_ORIGINS = 20
+"""How many subjects of other streams are explained: a model may go back to tasks that were given models."""
 REPORT = "MetricReported"
 _LIFE, _CAUSE, _THEN, _VOID, _DOTS = "●", "│", "▸", "✗", "┊"
 _STYLES = {_LIFE: "bold", _CAUSE: "", _THEN: "cyan", _VOID: "dim"}
 
 
 def why(stream_id: str, subject: str, as_json: bool) -> None:
-    """Prints the chain of causes of a trial, task, attempt or command."""
+    """Prints the chain of causes of a trial, task, attempt, command or version of a model."""
     run(_why(stream_id, subject, as_json))
 
 
 async def _why(stream_id: str, subject: str, as_json: bool) -> None:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
-        found = await causes_of(recorded, subject)
+        topics = Topics(prefix=addresses.prefix)
+        found = await causes_of(await find_stream(log, topics, stream_id), subject)
+        before, missing = await origins_of(log, topics, found)
     if as_json:
-        screen.emit({"stream": stream_id} | found.as_json())
+        earlier = [{"stream": each.stream} | why.as_json() for each, why in before]
+        screen.emit({"stream": stream_id} | found.as_json() | {"origins": earlier})
         return
+    for origin, why in before:
+        _say(origin.stream, why)
+        screen.say("")
+    for sentence in missing:
+        screen.complain(f"trackside: {sentence}")
+    _say(stream_id, found)
+
+
+async def origins_of(
+    log: Log, topics: Topics, found: Why
+) -> tuple[list[tuple[StreamSubject, Why]], list[str]]:
+    """Returns what an answer goes back to in other streams, with the causes there, and what is not there."""
+    answers: dict[StreamSubject, Why] = {}
+    missing: list[str] = []
+    waiting = found.origins
+    while waiting and len(answers) < MOST_ORIGINS:
+        origin = waiting.pop(0)
+        if origin in answers:
+            continue
+        try:
+            answers[origin] = await causes_of(await find_stream(log, topics, origin.stream), origin.subject)
+        except (UnknownStreamError, UnknownSubjectError) as error:
+            missing.append(str(error))
+            continue
+        waiting += answers[origin].origins
+    return list(answers.items())[::-1], missing
+
+
+def _say(stream_id: str, found: Why) -> None:
     screen.say(f"{stream_id}: {found.subject.name}")
     if note := note_on(found):
         screen.say(note)
