@@ -157,7 +157,7 @@ COMMANDS: Sequence[Row] = (
         batch("$.groups[0].tasks[0].task_type", groups=[{"tasks": [{"task_type": "nope"}]}]),
     ]),
     Row(31, "zero or negative resources: `<field>_range`", "devices_range", [
-        *(search("$.resources.devices", resources={"devices": count}) for count in (0, -1, 65)),
+        *(search("$.resources.devices", resources={"devices": count}) for count in (-1, 65)),
         *(search(f"$.resources.{name}", code=f"{name}_range", resources={name: amount})
           for name in ("estimate_memory", "estimate_cuda_memory") for amount in (0, -1, "0GiB")),
         search("$.resources.estimate_memory", code="bad_memory", resources={"estimate_memory": "-1GiB"}),
