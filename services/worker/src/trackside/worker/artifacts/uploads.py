@@ -85,6 +85,8 @@ class Uploads:
                     await self._drained()
             except TimeoutError:
                 self._give_up()
+            finally:
+                self._timeout = None  # one that is over can't be limited any more
             await self.close()
         if not self._failures or ending["end"] != AttemptEnd.FINISHED:
             return dict(ending)
