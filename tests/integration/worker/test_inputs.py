@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import WorkerHarness
+from tests.integration.worker.harness import WorkerHarness, of
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskRefused
+from trackside.worker.artifacts import inputs
 
 CLASS = "entry: 'script:Reading'"
 READING = """
@@ -39,6 +41,7 @@ from pathlib import Path
 folder = Path(os.environ["TRACKSIDE_INPUTS"])
 say(result={"text": (folder / "words").read_text()})
 """
+FORBIDDEN = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 WORDS = b"one two three"
 SECRET = "canary+secret/of/the/host/0123456789abcdef"
 
@@ -71,8 +74,8 @@ def outside(path: Path, content: bytes, credential: str | None = None) -> Artifa
     )
 
 
-async def ended(harness: WorkerHarness, task_id: str = "t", **inputs: ArtifactReference) -> AttemptEnded:
-    await harness.run(task_id, task_type="a", inputs=inputs)
+async def ended(harness: WorkerHarness, task_id: str = "t", **given: ArtifactReference) -> AttemptEnded:
+    await harness.run(task_id, task_type="a", inputs=given)
     return await harness.end(task_id)
 
 
@@ -146,14 +149,17 @@ def with_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: 
 
 
 @asynccontextmanager
-async def silent_server() -> AsyncIterator[tuple[str, asyncio.Event]]:
-    """A store that takes requests and never answers; the event is set when one has come."""
+async def store_server(answer: bytes = b"") -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """A store that gives each request an answer, or none; the event is set when one has come."""
     asked = asyncio.Event()
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readline()
+        while await reader.readline() not in (b"\r\n", b""):
+            pass
         asked.set()
-        await reader.read()
+        writer.write(answer)
+        if not answer:
+            await reader.read()
         writer.close()
 
     server = await asyncio.start_server(take, "127.0.0.1", 0)
@@ -166,7 +172,7 @@ async def silent_server() -> AsyncIterator[tuple[str, asyncio.Event]]:
 async def test_a_task_that_is_stopped_while_an_input_is_fetched_ends_at_once(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with silent_server() as (url, asked):
+    async with store_server() as (url, asked):
         with_credentials(tmp_path, monkeypatch, url)
         words = outside(tmp_path / "words", WORDS, "datasets").model_copy(update={"uri": "s3://data/words"})
         async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
@@ -179,7 +185,7 @@ async def test_a_task_that_is_stopped_while_an_input_is_fetched_ends_at_once(
 async def test_an_input_is_fetched_again_by_another_store_process_after_a_kill(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with silent_server() as (url, asked):
+    async with store_server() as (url, asked):
         with_credentials(tmp_path, monkeypatch, url)
         words = outside(tmp_path / "words", WORDS, "datasets").model_copy(update={"uri": "s3://data/words"})
         async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
@@ -197,3 +203,41 @@ def kill_store_process(tmp_path: Path) -> None:
     for pid in map(int, Path(own).read_text().split()):
         if b"store_process" in Path(f"/proc/{pid}/cmdline").read_bytes():
             os.kill(pid, signal.SIGKILL)
+
+
+async def test_the_key_of_a_credential_is_in_no_topic_output_or_file_of_the_worker(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(inputs, "RETRY_AFTER_S", (0.1,))
+    async with store_server(FORBIDDEN) as (url, asked):
+        with_credentials(tmp_path, monkeypatch, url)
+        everything = await fail_to_fetch(tmp_path)
+    assert asked.is_set()
+    files = [path.read_bytes() for path in (tmp_path / "worker").rglob("*") if path.is_file()]
+    for text in (*everything, *files, *(each.encode() for each in capfd.readouterr())):
+        assert SECRET.encode() not in text and b"canary-key" not in text
+
+
+async def all_records(harness: WorkerHarness) -> list[bytes]:
+    """Returns the values of all records of the topics that a worker writes or reads."""
+    topics, found = harness.topics, list[bytes]()
+    for topic in (topics.events, topics.fleet, topics.heartbeats, topics.metrics, topics.logs):
+        for partition, end in (await harness.log.ends(topic.name)).items():
+            reader, seen = harness.log.reader({(topic.name, partition): 0}), 0
+            while seen < end:
+                for entry in await reader.read(1.0):
+                    seen = entry.offset + 1
+                    found.append((entry.value or b"") + repr(entry.headers).encode())
+            await reader.close()
+    return found
+
+
+async def fail_to_fetch(tmp_path: Path) -> list[bytes]:
+    """Runs a task whose input the store doesn't give; returns all records of its worker."""
+    words = outside(tmp_path / "words", WORDS, "datasets").model_copy(update={"uri": "s3://data/words"})
+    async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
+        end = await ended(harness, words=words)
+        assert end.error is not None and end.error.type == "store_unreachable"
+        told = await harness.messages(harness.topics.logs, "t", lambda found: bool(of(found, OutputWritten)))
+        assert "trying again" in str(told)
+        return await all_records(harness)
