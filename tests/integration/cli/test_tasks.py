@@ -11,6 +11,7 @@ import pytest
 from tests.integration.projections.harness import TOPICS, running_projections
 from tests.unit.projections.given import write_small_history
 from trackside.cli.app import call
+from trackside.cli.commands import task_now
 from trackside.eventlog.memory import MemoryLog
 
 WIDTHS = ("80", "120")
@@ -90,6 +91,18 @@ def test_a_task_is_shown_with_every_placement_and_the_memory_it_took(
     assert "1 GiB memory, priority 9 in queue default" in text
     shown = answer(capsys, "show", "tasks.1.a")
     assert (len(shown["attempts"]), len(shown["placements"])) == (2, 5)
+    assert (shown["kept_checkpoints"], shown["service"], shown["instruction"]) == ([], None, None)
+
+
+def test_a_task_with_checkpoints_is_shown_without_what_only_the_log_has_if_kafka_does_not_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    monkeypatch.setattr(task_now, "LIMIT_S", 0.2)
+    assert call(["show", "one.0"]) == 0
+    output = capsys.readouterr()
+    assert "checkpoint@1" in output.out and "the log was not read" in output.err
+    assert answer(capsys, "show", "one.0")["kept_checkpoints"] is None
 
 
 def test_tasks_are_listed_by_stream_and_by_state(capsys: pytest.CaptureFixture[str]) -> None:

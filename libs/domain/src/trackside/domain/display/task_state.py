@@ -3,11 +3,12 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from trackside.contracts.artifacts import CheckpointReference
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display.text import Column, TextTable
 from trackside.domain.stream import Stream
-from trackside.domain.task import Attempt, Task
+from trackside.domain.task import Attempt, PastPlacement, Task
 
 Fields = dict[str, Any]
 FINISHED = AttemptEnd.FINISHED.value
@@ -68,6 +69,8 @@ def task_fields(task: Task, parts: Iterable[str]) -> Fields:
         "parameters": task.parameters,
         "reports": [list(report) for report in task.reports],
         "final": task.final,
+        "checkpoints": [_checkpoint_text(each.reference) for each in task.checkpoints],
+        "instruction": instruction_fields(task),
         "stop_reason": task.stop_reason,
         "unschedulable": task.unschedulable,
         "not_before_ms": task.not_before_ms or None,
@@ -76,6 +79,34 @@ def task_fields(task: Task, parts: Iterable[str]) -> Fields:
         "ended_ms": task.ended_ms or None,
         "attempts": [_attempt_fields(attempt) for attempt in task.attempts],
     }
+
+
+def instruction_fields(task: Task) -> Fields | None:
+    """Returns the newest instruction of a task and what its newest placement says of it; None without one."""
+    given = task.instruction
+    if given is None:
+        return None
+    answered = task.acknowledged == given.number
+    ok, detail = task.acknowledgement if answered and task.acknowledgement is not None else (None, None)
+    return {
+        "number": given.number,
+        "body": given.body,
+        "acknowledged": answered,
+        "ok": ok,
+        "detail": detail,
+    }
+
+
+def _checkpoint_text(checkpoint: CheckpointReference) -> str:
+    """Returns a checkpoint in few words: `checkpoint@3, step 12`."""
+    name = checkpoint.source.rpartition("/")[2] or checkpoint.uri
+    return f"{name}, step {checkpoint.step}"
+
+
+def _past_text(past: PastPlacement) -> str:
+    """Returns how a placement ended: `1: preempted`, with the checkpoint that it had resumed from."""
+    resumed = "" if past.resumed is None else f" (resumed from {_checkpoint_text(past.resumed)})"
+    return f"{past.placement}: {past.end}{resumed}"
 
 
 def _name_of(task: Task) -> str:
@@ -95,7 +126,10 @@ def _attempt_fields(attempt: Attempt) -> Fields:
         "behind": attempt.behind,
         "stopping": None if attempt.stopping is None else attempt.stopping.value,
         "interrupts": dict(sorted(attempt.interrupts.items())),
-        "given_up_placements": [f"{past.placement}: {past.end}" for past in attempt.past],
+        "given_up_placements": [_past_text(past) for past in attempt.past],
+        "resumed_from": None if attempt.resumed is None else _checkpoint_text(attempt.resumed),
+        "ready_ms": attempt.ready_ms or None,
+        "ready": attempt.ready,
         "end": None if attempt.end is None else attempt.end.value,
         "error": None if error is None else f"{error.stage}: {error.type}: {error.message}",
         "exit_code": attempt.exit_code,

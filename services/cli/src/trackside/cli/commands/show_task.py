@@ -1,12 +1,14 @@
-"""Shows a task from the read models: its requirements, attempts, placements, and memory."""
+"""Shows a task: from the read models, and of checkpoints and services what only the log has."""
 
 from trackside.cli.commands import estimates as estimating
+from trackside.cli.commands import task_now
 from trackside.cli.render import screen
 from trackside.contracts.memory import shown
 from trackside.domain.display.task_rows import device_of
+from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, duration
 from trackside.domain.table import ViewRow
-from trackside.projections.reads import ReadModels, json_row
+from trackside.projections.reads import ReadModels, json_row, row_of_stream
 
 SHOWN_ARTIFACTS = 30
 """How many artifacts of a task are printed, the last ones; JSON has all."""
@@ -17,24 +19,25 @@ async def show_task(models: ReadModels, task: ViewRow, as_json: bool) -> None:
     attempts = await models.rows("attempts", task["task_id"])
     placements = await models.rows("placements", task["task_id"])
     artifacts = await models.rows("artifacts_of_task", task["task_id"], task["stream_id"])
+    now = await _now(models, task, artifacts)
     if as_json:
         listed = {
             "attempts": [json_row(row) for row in attempts],
             "placements": [json_row(row) for row in placements],
             "artifacts": [json_row(row) for row in artifacts],
         }
-        screen.emit(json_row(task) | listed)
+        screen.emit(json_row(task) | now | listed)
         return
-    named = ("task_id", "stream_id", "task_type", "state", "ending", "objective", "result", "unschedulable")
-    facts = [(name, task[name]) for name in named if name != "unschedulable" or task[name]]
     learned = estimating.learned_of(await models.row("task_type", task["task_type"]))
-    facts += [("asks for", _asked(task)), *([("learned of its type", learned)] if learned else [])]
-    screen.show_table([Column(""), Column("", keep=True)], facts)
+    facts = [*_facts(task), *([("learned of its type", learned)] if learned else [])]
+    screen.show_table([Column(""), Column("", keep=True)], [*facts, *task_now.facts_of(now)])
     screen.say("")
     _show_attempts(attempts)
     if len(placements) > len(attempts):
         screen.say("")
         _show_placements(placements)
+    for line in task_now.resumed_lines(task, placements):
+        screen.say(line)
     if artifacts:
         screen.say("")
         _show_artifacts(artifacts)
@@ -45,6 +48,28 @@ async def show_task(models: ReadModels, task: ViewRow, as_json: bool) -> None:
             where = f"attempt {row['attempt']}, {row['error_stage']}"
             screen.say(f"\n{where}: {row['error_type']}: {row['error_message']}")
             screen.say(row["error_traceback"] or "")
+
+
+async def _now(models: ReadModels, task: ViewRow, artifacts: list[ViewRow]) -> Fields:
+    """Returns what the log says of a task, where it may have more than the read models."""
+    found = await row_of_stream(models, task["stream_id"])
+    spec = None if found is None else found[1].get("spec")
+    commands = await models.rows("commands", task["stream_id"])
+    if not task_now.is_worth_reading(spec, artifacts, commands):
+        return task_now.NOTHING
+    read = await task_now.read(task["stream_id"], task["task_id"])
+    if read is None:
+        screen.complain("the log was not read: kept checkpoints, readiness and instructions are not shown")
+        return task_now.UNKNOWN
+    return task_now.fields_of(read, artifacts)
+
+
+def _facts(task: ViewRow) -> list[tuple[str, object]]:
+    named = ("task_id", "stream_id", "task_type", "state", "ending", "objective")
+    facts = [(name, task[name]) for name in named]
+    facts.append(("result", task_now.result_text(task["result"])))
+    facts += [("unschedulable", task["unschedulable"])] if task["unschedulable"] else []
+    return [*facts, ("asks for", _asked(task))]
 
 
 def _asked(task: ViewRow) -> str:
