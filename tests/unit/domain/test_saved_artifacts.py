@@ -86,3 +86,12 @@ def test_a_closed_stream_forgets_artifacts_and_may_be_asked_twice() -> None:
         assert isinstance(events, list)
         assert told.tell(*events) == [Outcome.APPLIED]
     assert told.stream.last_offset == told.next_offset - 1
+
+
+def test_an_artifact_counts_although_the_store_never_had_the_version_before() -> None:
+    told = task_active()
+    assert told.tell(saved()) == [Outcome.APPLIED]
+    assert told.tell(saved(number=3, version=3, sha256=OTHER)) == [Outcome.APPLIED]
+    assert told.tell(saved(number=4, version=2)) == [Outcome.OVERTAKEN], "an older one, under a new number"
+    [newest] = told.stream.tasks["digits-1.0"].artifacts.values()
+    assert (newest.version, newest.reference.sha256) == (3, OTHER)

@@ -39,8 +39,9 @@ def saved(task: Task, event: ArtifactSaved, record: Record) -> Outcome:
         task.checkpoint_version = max(task.checkpoint_version, event.version)
     else:
         known = task.artifacts.get(event.name)
-        follows = event.version == (known.version if known is not None else 0) + 1
-        if not follows or task.saved >= MAX_ARTIFACTS:
+        # One may be skipped: the store never had its bytes.
+        is_newer = known is None or event.version > known.version
+        if not is_newer or task.saved >= MAX_ARTIFACTS:
             return Outcome.OVERTAKEN
         task.artifacts[event.name] = SavedArtifact(event.version, event.kind, reference)
         task.saved += 1
