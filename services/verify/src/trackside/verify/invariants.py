@@ -32,6 +32,7 @@ INVARIANTS: Mapping[str, Invariant] = {
     "INV-18": Invariant("a named cause is an applied event that lies before its event", "causes"),
     "INV-19": Invariant("a child ends once, after its request and before its parent", "events of children"),
     "INV-20": Invariant("a version of a model has the digest that its task has saved", "versions"),
+    "INV-21": Invariant("running tasks save, continue and acknowledge in order", "events of tasks"),
 }
 """INV-16 and INV-17 are about answers to clients, which the log doesn't have: the chaos tests check them."""
 

@@ -29,7 +29,9 @@ class TaskHistory:
     `end_requested`: its worker must end the placement. `exhausted`: the retry policy allows no further
     attempt. `held`: it may not be placed, by hold number `hold_number`. `part` is what it is for, or was last
     if it is `idle`; `requested`, `answered`, `taken` and `continued` count the requests of its
-    placement for another trial. `checkpoints` are the digests and steps of those that it has saved.
+    placement for another trial. `checkpoints` are the digests and steps of those that it has saved, or was
+    given; `saved`, `ready` and `acknowledged` the newest numbers that its placement has said of artifacts, of
+    being ready, and of instructions. `resumed`: its training continues from a checkpoint.
     """
 
     task_id: str
@@ -63,6 +65,11 @@ class TaskHistory:
     taken: int = 0
     continued: int = 0
     checkpoints: set[tuple[str, int]] = field(default_factory=set)
+    saved: int = 0
+    resumed: bool = False
+    ready: int = 0
+    instruction: int = 0
+    acknowledged: int = 0
 
     @property
     def has_ended(self) -> bool:

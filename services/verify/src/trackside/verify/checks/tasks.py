@@ -6,7 +6,8 @@ Histories here are independent of the folded state, so that a fold that applies 
 from dataclasses import dataclass
 from typing import cast, get_args
 
-from trackside.contracts.artifacts import ArtifactSaved
+from trackside.contracts.artifacts import ArtifactSaved, TaskResumed
+from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
 from trackside.contracts.message import Record
 from trackside.contracts.resources import Retry
 from trackside.contracts.tasks import (
@@ -37,6 +38,7 @@ from trackside.domain.findings import Findings
 from trackside.domain.task_events import TaskEvent
 from trackside.verify.checks.devices import AssignedPlace, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationChecks
+from trackside.verify.checks.running_tasks import begin_placement, check_running
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 
 WorkerEvent = (
@@ -52,7 +54,8 @@ WorkerEvent = (
 WORKER_EVENTS = frozenset(get_args(WorkerEvent))
 ParametersEvent = ParametersRequested | ParametersWithheld | TaskContinued | ParametersTaken
 
-
+SERVICE_RETRY = Retry(backoff_s=10.0)
+"""The least that a service waits before it is tried again, which it is without limit."""
 PlacementEvent = (
     TaskAssigned
     | TaskAccepted
@@ -88,6 +91,8 @@ class TaskChecks:
             return False
         tasks[event.task_id] = task = TaskHistory(event.task_id, event.needs, record.append_time_ms)
         task.part = event.part
+        if event.checkpoint is not None:
+            task.checkpoints.add((event.checkpoint.sha256, event.checkpoint.step))
         return True
 
     def take(self, task: TaskHistory, event: TaskEvent, record: Record) -> bool:
@@ -121,8 +126,10 @@ class TaskChecks:
                 self._held(task, event, record)
             case ParametersRequested() | ParametersWithheld() | TaskContinued() | ParametersTaken():
                 self._request(task, event, record)
-            case ArtifactSaved(kind="checkpoint", step=int(step), sha256=sha256):
-                task.checkpoints.add((sha256, step))
+            case (
+                ArtifactSaved() | TaskResumed() | TaskReady() | InstructionGiven() | InstructionAcknowledged()
+            ):
+                check_running(task, event, record, self.findings)
             case _:
                 self._scheduler_event(task, event, record)
         return task.has_ended
@@ -168,6 +175,7 @@ class TaskChecks:
         task.incarnation, task.reserved, task.behind = (event.incarnation, event.reserved, event.behind)
         task.recalled = task.end_requested = False
         task.requested = task.answered = task.taken = task.continued = 0
+        begin_placement(task)
         task.place = AssignedPlace(
             worker_id=event.worker_id,
             incarnation=self.incarnations.by_name.get(event.incarnation),
@@ -219,7 +227,7 @@ class TaskChecks:
         task.interrupts[event.resource] += 1
         task.ends[event.resource] += 1
         task.status, task.reserved = TaskStatus.LOADING, event.reserved
-        task.last_step, task.has_final = None, False
+        task.last_step, task.has_final, task.resumed = None, False, False
 
     def _reported(self, task: TaskHistory, event: MetricReported, record: Record) -> None:
         if not self._is_current(task, event, record):
@@ -266,7 +274,10 @@ class TaskChecks:
             if event.end is AttemptEnd.REFUSED:
                 is_current = (event.attempt, event.placement) == (task.attempt, task.placement)
                 self._require(is_current and task.phase is TaskPhase.QUEUED, task, event, record)
-                self._end(task)
+                if task.needs.service is None or task.stop_requested:
+                    self._end(task)
+                else:
+                    self._try_again(task, record, SERVICE_RETRY)
                 return
         if not self._is_current(task, event, record):
             return
@@ -277,12 +288,19 @@ class TaskChecks:
         rule: Retry = getattr(task.needs.retry, event.end.value, None) or Retry()
         is_last = 0 < task.reserved.largest_limit_bytes <= event.limit_bytes
         at_limit = is_last and not task.needs.retry.at_memory_limit
-        task.exhausted = at_limit or task.failures_of(event.end) > rule.times
+        failures = task.failures_of(event.end)
+        if task.needs.service is not None:
+            rule, failures = SERVICE_RETRY, 1
+        else:
+            task.exhausted = at_limit or failures > rule.times
         if task.stop_requested or task.idle or task.exhausted:
             self._end(task)
             return
+        self._try_again(task, record, rule, failures)
+
+    def _try_again(self, task: TaskHistory, record: Record, rule: Retry, failures: int = 1) -> None:
         self._reset(task)
-        wait_s = min(rule.backoff_s * rule.factor ** (task.failures_of(event.end) - 1), rule.max_backoff_s)
+        wait_s = min(rule.backoff_s * rule.factor ** (failures - 1), rule.max_backoff_s)
         task.not_before_ms = record.append_time_ms + int(wait_s * (1 - rule.jitter) * 1000)
         task.queued_ms = record.append_time_ms
         task.phase, task.attempt, task.placement = TaskPhase.QUEUED, task.attempt + 1, 0
