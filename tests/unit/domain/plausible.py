@@ -46,6 +46,7 @@ from trackside.aggregates.search.messages import (
     SearchFailed,
     SearchStatus,
     SearchStopRequested,
+    TrialCheckpoint,
     TrialStatus,
 )
 from trackside.aggregates.search.state import GOES_ON, Search, search_of
@@ -163,8 +164,11 @@ class Chance:
         number = search.next_trial
         if number is not None:
             seen = search.opened[number]
-            asked = suggested(number).model_copy(update={"seen": seen})
-            moves += [[asked, submitted(number, needs=search.spec.needs)]] * 3
+            limit = 2 if number % 3 == 2 else None
+            asked = suggested(number).model_copy(update={"seen": seen, "step_limit": limit})
+            moves += [[asked, submitted(number, needs=search.spec.needs, step_limit=limit)]] * 3
+            # It would continue a trial that has not ended, which none can.
+            moves += [[asked.model_copy(update={"from_checkpoint": TrialCheckpoint(trial=number)})]]
             moves += plausible_requests.next_trial(self.random, stream, number, seen)
             if self.random.random() < 0.05:
                 moves.append([SearchExhausted(trials=number, seen=seen)])

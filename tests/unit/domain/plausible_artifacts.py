@@ -70,7 +70,7 @@ def wrong(random: Random, task: Task | None, where: dict[str, Any]) -> list[Mess
     return [
         artifact.model_copy(update={"number": max(1, task.attempt.saved)}),
         artifact.model_copy(update={"kind": "checkpoint", "step": None}),
-        artifact.model_copy(update={"kind": "file", "name": "notes", "version": artifact.version + 3}),
+        artifact.model_copy(update={"kind": "file", "name": "notes", "version": 0}),
         artifact.model_copy(update={"incarnation": "i-9"}),
         training,
         training,

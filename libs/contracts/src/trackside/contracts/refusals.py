@@ -70,6 +70,7 @@ REFUSAL_CODES = {
     "secret_suspected": "A text looks like a secret, which isn't repeated; name a credential instead.",
     "missing_header": "An attribute of the envelope is missing.",
     "bad_identifier": "A name is not an identifier.",
+    "bad_digest": "A text is not a SHA-256 digest in hexadecimal digits.",
     "key_mismatch": "The record's key and the attribute `partitionkey` differ.",
     "unsigned": "Commands must be signed here, and this one isn't.",
     "unknown_key": "The key that the signature names is none that the operator knows.",
@@ -243,6 +244,9 @@ def _one(detail: ErrorDetails, fields: Iterable[str], location: tuple[int | str,
         return Problem(code=f"{name}_range", path=path, message=f"{message}, got {detail['input']!r}")
     if kind in _SIZE:
         return Problem(code="bad_length", path=path, message=message)
+    if kind == "string_pattern_mismatch":  # the only texts with a pattern are digests
+        message = "not a SHA-256 digest: expected 64 hexadecimal digits, in lower case"
+        return Problem(code="bad_digest", path=path, message=message)
     if kind in ("union_tag_invalid", "literal_error", "enum", "union_tag_not_found"):
         return Problem(code="unknown_value", path=path, message=message)
     if kind.endswith(("_type", "_parsing", "_from_float")):

@@ -40,7 +40,7 @@ def saved(task: Task, event: ArtifactSaved, record: Record) -> Outcome:
     else:
         known = task.artifacts.get(event.name)
         # One may be skipped: the store never had its bytes.
-        is_newer = known is None or event.version > known.version
+        is_newer = event.version > (0 if known is None else known.version)
         if not is_newer or task.saved >= MAX_ARTIFACTS:
             return Outcome.OVERTAKEN
         task.artifacts[event.name] = SavedArtifact(event.version, event.kind, reference)

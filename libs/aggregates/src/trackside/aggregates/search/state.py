@@ -53,7 +53,7 @@ SearchEvent = (
     | SearchFailed
     | SearchEnded
 )
-FeedRow = tuple[int, int | str | None, float | str | None]
+FeedRow = tuple[int, int | str | None, float | int | str | None]
 """What an assessor reads: (trial, step, value) is a report, (trial, None, None) a new attempt,
 (trial, RESUMED, step) that the reports before it count again below a step, and (trial, status, value) an
 end. A value that isn't a finite number is a name: nan, inf, -inf.
