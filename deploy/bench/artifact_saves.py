@@ -77,6 +77,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _save(root: Path, sources: Sequence[SourceFile]) -> None:
+    root.mkdir()
     Store(FileBlobs(root)).put_files(sources)
 
 

@@ -26,13 +26,19 @@ Store(FileBlobs(Path(sys.argv[1]))).put(Path(sys.argv[2]))
 """
 
 
+def new_store(root: Path) -> Store:
+    """Makes the folder of a store, and opens it."""
+    root.mkdir()
+    return Store(FileBlobs(root))
+
+
 def files_of(root: Path) -> list[Path]:
     return [path for path in root.rglob("*") if path.is_file()]
 
 
 def test_a_full_disk_is_named_and_has_nothing_of_the_file(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "16m") as disk:
-        store = Store(FileBlobs(disk.folder / "store"))
+        store = new_store(disk.folder / "store")
         kept = store.put(bytes(MIB))
         (tmp_path / "model").write_bytes(os.urandom(4 * MIB))
         disk.fill(leave_bytes=2 * MIB)
@@ -45,7 +51,7 @@ def test_a_full_disk_is_named_and_has_nothing_of_the_file(tmp_path: Path) -> Non
 
 def test_a_store_that_may_not_be_written_is_unreachable(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "4m") as disk:
-        store = Store(FileBlobs(disk.folder / "store"))
+        store = new_store(disk.folder / "store")
         kept = store.put(b"model")
         disk.make_writable(writable=False)
         with pytest.raises(StoreUnreachable, match="Read-only file system"):
@@ -54,7 +60,7 @@ def test_a_store_that_may_not_be_written_is_unreachable(tmp_path: Path) -> None:
 
 
 def test_a_cache_on_a_full_disk_removes_what_is_not_in_use(tmp_path: Path) -> None:
-    store = Store(FileBlobs(tmp_path / "store"))
+    store = new_store(tmp_path / "store")
     references = [store.put(bytes([number]) * 5 * MIB) for number in range(3)]
     with small_disk(tmp_path / "disk", "12m") as disk:
         cache = Cache(disk.folder / "cache", 100 * MIB)
@@ -71,6 +77,7 @@ def test_a_cache_on_a_full_disk_removes_what_is_not_in_use(tmp_path: Path) -> No
 
 def test_a_killed_writer_leaves_a_temporary_file_or_a_whole_blob(tmp_path: Path) -> None:
     root, model = tmp_path / "store", tmp_path / "model"
+    root.mkdir()
     with model.open("wb") as file:
         file.truncate(256 * MIB)
     writer = subprocess.Popen([sys.executable, "-P", "-c", PUT, str(root), str(model)])
@@ -93,7 +100,7 @@ def test_writers_at_the_same_time_save_equal_bytes_once(tmp_path: Path) -> None:
     paths = [tmp_path / f"model-{number}" for number in range(8)]
     for path in paths:
         path.write_bytes(content)
-    store = Store(FileBlobs(tmp_path / "store"))
+    store = new_store(tmp_path / "store")
     with ThreadPoolExecutor(8) as threads:
         found = set(threads.map(lambda path: store.put(path, give=path.name.endswith(("0", "1"))), paths))
     assert len(found) == 1 and len(files_of(tmp_path / "store")) == 1

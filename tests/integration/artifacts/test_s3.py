@@ -142,6 +142,7 @@ def test_what_is_outside_the_store_is_read_by_its_url(s3: S3Server, store: Store
     saved = store.put(tmp_path / "folder")
     inside = f"s3://{path_of(store, saved)}"
     files_of(store).pipe_file("models/plain/model.bin", b"plain")
+    (tmp_path / "own").mkdir()
     own = open_store(
         StoreSettings(store=str(tmp_path / "own"), credentials=str(s3.folder / "credentials.toml"))
     )

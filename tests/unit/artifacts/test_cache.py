@@ -32,6 +32,7 @@ class CountingBlobs(FileBlobs):
 
 @pytest.fixture(name="blobs")
 def _blobs(tmp_path: Path) -> CountingBlobs:
+    (tmp_path / "store").mkdir()
     return CountingBlobs(tmp_path / "store")
 
 

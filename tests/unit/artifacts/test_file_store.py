@@ -29,7 +29,9 @@ AGES_AGO = 1_000_000_000.0
 
 @pytest.fixture(name="root")
 def _root(tmp_path: Path) -> Path:
-    return tmp_path / "store"
+    root = tmp_path / "store"
+    root.mkdir()
+    return root
 
 
 @pytest.fixture(name="store")

@@ -24,6 +24,7 @@ LATER_MS = 10_000_000
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
+    (tmp_path / "store").mkdir()
     return Store(FileBlobs(tmp_path / "store"))
 
 

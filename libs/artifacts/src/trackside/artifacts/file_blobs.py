@@ -49,7 +49,8 @@ class FileBlobs:
         """Saves sources, see BlobStore."""
         with self._errors():
             if not (self.root / UNFINISHED).is_dir():
-                for folder in (self.root, self.root / "blobs", self.root / BLOBS, self.root / UNFINISHED):
+                # The root isn't made: where a disk isn't mounted, its files would go to another one.
+                for folder in (self.root / "blobs", self.root / BLOBS, self.root / UNFINISHED):
                     folder.mkdir(mode=0o700, exist_ok=True)
         if len(sources) == 1:
             written = [self._put(sources[0])]

@@ -226,8 +226,10 @@ class ObjectBlobs:
         """Ends the writing of a file without creating it."""
         with suppress(Exception):  # the error that led here says more
             if self.is_s3:
-                out.discard()
-                out.closed = True
+                try:
+                    out.discard()
+                finally:
+                    out.closed = True  # else its end is written when it is collected
             else:
                 out.close()
                 self.files.rm_file(path)
