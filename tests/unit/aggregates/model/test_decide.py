@@ -108,7 +108,7 @@ def test_bytes_that_a_version_has_are_refused_and_the_version_is_named() -> None
         ({"config": {str(n): "x" * 60_000 for n in range(2)}}, "too_long", "$"),
         ({"tags": [f"t{n}" for n in range(MAX_TAGS + 1)]}, "bad_length", "$.tags"),
         ({"devices": ["a b"]}, "bad_identifier", "$.devices[0]"),
-        ({"artifact": artifact() | {"sha256": "0"}}, "string_pattern_mismatch", "$.artifact.sha256"),
+        ({"artifact": artifact() | {"sha256": "0"}}, "bad_digest", "$.artifact.sha256"),
         ({"licence": "mit"}, "unknown_field", "$.licence"),
     ],
 )
