@@ -1,5 +1,6 @@
 """Commands of the scheduler to devices: what a worker does with a placement of a task."""
 
+from operator import not_
 from typing import Literal
 
 from pydantic import Field
@@ -40,7 +41,7 @@ class RunTask(Command):
     inputs: dict[str, ArtifactReference] = Field(default={}, exclude_if=is_absent)
     checkpoints: list[CheckpointReference] = Field(default=[], exclude_if=is_absent)
     saved: dict[str, int] = Field(default={}, exclude_if=is_absent)
-    service: bool = Field(default=False, exclude_if=is_absent)
+    service: bool = Field(default=False, exclude_if=not_)
     unresponsive_s: float | None = Field(default=None, exclude_if=is_absent)
     instruction: Instruction | None = Field(default=None, exclude_if=is_absent)
     step_limit: int | None = Field(default=None, exclude_if=is_absent)

@@ -47,8 +47,8 @@ class Event(Message):
 
 
 def is_absent(value: object) -> bool:
-    """Says whether an optional field has nothing to say and is left out: None, False, or empty."""
-    return value is None or value is False or value == "" or value == {} or value == []
+    """Says whether an optional field has nothing to say and is left out: None, or empty."""
+    return value is None or value == "" or value == {} or value == []
 
 
 def kebab(name: str) -> str:

@@ -152,7 +152,7 @@ class Needs(_Spec):
         default=DEFAULT_GRACE_S, ge=0, le=3_600, allow_inf_nan=False, exclude_if=DEFAULT_GRACE_S.__eq__
     )
     service: ServiceRule = Field(default=None, exclude_if=is_absent)
-    preemptible: bool | None = Field(default=None, exclude_if=lambda said: said is None)
+    preemptible: bool | None = Field(default=None, exclude_if=is_absent)
 
     @property
     def gives_way(self) -> bool:

@@ -286,6 +286,10 @@ class Task:
             incarnation,
         )
 
+    def runs(self, attempt: int, placement: int, incarnation: str) -> bool:
+        """Says whether this placement is the one that it has now, and its worker has accepted it."""
+        return self.state is TaskState.ACTIVE and self.has_placement(attempt, placement, incarnation)
+
     @property
     def attempt(self) -> Attempt:
         """The attempt that counts now."""

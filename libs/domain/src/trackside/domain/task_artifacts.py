@@ -15,7 +15,7 @@ from trackside.contracts.artifacts import (
 from trackside.contracts.message import Record
 from trackside.contracts.resources import KeepCheckpoints
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import SavedArtifact, SavedCheckpoint, Task, TaskState
+from trackside.domain.task import SavedArtifact, SavedCheckpoint, Task
 
 MAX_OFFERED = 4
 """How many checkpoints a worker is told of: it tries the next one where one can't be read."""
@@ -23,7 +23,7 @@ MAX_OFFERED = 4
 
 def saved(task: Task, event: ArtifactSaved, record: Record) -> Outcome:
     """Folds an artifact that the running placement has saved: the numbers of a placement rise."""
-    if not _is_current(task, event):
+    if not task.runs(event.attempt, event.placement, event.incarnation):
         return Outcome.OVERTAKEN
     attempt = task.attempt
     if event.number <= attempt.saved:
@@ -104,7 +104,10 @@ def versions(task: Task) -> dict[str, int]:
 def resumed(task: Task, event: TaskResumed) -> Outcome:
     """Folds that a training continues: what was reported below its step counts again."""
     attempt = task.attempt
-    if not _is_current(task, event) or event.interrupts != attempt.interrupted:
+    if (
+        not task.runs(event.attempt, event.placement, event.incarnation)
+        or event.interrupts != attempt.interrupted
+    ):
         return Outcome.OVERTAKEN
     if attempt.resumed is not None:
         return Outcome.DUPLICATE
@@ -136,8 +139,3 @@ def begin_part(task: Task) -> None:
     task.checkpoints = []
     task.earlier.clear()
     task.checkpoint = task.attempt.resumed = None
-
-
-def _is_current(task: Task, event: ArtifactSaved | TaskResumed) -> bool:
-    is_placed = task.has_placement(event.attempt, event.placement, event.incarnation)
-    return is_placed and task.state is TaskState.ACTIVE

@@ -24,7 +24,7 @@ def given(task: Task, event: InstructionGiven) -> Outcome:
 
 def acknowledged(task: Task, event: InstructionAcknowledged) -> Outcome:
     """Folds what the running placement says of an instruction; only of the newest one it counts."""
-    if not _is_current(task, event):
+    if not task.runs(event.attempt, event.placement, event.incarnation):
         return Outcome.OVERTAKEN
     if event.number <= task.acknowledged:
         return Outcome.DUPLICATE
@@ -38,7 +38,7 @@ def acknowledged(task: Task, event: InstructionAcknowledged) -> Outcome:
 def ready(task: Task, event: TaskReady, record: Record) -> Outcome:
     """Folds that the running placement of a service serves, or what it says of that has changed."""
     attempt = task.attempt
-    if not _is_current(task, event) or task.needs.service is None:
+    if not task.runs(event.attempt, event.placement, event.incarnation) or task.needs.service is None:
         return Outcome.OVERTAKEN
     if event.number <= attempt.ready_number:
         return Outcome.DUPLICATE
@@ -53,8 +53,3 @@ def is_unacknowledged(task: Task) -> bool:
     instruction = task.instruction
     waits = instruction is not None and task.acknowledged < instruction.number
     return waits and task.state is TaskState.ACTIVE
-
-
-def _is_current(task: Task, event: InstructionAcknowledged | TaskReady) -> bool:
-    is_placed = task.has_placement(event.attempt, event.placement, event.incarnation)
-    return is_placed and task.state is TaskState.ACTIVE

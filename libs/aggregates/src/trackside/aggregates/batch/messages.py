@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from trackside.contracts.artifacts import ArtifactReference, Inputs
 from trackside.contracts.ids import Identifier
 from trackside.contracts.memory import Memory
-from trackside.contracts.message import DISPATCHER, Command, Event, Json
+from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.contracts.resources import Needs, Priority, Resources, RetryPolicy, ServiceRule, Timeout
 
 GROUP = "group"
@@ -33,12 +33,8 @@ class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-def _nothing(value: object) -> bool:
-    return value is None or value == "" or value == {} or value == []
-
-
 # Left out where there is nothing to say: thousands of tasks have to fit one record.
-_Absent = Field(default=None, exclude_if=_nothing)
+_Absent = Field(default=None, exclude_if=is_absent)
 
 
 class TaskSpec(_Spec):
@@ -50,7 +46,7 @@ class TaskSpec(_Spec):
 
     name: Identifier | None = _Absent
     task_type: str = Field(min_length=1, max_length=200)
-    parameters: Json = Field(default={}, exclude_if=_nothing)
+    parameters: Json = Field(default={}, exclude_if=is_absent)
     resources: Resources | None = _Absent
     retry: RetryPolicy | None = _Absent
     priority: Priority | None = _Absent
@@ -58,7 +54,7 @@ class TaskSpec(_Spec):
     exclusive: bool | None = _Absent
     queue_timeout_s: Timeout | None = _Absent
     run_timeout_s: Timeout | None = _Absent
-    inputs: Inputs = Field(default={}, exclude_if=_nothing)
+    inputs: Inputs = Field(default={}, exclude_if=is_absent)
     service: ServiceRule = _Absent
     preemptible: bool | None = _Absent
 
@@ -82,9 +78,9 @@ class GroupSpec(_Spec):
     """
 
     name: Identifier | None = _Absent
-    children: Annotated[list[ChildSpec], Field(max_length=MAX_CHILDREN, exclude_if=_nothing)] = []
+    children: Annotated[list[ChildSpec], Field(max_length=MAX_CHILDREN, exclude_if=is_absent)] = []
     tasks: Annotated[list[TaskSpec], Field(max_length=MAX_TASKS, validate_default=True)] = []
-    device: str = Field(default="", max_length=260, exclude_if=_nothing)
+    device: str = Field(default="", max_length=260, exclude_if=is_absent)
     estimate_memory: Memory | None = _Absent
     estimate_cuda_memory: Memory | None = _Absent
 
@@ -119,7 +115,7 @@ class BatchSpec(Needs):
     name: str = Field(default="", max_length=200)
     groups: Annotated[list[GroupSpec], Field(min_length=1, max_length=1_000)]
     concurrency: int = Field(default=10_000, ge=1, le=10_000)
-    inputs: Inputs = Field(default={}, exclude_if=_nothing)
+    inputs: Inputs = Field(default={}, exclude_if=is_absent)
 
 
 class SubmitTasks(Command, BatchSpec):
