@@ -170,7 +170,7 @@ def _search(
         publisher="trackside/sdk/bench",
         rules=RULES,
     )
-    spec = SearchSpec.model_validate({name: body[name] for name in SearchSpec.model_fields})
+    spec = SearchSpec(**{name: getattr(start_search, name) for name in SearchSpec.model_fields})
     started = SearchStarted(command_id=command_id, search=spec, seed=7)
     yield DISPATCHER, [received]
     yield DISPATCHER, [CommandAccepted(command_id=command_id, source=source), started]
