@@ -85,6 +85,8 @@ PLACES = [(name, path) for name, body in BODIES.items() for path in _uris(body)]
         f"https://account.host/file?sv=2022&sig={CANARY}",
         f"https://host/file?AWSAccessKeyId=a&Signature={CANARY}",
         f"https://host/file?X-Goog-Signature={CANARY}",
+        f"https://host/file?X%2DAmz%2dSignature={CANARY}",
+        f"https://host/file?a=b;%73%69%67={CANARY}",
     ],
 )
 def test_a_url_with_a_secret_is_refused_in_any_command_and_not_repeated(

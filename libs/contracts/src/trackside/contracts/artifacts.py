@@ -22,11 +22,14 @@ _SIGNED = re.compile(
     r"(?i)(x-amz-|x-goog-)?(signature|credential|security-token)|sig|sv|token|awsaccesskeyid|googleaccessid"
 )
 
+_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+
 
 def check_url(url: str) -> str:
     """Returns a URL; raises credentials_in_url, without repeating it, for one that has any in it."""
     has_user = _USER.match(url) is not None
-    names = (pair.partition("=")[0] for pair in url.partition("?")[2].split("&"))
+    pairs = re.split("[&;]", url.partition("?")[2])
+    names = (_ESCAPED.sub(lambda found: chr(int(found[1], 16)), pair.partition("=")[0]) for pair in pairs)
     if has_user or any(_SIGNED.fullmatch(name) for name in names):
         what = "a user or password" if has_user else "a signed query"
         raise PydanticCustomError(

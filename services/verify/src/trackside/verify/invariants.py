@@ -33,8 +33,10 @@ INVARIANTS: Mapping[str, Invariant] = {
     "INV-19": Invariant("a child ends once, after its request and before its parent", "events of children"),
     "INV-20": Invariant("a version of a model has the digest that its task has saved", "versions"),
     "INV-21": Invariant("running tasks save, continue and acknowledge in order", "events of tasks"),
+    "INV-22": Invariant("the store has each artifact that is not forgotten", "artifacts"),
 }
 """INV-16 and INV-17 are about answers to clients, which the log doesn't have: the chaos tests check them."""
 
 NOT_YET = {"INV-11": "pipelines do not exist yet"}
 NEEDS_POSTGRES = dict.fromkeys(("INV-13", "INV-15"), "needs --postgres")
+NEEDS_STORE = {"INV-22": "needs --store"}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.findings import Finding
 from trackside.domain.outcome import Outcome
@@ -15,7 +16,13 @@ from trackside.eventlog.log import Log
 from trackside.projections.postgres import LIVE_SCHEMA, open_repeatable_read, stream_rows
 from trackside.projections.snapshots import fold_name
 from trackside.replay.rebuild.rebuild import rebuild
-from trackside.verify.log import VerificationReport, VerifyProgress, verify_topics
+from trackside.verify.log import (
+    RecordObserver,
+    VerificationReport,
+    VerifyProgress,
+    ignore_record,
+    verify_topics,
+)
 
 _SNAPSHOTS = "SELECT stream_id, partition, log_offset, fold, state FROM snapshots"
 
@@ -90,18 +97,23 @@ async def verify_with_postgres(
     *,
     stream: str = "",
     on_progress: VerifyProgress = _ignore_progress,
+    on_record: RecordObserver = ignore_record,
     schema: str = LIVE_SCHEMA,
 ) -> VerificationReport:
     """Verifies a log, or one stream of it, and its snapshots and read models in Postgres.
 
-    Read models are compared for a whole log only. Raises as `verify_topics` and `rebuild` do.
+    Read models are compared for a whole log only. Calls `on_progress` and `on_record`
+    as `verify_topics` does, and raises as that and `rebuild` do.
     """
     snapshots = SnapshotChecks(topics)
     async with open_repeatable_read(dsn, schema) as connection:
         await snapshots.read(stream_rows(connection, _SNAPSHOTS), stream)
-    report = await verify_topics(
-        log, topics, stream=stream, on_progress=on_progress, on_record=snapshots.compare
-    )
+
+    def compare(folded: Stream, outcome: Outcome, record: Record, value: bytes) -> None:
+        snapshots.compare(folded, outcome, record.offset)
+        on_record(folded, outcome, record, value)
+
+    report = await verify_topics(log, topics, stream=stream, on_progress=on_progress, on_record=compare)
     report.findings += snapshots.finish()
     report.checked["INV-13"] = snapshots.compared
     del report.skipped["INV-13"]

@@ -1,19 +1,25 @@
 """The command `verify-log`: the invariants of the log, and where they are violated."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from trackside.cli.commands.artifacts.finding import installed_store
 from trackside.cli.render import screen
 from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, FailureReported
 from trackside.cli.runtime.run import run
+from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import Column
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
 from trackside.eventlog.kafka import KafkaLog
+from trackside.replay.history.held_artifacts import HeldArtifacts
 from trackside.verify.invariants import INVARIANTS
 from trackside.verify.log import VerificationReport, verify_topics
 from trackside.verify.postgres import verify_with_postgres
+from trackside.verify.store import verify_store
 
 SHOWN = 100
 """How many findings are printed; JSON has all."""
@@ -21,11 +27,26 @@ SHOWN_OPEN = 5
 """How many open checks are printed; JSON has all."""
 
 
-def verify_log(stream: str, *, postgres: bool, complete: bool, as_json: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is compared with the log: snapshots and read models, the store, and all that the store has."""
+
+    postgres: bool = False
+    store: bool = False
+    digests: bool = False
+
+
+def verify_log(stream: str, extent: Extent, *, complete: bool, as_json: bool) -> None:
     """Prints which invariants hold of the log or of one stream; raises FailureReported if one does not."""
-    report = run(_report(stream, postgres))
+    if extent.digests and not extent.store:
+        raise BadUsage("--digests is about the bytes in the store: add --store")
+    store, held = installed_store() if extent.store else None, HeldArtifacts()
+    report = run(_report(stream, extent.postgres, held if extent.store else None))
     if stream and not report.streams:
         raise BadUsage(f"the log has no stream {stream}; `trackside ls` lists the searches")
+    if store is not None:
+        with late_progress("checking the store") as progress:
+            verify_store(report, held.stored(), store, digests=extent.digests, on_progress=progress)
     if complete:
         report.complete()
     if as_json:
@@ -125,13 +146,18 @@ def _result(report: VerificationReport, name: str) -> str:
     return f"{result}, {waiting} open" if waiting else result
 
 
-async def _report(stream: str, postgres: bool) -> VerificationReport:
+async def _report(stream: str, postgres: bool, held: HeldArtifacts | None) -> VerificationReport:
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
+
+    def observe(folded: Stream, outcome: Outcome, record: Record, value: bytes) -> None:
+        if held is not None:
+            held.take(record, outcome, value)
+
     async with KafkaLog(addresses.bootstrap, client_id="trackside-verify") as log:
         with late_progress("reading the log") as progress:
             if postgres:
                 return await verify_with_postgres(
-                    log, topics, addresses.dsn, stream=stream, on_progress=progress
+                    log, topics, addresses.dsn, stream=stream, on_progress=progress, on_record=observe
                 )
-            return await verify_topics(log, topics, stream=stream, on_progress=progress)
+            return await verify_topics(log, topics, stream=stream, on_progress=progress, on_record=observe)

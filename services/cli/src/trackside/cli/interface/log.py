@@ -54,6 +54,12 @@ def verify_log(
     postgres: Annotated[
         bool, typer.Option("--postgres", help="Compare snapshots and read models with the log, too.")
     ] = False,
+    store: Annotated[
+        bool, typer.Option("--store", help="Look up each artifact that is not forgotten in the store, too.")
+    ] = False,
+    digests: Annotated[
+        bool, typer.Option("--digests", help="With --store: read all of them, and compare their digests.")
+    ] = False,
     complete: Annotated[
         bool,
         typer.Option(
@@ -70,6 +76,10 @@ def verify_log(
     as a command without an answer, is open, and no violation. With STREAM, invariants between streams, such
     as one task at a time on a device, are checked only within that stream.
 
+    With --store each artifact that a stream refers to and has not forgotten is looked up in the store, by its
+    size, or with --digests by reading it; copies of the store do not count. Let no `trackside artifacts gc
+    --delete` run meanwhile.
+
     Exit 0 if all invariants hold, 1 if one is violated, 2 if there is no such stream.
 
     \b
@@ -78,10 +88,12 @@ def verify_log(
       trackside verify-log digits-1
       trackside verify-log --postgres --json
       trackside verify-log --complete
+      trackside verify-log --store --digests
     """
     from trackside.cli.commands import verify
 
-    verify.verify_log(stream, postgres=postgres, complete=complete, as_json=as_json)
+    extent = verify.Extent(postgres, store, digests)
+    verify.verify_log(stream, extent, complete=complete, as_json=as_json)
 
 
 SeedOption = Annotated[

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from trackside.contracts.artifacts import ArtifactReference
 
 _DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-_FIELDS = ("uri", "sha256", "size_bytes", "media_type")
+_FIELDS = ("uri", "sha256", "size_bytes", "media_type", "source", "credential")
 
 
 def digests_in(value: bytes) -> set[str]:
