@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trackside.artifacts.errors import BadArtifact, PathOutsideStore, UnsafeFormat
@@ -207,6 +207,9 @@ def test_what_is_not_safetensors_is_refused(tmp_path: Path, content: bytes, reas
 
 
 @given(st.binary(max_size=60))
+@example(b"\x1f\x8b")
+@example(b"\xfd7zXZ\x00")
+@example(b"BZh9")
 def test_any_bytes_are_checked_or_refused_with_a_code(content: bytes) -> None:
     path = Path(f"/dev/shm/trackside-formats-{os.getpid()}")
     path.write_bytes(content)

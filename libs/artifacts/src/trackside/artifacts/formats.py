@@ -23,6 +23,8 @@ from trackside.artifacts.pickle_scan import TORCH_MAGIC, first_unsafe, imports_o
 HEAD_BYTES = 65_536
 TORCH_PICKLES = 5
 """How many pickles a file has that torch saved before it wrote zip files."""
+BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""What reading compressed bytes raises that are damaged or cut off."""
 ADVICE = "save safetensors, ONNX, or a state_dict with torch.save"
 
 
@@ -53,7 +55,7 @@ def _check_file(path: Path, form: str) -> None:
             _check_zip(file, path.name)
         elif form == "torch" or _is_old_torch(head):
             _check_old_torch(file, path.name)
-        elif tarfile.is_tarfile(file):
+        elif _is_tar(file):
             _check_tar(path)
         else:
             _check_plain(head, path.name)
@@ -88,7 +90,7 @@ def _decompressed(head: bytes) -> list[bytes]:
     for way in ways:
         try:
             found.append(way(head))
-        except (OSError, EOFError, zlib.error, lzma.LZMAError):
+        except BROKEN:
             continue
     return found
 
@@ -128,6 +130,13 @@ def _check_zip(file: BinaryIO, name: str) -> None:
         raise BadArtifact(f"{name} is not a zip file that can be read: {error}") from None
 
 
+def _is_tar(file: BinaryIO) -> bool:
+    try:
+        return tarfile.is_tarfile(file)
+    except BROKEN:  # it begins as something compressed
+        return False
+
+
 def _check_tar(path: Path) -> None:
     try:
         with tarfile.open(path) as archive:
@@ -135,7 +144,7 @@ def _check_tar(path: Path) -> None:
                 member = archive.extractfile(each) if each.isfile() else None
                 if member is not None:
                     _check_plain(member.read(HEAD_BYTES), f"{each.name} in {path.name}")
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+    except (tarfile.TarError, *BROKEN) as error:
         raise BadArtifact(f"{path.name} is not a tar file that can be read: {error}") from None
 
 
