@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.integration.worker.harness import of
+from tests.polling import poll_until
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnded
+from trackside.telemetry import metrics
 
 CLASS = "entry: 'script:Saving'"
 TASK = """
@@ -34,8 +36,8 @@ def named_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return store
 
 
-def all_in_store(folder: Path, story: Sequence[Message]) -> list[ArtifactSaved]:
-    """Returns what was saved: the store has the bytes of each, and the end of the attempt lies behind."""
+def all_in_store(folder: Path | str, story: Sequence[Message]) -> list[ArtifactSaved]:
+    """Returns what was saved: a store has the bytes of each, and the end of the attempt lies behind."""
     saved, store = of([*story], ArtifactSaved), open_store(StoreSettings(store=str(folder)))
     for event in saved:
         reference = ArtifactReference(
@@ -49,3 +51,14 @@ def all_in_store(folder: Path, story: Sequence[Message]) -> list[ArtifactSaved]:
 
 def told(saved: Sequence[ArtifactSaved]) -> list[tuple[int, str, int, str]]:
     return [(event.number, event.name, event.version, event.kind) for event in saved]
+
+
+async def tried_again(code: str) -> None:
+    """Waits until another upload of a worker in this process has failed with a code."""
+    failed = metrics.counter("trackside.worker.failed.uploads").labels(code=code)
+    before = failed._value.get()
+
+    async def rose() -> bool:
+        return bool(failed._value.get() > before)
+
+    await poll_until(rose)

@@ -154,10 +154,11 @@ async def store_server(answer: bytes = b"") -> AsyncIterator[tuple[str, asyncio.
     asked = asyncio.Event()
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        is_head = (await reader.readline()).startswith(b"HEAD")
         while await reader.readline() not in (b"\r\n", b""):
             pass
         asked.set()
-        writer.write(answer)
+        writer.write(answer[: answer.find(b"\r\n\r\n") + 4] if is_head else answer)
         if not answer:
             await reader.read()
         writer.close()

@@ -72,10 +72,11 @@ class OpenFile:
     def copy_to(self, target: io.FileIO) -> str:
         """Writes all of it to a file while it is read; returns its SHA-256.
 
-        Errors are those of hash, and an OSError if the target can't be written.
+        Errors are those of hash, and an OSError if the target can't be written. A file that grows
+        meanwhile isn't followed: it would fill the disk.
         """
         digest = hashlib.sha256()
-        while part := self._read():
+        while self.file.tell() <= self.size_bytes and (part := self._read()):
             digest.update(part)
             left = memoryview(part)
             while left:
