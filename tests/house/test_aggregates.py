@@ -19,6 +19,7 @@ CORE = {
     *("rows.py", "spec.py", "state.py", "tables.sql", "view.py"),
 }
 ABOUT_ONE = {
+    "trackside.cli.commands.artifacts.resolving": "versions of models as inputs",
     "trackside.cli.commands.change": "the commands that change a search",
     "trackside.cli.commands.importances": "the parameters of a search",
     "trackside.cli.commands.models": "the commands of models",
@@ -35,6 +36,8 @@ ABOUT_ONE = {
     "trackside.sdk.batches": "tasks as a client's `submit_tasks` takes them",
     "trackside.sdk.blocking": "what becomes a version of a model",
     "trackside.sdk.model_versions": "a version of a model from the log",
+    "trackside.sdk.reference_from_log": "versions of models as inputs",
+    "trackside.sdk.references": "versions of models as inputs",
     "trackside.sdk.search": "a search from Python",
     "trackside.sdk.trial_lists": "the trials of a search as files and tables",
     "trackside.simulation.scenarios": "what is simulated of each aggregate, and what must be true of it",

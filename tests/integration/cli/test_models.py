@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +16,15 @@ from trackside.aggregates.model.messages import (
     SetModelStage,
     TagModel,
 )
+from trackside.artifacts.opening import open_store
+from trackside.artifacts.settings import StoreSettings
 from trackside.cli.app import call
+from trackside.cli.commands.artifacts.resolving import resolve
 from trackside.cli.commands.models import changes_of
 from trackside.cli.commands.replay.why import drawn, origins_of
-from trackside.contracts.artifacts import ArtifactSaved
+from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
 from trackside.contracts.message import Event, Record
+from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.causality.why import why
@@ -239,3 +244,67 @@ async def test_a_version_is_refused_twice_and_in_an_archived_model() -> None:
         await client.send(ArchiveModel(), MODEL)
         with pytest.raises(RefusedError, match="is archived"):
             await client.send(SetModelStage(version=1, stage="staging"), MODEL)
+
+
+@pytest.mark.usefixtures("addresses")
+def test_inputs_of_a_spec_are_resolved_from_the_read_models(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    weights = f"{SEARCH}/{SEARCH}.1/weights.safetensors"
+    texts = {f"{SEARCH}/1/weights.safetensors": 4, f"{weights}@1": 3, f"model:{MODEL}@1": 1}
+    texts |= {f"model:{MODEL}@production": 4}
+    found = resolve(tmp_path, {f"$.inputs.{number}": text for number, text in enumerate(texts)}, quiet=False)
+    references = [each for each in found.values() if isinstance(each, ArtifactReference)]
+    assert [each.sha256 for each in references] == [DIGESTS[number] for number in texts.values()]
+    assert references[0].source == f"{weights}@2" and references[3] == references[0]
+    assert f"model:{MODEL}@production: {weights}@2, " in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("addresses")
+@pytest.mark.parametrize(
+    ("text", "code", "reason"),
+    [
+        ("digit-1/0/weights.safetensors", "unknown_artifact", f"did you mean '{SEARCH}'"),
+        (f"{SEARCH}/0/weight.safetensors", "unknown_artifact", "did you mean 'weights.safetensors'"),
+        ("model:digit", "unknown_artifact", f"there is no model digit; did you mean '{MODEL}'"),
+        (f"model:{MODEL}@3", "unknown_artifact", f"model {MODEL} has no version 3; it has 2"),
+        ("./nowhere.csv", "bad_artifact", "no such file or folder"),
+        ("digits.csv", "bad_artifact", "expected STREAM/TASK/NAME"),
+    ],
+)
+def test_an_input_that_nobody_has_is_refused_with_what_is_there(
+    tmp_path: Path, text: str, code: str, reason: str
+) -> None:
+    found = resolve(tmp_path, {"$.inputs.it": text}, quiet=True)["$.inputs.it"]
+    assert isinstance(found, Problem)
+    assert (found.code, found.path) == (code, "$.inputs.it")
+    assert reason in found.message
+
+
+@pytest.mark.usefixtures("addresses")
+def test_inputs_must_be_in_the_store_and_files_are_saved_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "digits.csv").write_text("1,2\n")
+    monkeypatch.setenv("TRACKSIDE_STORE", str(tmp_path / "store"))
+    lost = f"model:{MODEL}@1"
+    found = resolve(tmp_path, {"$.inputs.a": lost, "$.inputs.b": "./digits.csv"}, quiet=True)
+    assert isinstance(problem := found["$.inputs.a"], Problem)
+    assert (problem.code, problem.path) == ("artifact_missing", "$.inputs.a")
+    assert DIGESTS[1] in problem.message
+    assert not list((tmp_path / "store").rglob("*")), "nothing is saved for a spec with problems"
+    saved = resolve(tmp_path, {"$.inputs.b": "./digits.csv"}, quiet=True)["$.inputs.b"]
+    assert isinstance(saved, ArtifactReference)
+    assert open_store(StoreSettings(store=str(tmp_path / "store"))).verify(saved) == "ok"
+    whole = saved.model_copy(update={"uri": f"store:sha256/{DIGESTS[7]}", "sha256": DIGESTS[7]})
+    assert isinstance(resolve(tmp_path, {"$.a": whole, "$.b": saved}, quiet=True)["$.a"], Problem)
+
+
+async def test_a_program_gets_references_from_the_log(log: MemoryLog) -> None:
+    client = harness.client_of(log)
+    for text, number in ((f"{SEARCH}/0/weights.safetensors", 1), (f"model:{MODEL}", 4)):
+        assert (await client.reference(text)).sha256 == DIGESTS[number]
+    for text in ("model:faces", f"model:{MODEL}@staging", f"{SEARCH}/0/other"):
+        with pytest.raises(UnsendableError, match="unknown_artifact"):
+            await client.reference(text)

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 
 from trackside.aggregates.model.messages import AddModelVersion
 from trackside.aggregates.registry import AGGREGATES, CODEC
+from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Ping, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Record
@@ -42,6 +43,8 @@ from trackside.sdk.publication import (
     check_size,
     command_record,
 )
+from trackside.sdk.records import of_stream, record_of
+from trackside.sdk.reference_from_log import reference
 from trackside.sdk.signing import Signer
 
 PUBLISH_S = 15.0
@@ -131,7 +134,7 @@ class AsyncClient:
             async with asyncio.timeout(timeout_s):
                 async with aclosing(self._entries({topic_partition: publication.events_from})) as entries:
                     async for entry in entries:
-                        record = _of_stream(entry, publication.stream_id)
+                        record = of_stream(entry, publication.stream_id)
                         found = None if record is None else answer_to(publication, record)
                         if found is not None:
                             return found
@@ -179,6 +182,13 @@ class AsyncClient:
         wanted = wanted_artifact(source)
         async with aclosing(self.events(wanted.stream)) as records:
             return await version_of(wanted, records, facts)
+
+    async def reference(self, text: str) -> ArtifactReference:
+        """Returns the whole reference of a short one, `STREAM/TASK/NAME` or `model:NAME`, as inputs need it.
+
+        Either may have @VERSION, a model also @production or @staging. Raises UnsendableError.
+        """
+        return await reference(self, text)
 
     async def ping(self, stream_id: str = "ping", timeout_s: float = ANSWER_S) -> Pong:
         """Measures how long the dispatcher of a stream takes to answer; raises what `send` raises."""
@@ -246,7 +256,7 @@ class AsyncClient:
             async for entry in entries:
                 if not follow and entry.offset >= end:
                     return
-                record = _of_stream(entry, stream_id)
+                record = of_stream(entry, stream_id)
                 if record is not None:
                     yield record
                 if not follow and entry.offset + 1 >= end:
@@ -300,7 +310,7 @@ class AsyncClient:
         async with aclosing(self._entries({(topic, 0): starts[0]})) as entries:
             async for entry in entries:
                 if entry.offset < ends[0]:
-                    fleet.evolve(folded, _record(entry))
+                    fleet.evolve(folded, record_of(entry))
                 if entry.offset + 1 >= ends[0]:
                     break
         return folded
@@ -369,24 +379,10 @@ def _answer(
     """Returns the answer in an entry with its command, if it answers one of these commands."""
     if CODEC.envelope(entry.headers).type not in _ANSWERS:
         return None
-    record = _record(entry)
+    record = record_of(entry)
     message = record.message
     if not isinstance(message, CommandAccepted | CommandRefused) or message.source not in waiting:
         return None
     publication = waiting[message.source]
     found = answer_to(publication, record)
     return None if found is None else (publication, found)
-
-
-def _of_stream(entry: Entry, stream_id: str) -> Record | None:
-    """Decodes an entry if it belongs to the stream; others are skipped by their headers."""
-    envelope = CODEC.envelope(entry.headers)
-    if envelope.stream != stream_id:
-        return None
-    return _record(entry)
-
-
-def _record(entry: Entry) -> Record:
-    envelope = CODEC.envelope(entry.headers)
-    message = CODEC.decode(envelope, entry.value)
-    return Record(entry.topic, entry.partition, entry.offset, entry.append_time_ms, envelope, message)

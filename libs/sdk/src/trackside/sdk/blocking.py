@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from trackside.aggregates.model.messages import AddModelVersion
+from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Command, Record
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
@@ -77,6 +78,10 @@ class BlockingClient:
     def model_version(self, source: str, **facts: Any) -> AddModelVersion:
         """Returns the command that adds an artifact to a model, as Client.model_version does."""
         return self._run(self._client.model_version(source, **facts))
+
+    def reference(self, text: str) -> ArtifactReference:
+        """Returns the whole reference of a short one, as Client.reference does."""
+        return self._run(self._client.reference(text))
 
     def ping(self, stream_id: str = "ping", timeout_s: float = 30.0) -> Pong:
         """Measures how long an answer takes, as Client.ping does."""

@@ -4,11 +4,12 @@ A file is one mapping with a `kind`, such as search or tasks; the rest are the f
 Errors name file, line and path. Fields in seconds, whose names end in `_s`, may be `30m`, `2h`, `1d`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.artifacts import STORED, ArtifactReference
 from trackside.contracts.codec import validate_command
 from trackside.contracts.message import Command, Json
 from trackside.contracts.nni_names import nni_hint
@@ -19,6 +20,10 @@ from trackside.sdk.durations import put_seconds
 from trackside.sdk.errors import SpecError
 from trackside.sdk.known_fields import known_mappings
 from trackside.sdk.yaml_core import Document, YamlError, read_yaml
+
+Resolve = Callable[[Mapping[str, str | ArtifactReference]], Mapping[str, ArtifactReference | Problem]]
+"""Gets the inputs of a spec by their paths, and returns the whole reference of each, or problems of some."""
+_UNRESOLVED: Json = {"uri": f"{STORED}{0:064x}", "sha256": f"{0:064x}", "size_bytes": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +63,11 @@ def read_spec(path: Path) -> Command:
     return read_spec_file(path)[0]
 
 
-def read_spec_file(path: Path) -> tuple[Command, SpecFile]:
+def read_spec_file(path: Path, resolve: Resolve | None = None) -> tuple[Command, SpecFile]:
     """Reads a spec file and returns its command, and the file for the lines of later problems.
 
-    Raises SpecError with all problems.
+    Inputs may be short references if there is a `resolve`, which is called if all else is valid. Raises
+    SpecError with all problems.
     """
     try:
         octets = path.read_bytes()
@@ -70,7 +76,7 @@ def read_spec_file(path: Path) -> tuple[Command, SpecFile]:
         raise SpecError(
             str(path), 0, Problem(code="unreadable", message=f"cannot be read: {reason}")
         ) from error
-    return _parse(octets, str(path))
+    return _parse(octets, str(path), resolve)
 
 
 def parse_spec(octets: bytes, file: str) -> Command:
@@ -78,7 +84,7 @@ def parse_spec(octets: bytes, file: str) -> Command:
     return _parse(octets, file)[0]
 
 
-def _parse(octets: bytes, file: str) -> tuple[Command, SpecFile]:
+def _parse(octets: bytes, file: str, resolve: Resolve | None = None) -> tuple[Command, SpecFile]:
     if len(octets) > MAX_COMMAND_BYTES:
         message = f"{len(octets):,} bytes, the limit is {MAX_COMMAND_BYTES:,}"
         raise SpecError(file, 0, Problem(code="too_large", message=message))
@@ -92,15 +98,61 @@ def _parse(octets: bytes, file: str) -> tuple[Command, SpecFile]:
     body: Json = dict(document.value)
     kind = _kind(body, file, document)
     spec = SpecFile(file, document, kind.moved)
+    short = {} if resolve is None else _short_inputs(kind, body)
+    for given in short.values():
+        given.inputs[given.name] = _UNRESOLVED
     problems = [*_misspelt(kind, body), *convert_durations(kind.name, body)]
+    command = _command(kind, body, spec, problems)
+    if resolve is None:
+        return command, spec
+    whole = {
+        path: ArtifactReference.model_validate(each.inputs[each.name])
+        for path, each in _inputs(kind, body).items()
+    }
+    found = resolve(whole | {path: given.text for path, given in short.items()})
+    for path, given in short.items():
+        reference = found.get(path)
+        if isinstance(reference, ArtifactReference):
+            given.inputs[given.name] = reference.model_dump(mode="json")
+    problems = [problem for problem in found.values() if isinstance(problem, Problem)]
+    return _command(kind, body, spec, problems), spec
+
+
+def _command(kind: SpecKind, body: Json, spec: SpecFile, problems: list[Problem]) -> Command:
+    """Returns the command of the body of a file; raises SpecError with its problems, and those before."""
     found = validate_command(kind.command.wire_type(), kind.command_body(body), (kind.command,))
     if isinstance(found, tuple):
         problems = merged(problems, (_in_file(problem, kind, spec, body) for problem in found))
     if problems or isinstance(found, tuple):
         first, *more = problems
-        lines = [(document.line_of(problem.path), problem) for problem in more]
-        raise SpecError(file, document.line_of(first.path), first, lines)
-    return found, spec
+        line_of = spec.document.line_of
+        lines = [(line_of(problem.path), problem) for problem in more]
+        raise SpecError(spec.file, line_of(first.path), first, lines)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """An input of a body: the mapping that it is in, its name there, and the text if it has no mapping."""
+
+    inputs: Json
+    name: str
+    text: str = ""
+
+
+def _inputs(kind: SpecKind, body: Json) -> dict[str, _Input]:
+    """Returns the inputs in the body of a file by their paths."""
+    return {
+        f"{path}.inputs.{name}": _Input(inputs, name, given if isinstance(given, str) else "")
+        for path, value, known in known_mappings("$", body, kind.fields)
+        if "inputs" in known and isinstance(inputs := value.get("inputs"), dict)
+        for name, given in inputs.items()
+    }
+
+
+def _short_inputs(kind: SpecKind, body: Json) -> dict[str, _Input]:
+    """Returns the inputs that are a text."""
+    return {path: given for path, given in _inputs(kind, body).items() if given.text}
 
 
 def merged(problems: Iterable[Problem], more: Iterable[Problem]) -> list[Problem]:

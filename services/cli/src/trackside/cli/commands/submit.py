@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Collection, Mapping
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.cli.commands.artifacts import resolving
 from trackside.cli.commands.publishing import Publishing, repeatable
 from trackside.cli.render import follow, screen
 from trackside.cli.runtime.addresses import Addresses
@@ -35,7 +37,8 @@ ANSWER_LEAST_S = 1.0
 
 def submit(spec: Path, stream_id: str, past: Path | None, publishing: Publishing, *, wait: bool) -> None:
     """Submits a spec and prints the answer; raises BadUsage for a bad spec or if it is refused."""
-    command, spec_file = read_spec_file(spec)
+    resolve = partial(resolving.resolve, spec.parent, quiet=publishing.as_json)
+    command, spec_file = read_spec_file(spec, resolve)
     if past is not None:
         command = _with_past(command, past)
     publishing = publishing.identified()

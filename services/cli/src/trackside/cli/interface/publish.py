@@ -29,6 +29,10 @@ def submit(
 ) -> None:
     """Submit a search, tasks in groups, or one task, and print whether it was accepted.
 
+    An input of the spec may be STREAM/TASK/NAME, model:NAME, either with @VERSION, or a path such as
+    ./digits.csv, which is saved in the store. What it refers to is looked up, and printed, before the command
+    is published.
+
     Until Kafka confirms it, it is published again under the same id, for --timeout seconds. If that was not
     enough, the id is printed: the same command with --command-id publishes it again, with one effect.
 

@@ -1,0 +1,32 @@
+"""Makes whole references of short ones from the log, for programs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trackside.aggregates.model.state import model_of
+from trackside.contracts.artifacts import ArtifactReference
+from trackside.sdk.references import (
+    WantedModelVersion,
+    bad_reference,
+    unknown_artifact,
+    version_number,
+    wanted_reference,
+)
+
+if TYPE_CHECKING:
+    from trackside.sdk.async_client import AsyncClient
+
+
+async def reference(client: "AsyncClient", text: str) -> ArtifactReference:
+    """Returns what a short reference refers to; raises UnsendableError if there is no such artifact."""
+    wanted = wanted_reference(text)
+    if isinstance(wanted, Path):
+        raise bad_reference(f"{text}: a client saves no files; see `trackside artifacts put`")
+    if not isinstance(wanted, WantedModelVersion):
+        return (await client.model_version(text)).artifact
+    stream = await client.state(wanted.model)
+    model = None if stream is None else model_of(stream)
+    if model is None:
+        raise unknown_artifact(f"there is no model {wanted.model} in the log")
+    number = version_number(wanted, [version.stage for version in model.versions])
+    return model.versions[number - 1].spec.artifact
