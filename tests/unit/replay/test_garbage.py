@@ -180,3 +180,18 @@ def test_a_record_that_only_asks_to_forget_holds_nothing(store: Store) -> None:
         )
     )
     assert digests(collected(told, store).unheld) == {old.sha256}
+
+
+def test_a_folder_of_an_imported_stream_may_be_elsewhere_and_is_held_where_it_is_here(
+    store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a").write_text("a")
+    reference = store.put(tmp_path / "folder")
+    told = task_active()
+    told.tell(of(store.put(b"kept")))
+    holders = holders_of(told)
+    holders.hold_imported("old", of(reference).model_dump_json().encode())
+    assert plan(holders, store, now_ms() + LATER_MS).unheld == []
+    store.delete(reference.sha256, now_ms() + LATER_MS)
+    assert len(plan(holders, store, now_ms() + LATER_MS).unheld) == 1

@@ -1,7 +1,7 @@
 """Reads a blob from the first copy that has it whole: with its digest, and its size where that is known."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from trackside.artifacts.blobs import BlobReader
@@ -41,7 +41,11 @@ def read_blob(
         out.seek(0)
         out.truncate()
         try:
-            _read_from(place, sha256, size_bytes, out, report)
+            done = 0
+            for part in checked_parts(place, sha256, size_bytes):
+                out.write(part)
+                done += len(part)
+                report(done)
         except FileNotFoundError:
             failures.append(ArtifactMissing(f"{place.url} has no blob sha256/{sha256}"))
         except (ArtifactDamaged, StoreUnreachable) as error:
@@ -51,17 +55,15 @@ def read_blob(
     raise _worst(sha256, failures)
 
 
-def _read_from(
-    place: BlobReader, sha256: str, size_bytes: int | None, out: Output, report: Callable[[int], None]
-) -> None:
+def checked_parts(place: BlobReader, sha256: str, size_bytes: int | None) -> Iterator[bytes]:
+    """Yields the bytes of a blob; ArtifactDamaged at their end if they have another digest or size."""
     digest, done = hashlib.sha256(), 0
     for part in place.read(sha256):
         digest.update(part)
         done += len(part)
         if size_bytes is not None and done > size_bytes:
             break  # whatever follows: these are not the bytes
-        out.write(part)
-        report(done)
+        yield part
     if digest.hexdigest() != sha256 or size_bytes not in (None, done):
         wrong = "another digest" if size_bytes in (None, done) else f"not the {size_bytes} bytes it should"
         raise ArtifactDamaged(f"in {place.url} the blob sha256/{sha256} has {wrong}")

@@ -119,6 +119,17 @@ class Store:
         finally:
             _remove(part)
 
+    def place_of(self, blob: Blob) -> BlobReader:
+        """Returns the first place that has a blob with its size, the store or a copy; ArtifactMissing."""
+        for place in (self.blobs, *self.copies):
+            found = place.find(blob.sha256)
+            if found is not None and found.size_bytes == blob.size_bytes:
+                return place
+        raise ArtifactMissing(
+            f"{self.blobs.url} has no blob sha256/{blob.sha256} of {blob.size_bytes} bytes; "
+            "`trackside verify-log --store` lists all artifacts that it lacks"
+        )
+
     def manifest(self, reference: ArtifactReference) -> Manifest:
         """Reads the manifest of a folder; errors as those of get."""
         return self._manifest(reference, self._places(reference))

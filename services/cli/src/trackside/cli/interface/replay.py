@@ -88,19 +88,29 @@ def why(
     why.why(stream_id, subject, as_json)
 
 
-def export_stream(stream_id: StreamArgument) -> None:
+def export_stream(
+    stream_id: StreamArgument,
+    with_artifacts: Annotated[
+        bool,
+        typer.Option("--with-artifacts", help="Write a tar file that has the bytes of its artifacts, too."),
+    ] = False,
+) -> None:
     """Write all records of a search or a batch to standard output, with checksums, as one file.
 
-    The file is lines of JSON: a header, a line for each record, a trailer with the digest of the state.
+    The file is lines of JSON: a header, a line for each record, a trailer with the digest of the state. With
+    --with-artifacts it is a tar file of that and of what the store has of the artifacts that the stream has
+    saved or was given, and has not forgotten. Exit 1 if the store lacks one, or has it damaged: the file is
+    then of no use.
 
     \b
     Examples:
       trackside replay export digits-1 > digits-1.jsonl
       trackside replay export digits-1 | gzip > digits-1.jsonl.gz
+      trackside replay export digits-1 --with-artifacts > digits-1.tar
     """
     from trackside.cli.commands.replay import transfer
 
-    transfer.export_stream(stream_id)
+    transfer.export_stream(stream_id, with_artifacts=with_artifacts)
 
 
 def import_stream(
@@ -114,13 +124,15 @@ def import_stream(
 ) -> None:
     """Import an exported search or batch for reading, by `trackside replay show`, `diff`, `why` and `export`.
 
-    Every record is checked before the first is written. Imported streams are apart from the live ones:
-    nothing of them is run again. Exit 1 if the file is damaged, with the number of the line, or if there is a
-    stream of this id.
+    Every record is checked before the first is written, and so is each artifact that the file has; these are
+    saved in the store of this installation first. Imported streams are apart from the live ones: nothing of
+    them is run again. Exit 1 if the file is damaged, with the number of the line, or if there is a stream of
+    this id.
 
     \b
     Examples:
       trackside replay import digits-1.jsonl
+      trackside replay import digits-1.tar
       trackside replay import digits-1.jsonl --as digits-of-last-year
     """
     from trackside.cli.commands.replay import transfer

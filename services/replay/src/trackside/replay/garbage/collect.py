@@ -1,6 +1,6 @@
 """Plans what a garbage collection of the store deletes, and deletes it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 from trackside.artifacts.blobs import Blob, Unfinished
@@ -42,7 +42,7 @@ def plan(holders: Holders, store: Store, before_ms: int) -> GarbagePlan:
             f"the log refers to none of the {len(blobs)} blobs of {store.blobs.url}: expected the store of "
             "this installation; check TRACKSIDE_STORE, and the address of Kafka and the prefix of its topics"
         )
-    files = files_of_folders(holders, store, held)
+    files = files_of_folders(holders, store, held, blobs.keys())
     found = GarbagePlan(
         unheld=[
             blob
@@ -58,11 +58,17 @@ def plan(holders: Holders, store: Store, before_ms: int) -> GarbagePlan:
     return found
 
 
-def files_of_folders(holders: Holders, store: Store, held: set[str]) -> set[str]:
-    """Returns the digests of the files of all folders that are held and belong into the store."""
+def files_of_folders(holders: Holders, store: Store, held: Set[str], blobs: Set[str]) -> set[str]:
+    """Returns the digests of the files of all folders that are held and belong into the store.
+
+    A folder of an imported stream that is not among the blobs of the store came without its files.
+    """
+    folders = holders.folders | {
+        digest: reference for digest, reference in holders.imported_folders.items() if digest in blobs
+    }
     found: set[str] = set()
-    for digest in sorted(held & holders.folders.keys()):
-        found |= {each.sha256 for each in store.manifest(holders.folders[digest]).files}
+    for digest in sorted(held & folders.keys()):
+        found |= {each.sha256 for each in store.manifest(folders[digest]).files}
     return found
 
 

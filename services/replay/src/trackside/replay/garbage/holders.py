@@ -57,10 +57,14 @@ class StreamHoldings:
 
 @dataclass(slots=True)
 class Holders:
-    """What all streams hold, as far as the log was read; `folders` are the manifests in the store."""
+    """What all streams hold, as far as the log was read.
+
+    `folders` are the manifests that the store has; of those of imported streams it may have some.
+    """
 
     by_stream: dict[str, StreamHoldings] = field(default_factory=dict)
     folders: dict[str, ArtifactReference] = field(default_factory=dict)
+    imported_folders: dict[str, ArtifactReference] = field(default_factory=dict)
     streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
 
     def take_event(self, record: Record, value: bytes) -> None:
@@ -74,7 +78,7 @@ class Holders:
                 self._of(stream.stream_id).forget(digest)
         elif isinstance(event, ArtifactSaved | TaskResumed):
             self._take_artifact(stream, event)
-            self._note_folders(value)
+            self._note_folders(value, self.folders)
         elif not _only_names(event):
             self.hold(stream.stream_id, value)
         shrink(stream)
@@ -83,7 +87,13 @@ class Holders:
         """Has a stream, or whoever else has a record, need all that is in it."""
         if digests := digests_in(value):
             self._of(holder).needed |= digests
-            self._note_folders(value)
+            self._note_folders(value, self.folders)
+
+    def hold_imported(self, stream: str, value: bytes) -> None:
+        """Has an imported stream need all that is in a record; it may have come without its artifacts."""
+        if digests := digests_in(value):
+            self._of(f"imported/{stream}").needed |= digests
+            self._note_folders(value, self.imported_folders)
 
     def held(self) -> set[str]:
         """Returns all digests that a stream holds."""
@@ -112,11 +122,11 @@ class Holders:
     def _of(self, stream_id: str) -> StreamHoldings:
         return self.by_stream.setdefault(stream_id, StreamHoldings())
 
-    def _note_folders(self, value: bytes) -> None:
+    def _note_folders(self, value: bytes, folders: dict[str, ArtifactReference]) -> None:
         if FOLDER_MEDIA_TYPE.encode() in value:
             for reference in references_in(value):
                 if reference.media_type == FOLDER_MEDIA_TYPE and reference.uri.startswith(STORED):
-                    self.folders[reference.sha256] = reference
+                    folders[reference.sha256] = reference
 
 
 def _only_names(event: Message) -> bool:

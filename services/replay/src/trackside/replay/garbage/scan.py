@@ -80,4 +80,4 @@ class HolderScan:
 
     def _import(self, entry: Entry) -> None:
         if entry.value is not None:
-            self.holders.hold(f"imported/{CODEC.envelope(entry.headers).stream}", entry.value)
+            self.holders.hold_imported(CODEC.envelope(entry.headers).stream, entry.value)

@@ -9,6 +9,7 @@ from trackside.domain.fold import fold
 from trackside.domain.stream import Stream
 from trackside.eventlog.decode import tombstone_error
 from trackside.replay.history.errors import SilentLogError
+from trackside.replay.history.held_artifacts import HeldArtifacts
 from trackside.replay.history.recorded_stream import RecordedStream
 from trackside.replay.transfer.file_format import (
     ExportedRecord,
@@ -30,12 +31,15 @@ class ExportSummary:
     trailer: ExportTrailer
 
 
-async def write_export(recorded: RecordedStream, write: WriteBytes) -> ExportSummary:
+async def write_export(
+    recorded: RecordedStream, write: WriteBytes, held: HeldArtifacts | None = None
+) -> ExportSummary:
     """Writes a stream as it is now, line by line; the log is read twice, so that memory stays bounded.
 
-    Nothing is written before the stream was read once to its end. Raises SilentLogError.
+    Nothing is written before the stream was read once to its end; `held` takes in what it has of artifacts.
+    Raises SilentLogError.
     """
-    exported = await _survey(recorded)
+    exported = await _survey(recorded, HeldArtifacts() if held is None else held)
     header = exported.header
     lines, records = LineWriter(), 0
     write(lines.line(header.as_json()))
@@ -56,13 +60,13 @@ async def write_export(recorded: RecordedStream, write: WriteBytes) -> ExportSum
     return exported
 
 
-async def _survey(recorded: RecordedStream) -> ExportSummary:
+async def _survey(recorded: RecordedStream, held: HeldArtifacts) -> ExportSummary:
     """Reads a stream once, for the header and the trailer."""
     stream = Stream(recorded.stream_id, recorded.partition)
     first, last, records = -1, -1, 0
     async with aclosing(recorded.records()) as taken:
-        async for record, _ in taken:
-            fold(stream, record, AGGREGATES)
+        async for record, entry in taken:
+            held.take(record, fold(stream, record, AGGREGATES), entry.value or b"")
             first = record.offset if first < 0 else first
             last = record.offset
             records += 1

@@ -108,9 +108,13 @@ class LineWriter:
 
 @dataclass(slots=True)
 class LineReader:
-    """Checks the lines of a file, one after another; `number` is that of the last one read, from 1."""
+    """Checks the lines of a file, one after another; `number` is that of the last one read, from 1.
+
+    `within` is the name of the file, if it is one of several.
+    """
 
     number: int = 0
+    within: str = ""
     _check: str = ""
     _digest: Any = field(default_factory=sha256)
 
@@ -182,7 +186,8 @@ class LineReader:
 
     def damaged(self, what: str) -> DamagedFileError:
         """Returns the error that names the last line read."""
-        return DamagedFileError(f"line {self.number} {what}")
+        place = f"line {self.number} of {self.within}" if self.within else f"line {self.number}"
+        return DamagedFileError(f"{place} {what}")
 
 
 def _next_check(before: str, text: str) -> str:

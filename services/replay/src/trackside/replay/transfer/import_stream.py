@@ -3,12 +3,15 @@
 No record of it is written to the log of events: no service sees it, so none of its commands is run again.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from trackside.aggregates.registry import AGGREGATES, CODEC
+from trackside.artifacts.blobs import Blob
+from trackside.artifacts.errors import StoreMissing
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RULES
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
@@ -28,6 +31,7 @@ from trackside.replay.history.errors import (
     UnsupportedFileError,
 )
 from trackside.replay.history.recorded_stream import find_live
+from trackside.replay.transfer.archive import Archive, open_export
 from trackside.replay.transfer.file_format import (
     MAX_LINE_BYTES,
     ExportedRecord,
@@ -45,14 +49,23 @@ _RECORD_OVERHEAD = 1_000
 ImportProgress = Callable[[int, int], None]
 
 
+def refuse_blobs(archive: Archive) -> None:
+    """Saves no blobs: the default without a store. Raises StoreMissing."""
+    raise StoreMissing(f"the file has {len(archive.blobs)} blobs, and there is no store to save them in")
+
+
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """The result of an import; `compared`: the state was compared, as the fold has the same version."""
+    """The result of an import; `compared`: the state was compared, as the fold has the same version.
+
+    `blobs` are those that came with it; None if the file has only the stream.
+    """
 
     stream: str
     header: ExportHeader
     trailer: ExportTrailer
     compared: bool
+    blobs: Sequence[Blob] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +80,35 @@ async def import_file(
     path: Path,
     name: str = "",
     on_progress: ImportProgress = lambda done, total: None,
-    instance: str = "cli",
+    receive: Callable[[Archive], None] = refuse_blobs,
 ) -> ImportSummary:
     """Imports a file, after every line of it was checked and folded.
 
+    If it has blobs, `receive` saves them before the first record is appended, once it has checked them all.
     Raises DamagedFileError, UnsupportedFileError, LiveTargetError for a stream that the log has,
-    AlreadyImportedError, BadNameError, OSError.
+    AlreadyImportedError, BadNameError, OSError, and what `receive` raises.
     """
-    with path.open("rb") as file:
+    with open_export(path) as (file, archive):
         checked = _check_file(file, name)
         stream_id = name or checked.header.stream
         await _check_target(log, topics, stream_id)
+        if archive is not None:
+            await asyncio.to_thread(receive, archive)
         await log.ensure([topics.imports])
         compared = checked.trailer.fold == fold_name()
         file.seek(0)
         done = await _append(
-            log, topics, file, checked, stream_id, RecordWriter("replay", instance), on_progress
+            log, topics, file, checked, stream_id, RecordWriter("replay", "cli"), on_progress
         )
     winner = await find_imported(log, topics, stream_id)
     if winner is None or winner.begin != done:
         raise AlreadyImportedError(f"{stream_id!r} was imported by another process; that import is used")
-    return ImportSummary(stream_id, checked.header, checked.trailer, compared)
+    return ImportSummary(
+        stream_id, checked.header, checked.trailer, compared, None if archive is None else archive.blobs
+    )
 
 
-def _check_file(file: BinaryIO, name: str) -> _CheckedFile:
+def _check_file(file: IO[bytes], name: str) -> _CheckedFile:
     """Reads a file to its end and folds it, also under the new name if there is one."""
     lines = LineReader()
     header = lines.header(file.readline(MAX_LINE_BYTES))
@@ -140,7 +158,7 @@ def _check_state(streams: Sequence[Stream], trailer: ExportTrailer) -> None:
         )
 
 
-def _records(file: BinaryIO, lines: LineReader) -> Iterator[ExportedRecord | ExportTrailer]:
+def _records(file: IO[bytes], lines: LineReader) -> Iterator[ExportedRecord | ExportTrailer]:
     """Yields the records of a file after its header, then its trailer."""
     while data := file.readline(MAX_LINE_BYTES):
         body = lines.body(data)
@@ -174,7 +192,7 @@ async def _check_target(log: Log, topics: Topics, stream_id: str) -> None:
 async def _append(
     log: Log,
     topics: Topics,
-    file: BinaryIO,
+    file: IO[bytes],
     checked: _CheckedFile,
     stream_id: str,
     writer: RecordWriter,

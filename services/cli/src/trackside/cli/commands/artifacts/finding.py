@@ -1,12 +1,12 @@
 """Finds artifacts by what a user calls them: STREAM/TASK/NAME@VERSION, or the beginning of a digest."""
 
 import re
-from dataclasses import dataclass
-from urllib.parse import urlsplit
+from dataclasses import dataclass, replace
 
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
+from trackside.cli.commands.artifacts.imported import imported_rows
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.contracts.artifacts import ArtifactReference
@@ -14,6 +14,7 @@ from trackside.contracts.refusals import nearest
 from trackside.domain.table import ViewRow
 from trackside.eventlog.settings import read_settings
 from trackside.projections.reads import ReadModels
+from trackside.replay.transfer.imported_streams import PREFIX
 
 ALL = 1_000_000
 _DIGEST = re.compile(r"(?:store:sha256/|sha256[:/])?([0-9a-f]{6,64})")
@@ -23,26 +24,39 @@ EXPECTED = "expected STREAM/TASK/NAME, STREAM/TASK/NAME@VERSION, or 6 or more di
 
 @dataclass(frozen=True, slots=True)
 class ArtifactScope:
-    """A stream, or one of its tasks; empty texts are any."""
+    """A stream, or one of its tasks; empty texts are any. `imported`: not the live stream of this name."""
 
     stream: str = ""
     task: str = ""
+    imported: bool = False
+
+    def has(self, row: ViewRow) -> bool:
+        """Returns whether an artifact of the stream is of its task, which may be called without its name."""
+        return not self.task or row["task_id"] in (self.task, f"{self.stream}.{self.task}")
 
 
 def place_of(text: str) -> ArtifactScope:
     """Parses STREAM or STREAM/TASK; raises BadUsage. A task may be called without its stream's name."""
-    stream, slash, task = text.partition("/")
+    stream, slash, task = text.removeprefix(PREFIX).partition("/")
     if "/" in task or (text and not stream) or (slash and not task):
         raise BadUsage(f"{text!r}: expected STREAM or STREAM/TASK")
-    return ArtifactScope(stream, task)
+    return ArtifactScope(stream, task, text.startswith(PREFIX))
 
 
 async def artifacts_at(models: ReadModels, place: ArtifactScope, limit: int = ALL) -> list[ViewRow]:
-    """Returns the artifacts of a stream or a task, the newest first."""
+    """Returns the artifacts of a stream or a task, newest first; of a live one, else of an imported one."""
+    if place.imported:
+        return _of_place(await imported_rows(place.stream), place, limit)
     rows = await models.rows("artifacts", place.stream or None, place.task or None, limit)
     if not rows and place.task:
         rows = await models.rows("artifacts", place.stream, f"{place.stream}.{place.task}", limit)
+    if not rows and place.stream and not await models.rows("artifacts", place.stream, None, 1):
+        return _of_place(await imported_rows(place.stream), place, limit)
     return rows
+
+
+def _of_place(rows: list[ViewRow], place: ArtifactScope, limit: int) -> list[ViewRow]:
+    return [row for row in rows if place.has(row)][:limit]
 
 
 async def artifact_called(models: ReadModels, text: str) -> ViewRow:
@@ -50,15 +64,16 @@ async def artifact_called(models: ReadModels, text: str) -> ViewRow:
     digest = _DIGEST.fullmatch(text)
     if digest is not None:
         return await _by_digest(models, digest[1])
-    parts = text.split("/")
+    parts = text.removeprefix(PREFIX).split("/")
     if len(parts) != 3 or not all(parts):
         raise BadUsage(f"{text!r} is not an artifact: {EXPECTED}")
     stream, task, name = parts
     versioned = _VERSION.fullmatch(name)
     name, version = (versioned[1], int(versioned[2])) if versioned else (name, None)
-    rows = await artifacts_at(models, ArtifactScope(stream, task))
+    of_stream = ArtifactScope(stream, imported=text.startswith(PREFIX))
+    rows = await artifacts_at(models, replace(of_stream, task=task))
     if not rows:
-        raise BadUsage(await _unknown_task(models, stream, task))
+        raise BadUsage(await _unknown_task(models, of_stream, task))
     named = [row for row in rows if row["name"] == name]
     if not named:
         names = sorted({row["name"] for row in rows})
@@ -86,9 +101,9 @@ async def _by_digest(models: ReadModels, beginning: str) -> ViewRow:
     return rows[0]
 
 
-async def _unknown_task(models: ReadModels, stream: str, task: str) -> str:
-    rows = await models.rows("artifacts", stream, None, ALL)
-    if rows:
+async def _unknown_task(models: ReadModels, place: ArtifactScope, task: str) -> str:
+    stream = place.stream
+    if rows := await artifacts_at(models, place):
         tasks = sorted({row["task_id"] for row in rows})
         hint = f"{nearest(task, tasks)}; those that have: {_some(tasks)}"
         return f"no task {task!r} of {stream} has artifacts{hint}"
@@ -117,8 +132,3 @@ def installed_store() -> Store:
     """Opens the store of the installation; raises CommandFailed, StoreMissing or CredentialMissing."""
     settings = read_settings(StoreSettings)
     return open_store(settings.model_copy(update={"store": settings.store or Addresses().store}))
-
-
-def shown_uri(uri: str) -> str:
-    """Returns where the bytes of an artifact are, for a person."""
-    return "in the store" if urlsplit(uri).scheme == "store" else uri

@@ -1,17 +1,19 @@
 """Lists artifacts and shows one."""
 
+from trackside.artifacts.errors import ArtifactError
 from trackside.cli.commands.artifacts.finding import (
     ALL,
     artifact_called,
     artifacts_at,
+    installed_store,
     place_of,
     reference_of,
-    shown_uri,
 )
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import BadUsage
+from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
+from trackside.contracts.artifacts import STORED, ArtifactReference
 from trackside.contracts.memory import shown
 from trackside.domain.display.text import Column, counted
 from trackside.domain.table import ViewRow
@@ -65,6 +67,27 @@ async def _ls(where: str, every: bool, limit: int, as_json: bool) -> None:
         screen.complain("no artifacts")
 
 
+def _is_there(reference: ArtifactReference) -> bool | None:
+    """Returns whether the store, or a copy, has the bytes of an artifact in it; None if it can't be asked."""
+    if not reference.uri.startswith(STORED):
+        return None
+    try:
+        store = installed_store()
+        store.check_reachable()
+        return store.exists(reference)
+    except (ArtifactError, CommandFailed):
+        return None
+
+
+def _place_text(uri: str, is_there: bool | None) -> str:
+    """Returns where the bytes of an artifact are, for a person."""
+    if not uri.startswith(STORED):
+        return uri
+    if is_there is None:
+        return "in the store, which can't be asked here"
+    return "in the store" if is_there else "not here: the store does not have them"
+
+
 def _cells(row: ViewRow) -> list[object]:
     return [
         row["source"],
@@ -83,19 +106,20 @@ async def _show(text: str, as_json: bool) -> None:
         used = await models.rows("inputs_by_digest", row["sha256"])
         same = await models.rows("artifacts_by_digest", row["sha256"])
     others = [each for each in same if each["source"] != row["source"]]
+    is_there = _is_there(reference_of(row))
     if as_json:
         reference = reference_of(row).model_dump(mode="json")
         lists = {
             "used_by": [json_row(each) for each in used],
             "same_bytes": [each["source"] for each in others],
         }
-        screen.emit(json_row(row) | {"reference": reference} | lists)
+        screen.emit(json_row(row) | {"reference": reference, "is_there": is_there} | lists)
         return
     named = ("kind", "step", "media_type", "sha256", "saved_at", "forgotten_at", "metadata")
     facts: list[tuple[str, object]] = [("artifact", row["source"])]
     facts += [
         ("size", f"{shown(row['size_bytes'])} ({row['size_bytes']} B)"),
-        ("bytes", shown_uri(row["uri"])),
+        ("bytes", _place_text(row["uri"], is_there)),
     ]
     facts += [(name, row[name]) for name in named if row.get(name) not in (None, {}, "")]
     if row.get("attempt"):

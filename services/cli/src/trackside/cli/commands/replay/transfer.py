@@ -1,25 +1,53 @@
-"""Commands that copy streams between installations: `replay write_export`, `replay import`."""
+"""Commands that copy streams between installations: `replay export`, `replay import`."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 
+from trackside.artifacts.blobs import Blob
+from trackside.cli.commands.artifacts.finding import installed_store
 from trackside.cli.render import screen
-from trackside.cli.render.progress import progress_of
+from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import CommandFailed
+from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
+from trackside.contracts.memory import shown
 from trackside.contracts.topics import Topics
+from trackside.domain.display.text import counted
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.find_stream import find_stream
-from trackside.replay.transfer.export import ExportSummary, write_export
+from trackside.replay.history.held_artifacts import HeldArtifact, HeldArtifacts
+from trackside.replay.transfer.archive import Archive, blobs_of, write_archive
+from trackside.replay.transfer.export import ExportSummary, WriteBytes, write_export
 from trackside.replay.transfer.import_stream import ImportSummary, import_file
 
+SPOOL_BYTES = 16 * 2**20
+"""How much of a stream is kept in memory until its length is known; what is longer is in a temporary file."""
+SHOWN = 3
+"""How many artifacts outside the store are named."""
 
-def export_stream(stream_id: str) -> None:
+
+def export_stream(stream_id: str, *, with_artifacts: bool) -> None:
     """Writes a stream to standard output, and what was written to standard error."""
-    exported = run(_export(stream_id))
-    header, trailer = exported.header, exported.trailer
-    screen.complain(f"{header.stream}: {header.records} records, state {trailer.state_sha256[:12]}")
+    out = sys.stdout.buffer
+    if not with_artifacts:
+        _say_exported(run(_export(stream_id, out.write, HeldArtifacts())), "")
+        out.flush()
+        return
+    if sys.stdout.isatty():
+        raise BadUsage("with its artifacts a stream is a tar file: redirect the output to a file")
+    store, held = installed_store(), HeldArtifacts()
+    store.check_reachable()
+    with SpooledTemporaryFile(SPOOL_BYTES) as stream:
+        exported = run(_export(stream_id, stream.write, held))
+        blobs = blobs_of(held.stored(), store)
+        with late_progress("copying artifacts") as report:
+            write_archive(out, stream, blobs, store, report)
+        out.flush()
+    _say_exported(exported, f", {_blobs_text(blobs)}")
+    if outside := held.outside():
+        screen.complain(f"not in the file: {_outside_text(outside)}")
 
 
 def import_stream(path: Path, new_id: str, as_json: bool) -> None:
@@ -29,31 +57,58 @@ def import_stream(path: Path, new_id: str, as_json: bool) -> None:
     except OSError as error:
         raise CommandFailed(f"{path}: {error.strerror or error}") from error
     imported = run(_import(path, new_id))
-    header, trailer = imported.header, imported.trailer
+    header, trailer, blobs = imported.header, imported.trailer, imported.blobs
     if as_json:
         screen.emit(
             {"stream": imported.stream, "original_stream": header.stream, "records": header.records}
             | {"state_sha256": trailer.state_sha256, "state_compared": imported.compared}
+            | {"blobs": None if blobs is None else len(blobs)}
         )
         return
     name = imported.stream if imported.stream == header.stream else f"{header.stream} as {imported.stream}"
     state = f"state {trailer.state_sha256[:12]}, equal"
     if not imported.compared:
         state = f"state not compared: it was exported by a release with the fold {trailer.fold}"
-    screen.say(f"imported {name}: {header.records} records, {state}")
+    carried = "" if blobs is None else f", {_blobs_text(blobs)}"
+    screen.say(f"imported {name}: {header.records} records{carried}, {state}")
 
 
-async def _export(stream_id: str) -> ExportSummary:
+def _say_exported(exported: ExportSummary, carried: str) -> None:
+    header, trailer = exported.header, exported.trailer
+    screen.complain(f"{header.stream}: {header.records} records{carried}, state {trailer.state_sha256[:12]}")
+
+
+def _blobs_text(blobs: Sequence[Blob]) -> str:
+    return f"{counted(len(blobs), 'blob')}, {shown(sum(blob.size_bytes for blob in blobs))}"
+
+
+def _outside_text(outside: Sequence[HeldArtifact]) -> str:
+    urls = list(dict.fromkeys(each.reference.uri for each in outside))
+    more = f" and {len(urls) - SHOWN} more" if len(urls) > SHOWN else ""
+    return f"{counted(len(urls), 'artifact')} outside the store: {', '.join(urls[:SHOWN])}{more}"
+
+
+async def _export(stream_id: str, write: WriteBytes, held: HeldArtifacts) -> ExportSummary:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
-        exported = await write_export(recorded, sys.stdout.buffer.write)
-        sys.stdout.buffer.flush()
-        return exported
+        return await write_export(recorded, write, held)
 
 
 async def _import(path: Path, name: str) -> ImportSummary:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        with progress_of("importing") as show_progress:
-            return await import_file(log, Topics(prefix=addresses.prefix), path, name, show_progress)
+        with late_progress("importing") as show_progress:
+            return await import_file(
+                log, Topics(prefix=addresses.prefix), path, name, show_progress, _receive
+            )
+
+
+def _receive(archive: Archive) -> None:
+    """Saves the blobs of a file in the store of this installation, after all of them were checked."""
+    store = installed_store()
+    store.check_reachable()
+    with late_progress("checking artifacts") as report:
+        archive.check(report)
+    with late_progress("saving artifacts") as report:
+        archive.put_into(store, report)

@@ -1,0 +1,45 @@
+"""Artifacts of imported streams: they are in no read model, so they are read from the log."""
+
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+from trackside.aggregates.registry import AGGREGATES
+from trackside.cli.runtime.addresses import Addresses
+from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
+from trackside.contracts.message import Record
+from trackside.contracts.parts import number_of
+from trackside.contracts.topics import Topics
+from trackside.domain.fold import fold
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.domain.table import ViewRow
+from trackside.eventlog.kafka import KafkaLog
+from trackside.replay.transfer.imported_streams import find_imported
+
+
+async def imported_rows(stream_id: str) -> list[ViewRow]:
+    """Returns what an imported stream has saved, as the view has it of live ones, newest first."""
+    addresses, rows = Addresses(), list[ViewRow]()
+    async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
+        recorded = await find_imported(log, Topics(prefix=addresses.prefix), stream_id)
+        if recorded is None:
+            return []
+        stream = Stream(stream_id, recorded.partition)
+        async with aclosing(recorded.records()) as records:
+            async for record, _ in records:
+                if fold(stream, record, AGGREGATES) is Outcome.APPLIED:
+                    _take(rows, stream, record)
+    return rows[::-1]
+
+
+def _take(rows: list[ViewRow], stream: Stream, record: Record) -> None:
+    event, at = record.message, datetime.fromtimestamp(record.append_time_ms / 1_000, UTC)
+    if isinstance(event, ArtifactSaved):
+        row: ViewRow = event.model_dump(exclude={"incarnation", "requests"})
+        row |= {"stream_id": stream.stream_id, "trial": number_of(stream.tasks[event.task_id].part, "trial")}
+        row["source"] = f"{stream.stream_id}/{event.task_id}/{event.name}@{event.version}"
+        rows.append(row | {"saved_at": at, "forgotten_at": None})
+    elif isinstance(event, ArtifactsForgotten):
+        for row in rows:
+            if row["sha256"] in event.artifacts and row["forgotten_at"] is None:
+                row["forgotten_at"] = at
