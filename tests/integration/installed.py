@@ -2,12 +2,12 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, contextmanager
 from pathlib import Path
 
-from tests.service_processes import service_process
+from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.cli.setup import prepare
 from trackside.contracts.fleet import WorkerJoined
@@ -35,6 +35,15 @@ def installation(
     stack: Servers, database: str, folder: Path, catalogue: Path = NOOP
 ) -> Iterator[StackSettings]:
     """Starts the services over a prefix and a database, gives where they are, and ends them."""
+    with processes(stack, database, folder, catalogue) as (settings, _):
+        yield settings
+
+
+@contextmanager
+def processes(
+    stack: Servers, database: str, folder: Path, catalogue: Path = NOOP, **of_worker: str
+) -> Iterator[tuple[StackSettings, Mapping[str, ServiceProcess]]]:
+    """Runs an installation as `installation` does, and gives its processes by name too."""
     settings = StackSettings(
         kafka_bootstrap=stack.kafka_bootstrap,
         postgres_dsn=database,
@@ -48,19 +57,24 @@ def installation(
         "TRACKSIDE_WORKER_CATALOGUE": str(catalogue),
         "TRACKSIDE_WORKER_CPU_SLOTS": "2",
         "TRACKSIDE_WORKER_DATA_DIR": str(folder / "w1"),
+        **of_worker,
     }
     with ExitStack() as running:
-        for name in ("dispatcher", "scheduler", "worker"):
-            running.enter_context(service_process(name, variables, folder))
+        started = {
+            name: running.enter_context(service_process(name, variables, folder))
+            for name in ("dispatcher", "scheduler", "worker")
+        }
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, _worker_there(settings)).result(120)
-        yield settings
+        yield settings, started
 
 
-async def changes(settings: StackSettings, stream_id: str) -> AsyncGenerator[tuple[Record, Stream], None]:
-    """Gives each event of a stream with the state it led to, for at most two minutes."""
+async def changes(
+    settings: StackSettings, stream_id: str, within_s: float = 120
+) -> AsyncGenerator[tuple[Record, Stream], None]:
+    """Gives each event of a stream with the state it led to, for at most `within_s`."""
     async with (
-        asyncio.timeout(120),
+        asyncio.timeout(within_s),
         Client(settings.kafka_bootstrap, settings.topic_prefix) as client,
         aclosing(client.follow(stream_id)) as followed,
     ):

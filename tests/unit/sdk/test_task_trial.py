@@ -4,6 +4,7 @@ import json
 import math
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -215,3 +216,18 @@ def test_d19_parameters_that_the_type_of_the_task_refuses_raise(worker: FakeWork
 def test_d19_outside_of_a_search_there_is_no_next_trial() -> None:
     trial.connect(ScreenChannel())
     assert trial.next_parameters({"lr": 1}) is None
+
+
+def test_a_checkpoint_is_wanted_after_the_report_of_the_last_step_until_it_is_saved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRACKSIDE_STEP_LIMIT", "2")
+    trial.connect(ScreenChannel())
+    wanted = []
+    for step in range(3):
+        trial.report(0.5, step)
+        wanted.append(trial.should_checkpoint())
+        if wanted[-1]:
+            trial.checkpoint(step + 1, {"step": step})
+    assert wanted == [False, True, False]

@@ -89,6 +89,18 @@ def test_reports_beyond_the_step_limit_do_not_count() -> None:
     assert outcomes == [Outcome.APPLIED, Outcome.APPLIED, Outcome.OVERTAKEN, Outcome.OVERTAKEN]
 
 
+def test_checkpoints_beyond_the_step_limit_do_not_push_out_the_one_to_continue_from() -> None:
+    told = searching()
+    begin(told, 0, Start(step_limit=3))
+    for step in range(3):
+        told.tell(report(step, 0.1))
+    assert {told.tell(saved(step, step))[0] for step in range(3, 8)} == {Outcome.APPLIED}
+    told.tell(ended(AttemptEnd.CANCELLED))
+    react(told)
+    checkpoint = told.search.trials[0].checkpoint
+    assert checkpoint is not None and checkpoint.step == 3
+
+
 def test_a_promoted_trial_continues_the_checkpoint_of_the_one_before_with_a_higher_limit() -> None:
     told = searching()
     ended_at_its_rung(told)

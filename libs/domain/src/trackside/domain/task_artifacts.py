@@ -35,7 +35,9 @@ def saved(task: Task, event: ArtifactSaved, record: Record) -> Outcome:
     if event.kind == CHECKPOINT:
         if not isinstance(reference, CheckpointReference) or event.requests != task.taken or task.idle:
             return Outcome.OVERTAKEN  # it is of a trial that this task has finished
-        _add_checkpoint(task, reference, record.offset)
+        if task.step_limit is None or reference.step <= task.step_limit:
+            # Later ones are of steps that don't count, and would push out the one to continue from.
+            _add_checkpoint(task, reference, record.offset)
         task.checkpoint_version = max(task.checkpoint_version, event.version)
     else:
         known = task.artifacts.get(event.name)

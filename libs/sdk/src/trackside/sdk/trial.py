@@ -23,13 +23,14 @@ MAX_NUMBERS = 100
 _channel: Channel | None = None
 _next_report = 0
 _has_begun = False
+_checkpoint_step = 0
 _next_point: dict[str, int] = {}
 
 
 def connect(channel: Channel) -> None:
     """Sets the channel of this process's trial, and restarts its steps. Called by the worker."""
-    global _channel, _next_report, _has_begun
-    _channel, _next_report, _has_begun = channel, 0, False
+    global _channel, _next_report, _has_begun, _checkpoint_step
+    _channel, _next_report, _has_begun, _checkpoint_step = channel, 0, False, 0
     _next_point.clear()
 
 
@@ -49,11 +50,11 @@ def next_parameters(defaults: Mapping[str, Any] | None = None) -> dict[str, Any]
     search: then the task should end. Waits for the answer; raises ValueError for parameters that the type of
     the task doesn't accept.
     """
-    global _next_report, _has_begun
+    global _next_report, _has_begun, _checkpoint_step
     found = _connected().next_parameters()
     if found is None:
         return None
-    _next_report, _has_begun = 0, False
+    _next_report, _has_begun, _checkpoint_step = 0, False, 0
     return {**(defaults or {}), **found}
 
 
@@ -174,10 +175,12 @@ def checkpoint(step: int, state: Mapping[str, Any] | str | os.PathLike[str]) -> 
     this returns; the worker brings it to the store meanwhile. Raises TypeError for a state that loads only by
     running code, ValueError for a step below 0, and SaveError as `save` does.
     """
+    global _checkpoint_step
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise ValueError(f"checkpoint: expected a step from 0 on, got {step!r}")
     source = encode_state(state) if isinstance(state, Mapping) else Path(state)
     _connected().save(CHECKPOINT, source, CHECKPOINT, {}, step)
+    _checkpoint_step = step
 
 
 def last_checkpoint() -> LastCheckpoint | None:
@@ -200,17 +203,19 @@ def last_checkpoint() -> LastCheckpoint | None:
 
 def resume_at(step: int) -> None:
     """Says that the training continues with a step, from the last checkpoint. Called by the worker."""
-    global _next_report
+    global _next_report, _checkpoint_step
     _connected().resumed()
-    _next_report = step
+    _next_report = _checkpoint_step = step
 
 
 def should_checkpoint() -> bool:
-    """Returns whether a checkpoint is wanted now, as this attempt is about to make room or to wait.
+    """Returns whether a checkpoint is wanted now: to make room, to wait, or at the step limit of this trial.
 
     Once it is saved, or `checkpoint_grace_s` of the task is over, the attempt is stopped.
     """
-    return checkpoint_is_asked()
+    # What stops a training at its limit comes too late for a checkpoint of that step.
+    limit = step_limit()
+    return checkpoint_is_asked() or (limit is not None and _next_report >= limit > _checkpoint_step)
 
 
 def should_stop() -> bool:

@@ -32,6 +32,7 @@ _POPULATION: OptionTypes = {
     "quantile": Number(0.01, 0.5),
     "resample_probability": Fraction(),
     "synchronous": Boolean(),
+    BUDGET_PARAMETER: ParameterName(),
 }
 PROMOTING: Mapping[str, OptionTypes] = {
     "asha": {**_RUNGS, "mode": _MODE, "min_early_stopping_rate": Integer(0, 100), "sampler": _SAMPLER},

@@ -37,9 +37,10 @@ def budget_parameter(spec: SearchSpec) -> str:
 
 
 def start_of_others(spec: SearchSpec) -> Start:
-    """Returns how a trial starts that the tuner has not suggested: with its largest budget, if any."""
-    largest = spec.tuner.options.get("max_resource") if promotes(spec) else None
-    return Start(step_limit=largest) if isinstance(largest, int) else AT_FIRST_STEP
+    """Returns how a trial starts that the tuner has not suggested: with its largest budget, or one turn."""
+    options = spec.tuner.options if promotes(spec) else {}
+    limit = options.get("max_resource", options.get("interval"))
+    return Start(step_limit=limit) if isinstance(limit, int) else AT_FIRST_STEP
 
 
 def continued(search: Search, trial: int | None) -> TrialCheckpoint | None:
@@ -72,14 +73,12 @@ def is_continuable(search: Search, event: TrialSuggested) -> bool:
 def last_checkpoint(search: Search, task: Task) -> CheckpointReference | None:
     """Returns the checkpoint that a trial which ends may be continued from; None if it has none.
 
-    It is its newest one up to its step limit; a task that overran the limit may have later ones. A trial that
-    has saved none is where it began.
+    It is the newest one that its task keeps: none beyond its step limit. A trial that has saved none is where
+    it began.
     """
     if not promotes(search.spec):
         return None
-    limit = task.step_limit
-    kept = [each.reference for each in task.checkpoints if limit is None or each.reference.step <= limit]
-    return kept[-1] if kept else task.checkpoint
+    return task.checkpoints[-1].reference if task.checkpoints else task.checkpoint
 
 
 def stops_at_limit(stream: Stream[Search]) -> Iterable[Proposal]:

@@ -1,0 +1,259 @@
+"""Searches whose trials continue checkpoints of others, with real trainings; services are real processes."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.integration.installed import changes, processes, variables_of
+from tests.polling import poll_until
+from tests.service_processes import ServiceProcess
+from tests.stack import Servers
+from trackside.aggregates.search.messages import SearchEnded, StartSearch, TrialStatus, TrialSuggested
+from trackside.aggregates.search.state import Search, search_of
+from trackside.artifacts.opening import open_store
+from trackside.artifacts.settings import StoreSettings
+from trackside.cli.app import call
+from trackside.contracts.artifacts import CheckpointReference, TaskResumed
+from trackside.contracts.message import Record
+from trackside.dispatcher.advice.tuner_history import TunerHistory
+from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.eventlog.settings import StackSettings
+from trackside.sdk.client import Client
+
+pytestmark = pytest.mark.timeout(300)
+
+TASKS = """
+import itertools, os, threading
+from trackside.sdk import Task, trial
+
+class Climbing(Task):
+    def train(self, device):
+        given, last = trial.parameters(), trial.last_checkpoint()
+        trained = [] if last is None else last.state["trained"]
+        limit = trial.step_limit() or given["epochs"]
+        for step in self.steps(0 if last is None else last.step, limit):
+            trained.append([trial.task_id(), step])
+            trial.report(given["rate"] * (1 - 0.5 ** (step + 1)), step)
+            if trial.should_checkpoint() or step + 1 == given.get("epochs") or step == given.get("dies_at"):
+                trial.checkpoint(step + 1, {"trained": trained})
+            if step == given.get("dies_at") and trial.attempt() == 1:
+                os.kill(os.getpid(), 9)
+
+    def steps(self, first, limit):
+        return range(first, limit)
+
+class Endless(Climbing):
+    def steps(self, first, limit):
+        for step in itertools.count(first):
+            yield step
+            threading.Event().wait(0.02)  # how long a step takes
+"""
+CATALOGUE = """
+tasks:
+  climbing: {entry: "climbing:Climbing", path: .}
+  endless: {entry: "climbing:Endless", path: .}
+"""
+RATE: dict[str, Any] = {"type": "uniform", "low": 0.1, "high": 1.0}
+RUNGS = {"max_resource": 4, "reduction_factor": 2}
+TURNS = {"interval": 2, "population_size": 3, "quantile": 0.34}
+SEARCHES: dict[str, dict[str, Any]] = {
+    "asha": {"tuner": {"name": "asha", "options": {**RUNGS, "mode": "promote"}}, "max_trials": 10},
+    "hyperband": {"tuner": {"name": "hyperband", "options": {**RUNGS, "mode": "promote"}}, "max_trials": 9},
+    "bohb": {
+        "tuner": {"name": "bohb", "options": {**RUNGS, "budget_parameter": "epochs"}},
+        "max_trials": 9,
+        "space": {"rate": RATE, "dies_at": {"type": "constant", "value": 1}},
+        "retry": {"failed": 1},
+    },
+    "pbt": {"tuner": {"name": "pbt", "options": TURNS}, "max_trials": 9, "task_type": "endless"},
+    "pb2": {
+        "tuner": {"name": "pb2", "options": {**TURNS, "synchronous": True, "budget_parameter": "epochs"}},
+        "max_trials": 9,
+    },
+}
+Typed = Callable[..., Awaitable[str]]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A search that has ended, and its events."""
+
+    search: Search
+    records: Sequence[Record]
+
+    def resumed(self, trial: int) -> list[TaskResumed]:
+        """Returns what the attempts of a trial have continued."""
+        found = [record.message for record in self.records if isinstance(record.message, TaskResumed)]
+        return [each for each in found if each.task_id == self.search.task_of(trial)]
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The services, the folder of their store, and the searches that they ran, by tuner."""
+
+    settings: StackSettings
+    store: Path
+    searches: Mapping[str, Recorded]
+
+    def trained(self, checkpoint: CheckpointReference, target: Path) -> list[tuple[str, int]]:
+        """Returns which task has trained which step before a checkpoint was saved."""
+        open_store(StoreSettings(store=str(self.store))).get(checkpoint, target)
+        return [(task, step) for task, step in json.loads(target.read_text())["trained"]]
+
+
+@pytest.fixture(scope="module")
+def installed(
+    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> Iterator[Installation]:
+    folder = tmp_path_factory.mktemp("services")
+    (folder / "climbing.py").write_text(TASKS)
+    (folder / "catalogue.yaml").write_text(CATALOGUE)
+    store = folder / "store"
+    store.mkdir()
+    catalogue = folder / "catalogue.yaml"
+    variables = {"TRACKSIDE_STORE": str(store), "TRACKSIDE_WORKER_PRELOAD": "json"}
+    with processes(stack, module_database, folder, catalogue, **variables) as (settings, running):
+        kills = sorted(Random(seed).sample(range(6, 40), 2))
+        searches = asyncio.run(run_all(settings, running["dispatcher"], kills))
+        yield Installation(settings, store, searches)
+
+
+async def run_all(
+    settings: StackSettings, dispatcher: ServiceProcess, kills: Sequence[int]
+) -> dict[str, Recorded]:
+    """Runs all searches at once; the dispatcher is killed after each of so many suggestions."""
+    counted = 0
+
+    async def run(client: Client, name: str) -> Recorded:
+        nonlocal counted
+        fields = {"task_type": "climbing", "space": {"rate": RATE}, "seed": 7, "concurrency": 2}
+        await client.publish(StartSearch.model_validate({**fields, **SEARCHES[name]}), name)
+        records = []
+        async for record, stream in changes(settings, name, within_s=240):
+            records.append(record)
+            if isinstance(record.message, TrialSuggested):
+                counted += 1
+                if counted in kills:
+                    await asyncio.to_thread(dispatcher.restart)
+            if isinstance(record.message, SearchEnded):
+                search = search_of(stream)
+                assert search is not None
+                return Recorded(search, records)
+        raise AssertionError("the stream of a search never ends")
+
+    async with Client(settings.kafka_bootstrap, settings.topic_prefix) as client:
+        found = await asyncio.gather(*(run(client, name) for name in SEARCHES))
+    return dict(zip(SEARCHES, found, strict=True))
+
+
+def lineage(search: Search, number: int) -> list[int]:
+    """Returns a trial and those that it continues, the first one first."""
+    before = search.trials[number].from_trial
+    return [number] if before is None else [*lineage(search, before), number]
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_trial_that_continues_another_one_trains_no_step_twice(
+    installed: Installation, name: str, tmp_path: Path
+) -> None:
+    search = installed.searches[name].search
+    assert {trial.status for trial in search.trials} == {TrialStatus.SUCCEEDED}
+    assert any(trial.from_trial is not None for trial in search.trials)
+    for trial in search.trials:
+        limit, value = trial.step_limit, trial.parameters["rate"]
+        assert limit is not None and trial.checkpoint is not None
+        assert trial.value == pytest.approx(value * (1 - 0.5**limit))
+        expected, first = [], 0
+        for each in lineage(search, trial.number):
+            ends = search.trials[each].step_limit or 0
+            expected += [(search.task_of(each), step) for step in range(first, ends)]
+            first = ends
+        assert installed.trained(trial.checkpoint, tmp_path / f"{trial.number}") == expected
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_trial_begins_with_the_last_step_of_the_one_that_it_continues(
+    installed: Installation, name: str
+) -> None:
+    recorded = installed.searches[name]
+    trials = recorded.search.trials
+    for trial in trials:
+        resumed = recorded.resumed(trial.number)
+        if trial.from_trial is not None:
+            before = trials[trial.from_trial]
+            assert (resumed[0].checkpoint, resumed[0].step) == (before.checkpoint, before.step_limit)
+        elif name == "bohb" and trial.step_limit != 1:
+            assert [each.step for each in resumed] == [2]  # its first attempt died after step 1
+        else:
+            assert resumed == []
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_dispatcher_that_was_killed_has_suggested_what_follows_from_the_log(
+    installed: Installation, name: str
+) -> None:
+    search, history = installed.searches[name].search, TunerHistory()
+    plain = search.spec.model_dump(mode="json")
+    for trial in search.trials:
+        tuner = make_tuner(plain["space"], plain["tuner"], search.seed, search.spec.direction)
+        for item in history.until(search, trial.number):
+            (tuner.restore if item[0] == "suggested" else tuner.tell)(*item[1:])
+        assert tuner.ask(trial.number) == {
+            "parameters": trial.parameters,
+            "from_trial": trial.from_trial,
+            "step_limit": trial.step_limit,
+        }
+
+
+@pytest.fixture
+def typed(
+    installed: Installation, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Typed:
+    """Gives a function that runs `trackside`, which must succeed: what it wrote."""
+    for name, value in variables_of(installed.settings).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TRACKSIDE_STORE", str(installed.store))
+
+    async def run(*arguments: str) -> str:
+        capsysbinary.readouterr()
+        code = await asyncio.to_thread(call, list(arguments))
+        said = capsysbinary.readouterr()
+        assert code == 0, said.err.decode()
+        return said.out.decode()
+
+    return run
+
+
+async def shows(typed: Typed, name: str, expected: list[Any]) -> bool:
+    """Says whether the rows of a search's lineage, which follow the log, have come as far as expected."""
+    rows = json.loads(await typed("show", name, "--lineage", "--json"))
+    fields = ("trial", "from_trial", "from_step", "first_trial", "turn", "value")
+    return [tuple(row[field] for field in fields) for row in rows] == expected
+
+
+async def test_lineage_and_causes_lead_from_a_trial_to_those_that_it_continues(
+    installed: Installation, typed: Typed
+) -> None:
+    for name, recorded in installed.searches.items():
+        expected = []
+        for trial in recorded.search.trials:
+            line = lineage(recorded.search, trial.number)
+            from_step = None if trial.from_checkpoint is None else trial.from_checkpoint.step
+            expected.append((trial.number, trial.from_trial, from_step, line[0], len(line), trial.value))
+        await poll_until(partial(shows, typed, name, expected))
+    newest = max(installed.searches["pbt"].search.trials, key=lambda trial: trial.step_limit or 0)
+    why = json.loads(await typed("replay", "why", "pbt", str(newest.number), "--json"))
+    assert newest.from_trial is not None
+    ended_at = installed.searches["pbt"].search.trials[newest.from_trial].ended_at
+    assert ended_at in {step["offset"] for step in why["causes"]}
+
+
+async def test_nothing_is_wrong_with_their_log_and_its_artifacts(typed: Typed) -> None:
+    assert "nothing found" in await typed("verify-log", "--store")
