@@ -24,7 +24,7 @@ from tests.integration.worker.saved import CLASS, all_in_store, class_of, named_
 from tests.polling import poll_until
 from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported
 from trackside.contracts.topics import Topics
 
 SAVES = """
@@ -88,6 +88,27 @@ async def test_an_attempt_that_finished_before_its_worker_was_killed_finishes_wi
     story = await successor(tmp_path)
     assert len(all_in_store(store, story)) == 3
     assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
+
+
+async def test_what_a_killed_training_reported_before_its_checkpoint_is_reported_by_the_next_worker(
+    tmp_path: Path, store: Path
+) -> None:
+    body = """
+trial.report(os.getpid(), 0)
+trial.checkpoint(1, {"seen": 1})
+trial.report(1.5, 1)
+trial.checkpoint(2, {"seen": 2})
+trial.report(2.5, 2)
+import time
+time.sleep(600)
+"""
+    await asyncio.to_thread(killed_after, tmp_path, body, 2, 0)
+    await asyncio.to_thread(store.mkdir)
+    story = await successor(tmp_path)
+    saved = [event.step for event in all_in_store(store, story)]
+    steps = [event.step for event in of(story, MetricReported)]
+    assert (saved, steps) == ([1, 2], [0, 1])
+    assert of(story, AttemptEnded)[0].end is AttemptEnd.LOST
 
 
 async def test_a_worker_joins_although_the_store_is_gone_and_the_attempt_has_failed(

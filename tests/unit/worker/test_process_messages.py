@@ -26,7 +26,6 @@ from trackside.worker.process_messages import (
     SPOOL_RECORD,
     TO_FORKSERVER,
     AnswerReceived,
-    ArtifactReady,
     Assignment,
     AttemptEnding,
     AttemptOver,
@@ -37,7 +36,6 @@ from trackside.worker.process_messages import (
     InstructionAnswer,
     InstructionMessage,
     LoadCommand,
-    MetricPoint,
     ParametersAnswer,
     ParametersRequest,
     PhaseBegan,
@@ -47,7 +45,6 @@ from trackside.worker.process_messages import (
     ReportBatch,
     ServiceAlive,
     ServiceReady,
-    StepReport,
     TrainCommand,
     TrainingInterrupted,
     TrainingResumed,
@@ -55,6 +52,7 @@ from trackside.worker.process_messages import (
     decode,
     encode,
 )
+from trackside.worker.report_messages import ArtifactReady, MetricPoint, StepReport
 
 SEVERAL = {"value": None, "others": {"accuracy": 0.5, "latency": "inf"}}
 ERROR = {"stage": "TRAIN", "type": "ValueError", "message": "no", "traceback": ""}
@@ -93,6 +91,15 @@ MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
     (FROM_TASK, TrainingInterrupted("host", {"stage": "TRAIN", "type": "MemoryError"}, 10, 0)),
     (FROM_TASK, ArtifactReady(1, "a", 2, "file", "0" * 64, 3, "text/plain", None, {"rows": 3}, 0)),
     (SPOOL_RECORD, ArtifactReady(2, "a", 3, "checkpoint", "0" * 64, 3, "text/plain", 10, {}, 1)),
+    (
+        SPOOL_RECORD,
+        ArtifactReady(
+            *(2, "a", 3, "checkpoint", "0" * 64, 3, "text/plain", 10, {}, 1),
+            interrupts=1,
+            reports=[StepReport(9, 0.5, 1_700)],
+            resumed={"step": 4},
+        ),
+    ),
     (FROM_TASK, AttemptOver()),
     (FROM_TASK, AttemptEnding("finished", {}, None, None, [], 1, 2, 10, 0, 0, [], None, 0)),
     (FROM_TASK, AttemptEnding("failed", None, ERROR, 3, ["7 sleep"], -1, -1, 10, 0, 1, [], SEVERAL, 2)),

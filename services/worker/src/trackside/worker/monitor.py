@@ -13,7 +13,7 @@ from trackside.worker.placements.controller import PlacementController
 from trackside.worker.placements.ledger import HAS_DEVICES
 from trackside.worker.placements.local_placement import LocalPlacement
 from trackside.worker.placements.sharing import idle_neighbour_bytes, neighbour_uses, used_by_neighbours
-from trackside.worker.process_messages import MetricPoint
+from trackside.worker.report_messages import MetricPoint
 
 MAX_SENTENCE = 1_000
 SERIES_EVERY_S = 5.0

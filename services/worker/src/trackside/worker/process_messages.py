@@ -27,32 +27,13 @@ from trackside.worker.forkserver_messages import (
     ProcessForked,
     SignalProcess,
 )
+from trackside.worker.report_messages import ArtifactReady, MetricPoint, ReportedValue, StepReport
 
 MAX_SHOWN_BYTES = 200
-
-ReportedValue = float | str | dict[str, Any]
-"""A number, or `{"value": number or null, "others": {name: number}}`; nan, inf and -inf are strings."""
 
 
 class UnreadableMessageError(Exception):
     """A line or packet that is not one of the expected messages; the text says what was expected."""
-
-
-class StepReport(NamedTuple):
-    """An intermediate value of a trial, reported at `time_ms` since 1970."""
-
-    step: int
-    value: ReportedValue
-    time_ms: int
-
-
-class MetricPoint(NamedTuple):
-    """A point of a metric, logged at `time_ms` since 1970; nan, inf and -inf are strings."""
-
-    tag: str
-    step: int
-    time_ms: int
-    value: float | str
 
 
 class Assignment(NamedTuple):
@@ -213,25 +194,6 @@ class TrainingInterrupted(NamedTuple):
     error: dict[str, str]
     peak_memory_bytes: int
     peak_cuda_memory_bytes: int
-
-
-class ArtifactReady(NamedTuple):
-    """An artifact is in the spool of its placement, where this is its record; see the spool for its content.
-
-    `number` counts what the placement saves from 1. `sha256` and `size_bytes` of a folder are those of its
-    reference. `requests` is how many requests for another trial's parameters were answered before.
-    """
-
-    number: int
-    name: str
-    version: int
-    kind: str
-    sha256: str
-    size_bytes: int
-    media_type: str
-    step: int | None
-    metadata: dict[str, Any]
-    requests: int
 
 
 class AttemptEnding(NamedTuple):

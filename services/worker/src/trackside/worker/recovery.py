@@ -6,13 +6,15 @@ from itertools import chain
 
 import structlog
 
-from trackside.contracts.artifacts import CheckpointReference
+from trackside.contracts.artifacts import CHECKPOINT, CheckpointReference
 from trackside.eventlog.log import Appended
 from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.device_locks import DeviceLocks
 from trackside.worker.attempts.outcome import recovered_ending
 from trackside.worker.attempts.spec import AttemptContext
 from trackside.worker.child.orphans import MAX_NAMED, kill_marked
+from trackside.worker.process_messages import AttemptEnding
+from trackside.worker.report_messages import ArtifactReady
 from trackside.worker.reporting.journal import Journal, JournalEntry
 from trackside.worker.reporting.reporter import Publisher, Reporter
 
@@ -25,9 +27,10 @@ async def report_missing_ends(
     """Reports missing ends once the processes are gone; returns the offset after the last one by partition.
 
     A placement whose process wrote an ending gets that end, and all its deciding values again (readers ignore
-    repeated events); any other is lost. A placement that was held for its device is returned first, which has
-    an effect only if it had not begun. Processes that are left of it are killed and listed. What it saved is
-    uploaded before its end, for which the store has `upload_timeout_s`.
+    repeated events); any other is lost, and what it reported before its last checkpoint is reported again. A
+    placement that was held for its device is returned first, which has an effect only if it had not begun.
+    Processes that are left of it are killed and listed. What it saved is uploaded before its end, for which
+    the store has `upload_timeout_s`.
     """
     journal, locks = context.journal, context.locks
     entries = journal.entries_without_end()
@@ -74,22 +77,34 @@ async def _end(
         reporter.returned()
     else:
         reporter.accepted()
+    uploads = Uploads(context.store, context.journal.spool(entry), reporter)
     if written is not None:
-        reporter.restart_steps(written.interrupts)
-        if written.requests:
-            reporter.parameters_taken(written.requests)
-            reporter.count_requests(written.requests, goes_on=True)
-        if written.resumed is not None:
-            reporter.resumed(CheckpointReference.model_validate(written.resumed))
-        reporter.reports(written.reports)
+        _report(reporter, written)
         if written.final is not None:
             reporter.final(written.final)
-    uploads = Uploads(context.store, context.journal.spool(entry), reporter)
+    else:
+        for saved in await uploads.records():
+            if saved.kind == CHECKPOINT:
+                _report(reporter, saved)
     ending = await uploads.finish(recovered_ending(written), upload_timeout_s)
     ending["leftovers"] = [*ending.get("leftovers", []), *leftovers][:MAX_NAMED]
     event, partition = reporter.ended(ending, partial(_set_result, appended_at))
     log.info("recovered an attempt", task=entry.task_id, attempt=entry.attempt, end=event.end.value)
     return partition, appended_at
+
+
+def _report(reporter: Reporter, known: AttemptEnding | ArtifactReady) -> None:
+    """Reports what the log may lack of a training: all of it, or what came before a checkpoint.
+
+    Without these reports a training that continues from that checkpoint would never make them again.
+    """
+    reporter.restart_steps(known.interrupts)
+    if known.requests:
+        reporter.parameters_taken(known.requests)
+        reporter.count_requests(known.requests, goes_on=True)
+    if known.resumed is not None:
+        reporter.resumed(CheckpointReference.model_validate(known.resumed))
+    reporter.reports(known.reports)
 
 
 def _set_result(appended_at: asyncio.Future[Appended], appended: Appended) -> None:

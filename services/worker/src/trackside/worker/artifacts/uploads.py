@@ -26,7 +26,8 @@ from trackside.telemetry import metrics
 from trackside.worker.artifacts.store_client import StoreError, StoreProcess
 from trackside.worker.artifacts.store_messages import RETRIED, UNREACHABLE
 from trackside.worker.child.spool import content_path, record_file
-from trackside.worker.process_messages import SPOOL_RECORD, ArtifactReady, UnreadableMessageError, decode
+from trackside.worker.process_messages import SPOOL_RECORD, UnreadableMessageError, decode
+from trackside.worker.report_messages import ArtifactReady
 from trackside.worker.reporting.reporter import Reporter
 
 log = structlog.get_logger("trackside.worker")
@@ -70,13 +71,17 @@ class Uploads:
         if self._work is None:
             self._work = asyncio.create_task(self._run(), name="uploads")
 
+    async def records(self) -> list[ArtifactReady]:
+        """Returns what is in the spool, in the order in which it was saved."""
+        return await asyncio.to_thread(_records, self.folder)
+
     async def finish(self, ending: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         """Waits until all that is in the spool was uploaded, or given up; returns how the attempt ends then.
 
         An attempt that has finished without all that it saved has failed, in the stage SAVE; it is lost if
         the worker leaves before.
         """
-        for ready in await asyncio.to_thread(_records, self.folder):
+        for ready in await self.records():
             self.add(ready)
         if self._work is not None:
             try:

@@ -31,7 +31,6 @@ from trackside.worker.child.orphans import MAX_NAMED
 from trackside.worker.process_messages import (
     FROM_TASK,
     AnswerReceived,
-    ArtifactReady,
     AttemptEnding,
     AttemptOver,
     CheckpointRequest,
@@ -55,6 +54,7 @@ from trackside.worker.process_messages import (
     decode,
     encode,
 )
+from trackside.worker.report_messages import ArtifactReady
 from trackside.worker.reporting.journal import INPUTS
 from trackside.worker.reporting.reporter import Reporter
 

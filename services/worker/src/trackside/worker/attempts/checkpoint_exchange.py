@@ -5,13 +5,8 @@ from collections.abc import Callable
 
 from trackside.contracts.tasks import AttemptEnd
 from trackside.worker.artifacts.checkpoints import Checkpoints
-from trackside.worker.process_messages import (
-    ArtifactReady,
-    CheckpointAnswer,
-    CheckpointRequest,
-    TrainingResumed,
-    encode,
-)
+from trackside.worker.process_messages import CheckpointAnswer, CheckpointRequest, TrainingResumed, encode
+from trackside.worker.report_messages import ArtifactReady
 from trackside.worker.reporting.reporter import Reporter
 
 

@@ -18,7 +18,8 @@ from trackside.worker.attempts.memory_pressure import MemoryPressure
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.devices import HostDevice, cuda_visible_devices
 from trackside.worker.host.neighbours import Neighbourhood
-from trackside.worker.process_messages import ArtifactReady, Assignment, ProcessFree, TrainingInterrupted
+from trackside.worker.process_messages import Assignment, ProcessFree, TrainingInterrupted
+from trackside.worker.report_messages import ArtifactReady
 from trackside.worker.reporting.journal import INPUTS, OUTPUTS, Journal, JournalEntry
 
 

@@ -157,7 +157,7 @@ class _Attempt:
         self._channel = channel
         self._control = control
         self._interrupts_left = assignment.interrupts
-        self.interrupts = assignment.interrupted
+        self.interrupts = channel.interrupts = assignment.interrupted
         self.times = {"load_time_ms": -1, "train_time_ms": -1}
 
     def result(self) -> dict[str, Any] | None:
@@ -232,6 +232,7 @@ class _Attempt:
         sys.stderr.write(f"{interrupt.error['traceback']}trackside: out of memory, to be trained again\n")
         self._channel.flush()
         self._channel.reset_trial()
+        self._channel.interrupts = self.interrupts
         trial.connect(self._channel)
         self._control.interrupted()
         self._channel.send(interrupt)

@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -25,7 +25,8 @@ from trackside.contracts.memory import shown
 from trackside.contracts.message import Json
 from trackside.sdk.saving import FILE, MODEL, SaveError, check_artifact
 from trackside.worker.durable_files import write_atomically
-from trackside.worker.process_messages import ArtifactReady, Assignment, encode
+from trackside.worker.process_messages import Assignment, encode
+from trackside.worker.report_messages import ArtifactReady, StepReport
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -49,6 +50,9 @@ class Labels:
     step: int | None
     requests: int
     media_type: str = ""
+    interrupts: int = 0
+    reports: Sequence[StepReport] = ()
+    resumed: Json | None = None
 
 
 class Spool:
@@ -86,6 +90,9 @@ class Spool:
                     step=labels.step,
                     metadata=labels.metadata,
                     requests=labels.requests,
+                    interrupts=labels.interrupts,
+                    reports=list(labels.reports),
+                    resumed=labels.resumed,
                 )
                 write_atomically(record_file(self._folder, number), encode(ready))
             except ArtifactError as error:

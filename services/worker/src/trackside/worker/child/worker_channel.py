@@ -6,9 +6,11 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trackside.contracts.artifacts import CHECKPOINT
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.sdk.channel import FetchedCheckpoint, StopRequest, json_number
 from trackside.sdk.checkpoints import CheckpointError
@@ -16,25 +18,22 @@ from trackside.sdk.saving import SaveError
 from trackside.worker.child.spool import Labels, Spool
 from trackside.worker.process_messages import (
     AnswerReceived,
-    ArtifactReady,
     CheckpointAnswer,
     CheckpointRequest,
     FinalValue,
     FromTask,
     InstructionAnswer,
     InstructionMessage,
-    MetricPoint,
     ParametersRequest,
     PhaseBegan,
     PointBatch,
     ReportBatch,
-    ReportedValue,
     ServiceAlive,
     ServiceReady,
-    StepReport,
     TrainingResumed,
     encode,
 )
+from trackside.worker.report_messages import ArtifactReady, MetricPoint, ReportedValue, StepReport
 
 REPORT_EVERY_S = 0.05
 """Reports are sent at most this often, in seconds; those in between are sent together."""
@@ -48,7 +47,7 @@ class WorkerChannel:
 
     A thread sends values that wait for more, so that none waits longer than REPORT_EVERY_S. `reports` and
     `final_value` are kept for the ending file. `answer` waits for the answer to a request for parameters;
-    `requests` of them were answered so far.
+    `requests` of them were answered so far. `interrupts` is how often training has run out of memory.
     """
 
     def __init__(
@@ -76,6 +75,8 @@ class WorkerChannel:
         self._checkpoint_requests = 0
         self._checkpoint: CheckpointAnswer | None = None
         self.reports: list[StepReport] = []
+        self._recorded = 0
+        self.interrupts = 0
         self.final_value: ReportedValue | None = None
 
     def parameters(self) -> dict[str, Any]:
@@ -170,9 +171,17 @@ class WorkerChannel:
                 "store_missing", f"{name} can't be saved: the worker has no store; set TRACKSIDE_STORE for it"
             )
         with self._saving:
-            labels = Labels(kind, dict(metadata), step, self.requests, media_type)
+            # Before: the record may be all that is left of this process.
+            self.flush()
+            labels = Labels(kind, dict(metadata), step, self.requests, media_type, self.interrupts)
+            reported = len(self.reports)
+            if kind == CHECKPOINT:
+                since = self.reports[self._recorded : reported]
+                labels = replace(labels, reports=since, resumed=self.resumed_from)
             ready = self.spool.add(name, source, labels)
-            self.send(ready)
+            if kind == CHECKPOINT:
+                self._recorded = reported
+            self.send(ready._replace(reports=[], resumed=None))
         return ready
 
     def save_outputs(self, folder: str) -> None:
@@ -266,6 +275,7 @@ class WorkerChannel:
     def reset_trial(self) -> None:
         """Drops the values of a trial, or of a training, that is over."""
         self.reports.clear()
+        self._recorded = 0
         self.final_value = self.resumed_from = None
 
     def _send_or_wait(self) -> None:

@@ -29,7 +29,7 @@ from trackside.contracts.topics import Topic, Topics
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.worker.output_text import printable, shown_line
-from trackside.worker.process_messages import ArtifactReady, MetricPoint, ReportedValue, StepReport
+from trackside.worker.report_messages import ArtifactReady, MetricPoint, ReportedValue, StepReport
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.outbox import WorkerOutbox
 
