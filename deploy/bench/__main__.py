@@ -20,6 +20,7 @@ from bench import (
     fork_rate,
     fresh_stack,
     idle_worker,
+    instructions,
     metric_points,
     noop_trials,
     promotion,
@@ -27,6 +28,7 @@ from bench import (
     recovery,
     replay_queries,
     report_table,
+    resumption,
     scheduling,
     simulation_rate,
     slot_gaps,
@@ -41,7 +43,7 @@ from trackside.telemetry.logs import configure_logs
 PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
-    *("promotion", "artifacts"),
+    *("promotion", "artifacts", "instructions", "resumption"),
 )
 
 
@@ -91,6 +93,9 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         if "answers" in parts:
             console.print(f"{options.commands} commands")
             measurements.append(await command_latency.measure(log, options.commands, searches=20))
+        if "instructions" in parts:
+            console.print(f"{options.commands} instructions to a service")
+            measurements.append(await instructions.measure(log, options.commands, append_ms))
         if "rebuild" in parts:
             console.print(f"a log of {options.events:,} events, read raw and rebuilt")
             endpoints = rebuild_rate.Endpoints(log, stack.bootstrap_servers, stack.postgres_dsn)
@@ -100,6 +105,9 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
             measurements.append(
                 await recovery.measure(stack.bootstrap_servers, stack.postgres_dsn, options.ended)
             )
+        if "resumption" in parts:
+            console.print(f"a task with a checkpoint, whose worker is killed {resumption.RUNS} times")
+            measurements.append(await resumption.measure(stack, log))
         if "ended" in parts:
             console.print(f"the state of a search with {ended_trials.TRIALS:,} ended trials")
             measurements.append(await ended_trials.measure())

@@ -43,6 +43,9 @@ def print_report(
     if hops := details.get("hops_ms"):
         console.print("\nfrom one task's end to the next one's start, medians in ms by the log's clock:")
         console.print("  " + "; ".join(f"{hop} {number(value)}" for hop, value in hops.items()))
+    if hops := details.get("instruction_hops_ms"):
+        each = "; ".join(f"{hop} {number(value)}" for hop, value in hops.items())
+        console.print(f"\nfrom an instruction to its acknowledgement, medians of each hop in ms: {each}")
     if cpu_ms := details.get("cpu_ms"):
         each = "; ".join(f"{name} {number(value)}" for name, value in cpu_ms.items())
         console.print(f"\nprocessor time of one trial, ms: {each}; in all {number(sum(cpu_ms.values()))}")

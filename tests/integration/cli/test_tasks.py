@@ -56,10 +56,12 @@ def test_batches_are_listed_beside_searches(capsys: pytest.CaptureFixture[str]) 
         "tasks": "batch",
         "halted": "batch",
         "going": "batch",
+        "serving": "batch",
     }
     assert rows["tasks"]["status"] == "DONE" and rows["tasks"]["unfinished_tasks"] == 2
     text = said(capsys, "ls")
     assert "4/4" in text and "3/4" in text and "compare" in text
+    assert "0/3, 1/3 ready" in text
 
 
 def test_a_batch_is_shown_with_its_groups_and_the_state_of_each_task(
@@ -91,7 +93,28 @@ def test_a_task_is_shown_with_every_placement_and_the_memory_it_took(
     assert "1 GiB memory, priority 9 in queue default" in text
     shown = answer(capsys, "show", "tasks.1.a")
     assert (len(shown["attempts"]), len(shown["placements"])) == (2, 5)
-    assert (shown["kept_checkpoints"], shown["service"], shown["instruction"]) == ([], None, None)
+    assert (shown["kept_checkpoints"], shown["service"], shown["instruction_number"]) == ([], False, None)
+
+
+def test_services_are_shown_with_their_readiness_their_restarts_and_their_newest_instruction(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = [line.split() for line in said(capsys, "show", "serving").splitlines()]
+    assert {line[0]: line[2] for line in lines if line[1:2] == ["serve"]} == {
+        "1.up": "ready",
+        "1.down": "waiting",
+        "1.new": "starting",
+    }
+    up, down = said(capsys, "show", "serving.1.up"), said(capsys, "show", "serving.1.down")
+    assert '{"url": "http://127.0.0.1:1/\ufffd"}' in up
+    assert "not carried out" in up and '2: {"n": 2' in up
+    assert "no, waits until" in down
+    shown = answer(capsys, "show", "serving.1.up")
+    assert (shown["acknowledged_number"], shown["acknowledged_ok"]) == (2, False)
+    assert shown["ready_at"] is not None
+    shown = answer(capsys, "show", "serving.1.down")
+    assert (shown["ready_at"], shown["instruction_number"], shown["acknowledged_number"]) == (None, 1, None)
+    assert shown["instruction_body"] == {"n": 1, "text": "\ufffd"}
 
 
 def test_a_task_with_checkpoints_is_shown_without_what_only_the_log_has_if_kafka_does_not_answer(
@@ -108,7 +131,8 @@ def test_a_task_with_checkpoints_is_shown_without_what_only_the_log_has_if_kafka
 def test_tasks_are_listed_by_stream_and_by_state(capsys: pytest.CaptureFixture[str]) -> None:
     ended = answer(capsys, "tasks", "--stream", "tasks", "--state", "ended")
     assert {row["task_id"] for row in ended} == {"tasks.1.a", "tasks.1.2", "tasks.1.c", "tasks.2.1"}
-    assert [row["task_id"] for row in answer(capsys, "tasks", "--state", "queued")] == ["going.1.2"]
+    queued = answer(capsys, "tasks", "--state", "queued")
+    assert [row["task_id"] for row in queued] == ["serving.1.down", "going.1.2"]
     assert "tasks.2.1" in said(capsys, "tasks", "--stream", "tasks")
     assert len(answer(capsys, "tasks", "--limit", "3")) == 3
     assert call(["tasks", "--state", "endd"]) == 2

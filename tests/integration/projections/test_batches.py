@@ -43,6 +43,7 @@ async def test_batches_and_their_groups_are_counted(rows: str) -> None:
     assert found == [
         ("going", "RUNNING", 4, 3, 3, 0, 0, ""),
         ("halted", "STOPPED", 4, 3, 0, 0, 3, "enough\ufffd"),
+        ("serving", "RUNNING", 3, 3, 3, 0, 0, ""),
         ("tasks", "DONE", 4, 4, 0, 2, 2, ""),
     ]
     groups = await query(
@@ -56,6 +57,7 @@ async def test_batches_and_their_groups_are_counted(rows: str) -> None:
         ("going", 2, "group-2", "WAITING", None, 0, {}, None),
         ("halted", 1, "warm-up", "STOPPED", "gpu0", 3, {"cancelled": 3}, True),
         ("halted", 2, "group-2", "SKIPPED", None, 0, {}, None),
+        ("serving", 1, "group-1", "RUNNING", None, 3, {}, None),
         ("tasks", 1, "warm-up", "DONE", "gpu0", 3, ends, True),
         ("tasks", 2, "group-2", "DONE", None, 1, {"finished": 1}, True),
     ]
@@ -166,4 +168,18 @@ async def test_snapshots_of_streams_with_a_batch_load_as_they_were(history: Hist
 
 async def test_a_rebuild_of_batches_is_equal(history: HistoryWriter, rows: str) -> None:
     report = await rebuild(history.log, TOPICS, rows)
-    assert (report.rows["batches"], report.rows["groups"], report.rows["placements"]) == (3, 6, 23)
+    assert (report.rows["batches"], report.rows["groups"], report.rows["placements"]) == (4, 7, 26)
+
+
+async def test_services_are_ready_waiting_or_starting_and_say_what_they_have_acknowledged(rows: str) -> None:
+    found = await query(
+        rows,
+        "SELECT task_id, state, ready_since IS NOT NULL, detail IS NOT NULL, not_before IS NOT NULL, "
+        "attempts, restarts, worker_id, instruction_number, acknowledged_number, acknowledged_ok, "
+        "acknowledged_detail ->> 'why' FROM dashboards.services ORDER BY 1",
+    )
+    assert found == [
+        ("serving.1.down", "waiting", False, False, True, 2, 1, "w2", 1, None, None, None),
+        ("serving.1.new", "starting", False, False, False, 1, 0, "w2", None, None, None, None),
+        ("serving.1.up", "ready", True, True, False, 1, 0, "w2", 2, 2, False, "no such model\ufffd"),
+    ]

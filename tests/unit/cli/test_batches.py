@@ -1,11 +1,13 @@
 """Batches on the screen and in reports, without a stack: boards, verdicts, pages."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.unit.projections.given_batches import Decision, eventful_batch, stopped_batch, unfinished_batch
+from tests.unit.projections.given_services import served_batch
 from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.aggregates.registry import AGGREGATES, CODEC
@@ -15,6 +17,7 @@ from trackside.cli.render.progress_board import ProgressBoard
 from trackside.cli.render.report import StreamReport
 from trackside.cli.render.report_page import page
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
+from trackside.contracts.instructions import TaskReady
 from trackside.contracts.message import Record
 from trackside.domain.display.report import section
 from trackside.domain.outcome import Outcome
@@ -28,20 +31,24 @@ NOW_MS = 1_800_000_000_000
 def seen(decisions: list[Decision], stream_id: str) -> ProgressBoard:
     """Gives a board that has seen a history, one event after the other."""
     streams, board = Streams(AGGREGATES), ProgressBoard(stream_id, {("w2", "cpu0"), ("w1", "gpu-0")})
-    for offset, outgoing in enumerate(record for decision in decisions for record in decision):
-        envelope = CODEC.envelope(outgoing.headers)
-        message = CODEC.decode(envelope, outgoing.value)
-        record = Record("events", 0, offset, NOW_MS + offset * 1_000, envelope, message)
+    for record in _records(decisions):
         stream, outcome = streams.fold(record)
         assert outcome is Outcome.APPLIED
         board.update(record, stream)
     return board
 
 
-def drawn(board: ProgressBoard) -> str:
+def _records(decisions: list[Decision]) -> Iterator[Record]:
+    for offset, outgoing in enumerate(record for decision in decisions for record in decision):
+        envelope = CODEC.envelope(outgoing.headers)
+        message = CODEC.decode(envelope, outgoing.value)
+        yield Record("events", 0, offset, NOW_MS + offset * 1_000, envelope, message)
+
+
+def drawn(board: ProgressBoard, after_s: int = 60) -> str:
     output = screen.console()
     with output.capture() as captured:
-        output.print(board.render(NOW_MS + 60_000))
+        output.print(board.render(NOW_MS + after_s * 1_000))
     return captured.get()
 
 
@@ -60,6 +67,23 @@ def test_the_board_of_a_batch_shows_its_groups_and_what_each_device_does() -> No
     [first] = [line for line in lines if line[0] == "w2/cpu0"]
     assert first[1:3] == ["1.a", "INIT"]
     assert ["1.c", "(next)", "INIT"] in [line[:3] for line in lines], "what waits behind it is below it"
+
+
+def test_the_board_shows_services_that_no_device_has(capsys: pytest.CaptureFixture[str]) -> None:
+    history = list(served_batch("serving"))
+    board = seen(history, "serving")
+    ended_s = sum(map(len, history)) - 1
+    lines = [line.split() for line in drawn(board, ended_s + 1).splitlines()]
+    assert ["w2", "1.up", "ready"] in [line[:3] for line in lines]
+    assert ["w2", "1.new", "starting"] in [line[:3] for line in lines]
+    [waits] = [line for line in lines if line[:1] == ["1.down"]]
+    assert waits[1:4] == ["(attempt", "2)", "waiting"] and 8 <= int(waits[4]) <= 10
+    assert ["w2/cpu0", "free"] in lines
+    say = follow._Plain(board)
+    ready = [record for record in _records(history) if isinstance(record.message, TaskReady)]
+    for record in ready:
+        say(record, stream_of(board))
+    assert capsys.readouterr().err == "  1.up is ready\n", "the other one has ended since"
 
 
 def test_the_board_of_a_batch_names_the_tasks_that_did_not_finish() -> None:

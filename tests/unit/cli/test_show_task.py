@@ -1,14 +1,12 @@
-"""What `trackside show TASK` says of checkpoints, large results, services and instructions."""
+"""What `trackside show TASK` says of checkpoints and large results."""
 
-import json
 from typing import Any
 
 from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, preemption, task_active, task_id
 from tests.unit.domain.test_resume import checkpointed, resumed, trained
-from tests.unit.domain.test_services import answered, given, ready
+from tests.unit.domain.test_services import ready
 from tests.unit.replay.given import TOPICS, empty, tell
 from trackside.cli.commands import task_now
-from trackside.contracts.instructions import InstructTask
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display.task_state import task_fields
 from trackside.domain.outcome import Outcome
@@ -16,12 +14,6 @@ from trackside.projections.tasks import PlacementRows
 from trackside.sdk.async_client import AsyncClient
 
 TASK = {"stream_id": STREAM, "task_id": task_id(0)}
-
-
-def told_of(told: Told, artifacts: list[dict[str, Any]] | None = None) -> dict[str, str]:
-    """Returns the facts for people, after those for programs were JSON."""
-    fields = json.loads(json.dumps(task_now.fields_of(told.task(), artifacts or [])))
-    return dict(task_now.facts_of(fields))
 
 
 def placements(told: Told) -> list[dict[str, Any]]:
@@ -38,10 +30,11 @@ def test_the_checkpoints_that_are_kept_are_shown_with_step_size_and_attempt() ->
     rows = [
         {"source": f"{STREAM}/{task_id(0)}/checkpoint@{version}", "attempt": version} for version in (1, 2)
     ]
-    assert told_of(told, rows) == {
-        "kept checkpoints": "checkpoint@1 (step 3, 10 B, attempt 1), checkpoint@2 (step 4, 10 B, attempt 2)"
-    }
-    [first, _] = task_now.fields_of(told.task(), rows)["kept_checkpoints"]
+    kept = task_now.kept_checkpoints(told.task(), rows)
+    text = "checkpoint@1 (step 3, 10 B, attempt 1), checkpoint@2 (step 4, 10 B, attempt 2)"
+    assert task_now.checkpoint_facts(kept) == [("kept checkpoints", text)]
+    assert task_now.checkpoint_facts([]) == []
+    [first, _] = kept
     assert first == {"artifact": rows[0]["source"], "step": 3, "size_bytes": 10, "attempt": 1}
     assert task_fields(told.task(), ())["checkpoints"] == ["checkpoint@1, step 3", "checkpoint@2, step 4"]
 
@@ -74,51 +67,6 @@ def test_a_result_that_became_an_artifact_is_shown_as_that() -> None:
     assert task_now.result_text(large) == "artifact result@1, 1.2 MiB"
     for own in ({"artifact": "bowl"}, {**large, "size_bytes": "large"}, {}, None):
         assert task_now.result_text(own) == own
-
-
-def test_a_service_is_shown_with_its_readiness_and_its_restarts() -> None:
-    told = task_active(service=True)
-    assert told_of(told) == {"ready": "no", "restarts": "0"}
-    told.tell(ready())
-    since = task_now.fields_of(told.task(), [])["service"]["ready_since"]
-    assert since.endswith("Z")
-    assert told_of(told) == {"ready": f'since {since}: {{"port": 8000}}', "restarts": "0"}
-    assert task_fields(told.task(), ())["attempts"][-1]["ready"] == {"port": 8_000}
-    told.tell(ended(AttemptEnd.FAILED))
-    assert told_of(told) == {"ready": "no", "restarts": "1"}
-
-
-def test_the_newest_instruction_is_shown_with_what_the_task_said_of_it() -> None:
-    told = task_active(service=True)
-    told.tell(given())
-    assert told_of(told)["instruction"] == '1: {"n": 1}'
-    assert told_of(told)["acknowledged"] == "no"
-    told.tell(answered())
-    assert told_of(told)["acknowledged"] == 'carried out: {"sha256": "ab"}'
-    told.tell(given(2))
-    assert told_of(told)["acknowledged"] == "no", "what was said of the one before is not shown"
-    told.tell(answered(2, ok=False))
-    assert told_of(told)["acknowledged"].startswith("not carried out")
-    fields = task_now.fields_of(told.task(), [])["instruction"]
-    assert fields == {
-        "number": 2,
-        "body": {"n": 2},
-        "acknowledged": True,
-        "ok": False,
-        "detail": {"sha256": "ab"},
-    }
-    assert task_fields(told.task(), ())["instruction"] == fields
-
-
-def test_the_log_is_read_only_of_tasks_that_it_may_have_more_of() -> None:
-    plain = {"groups": [{"tasks": [{"task_type": "fit"}]}], "service": None}
-    serving = {"groups": [{"tasks": [{"task_type": "serve", "service": {"unresponsive_s": 60}}]}]}
-    assert not task_now.is_worth_reading(plain, [{"kind": "file"}], [])
-    assert not task_now.is_worth_reading(None, [], [{"command_type": "trackside.stop-search.v1"}])
-    assert task_now.is_worth_reading(serving, [], [])
-    assert task_now.is_worth_reading(plain, [{"kind": "checkpoint"}], [])
-    assert task_now.is_worth_reading(None, [], [{"command_type": InstructTask.wire_type()}])
-    assert task_now.facts_of(task_now.NOTHING) == task_now.facts_of(task_now.UNKNOWN) == []
 
 
 async def test_a_task_is_read_from_the_log() -> None:

@@ -46,6 +46,7 @@ def task_row(name: str, ending: str | None) -> ViewRow:
         "result": {"steps": 12},
         "unschedulable": None,
         "stop_reason": "",
+        "service": False,
     }
 
 

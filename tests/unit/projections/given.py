@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tests.unit.projections.given_batches import eventful_batch, stopped_batch, unfinished_batch
+from tests.unit.projections.given_services import served_batch
 from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchSpec,
@@ -284,7 +285,7 @@ def _ended(writer: RecordWriter, search: str, task: str, attempt: int, end: Atte
 
 
 async def write_small_history(log: Log, topics: Topics) -> HistoryWriter:
-    """Writes two finished searches and an open one, three batches, a refused command, some points."""
+    """Writes two finished searches and an open one, four batches, a refused command, some points."""
     history = HistoryWriter(log, topics)
     await log.ensure(topics.shared)
     await history.join("w1", "i0", devices=3)
@@ -296,6 +297,7 @@ async def write_small_history(log: Log, topics: Topics) -> HistoryWriter:
         ("tasks", eventful_batch),
         ("halted", stopped_batch),
         ("going", unfinished_batch),
+        ("serving", served_batch),
     ):
         for decision in written(batch_id):
             await history.append(batch_id, decision)

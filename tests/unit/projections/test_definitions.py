@@ -10,7 +10,7 @@ from trackside.projections.postgres import sql
 
 DEFINED = {
     ("dispatcher", 11): "ef09e02fb0de1709",
-    ("scheduler", 8): "6ce57cd1b340ebf5",
+    ("scheduler", 9): "62240d368ca2041a",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

@@ -127,7 +127,7 @@ async def test_honest_histories_have_no_findings(log: MemoryLog) -> None:
     verdict = await verify_topics(whole, TOPICS)
     assert verdict.findings == []
     assert verdict.holds
-    assert verdict.streams == 6
+    assert verdict.streams == 7
     assert set(verdict.skipped) == {"INV-11", "INV-13", "INV-15", "INV-22"}
     absent = {"INV-8", "INV-18", "INV-19", "INV-20", "INV-21"}  # no causes, children, models or artifacts
     looked_at = INVARIANTS.keys() - verdict.skipped.keys() - absent

@@ -12,6 +12,7 @@ from trackside.domain.stream import Stream, forgotten_attempts, settled_part
 from trackside.domain.table import RowKey, RowValues, Table
 from trackside.domain.task import Attempt, Task, TaskState
 from trackside.domain.task_events import TaskEvent
+from trackside.domain.task_instructions import is_ready
 
 
 class TaskRows:
@@ -50,6 +51,14 @@ class TaskRows:
             "queued_ms",
             "not_before_ms",
             "ended_ms",
+            "service",
+            "ready_ms",
+            "ready",
+            "instruction_number",
+            "instruction_body",
+            "acknowledged_number",
+            "acknowledged_ok",
+            "acknowledged_detail",
         ),
         key_width=2,
     )
@@ -90,6 +99,9 @@ class TaskRows:
             task.queued_at[0],
             time_or_null(task.not_before_ms),
             time_or_null(task.ended_ms),
+            task.needs.service is not None,
+            *_readiness(task),
+            *_instructions(task),
         )
 
 
@@ -277,6 +289,23 @@ def _needs(needs: Needs) -> RowValues:
         needs.queue_timeout_s,
         needs.run_timeout_s,
     )
+
+
+def _readiness(task: Task) -> RowValues:
+    """Returns since when a service is ready, and what it said of that; nothing unless it is."""
+    if not is_ready(task):
+        return (None, None)
+    return (task.attempt.ready_ms, json_text(task.attempt.ready))
+
+
+def _instructions(task: Task) -> RowValues:
+    """Returns the newest instruction, and the one that the newest placement has acknowledged."""
+    given = task.instruction
+    newest = (None, None) if given is None else (bigint(given.number), json_text(given.body))
+    if not task.acknowledged or task.acknowledgement is None:
+        return (*newest, None, None, None)
+    ok, detail = task.acknowledgement
+    return (*newest, bigint(task.acknowledged), ok, json_text(detail))
 
 
 def _resumed(checkpoint: CheckpointReference | None) -> RowValues:

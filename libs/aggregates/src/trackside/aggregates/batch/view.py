@@ -41,7 +41,10 @@ class BatchView(View[Batch]):
     id_column = "batch_id"
     queries: ClassVar[Mapping[str, str]] = {
         "newest": "SELECT batch_id, name, status, groups, tasks, groups_over, submitted, open_tasks, "
-        "finished_tasks, unfinished_tasks, concurrency, queue, started_at, ended_at, duration_s, stop_reason "
+        "finished_tasks, unfinished_tasks, concurrency, queue, started_at, ended_at, duration_s, "
+        "stop_reason, "
+        "(SELECT count(*) FROM services WHERE stream_id = batch_id AND state <> 'ended') AS services, "
+        "(SELECT count(*) FROM services WHERE stream_id = batch_id AND state = 'ready') AS ready_services "
         "FROM batches ORDER BY started_at DESC, batch_id LIMIT $1",
         "one": "SELECT * FROM batches WHERE batch_id = $1",
         GROUPS: "SELECT * FROM groups WHERE batch_id = $1 ORDER BY group_number",
@@ -52,9 +55,10 @@ class BatchView(View[Batch]):
     state_names = ("groups", "running_group", "concurrency", "open_tasks")
 
     def listed(self, row: ViewRow) -> Listed:
-        """Returns how many tasks have ended, and how many groups it has."""
+        """Returns how many tasks have ended, how many services are ready, and how many groups it has."""
         ended = row["finished_tasks"] + row["unfinished_tasks"]
-        return Listed(f"{ended}/{row['tasks']}", runs=counted(row["groups"], "group"))
+        ready = f", {row['ready_services']}/{row['services']} ready" if row["services"] else ""
+        return Listed(f"{ended}/{row['tasks']}{ready}", runs=counted(row["groups"], "group"))
 
     def left(self, row: ViewRow) -> int:
         """Returns how many tasks have not ended."""

@@ -17,7 +17,12 @@ def device_of(row: ViewRow) -> str:
 
 
 def state_of(task: ViewRow, attempt: ViewRow | None) -> str:
-    """Returns the state of a task for people: its phase while it runs, `unschedulable` where it is."""
+    """Returns the state of a task for people: its phase while it runs, `unschedulable` where it is.
+
+    A service that is open waits for its next attempt, starts, or is ready.
+    """
+    if task["service"] and task["state"] != "ended" and not task["unschedulable"]:
+        return "ready" if task["ready_at"] else "waiting" if task["state"] == "queued" else "starting"
     if task["state"] == "active" and attempt is not None:
         return str(attempt["status"])
     return "unschedulable" if task["state"] == "queued" and task["unschedulable"] else str(task["state"])

@@ -1,16 +1,19 @@
 """Tasks as folded from the log: how they ended as text, and their fields as plain values."""
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from trackside.contracts.artifacts import CheckpointReference
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.display.text import Column, TextTable
+from trackside.domain.display.text import Column, TextTable, duration
 from trackside.domain.stream import Stream
-from trackside.domain.task import Attempt, PastPlacement, Task
+from trackside.domain.task import Attempt, PastPlacement, Task, TaskState
+from trackside.domain.task_instructions import is_ready
 
 Fields = dict[str, Any]
+MINUTE_S = 60
 FINISHED = AttemptEnd.FINISHED.value
 
 
@@ -40,6 +43,18 @@ def why(task: Task) -> str:
     if task.attempt.exit_code:
         return f"{how}: exit code {task.attempt.exit_code}"
     return f"{how}: {task.unschedulable}" if task.unschedulable else how
+
+
+def service_state(task: Task, now_ms: int) -> str:
+    """Returns the state of a service that has not ended: `ready`, `starting`, or `waiting 20 s`."""
+    if is_ready(task):
+        return "ready"
+    if task.state is not TaskState.QUEUED:
+        return "starting"
+    left_s = math.ceil((task.not_before_ms - now_ms) / 1000)
+    if left_s <= 0:
+        return "waiting"
+    return f"waiting {left_s} s" if left_s < MINUTE_S else f"waiting {duration(left_s)}"
 
 
 def ended_task(task: Task) -> Fields:

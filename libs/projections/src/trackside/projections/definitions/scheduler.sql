@@ -32,6 +32,14 @@ CREATE TABLE tasks (
     queued_ms bigint NOT NULL,
     not_before_ms bigint,
     ended_ms bigint,
+    service boolean NOT NULL,
+    ready_ms bigint,
+    ready jsonb,
+    instruction_number bigint,
+    instruction_body jsonb,
+    acknowledged_number bigint,
+    acknowledged_ok boolean,
+    acknowledged_detail jsonb,
     PRIMARY KEY (task_id, stream_id)
 );
 
@@ -40,6 +48,8 @@ CREATE INDEX tasks_of_streams ON tasks (stream_id, group_number);
 CREATE INDEX tasks_that_are_open ON tasks (state) WHERE state <> 'ended';
 
 CREATE INDEX tasks_on_devices ON tasks (worker_id) WHERE state IN ('placed', 'active');
+
+CREATE INDEX services_of_streams ON tasks (stream_id) WHERE service;
 
 CREATE TABLE attempts (
     task_id text COLLATE "C" NOT NULL,

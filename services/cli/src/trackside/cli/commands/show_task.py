@@ -1,14 +1,15 @@
-"""Shows a task: from the read models, and of checkpoints and services what only the log has."""
+"""Shows a task: from the read models, and which checkpoints are kept, which only the log has."""
 
 from trackside.cli.commands import estimates as estimating
 from trackside.cli.commands import task_now
 from trackside.cli.render import screen
+from trackside.contracts.artifacts import CHECKPOINT
 from trackside.contracts.memory import shown
 from trackside.domain.display.task_rows import device_of
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, duration
 from trackside.domain.table import ViewRow
-from trackside.projections.reads import ReadModels, json_row, row_of_stream
+from trackside.projections.reads import ReadModels, json_row
 
 SHOWN_ARTIFACTS = 30
 """How many artifacts of a task are printed, the last ones; JSON has all."""
@@ -19,18 +20,19 @@ async def show_task(models: ReadModels, task: ViewRow, as_json: bool) -> None:
     attempts = await models.rows("attempts", task["task_id"])
     placements = await models.rows("placements", task["task_id"])
     artifacts = await models.rows("artifacts_of_task", task["task_id"], task["stream_id"])
-    now = await _now(models, task, artifacts)
+    kept = await _kept_checkpoints(task, artifacts)
     if as_json:
         listed = {
             "attempts": [json_row(row) for row in attempts],
             "placements": [json_row(row) for row in placements],
             "artifacts": [json_row(row) for row in artifacts],
         }
-        screen.emit(json_row(task) | now | listed)
+        screen.emit(json_row(task) | {"kept_checkpoints": kept} | listed)
         return
     learned = estimating.learned_of(await models.row("task_type", task["task_type"]))
     facts = [*_facts(task), *([("learned of its type", learned)] if learned else [])]
-    screen.show_table([Column(""), Column("", keep=True)], [*facts, *task_now.facts_of(now)])
+    facts += [*task_now.checkpoint_facts(kept or ()), *task_now.service_facts(task)]
+    screen.show_table([Column(""), Column("", keep=True)], facts)
     screen.say("")
     _show_attempts(attempts)
     if len(placements) > len(attempts):
@@ -50,18 +52,15 @@ async def show_task(models: ReadModels, task: ViewRow, as_json: bool) -> None:
             screen.say(row["error_traceback"] or "")
 
 
-async def _now(models: ReadModels, task: ViewRow, artifacts: list[ViewRow]) -> Fields:
-    """Returns what the log says of a task, where it may have more than the read models."""
-    found = await row_of_stream(models, task["stream_id"])
-    spec = None if found is None else found[1].get("spec")
-    commands = await models.rows("commands", task["stream_id"])
-    if not task_now.is_worth_reading(spec, artifacts, commands):
-        return task_now.NOTHING
+async def _kept_checkpoints(task: ViewRow, artifacts: list[ViewRow]) -> list[Fields] | None:
+    """Returns the checkpoints of a task that are kept; None if the log, which has them, can't be read."""
+    if not any(row["kind"] == CHECKPOINT for row in artifacts):
+        return []
     read = await task_now.read(task["stream_id"], task["task_id"])
     if read is None:
-        screen.complain("the log was not read: kept checkpoints, readiness and instructions are not shown")
-        return task_now.UNKNOWN
-    return task_now.fields_of(read, artifacts)
+        screen.complain("the log was not read: kept checkpoints are not shown")
+        return None
+    return task_now.kept_checkpoints(read, artifacts)
 
 
 def _facts(task: ViewRow) -> list[tuple[str, object]]:

@@ -1,49 +1,27 @@
-"""What the log says of a task and the read models don't: kept checkpoints, readiness, its instruction."""
+"""What is shown of a task: kept checkpoints, which only the log has, readiness, its newest instruction."""
 
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
-from trackside.contracts.artifacts import CHECKPOINT
 from trackside.contracts.codec import UndecodableError
-from trackside.contracts.instructions import InstructTask
 from trackside.contracts.memory import shown
-from trackside.domain.display.task_state import Fields, instruction_fields
+from trackside.domain.display.task_state import Fields
 from trackside.domain.fold import UnsupportedRulesError
 from trackside.domain.table import ViewRow
-from trackside.domain.task import Task, TaskState
-from trackside.eventlog.clock import rfc3339
+from trackside.domain.task import Task
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.errors import ClientError
 
 LIMIT_S = 5.0
 """How long the log is read: a task is shown without what it says if that takes longer."""
-UNKNOWN: Fields = {"kept_checkpoints": None, "service": None, "instruction": None}
-"""The fields of a task whose log could not be read."""
-NOTHING: Fields = {**UNKNOWN, "kept_checkpoints": []}
-"""The fields of a task that never saved a checkpoint, is no service, and got no instruction."""
 MAX_TEXT = 200
 """How many characters of an instruction and of what a task says are shown; JSON has all."""
-
-
-def is_worth_reading(
-    spec: Mapping[str, Any] | None, artifacts: Sequence[ViewRow], commands: Sequence[ViewRow]
-) -> bool:
-    """Says whether the log may have more of a task, given the spec of its stream and rows.
-
-    It has if the task saved checkpoints, or if its stream was sent instructions or has a service.
-    """
-    if any(row["kind"] == CHECKPOINT for row in artifacts):
-        return True
-    if any(row["command_type"] == InstructTask.wire_type() for row in commands):
-        return True
-    groups = (spec or {}).get("groups", ())
-    tasks = (task for group in groups for task in group.get("tasks", ()))
-    return any(each.get("service") is not None for each in (spec or {}, *tasks))
 
 
 async def read(stream_id: str, task_id: str) -> Task | None:
@@ -73,10 +51,10 @@ async def task_in(client: AsyncClient, stream_id: str, task_id: str) -> Task | N
     return None if stream is None else stream.tasks.get(task_id)
 
 
-def fields_of(task: Task, artifacts: Sequence[ViewRow]) -> Fields:
-    """Returns what the log says of a task, for programs; `artifacts`: the rows of what it has saved."""
+def kept_checkpoints(task: Task, artifacts: Sequence[ViewRow]) -> list[Fields]:
+    """Returns the checkpoints of a task that are kept; `artifacts`: the rows of what it has saved."""
     attempt_of = {row["source"]: row["attempt"] for row in artifacts}
-    kept = [
+    return [
         {
             "artifact": each.reference.source,
             "step": each.reference.step,
@@ -85,32 +63,28 @@ def fields_of(task: Task, artifacts: Sequence[ViewRow]) -> Fields:
         }
         for each in task.checkpoints
     ]
-    service = None if task.needs.service is None else _service(task)
-    return {"kept_checkpoints": kept, "service": service, "instruction": instruction_fields(task)}
 
 
-def _service(task: Task) -> Fields:
-    attempt = task.attempt
-    is_ready = task.state is TaskState.ACTIVE and attempt.ready_ms > 0
-    return {
-        "ready_since": rfc3339(attempt.ready_ms) if is_ready else None,
-        "ready": attempt.ready if is_ready else None,
-        "restarts": attempt.number - 1,
-    }
+def checkpoint_facts(kept: Sequence[Fields]) -> list[tuple[str, str]]:
+    """Returns the kept checkpoints for people, as a name and a text; nothing if there are none."""
+    return [("kept checkpoints", ", ".join(map(_checkpoint_text, kept)))] if kept else []
 
 
-def facts_of(fields: Fields) -> list[tuple[str, str]]:
-    """Returns the same for people, as names and texts; nothing of what there is nothing to say of."""
-    kept, service, instruction = fields["kept_checkpoints"], fields["service"], fields["instruction"]
-    facts = [("kept checkpoints", ", ".join(map(_checkpoint_text, kept)))] if kept else []
-    if service is not None:
-        since = service["ready_since"]
-        detail = f": {_json(service['ready'])}" if service["ready"] else ""
-        facts += [("ready", "no" if since is None else f"since {since}{detail}")]
-        facts += [("restarts", str(service["restarts"]))]
-    if instruction is not None:
-        body = f"{instruction['number']}: {_json(instruction['body'])}"
-        facts += [("instruction", body), ("acknowledged", _said(instruction))]
+def service_facts(task: ViewRow) -> list[tuple[str, str]]:
+    """Returns whether a service is ready, how often it was tried again, and its instruction, from its row.
+
+    Any task has an instruction, if it was given one; there is nothing to say of others.
+    """
+    facts = []
+    if task["service"]:
+        since = task["ready_at"]
+        detail = f": {_json(task['ready'])}" if task["ready"] else ""
+        waits = f", waits until {screen.cell(task['not_before'])}" if task["state"] == "queued" else ""
+        facts += [("ready", f"no{waits}" if since is None else f"since {screen.cell(since)}{detail}")]
+        facts += [("restarts", str(task["attempts"] - 1))]
+    if task["instruction_number"] is not None:
+        body = f"{task['instruction_number']}: {_json(task['instruction_body'])}"
+        facts += [("instruction", body), ("acknowledged", _said(task))]
     return facts
 
 
@@ -120,11 +94,11 @@ def _checkpoint_text(kept: Fields) -> str:
     return f"{name} (step {kept['step']}, {shown(kept['size_bytes'])}{of})"
 
 
-def _said(instruction: Fields) -> str:
-    if not instruction["acknowledged"]:
+def _said(task: ViewRow) -> str:
+    if task["acknowledged_number"] != task["instruction_number"]:
         return "no"
-    done = "carried out" if instruction["ok"] else "not carried out"
-    detail = instruction["detail"]
+    done = "carried out" if task["acknowledged_ok"] else "not carried out"
+    detail = task["acknowledged_detail"]
     return f"{done}: {_json(detail)}" if detail else done
 
 

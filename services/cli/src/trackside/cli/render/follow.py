@@ -9,10 +9,13 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.render import screen
 from trackside.cli.render.progress_board import ProgressBoard, pace_text
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
+from trackside.contracts.instructions import TaskReady
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested, TaskUnschedulable
 from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.display.task_state import short_name
 from trackside.domain.stream import Stream
+from trackside.domain.task_instructions import is_ready
 from trackside.eventlog.clock import now_ms
 from trackside.projections.owners import DISPATCHER, SCHEDULER
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
@@ -109,6 +112,10 @@ class _Plain:
             self._reasons.add(message.message)
             name = message.task_id.removeprefix(f"{stream.stream_id}.")
             screen.complain(f"  {name} can't run: {message.message}")
+        if isinstance(message, TaskReady):
+            task = stream.tasks.get(message.task_id)
+            if task is not None and is_ready(task) and message.number == 1:
+                screen.complain(f"  {short_name(task, stream.stream_id)} is ready")
         if aggregate is None or not isinstance(message, (*aggregate.events, *ENDS_OF_TASKS)):
             return
         progress = aggregate.view.progress(stream)

@@ -14,7 +14,7 @@ from trackside.cli.render.screen import styled
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStatus
 from trackside.domain.display.end_rate import EndRate
-from trackside.domain.display.task_state import short_name, why
+from trackside.domain.display.task_state import service_state, short_name, why
 from trackside.domain.display.text import duration, number
 from trackside.domain.display.view import Progress
 from trackside.domain.stream import Stream
@@ -62,6 +62,7 @@ class ProgressBoard:
         return Group(
             *_progress(aggregate.view.progress(self.stream), self.pace, now_ms),
             _devices(self.devices, running_tasks(self.stream), self.stream_id, now_ms),
+            *_services(self.stream, now_ms),
             *(Text(line, "yellow") for line in unschedulable_lines(self.stream)),
             *(Text(line, "red", no_wrap=True) for line in failures),
         )
@@ -133,6 +134,17 @@ def _devices(
     return rows
 
 
+def _services(stream: Stream, now_ms: int) -> list[Table]:
+    """Draws the services that no device has, if any: those that wait, and those without devices."""
+    rows = Table.grid(padding=(0, 2))
+    for task in stream.tasks.values():
+        on_device = task.place is not None and task.place.device_ids
+        if task.needs.service is not None and task.state is not TaskState.ENDED and not on_device:
+            where = "" if task.place is None else task.place.worker_id
+            rows.add_row(where, *_task_cells(task, stream.stream_id, now_ms))
+    return [rows] if rows.row_count else []
+
+
 def _task_cells(task: Task | None, stream_id: str, now_ms: int) -> list[RenderableType]:
     if task is None:
         return [Text("free", "dim")]
@@ -148,5 +160,9 @@ def _task_cells(task: Task | None, stream_id: str, now_ms: int) -> list[Renderab
     if task.reports:
         step, value = task.reports[-1]
         reported = f"step {step}: {number(value)}"
+    if task.needs.service is not None:
+        since_ms = attempt.ready_ms or attempt.assigned_ms
+        since = duration(max(0.0, (now_ms - since_ms) / 1000)) if since_ms else ""
+        return [label, styled(service_state(task, now_ms)), since, ""]
     since = duration(max(0.0, (now_ms - attempt.assigned_ms) / 1000))
     return [label, styled(attempt.status.name), since, reported]

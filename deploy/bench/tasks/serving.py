@@ -1,0 +1,31 @@
+"""A service that answers at once, and a task that continues from its checkpoint."""
+
+import time
+
+from trackside.sdk import Service, Task, trial
+
+
+class Echo(Service):
+    """Acknowledges each instruction, with the time at which it came: s of the host's monotonic clock."""
+
+    def serve(self, device: str) -> None:
+        """Waits for instructions until it is stopped."""
+        trial.ready()
+        while not trial.should_stop():
+            found = trial.instruction(wait_s=1.0)
+            if found is not None:
+                found.acknowledge(at_s=time.monotonic())
+
+
+class Resumed(Task):
+    """Saves a checkpoint after its first report and waits; continued from one, it reports once and ends."""
+
+    def train(self, device: str) -> None:
+        """Reports the step that it begins with."""
+        found = trial.last_checkpoint()
+        step = 0 if found is None else found.step
+        trial.report(float(step), step=step)
+        if found is None:
+            trial.checkpoint(1, {"step": 1})
+            while not trial.should_stop():
+                time.sleep(0.1)

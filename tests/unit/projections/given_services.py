@@ -1,0 +1,48 @@
+"""A given history of services: one is ready and was instructed, one waits to be tried again, one starts."""
+
+from collections.abc import Iterator
+
+from tests.unit.projections.given_batches import BatchWriter, Decision
+from trackside.aggregates.batch.messages import BatchSpec
+from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
+
+NAMES = ("up", "down", "new")
+SERVICES = BatchSpec.model_validate(
+    {
+        "service": {},
+        "groups": [
+            {"tasks": [{"name": name, "task_type": "serve", "resources": {"devices": 0}} for name in NAMES]}
+        ],
+    }
+)
+
+
+def served_batch(batch_id: str) -> Iterator[Decision]:
+    """Yields an unfinished batch of services without devices."""
+    batch = BatchWriter(batch_id, SERVICES)
+    yield from batch.started()
+    yield batch.submitted(0)
+    for name in NAMES:
+        yield from batch.placed(f"1.{name}", 1, device_ids=[])
+    for name in ("up", "down"):
+        said = {**batch.token(f"1.{name}", 1), "number": 1, "detail": {"url": "http://127.0.0.1:1/\x00"}}
+        yield batch.decision("worker", TaskReady.model_validate(said))
+        yield _given(batch, name, 1)
+    for number in (1, 2):
+        word = {"number": number, "ok": number == 1, "detail": {"why": "no such model\x00"}}
+        yield batch.decision(
+            "worker", InstructionAcknowledged.model_validate({**batch.token("1.up", 1), **word})
+        )
+        if number == 1:
+            yield _given(batch, "up", 2)
+    yield batch.ended("1.down", 1, end="failed")
+
+
+def _given(batch: BatchWriter, name: str, number: int) -> Decision:
+    given = InstructionGiven(
+        command_id=f"{name}-{number}",
+        task_id=f"{batch.batch_id}.1.{name}",
+        number=number,
+        body={"n": number, "text": "\x00"},
+    )
+    return batch.decision("dispatcher", given)
