@@ -82,7 +82,16 @@ def _commands_of_running(task: Task) -> Iterable[tuple[str, Callable[..., Device
     if task.answered > task.taken:
         yield f"NextParameters {task.answered}", _next_parameters_command, task.changed_at
     if task.instruction is not None and task_instructions.is_unacknowledged(task):
-        yield f"GiveInstruction {task.instruction.number}", _instruction_command, task.changed_at
+        yield _instruction_name(task.instruction.number), _instruction_command, task.changed_at
+
+
+def _instruction_name(number: int) -> str:
+    return f"GiveInstruction {number}"
+
+
+def instruction_key(task_id: str, attempt: int, placement: int, number: int) -> CommandKey:
+    """Returns the key of the command that gives a placement an instruction."""
+    return _instruction_name(number), task_id, attempt, placement
 
 
 def commands_for_orphans(

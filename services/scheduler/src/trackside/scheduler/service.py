@@ -15,6 +15,7 @@ from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
 from trackside.domain.task import Task, TaskState
 from trackside.domain.task_events import task_of
+from trackside.domain.task_instructions import is_ready, is_unacknowledged
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry
@@ -33,6 +34,7 @@ from trackside.scheduler.device_commands import (
     pending_commands,
 )
 from trackside.scheduler.estimates import MemoryPeaks
+from trackside.scheduler.instruction_times import InstructionTimes
 from trackside.scheduler.lease import Leases
 from trackside.scheduler.planner import Planner
 from trackside.scheduler.requirements import requirements_of
@@ -72,6 +74,7 @@ class Scheduler:
         self._planner = Planner(self._cluster)
         self._leases = Leases(int(settings.heartbeat_s * 1000))
         self._sent: dict[CommandKey, int] = {}
+        self._instruction_times = InstructionTimes()
         self._orphan_commands: list[PendingCommand] = []
         self._suspects: dict[str, set[OrphanKey]] = {}
         self._ended_incarnations: set[str] = set()
@@ -138,6 +141,8 @@ class Scheduler:
                 counter("trackside.scheduler.assigned.tasks").inc()
                 waited_s = max(0, facts.now_ms - action.task.queued_at[0]) / 1000
                 histogram("trackside.scheduler.queue_wait.seconds").observe(waited_s)
+                if action.task.needs.service is not None and _is_new_attempt(action.task):
+                    counter("trackside.scheduler.restarted_services.tasks").inc()
             elif isinstance(action, Preempt):
                 counter("trackside.scheduler.returned.tasks").labels("preempted").inc()
             yield self._decision(action.task, decide.proposal_of(action, self._fleet.position))
@@ -235,6 +240,9 @@ class Scheduler:
             return
         if type(message) is MetricReported:
             return
+        took_s = self._instruction_times.fold(record, self._sent)
+        if took_s is not None:
+            histogram("trackside.scheduler.instruction.seconds").observe(took_s)
         task = stream.tasks.get(task_of(message))
         if type(message) is TaskRefused and task is not None:
             counter("trackside.scheduler.returned.tasks").labels("refused").inc()
@@ -243,6 +251,8 @@ class Scheduler:
             counter("trackside.scheduler.returned.tasks").labels("recalled").inc()
         if task is not None:
             self._cluster.update(stream.stream_id, task)
+            if task.state is TaskState.ENDED:
+                self._instruction_times.forget(task.task_id)
         shrink(stream)
 
     def _avoid_refusing_devices(self, refused: TaskRefused, task: Task) -> None:
@@ -336,5 +346,14 @@ class Scheduler:
         gauge("trackside.scheduler.queue.tasks").set(len(self._cluster.waiting))
         gauge("trackside.scheduler.busy.devices").set(busy)
         gauge("trackside.scheduler.free.devices").set(max(0, devices - busy))
+        ready = sum(map(is_ready, self._cluster.placed.values()))
+        gauge("trackside.scheduler.ready_services.tasks").set(ready)
+        unacknowledged = sum(map(is_unacknowledged, self._cluster.unanswered.values()))
+        gauge("trackside.scheduler.unacknowledged.instructions").set(unacknowledged)
         self._streams.spill_idle()
         gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))
+
+
+def _is_new_attempt(task: Task) -> bool:
+    """Says whether a task is to be placed for the first time in an attempt that follows another one."""
+    return task.attempt.number > 1 and not task.attempt.placement
