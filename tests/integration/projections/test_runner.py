@@ -60,7 +60,11 @@ async def test_rows_say_what_the_log_says(log: MemoryLog, database: str) -> None
         "one.1",
     )
     assert attempts == [(1, "EXITED", "lost", 1, "w1"), (2, "FINISHED", "finished", 0, "w1")]
-    error = await query(database, "SELECT error_stage, error_message FROM attempts WHERE ending = 'failed'")
+    error = await query(
+        database,
+        "SELECT error_stage, error_message FROM attempts WHERE ending = 'failed' AND stream_id = $1",
+        "two",
+    )
     assert error == [("TRAIN", "bad\ufffdvalue")]
     commands = await query(
         database,
