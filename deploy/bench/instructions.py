@@ -1,7 +1,7 @@
 """The time from a command that instructs a task to `InstructionAcknowledged`, on an idle stack.
 
-Between the two are five appends, each of which another process reads: the command, the two decisions of the
-dispatcher (in one batch each), the device command of the scheduler, and the event of the worker.
+Between the two are five appends, each of which another process reads: the command, two decisions of the
+dispatcher, the device command of the scheduler, and the event of the worker.
 """
 
 from functools import partial
@@ -45,7 +45,7 @@ async def measure(log: Log, count: int, append_ms: list[float]) -> Measurements:
     figures = [
         Figure(
             "I1", "instruction -> acknowledged, p50", p50, "ms", percentile(append_ms, 50), what,
-            Goal(20, 15, at_most=True),
+            Goal(20, 10, at_most=True),
         ),
         Figure("I1", "the same, p99", p99, "ms", percentile(append_ms, 99), "the same, p99"),
     ]  # fmt: skip

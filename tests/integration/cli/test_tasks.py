@@ -26,7 +26,7 @@ async def _filled(dsn: str) -> None:
 
 @pytest.fixture(scope="module")
 def filled(module_database: str) -> str:
-    """Gives a database with the rows of three searches and three batches."""
+    """Gives a database with the rows of three searches and four batches."""
     asyncio.run(_filled(module_database))
     return module_database
 
@@ -223,6 +223,7 @@ def test_t22_a_report_is_one_page_that_loads_and_runs_nothing(
         ("ls",),
         ("show", "tasks"),
         ("show", "tasks.1.a"),
+        ("show", "serving.1.up"),
         ("tasks",),
         ("devices",),
         ("estimates",),

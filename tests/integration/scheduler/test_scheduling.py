@@ -12,8 +12,9 @@ from tests.integration.scheduler.harness import STREAM, ProcessHarness
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.cli.setup import prepare
-from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
+from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import DeviceReading, RunningPlacement
+from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven
 from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import (
     AttemptEnd,
@@ -108,6 +109,28 @@ async def test_a_task_that_waits_is_asked_back_for_a_device_that_is_free(harness
     await harness.publish("worker", TaskReturned(**accepted(behind).model_dump()))
     again = await harness.until(RunTask, lambda run: run.task_id == "b" and run.placement == 2)
     assert (again.incarnation, again.wait, again.attempt) == (other, False, 1)
+
+
+async def test_a_running_task_is_given_its_newest_instruction_again_until_it_has_acknowledged_it(
+    harness: ProcessHarness,
+) -> None:
+    await harness.join_worker("w1")
+    await harness.submit("a")
+    run = await harness.until(RunTask)
+    await harness.publish("worker", accepted(run))
+    for number in (1, 2):
+        given = InstructionGiven(command_id=f"c-{number}", task_id="a", number=number, body={"n": number})
+        await harness.publish("dispatcher", given)
+    third = await harness.until(GiveInstruction, lambda command: command.instruction.number == 2, nth=3)
+    assert third.instruction.body == {"n": 2}
+    said = InstructionAcknowledged(**accepted(run).model_dump(), number=2, ok=True)
+    await harness.publish("worker", said)
+    await harness.until(InstructionAcknowledged)
+    given = InstructionGiven(command_id="c-3", task_id="a", number=3, body={})
+    await harness.publish("dispatcher", given)
+    await harness.until(GiveInstruction, lambda command: command.instruction.number == 3, nth=3)
+    sent = [each.instruction.number for _, each in harness.seen if isinstance(each, GiveInstruction)]
+    assert sent == sorted(sent), "the second one was not sent again after its acknowledgement"
 
 
 async def test_a_task_makes_room_for_one_of_higher_priority_and_runs_again(harness: ProcessHarness) -> None:

@@ -23,7 +23,9 @@ class Echo(Service):
         if asked.get("ends"):
             return
         trial.ready(pid=os.getpid(), device=device)
-        if asked.get("hangs"):
+        if asked.get("stays"):
+            trial.should_stop()
+        if asked.get("hangs") or asked.get("stays"):
             while True:
                 time.sleep(600)
         while not trial.should_stop():
@@ -117,6 +119,16 @@ async def test_a_service_that_hangs_is_killed_and_one_that_asks_is_not(tmp_path:
         await harness.instruct(again, 1, device="host")
         await harness.first(InstructionAcknowledged, harness.topics.events, stream_of("b"))
         assert command.unresponsive_s == 0.5
+
+
+async def test_a_service_that_stays_after_sigterm_is_killed_after_the_grace_time(tmp_path: Path) -> None:
+    async with serving(tmp_path, stop_grace_s=0.5) as harness:
+        command = await harness.run("a", {"stays": True}, task_type="a", service=True)
+        pid = (await ready(harness)).detail["pid"]
+        await harness.stop(command)
+        assert (await harness.end("a")).end is AttemptEnd.CANCELLED
+        assert "still there 0.5 s after SIGTERM: killed" in await harness.output("a", bool)
+        assert not alive(pid)
 
 
 async def test_a_service_that_returns_has_failed(tmp_path: Path) -> None:

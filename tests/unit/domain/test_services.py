@@ -8,13 +8,21 @@ from tests.unit.domain.given import (
     assigned,
     begun,
     ended,
+    over,
     preemption,
     task_active,
     task_id,
     token,
 )
-from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
+from trackside.contracts.instructions import (
+    InstructionAcknowledged,
+    InstructionGiven,
+    InstructTask,
+    TaskReady,
+)
+from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested
+from trackside.domain import task_commands
 from trackside.domain.outcome import Outcome
 from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.stream import shrink
@@ -161,3 +169,21 @@ def test_no_instruction_is_given_to_a_task_that_was_asked_to_stop() -> None:
     told = task_active(service=True)
     told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
     assert told.tell(given()) == OVERTAKEN
+
+
+def test_an_instruction_to_a_task_that_has_ended_is_stopping_or_is_unknown_is_refused() -> None:
+    told = task_active(service=True)
+
+    def answer(task: str = task_id(0)) -> list[str]:
+        found = task_commands.decide(told.stream, InstructTask(task=task, body={}), "c-1")
+        return [each.code if isinstance(each, Problem) else type(each).__name__ for each in found]
+
+    assert answer() == ["InstructionGiven"]
+    assert answer("digits-1.07") == ["unknown_task"]
+    told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
+    assert answer() == ["task_over"]
+    told.tell(ended(AttemptEnd.CANCELLED), over(0))
+    assert answer() == ["task_over"]
+    shrink(told.stream)
+    assert told.stream.tasks == {}, "it has settled"
+    assert answer() == ["task_over"]
