@@ -5,12 +5,17 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from random import Random
+from textwrap import indent
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.e2e.recorded_page import BLOCK
+from tests.house.source import ROOT
 from tests.integration.installed import changes, processes, variables_of
 from tests.polling import poll_until
 from tests.service_processes import ServiceProcess
@@ -55,10 +60,12 @@ class Endless(Climbing):
             yield step
             threading.Event().wait(0.02)  # how long a step takes
 """
-CATALOGUE = """
+EXAMPLE = ROOT / "deploy" / "examples" / "promotion"
+CATALOGUE = f"""
 tasks:
-  climbing: {entry: "climbing:Climbing", path: .}
-  endless: {entry: "climbing:Endless", path: .}
+  climbing: {{entry: "climbing:Climbing", path: .}}
+  endless: {{entry: "climbing:Endless", path: .}}
+  line: {{entry: "train:Line", path: {EXAMPLE}}}
 """
 RATE: dict[str, Any] = {"type": "uniform", "low": 0.1, "high": 1.0}
 RUNGS = {"max_resource": 4, "reduction_factor": 2}
@@ -130,11 +137,14 @@ async def run_all(
 ) -> dict[str, Recorded]:
     """Runs all searches at once; the dispatcher is killed after each of so many suggestions."""
     counted = 0
+    fields = {"task_type": "climbing", "space": {"rate": RATE}, "seed": 7, "concurrency": 2}
+    wanted = {name: {**fields, **more} for name, more in SEARCHES.items()}
+    wanted["line"] = yaml.safe_load((EXAMPLE / "search.yaml").read_text())
+    del wanted["line"]["kind"]
 
     async def run(client: Client, name: str) -> Recorded:
         nonlocal counted
-        fields = {"task_type": "climbing", "space": {"rate": RATE}, "seed": 7, "concurrency": 2}
-        await client.publish(StartSearch.model_validate({**fields, **SEARCHES[name]}), name)
+        await client.publish(StartSearch.model_validate(wanted[name]), name)
         records = []
         async for record, stream in changes(settings, name, within_s=240):
             records.append(record)
@@ -149,8 +159,8 @@ async def run_all(
         raise AssertionError("the stream of a search never ends")
 
     async with Client(settings.kafka_bootstrap, settings.topic_prefix) as client:
-        found = await asyncio.gather(*(run(client, name) for name in SEARCHES))
-    return dict(zip(SEARCHES, found, strict=True))
+        found = await asyncio.gather(*(run(client, name) for name in wanted))
+    return dict(zip(wanted, found, strict=True))
 
 
 def lineage(search: Search, number: int) -> list[int]:
@@ -231,8 +241,13 @@ def typed(
     return run
 
 
-async def shows(typed: Typed, name: str, expected: list[Any]) -> bool:
-    """Says whether the rows of a search's lineage, which follow the log, have come as far as expected."""
+async def shows(typed: Typed, name: str, search: Search) -> bool:
+    """Says whether the rows of a search's lineage, which follow the log, are those of its trials by now."""
+    expected = []
+    for trial in search.trials:
+        line = lineage(search, trial.number)
+        from_step = None if trial.from_checkpoint is None else trial.from_checkpoint.step
+        expected.append((trial.number, trial.from_trial, from_step, line[0], len(line), trial.value))
     rows = json.loads(await typed("show", name, "--lineage", "--json"))
     fields = ("trial", "from_trial", "from_step", "first_trial", "turn", "value")
     return [tuple(row[field] for field in fields) for row in rows] == expected
@@ -242,17 +257,34 @@ async def test_lineage_and_causes_lead_from_a_trial_to_those_that_it_continues(
     installed: Installation, typed: Typed
 ) -> None:
     for name, recorded in installed.searches.items():
-        expected = []
-        for trial in recorded.search.trials:
-            line = lineage(recorded.search, trial.number)
-            from_step = None if trial.from_checkpoint is None else trial.from_checkpoint.step
-            expected.append((trial.number, trial.from_trial, from_step, line[0], len(line), trial.value))
-        await poll_until(partial(shows, typed, name, expected))
+        await poll_until(partial(shows, typed, name, recorded.search))
     newest = max(installed.searches["pbt"].search.trials, key=lambda trial: trial.step_limit or 0)
     why = json.loads(await typed("replay", "why", "pbt", str(newest.number), "--json"))
     assert newest.from_trial is not None
     ended_at = installed.searches["pbt"].search.trials[newest.from_trial].ended_at
     assert ended_at in {step["offset"] for step in why["causes"]}
+
+
+async def test_the_example_of_the_page_on_tuners_runs_as_the_page_shows_it(
+    installed: Installation, typed: Typed
+) -> None:
+    page = (ROOT / "docs" / "tuners.md").read_text("utf-8").partition("## Tuners that promote")[2]
+    spec, loop, session = (block["text"] for block in islice(BLOCK.finditer(page), 3))
+    assert spec in (EXAMPLE / "search.yaml").read_text()
+    assert indent(loop, " " * 8) in (EXAMPLE / "train.py").read_text()
+    command, *shown = session.splitlines()
+    assert command == "$ trackside show line --lineage"
+    await poll_until(partial(shows, typed, "line", installed.searches["line"].search))
+    assert (await typed("show", "line", "--lineage")).splitlines() == shown
+
+
+async def test_a_search_that_promotes_is_run_again(typed: Typed, installed: Installation) -> None:
+    await typed("replay", "rerun", "asha", "--id", "again", "--wait")
+    found = json.loads(await typed("replay", "compare", "asha", "again", "--json"))
+    recorded = installed.searches["asha"].search
+    assert (found["same_parameters"], found["compared"]) == (len(recorded.trials), len(recorded.trials))
+    assert found["largest_difference"] == 0
+    await poll_until(partial(shows, typed, "again", recorded))
 
 
 async def test_nothing_is_wrong_with_their_log_and_its_artifacts(typed: Typed) -> None:

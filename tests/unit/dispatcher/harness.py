@@ -26,6 +26,7 @@ from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProcess
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
+from trackside.dispatcher.tuners.tuner import TunerWaits
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry
@@ -64,6 +65,8 @@ class LocalAdvisor(AdvisorProcess):
         listed = list(ops(self.generation) if callable(ops) else ops)
         reply = self._advisor.answer(json.dumps({"id": 1, "search": search, "ops": listed}))
         assert "error" not in reply, reply
+        if reply.get("waits"):
+            raise TunerWaits
         return reply["result"]
 
 

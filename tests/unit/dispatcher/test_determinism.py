@@ -5,13 +5,12 @@ answers of its tuner are lost on their way. At every suggestion a dispatcher wit
 asked as well.
 """
 
-import json
-from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
 import pytest
 
+from tests.unit.dispatcher.harness import LocalAdvisor
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import suggestions
@@ -27,14 +26,15 @@ from trackside.aggregates.search.messages import (
     UpdateSearch,
     UpdateSearchSpace,
 )
+from trackside.aggregates.search.promoting_options import PROMOTING
+from trackside.aggregates.search.promotion import Start
 from trackside.aggregates.search.state import Search
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnd
-from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProcess
 from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import TunerHistory
-from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.tuners.completion import complete
+from trackside.dispatcher.tuners.tuner import TunerWaits
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import load, pack
@@ -48,28 +48,11 @@ WIDE: dict[str, Any] = {
     "a": {"type": "uniform", "low": 0.5, "high": 3.0},
     "c": {"type": "loguniform", "low": 0.001, "high": 1.0},
 }
-NAMES = ["random", "tpe", "tpe-multivariate", "cma-es", "nsga2", "qmc"]
-
-
-class LocalAdvisor(AdvisorProcess):
-    """A process whose advisor is in this process."""
-
-    def __init__(self) -> None:
-        super().__init__("local")
-        self.generation = 1
-        self._advisor = Advisor()
-
-    async def request(
-        self,
-        search: str,
-        ops: Callable[[int], Iterable[AdvisorOp]] | Sequence[AdvisorOp],
-        ops_a_line: int = 1,
-    ) -> Any:
-        """Has the advisor answer at once."""
-        listed = list(ops(self.generation) if callable(ops) else ops)
-        reply = self._advisor.answer(json.dumps({"id": 1, "search": search, "ops": listed}))
-        assert "error" not in reply, reply
-        return reply["result"]
+NAMES = ["random", "tpe", "tpe-multivariate", "cma-es", "nsga2", "qmc", *PROMOTING]
+OPTIONS: dict[str, dict[str, Any]] = {
+    **{name: {"max_resource": 9, "reduction_factor": 3} for name in ("asha", "hyperband", "bohb")},
+    **{name: {"interval": 2, "population_size": 3} for name in ("pbt", "pb2")},
+}
 
 
 class Dispatcher:
@@ -80,12 +63,15 @@ class Dispatcher:
         self.process = TunerClient(LocalAdvisor())
 
     async def suggest(self, search: Search, number: int) -> dict[str, Any] | None:
-        """Asks the tuner as `Advice` does."""
+        """Asks the tuner as `Advice` does; {} where it waits for the end of another trial."""
         plain = search.spec.model_dump(mode="json")
         setup = {name: plain[name] for name in ("space", "tuner", "direction")}
         setup |= {"seed": search.seed, "space_version": search.space_version}
         past = self.history.until(search, number)
-        return await self.process.suggest(search.search_id, setup, past, number)
+        try:
+            return await self.process.suggest(search.search_id, setup, past, number)
+        except TunerWaits:
+            return {}
 
 
 def wish(random: Random, search: Search) -> Any:
@@ -121,7 +107,8 @@ def change(told: Told, wanted: Any) -> set[str]:
 )
 async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_the_same(name: str) -> None:
     random = Random(name)
-    told = search_running(max_trials=TRIALS, concurrency=4, space=NARROW, tuner={"name": name})
+    tuner = {"name": name, "options": OPTIONS.get(name, {})}
+    told = search_running(max_trials=TRIALS, concurrency=4, space=NARROW, tuner=tuner)
     living, seen, compared = Dispatcher(), set[str](), 0
     while len(told.search.trials) < TRIALS:
         search, draw = told.search, random.random()
@@ -146,12 +133,23 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
             assert await Dispatcher().suggest(reborn, number) == answer
             assert answer is not None
             compared += 1
+            if not answer:
+                told.tell(*suggestions.deferred(search, number, search.opened[number]))
+                continue
             source: Suggester = "customized" if search.added else "algorithm"
+            start = None
+            if name in PROMOTING:
+                start = None if search.added else Start(answer["from_trial"], answer["step_limit"])
+                answer = answer["parameters"]
             if search.added:
                 space = search.spec.model_dump(mode="json")["space"]
                 answer = complete(axes_of(space), search.added[0].parameters, answer, 7)
             if random.random() < 0.8:  # else the answer is lost on its way into the log
-                told.tell(*suggestions.suggestion(search, number, answer, search.opened[number], source))
+                told.tell(
+                    *suggestions.suggestion(
+                        search, number, answer, search.opened[number], source, start=start
+                    )
+                )
         elif search.active:
             end = random.choice([AttemptEnd.FINISHED, AttemptEnd.FINISHED, AttemptEnd.FAILED])
             finish(told, random.choice(sorted(search.active)), random.random(), end)

@@ -18,6 +18,7 @@ from trackside.aggregates.search.messages import (
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStopRequested
 from trackside.eventlog.memory import MemoryLog
+from trackside.replay.derive.rerun import rerun_command
 
 TUNERS: dict[str, dict[str, Any]] = {
     "asha": {"max_resource": 9, "reduction_factor": 3},
@@ -54,6 +55,24 @@ async def test_a_dispatcher_that_is_killed_promotes_what_it_would_have(name: str
     assert found[0] == found[1]
     assert any(one.from_checkpoint is not None for one in found[0])
     assert all(one.step_limit for one in found[0])
+
+
+async def test_a_rerun_has_the_same_trials_which_continue_its_own() -> None:
+    log = await started("hyperband")
+    async with harness.dispatcher(log), harness.fleet(log, score, last=14):
+        await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
+    before = (await folded(log)).trials
+    command = rerun_command(await folded(log), "s", 9)
+    again = await harness.new_log()
+    await harness.start_search(
+        again, "s", space=SPACE, tuner=command.tuner.model_dump(mode="json"), max_trials=14, concurrency=5
+    )
+    async with harness.dispatcher(again), harness.fleet(again, score, last=14):
+        await harness.until(again, lambda record: isinstance(record.message, SearchEnded))
+    after = (await folded(again)).trials
+    assert [(one.parameters, one.from_trial, one.step_limit) for one in after] == [
+        (one.parameters, one.from_trial, one.step_limit) for one in before
+    ]
 
 
 async def test_a_trial_of_a_user_has_the_largest_limit_and_no_other_continues_it() -> None:

@@ -5,7 +5,17 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.given import react
-from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, report, search_running, token
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    assigned,
+    begun,
+    ended,
+    finish,
+    report,
+    search_running,
+    token,
+)
 from tests.unit.replay.given import TOPICS, empty, tell
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import suggestions
@@ -210,13 +220,41 @@ async def test_why_a_promoted_trial_is_there_leads_to_the_one_before() -> None:
     assert {"TrialEnded", "AttemptEnded"} <= {step.what for step in found.causes}
 
 
-def test_a_search_that_promotes_is_not_run_again_elsewhere() -> None:
+def test_a_fork_of_a_search_that_promotes_is_refused_and_says_what_to_do() -> None:
     told = searching()
     ended_at_its_rung(told)
-    with pytest.raises(BadScenarioError, match="submit its spec with seed 7 as a new search"):
-        rerun_command(told.search, STREAM, 9)
-    with pytest.raises(BadScenarioError, match="continue checkpoints of others"):
+    with pytest.raises(BadScenarioError, match=f"trackside replay rerun {STREAM}.*with seed 7"):
         fork_search(told.search, STREAM, 9, {})
+
+
+def test_a_rerun_says_of_each_trial_which_one_it_continues_and_how_far() -> None:
+    told = searching(budget_parameter="epochs")
+    for trial, start in enumerate((Start(step_limit=3), Start(from_trial=0, step_limit=9))):
+        told.tell(*suggestions.suggestion(told.search, trial, {"lr": 0.5}, 2, start=start))
+        finish(told, trial, 0.5)
+    command = rerun_command(told.search, STREAM, 9)
+    starts = [{"from_trial": None, "step_limit": 3}, {"from_trial": 0, "step_limit": 9}]
+    assert command.tuner.options["starts"] == starts
+    assert command.tuner.options["budget_parameter"] == "epochs"
+    assert check_tuner(SPACE, command.tuner.model_dump(mode="json")) == []
+
+
+@pytest.mark.parametrize(
+    ("starts", "place"),
+    [
+        ([{"step_limit": 3}], ""),
+        ([{"step_limit": 0}, {}], "[0]"),
+        ([{"step_limit": 3, "trial": 1}, {}], "[0]"),
+        ([{"step_limit": 3}, {"from_trial": 1, "step_limit": 9}], "[1]"),
+        ([{"step_limit": 3}, {"from_trial": 0, "step_limit": 3}], "[1]"),
+        ([{"step_limit": 3}, {"from_trial": 0}], "[1]"),
+        ([{}, {"from_trial": 0, "step_limit": 3}], "[1]"),
+    ],
+)
+def test_starts_that_no_trials_can_have_are_refused(starts: list[dict[str, Any]], place: str) -> None:
+    options = {"sets": [{"lr": 0.5}, {"lr": 0.5}], "repeats": True, "starts": starts}
+    ((path, _),) = check_tuner(SPACE, {"name": "batch", "options": options})
+    assert path == f"$.tuner.options.starts{place}"
 
 
 def row(trial: int, before: int | None = None, **changed: Any) -> dict[str, Any]:

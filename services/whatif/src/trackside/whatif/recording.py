@@ -163,7 +163,12 @@ async def read_recording(recorded: RecordedStream, point: PointInTime = NOW) -> 
     search = search_of(stream)
     if search is None:
         raise NotRecordedError(f"{recorded.stream_id} has no search; what-if needs one")
-    refuse_promotion(search, recorded.stream_id)
+    refuse_promotion(
+        search,
+        recorded.stream_id,
+        "which trials there are, and how long, follows from what was promoted, so the recording doesn't say "
+        "what would be with another assessor or other workers; run the search with these instead",
+    )
     return _recording(search, timings)
 
 

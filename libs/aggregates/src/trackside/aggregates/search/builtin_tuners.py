@@ -25,11 +25,19 @@ from trackside.aggregates.search.options import (
     Integer,
     OneOf,
     OptionTypes,
+    ParameterName,
     ParameterSets,
+    Starts,
     check_options,
     remote_name_faults,
 )
-from trackside.aggregates.search.promoting_options import DEFAULT_FACTORS, PROMOTING, promotion_faults
+from trackside.aggregates.search.promoting_options import (
+    BUDGET_PARAMETER,
+    DEFAULT_FACTORS,
+    PROMOTING,
+    STARTS,
+    promotion_faults,
+)
 from trackside.aggregates.search.space import TYPES, is_sub_space
 from trackside.contracts.refusals import MAX_PROBLEMS, nearest
 
@@ -60,7 +68,15 @@ class TunerKind:
 TUNERS: Mapping[str, TunerKind] = {
     "random": TunerKind(nested=True),
     "grid": TunerKind(types=FINITE_TYPES, nested=True),
-    "batch": TunerKind({"sets": ParameterSets(), "repeats": Boolean()}, nested=True),
+    "batch": TunerKind(
+        {
+            "sets": ParameterSets(),
+            "repeats": Boolean(),
+            STARTS: Starts(),
+            BUDGET_PARAMETER: ParameterName(),
+        },
+        nested=True,
+    ),
     "tpe": TunerKind(
         {
             "n_startup_trials": Integer(0),

@@ -150,6 +150,14 @@ class ParameterSets:
         return f"a list of 1 to {self.most:,} objects, each with a value for every parameter"
 
 
+@dataclass(frozen=True)
+class Starts(ParameterSets):
+    """An option that is a list of how trials start; `promotion_faults` checks what it says of them."""
+
+    def __str__(self) -> str:
+        return f"a list of 1 to {self.most:,} objects with from_trial and step_limit, one for each set"
+
+
 OptionTypes = Mapping[str, OptionType]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.aggregates.search.messages import SearchSpec, TrialCheckpoint, TrialSuggested
-from trackside.aggregates.search.promoting_options import BUDGET_PARAMETER, PROMOTING
+from trackside.aggregates.search.promoting_options import BUDGET_PARAMETER, STARTS, is_promoting
 from trackside.aggregates.search.state import Search
 from trackside.contracts.artifacts import CheckpointReference
 from trackside.contracts.tasks import TaskStopRequested
@@ -27,7 +27,7 @@ AT_FIRST_STEP = Start()
 
 def promotes(spec: SearchSpec) -> bool:
     """Says whether the tuner of a search continues trials from the checkpoints of others."""
-    return not spec.tuner.remote and spec.tuner.name in PROMOTING
+    return not spec.tuner.remote and is_promoting(spec.tuner.name, spec.tuner.options)
 
 
 def budget_parameter(spec: SearchSpec) -> str:
@@ -39,6 +39,9 @@ def budget_parameter(spec: SearchSpec) -> str:
 def start_of_others(spec: SearchSpec) -> Start:
     """Returns how a trial starts that the tuner has not suggested: with its largest budget, or one turn."""
     options = spec.tuner.options if promotes(spec) else {}
+    starts: Any = options.get(STARTS) or ()
+    if starts:
+        return Start(step_limit=max(each.get("step_limit") or 0 for each in starts) or None)
     limit = options.get("max_resource", options.get("interval"))
     return Start(step_limit=limit) if isinstance(limit, int) else AT_FIRST_STEP
 

@@ -4,7 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trackside.aggregates.search.axes import SpaceJson, axes_of, point_at, size
-from trackside.dispatcher.tuners.tuner import EndState, TrialValue, TriedParameters, suggestion_seed
+from trackside.dispatcher.tuners.tuner import (
+    EndState,
+    TrialValue,
+    TriedParameters,
+    TunerWaits,
+    suggestion_seed,
+)
 
 
 class ListTuner:
@@ -62,6 +68,59 @@ class RepeatingListTuner(ListTuner):
         return dict(self._sets[number])
 
 
+class ContinuingListTuner(RepeatingListTuner):
+    """Suggests item n of a list for trial n, which continues the trial that its start names.
+
+    So the trials of a recorded search that promotes are run again.
+    """
+
+    def __init__(
+        self, space: SpaceJson, sets: Sequence[Mapping[str, Any]], starts: Sequence[Mapping[str, Any]]
+    ) -> None:
+        super().__init__(space, sets)
+        self._starts = starts
+        self._others: set[int] = set()
+        self._ended: set[int] = set()
+
+    def ask(self, number: int) -> dict[str, Any] | None:
+        """Suggests {parameters, from_trial, step_limit}, or None after the end of the list.
+
+        Raises TunerWaits while the trial that it continues runs. Where that is one of a user, it begins with
+        the first step.
+        """
+        if number >= len(self._sets):
+            return None
+        start = self._starts[number]
+        before = start.get("from_trial")
+        if before in self._others:
+            before = None
+        elif before is not None and before not in self._ended:
+            raise TunerWaits
+        found = {
+            "parameters": dict(self._sets[number]),
+            "from_trial": before,
+            "step_limit": start.get("step_limit"),
+        }
+        self.restore(number, found)
+        return found
+
+    def restore(self, number: int, parameters: Mapping[str, Any]) -> None:
+        """Adds a trial from the log, as it is suggested; `own` is false for one of another source."""
+        if not parameters.get("own", True):
+            self._others.add(number)
+        super().restore(number, parameters["parameters"])
+
+    def tell(
+        self,
+        number: int,
+        state: EndState,
+        value: TrialValue = None,
+        intermediates: Iterable[tuple[int, float]] = (),
+    ) -> None:
+        """Notes that a trial has ended: another one may continue it."""
+        self._ended.add(number)
+
+
 def grid_tuner(space: SpaceJson, seed: int) -> ListTuner:
     """Creates a tuner of all points of a finite space, in an order given by the search's seed."""
     import numpy
@@ -77,8 +136,12 @@ def grid_tuner(space: SpaceJson, seed: int) -> ListTuner:
 def batch_tuner(space: SpaceJson, options: Mapping[str, Any]) -> ListTuner:
     """Creates a tuner of the parameter sets of the option `sets`; with `repeats` equal ones are kept.
 
+    With `starts` too, trials continue the checkpoints of others.
+
     Without sets, the values of the space's one choice are tried in their order, as NNI's BatchTuner does.
     """
     axes = axes_of(space)
     sets = options.get("sets") or [point_at(axes, index) for index in range(size(axes) or 0)]
+    if options.get("starts"):
+        return ContinuingListTuner(space, sets, options["starts"])
     return RepeatingListTuner(space, sets) if options.get("repeats") else ListTuner(space, sets)

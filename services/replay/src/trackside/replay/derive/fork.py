@@ -89,7 +89,13 @@ def fork_search(search: Search, stream: str, offset: int, changes: Mapping[str, 
     are its past; those that had not ended are its first trials. The seed is that of the new stream unless it
     is set. Raises BadScenarioError.
     """
-    refuse_promotion(search, stream)
+    refuse_promotion(
+        search,
+        stream,
+        "the tuner of a fork would know their results, but not what was still to be promoted; run the trials "
+        f"again with `trackside replay rerun {stream}`, or submit the spec with seed {search.seed} and more "
+        "max_trials as a new search",
+    )
     ended = [trial for trial in search.trials if trial.ended_at >= 0]
     open_trials = [trial for trial in search.trials if trial.ended_at < 0]
     spec = _with_changes(plain_spec(search) | {"seed": None}, changes)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.aggregates.search.messages import Origin, SearchSpec, StartSearch, TrialStatus
-from trackside.aggregates.search.promotion import promotes
+from trackside.aggregates.search.promotion import budget_parameter, promotes
 from trackside.aggregates.search.state import Search, Trial
 from trackside.replay.history.errors import BadScenarioError, NotRecordedError
 
@@ -19,37 +19,46 @@ def plain_spec(search: Search) -> dict[str, Any]:
     return {name: value for name, value in spec.items() if name not in _ENDS_A_SEARCH}
 
 
-def refuse_promotion(search: Search, stream: str) -> None:
-    """Raises BadScenarioError for a search whose trials continue the checkpoints of others."""
+def refuse_promotion(search: Search, stream: str, instead: str) -> None:
+    """Raises BadScenarioError for a search whose trials continue others, with what to do `instead`."""
     if promotes(search.spec):
         raise BadScenarioError(
             f"trials of {stream} continue checkpoints of others, up to the step that tuner "
-            f"{search.spec.tuner.name} gave each; that can't be repeated or continued in another stream: "
-            f"submit its spec with seed {search.seed} as a new search"
+            f"{search.spec.tuner.name} gave each: {instead}"
         )
 
 
 def rerun_command(search: Search, stream: str, offset: int, *, with_assessor: bool = True) -> StartSearch:
     """Returns the command of a search with the same trials: parameters, order, seed, concurrency.
 
-    No tuner is asked: the trials are a fixed list. Without `with_assessor` every trial runs to its end.
-    Raises NotRecordedError if there are no trials, BadScenarioError if there are too many or they continue
-    others.
+    No tuner is asked: the trials are a fixed list. A trial that continued another one continues the new one
+    of that number, up to the same step. Without `with_assessor` every trial runs to its end. Raises
+    NotRecordedError if there are no trials, BadScenarioError if there are too many.
     """
     if not search.trials:
         raise NotRecordedError(f"{stream} had no trials yet; there is nothing to run again")
-    refuse_promotion(search, stream)
     if len(search.trials) > MAX_TRIALS:
         raise BadScenarioError(f"{stream} has {len(search.trials):,} trials, the limit is {MAX_TRIALS:,}")
-    sets = [trial.parameters for trial in search.trials]
     changed = {
-        "tuner": {"name": "batch", "options": {"sets": sets, "repeats": True}},
-        "max_trials": len(sets),
+        "tuner": {"name": "batch", "options": _listed(search)},
+        "max_trials": len(search.trials),
         "seed": search.seed,
         "origin": Origin(kind="rerun", stream=stream, offset=offset).model_dump(mode="json"),
     }
     spec = plain_spec(search) | changed
     return StartSearch.model_validate(spec if with_assessor else spec | {"assessor": None})
+
+
+def _listed(search: Search) -> dict[str, Any]:
+    """Returns the options of a `batch` that has the trials of a search."""
+    options: dict[str, Any] = {"sets": [trial.parameters for trial in search.trials], "repeats": True}
+    if promotes(search.spec):
+        options["starts"] = [
+            {"from_trial": trial.from_trial, "step_limit": trial.step_limit} for trial in search.trials
+        ]
+        if name := budget_parameter(search.spec):
+            options["budget_parameter"] = name
+    return options
 
 
 @dataclass(frozen=True, slots=True)
