@@ -131,6 +131,15 @@ def test_an_attempt_that_dies_before_it_reports_leaves_the_reports_to_the_next_o
     assert told.task().reports == [(0, 0.0), (1, 0.1), (2, 0.2)]
 
 
+def test_a_training_that_began_anew_and_was_lost_takes_no_step_from_one_that_resumes() -> None:
+    told = trained()
+    told.tell(report(0, 0.7, attempt=2))
+    lost(told, attempt=2)
+    assert told.tell(resumed(3, attempt=3)) == APPLIED
+    assert told.task().reports == [(0, 0.7), (1, 0.1), (2, 0.2)]
+    assert load(pack(told.stream), AGGREGATES) == told.stream
+
+
 def test_a_preempted_placement_and_an_interrupted_training_resume_too() -> None:
     told = task_active()
     told.tell(report(0, 0.5))
@@ -208,14 +217,14 @@ def test_steps_rise_and_each_has_the_value_of_the_newest_training_that_counts(
     lives: list[tuple[int, bool, int]],
 ) -> None:
     """Each attempt trains some steps and is lost; it resumes from the newest checkpoint or begins anew."""
-    told, expected, at, number = task_active(), dict[int, float](), 0, 0
+    told, said, at, number = task_active(), dict[int, float](), 0, 0
     for attempt, (steps, resumes, every) in enumerate(lives, 1):
         candidates = offered(told.task())
         at = candidates[0].step if resumes and candidates else 0
         if at:
             event = TaskResumed(**token(attempt=attempt), step=at, checkpoint=candidates[0])
             assert told.tell(event) == APPLIED
-        expected = {step: value for step, value in expected.items() if step < at}
+        expected = {step: value for step, value in said.items() if step < at}
         saved = 0
         for step in range(at, at + steps):
             expected[step] = attempt + step / 100
@@ -225,6 +234,7 @@ def test_steps_rise_and_each_has_the_value_of_the_newest_training_that_counts(
                 event_of_it = checkpointed(step + 1, number=saved, version=number, attempt=attempt)
                 assert told.tell(event_of_it) == APPLIED
         assert dict(told.task().reports) == expected
+        said |= expected
         if attempt < len(lives) and attempt < 4:
             lost(told, attempt)
         else:

@@ -53,8 +53,8 @@ def reported(task: Task, event: MetricReported) -> Outcome:
     ignored = why_ignored(task, event)
     if ignored is not None:
         return Outcome.DUPLICATE if ignored == "repeat" else Outcome.OVERTAKEN
-    if task.earlier:
-        task.earlier.clear()  # this training has not resumed
+    if task.earlier and event.step >= task.earlier[-1][0]:
+        task.earlier.clear()  # a training that resumes later has these from this one
     if event.kind == "FINAL":
         task.has_final = True
         task.final = event.value
@@ -75,9 +75,12 @@ def forget(task: Task) -> None:
     """Forgets what an attempt or a training that is over has reported, unless the next one resumes."""
     if task.checkpoints and task.needs.resume:
         if task.reports:
-            task.earlier = task.reports
-            # Of a FINAL value nothing stays: a training that resumes after it says it again.
-            task.earlier_beside = None if task.has_final else (task.non_finite, task.others)
+            # A training that has not come as far as one before may be followed by one that resumes there.
+            later = [each for each in task.earlier if each[0] > task.reports[-1][0]]
+            if not later:
+                # Of a FINAL value nothing stays: a training that resumes after it says it again.
+                task.earlier_beside = None if task.has_final else (task.non_finite, task.others)
+            task.earlier = task.reports + later
         task.reports = []
     else:
         task.reports.clear()

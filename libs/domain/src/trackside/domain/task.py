@@ -260,7 +260,9 @@ class Task:
     checkpoint_version: int = 0
     """The newest version of its checkpoints; 0 before the first."""
     earlier: list[tuple[int, float | None]] = field(default_factory=list)
-    """What was reported before the newest training, which counts again if that resumes; steps rise."""
+    """What earlier trainings have reported, the newest value of each step: it counts again if one resumes.
+    Steps rise; empty once the newest training has come as far.
+    """
     earlier_beside: tuple[str, dict[str, Figure]] | None = None
     """`non_finite` and `others` of the last report in `earlier`; None after a FINAL value, or without one."""
     instruction: Instruction | None = None

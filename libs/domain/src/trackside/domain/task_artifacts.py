@@ -123,7 +123,6 @@ def resumed(task: Task, event: TaskResumed) -> Outcome:
     task.reports = [(step, value) for step, value in task.earlier if step < event.step]
     if task.reports and len(task.reports) == len(task.earlier) and task.earlier_beside is not None:
         task.non_finite, task.others = task.earlier_beside
-    task.earlier, task.earlier_beside = [], None
     return Outcome.APPLIED
 
 
