@@ -33,7 +33,7 @@ SEARCH: dict[str, Any] = {
 class BatchOfSearches(StreamScenario):
     """A batch of a task and two searches, then of another task."""
 
-    kind = "batch"
+    kind = name = "batch"
     plural = "batches"
     last_trials = 2
     ends_as = BatchStatus.DONE
@@ -52,7 +52,7 @@ class BatchOfSearches(StreamScenario):
         groups = [{"tasks": [TASK], "children": searches}, {"tasks": [TASK]}]
         return SubmitTasks.model_validate({"groups": groups})
 
-    def take(self, record: Record) -> None:
+    def take(self, record: Record, stream: Stream) -> None:
         """Notes how searches ended, and how they did for the batch."""
         event = record.message
         if isinstance(event, SearchEnded):

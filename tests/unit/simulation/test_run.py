@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from trackside.contracts.resources import RetryPolicy
 from trackside.simulation import scenarios
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
 from trackside.simulation.run import simulate, sweep
+from trackside.simulation.running_scenarios import ServicesScenario, TrainingScenario
 from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
@@ -71,6 +73,16 @@ def test_batches_with_retries_and_preemption_end_right_whatever_goes_wrong(seed:
     check_quick_seeds(seed, BatchScenario)
 
 
+def test_trials_continue_from_checkpoints_without_a_step_missing_or_twice_whatever_goes_wrong(
+    seed: int,
+) -> None:
+    check_quick_seeds(seed, TrainingScenario)
+
+
+def test_services_come_back_and_acknowledge_their_newest_instruction_whatever_goes_wrong(seed: int) -> None:
+    check_quick_seeds(seed, ServicesScenario)
+
+
 def test_t18_workers_on_one_host_share_its_gpu_whatever_goes_wrong(seed: int) -> None:
     check_quick_seeds(seed, BatchScenario, shared_gpu=True)
 
@@ -109,6 +121,18 @@ def test_very_many_batches_end_right_whatever_goes_wrong(seed: int, first: int, 
     config = SimulationConfig(scenario=BatchScenario, shared_gpu=shared_gpu)
     for result in sweep(range(seed + first, seed + first + 150), config):
         assert not result.violations, _description(result)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scenario", [TrainingScenario, ServicesScenario])
+def test_very_many_tasks_that_save_and_serve_end_right_whatever_goes_wrong(
+    seed: int, scenario: type[StreamScenario]
+) -> None:
+    faults: Counter[str] = Counter()
+    for result in sweep(range(seed, seed + 60), SimulationConfig(scenario=scenario)):
+        assert not result.violations, _description(result)
+        faults += result.faults
+    assert all(faults[fault] > 5 for fault in ("uploader_killed", "store_away", "unreadable")), faults
 
 
 class WithoutRetries(BatchScenario):

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from trackside.simulation.scenarios import DEFAULT_SCENARIO, StreamScenario
+from trackside.simulation.store import StoreFaults
 from trackside.simulation.virtual.log import NO_FAULTS, NetworkFaults
 from trackside.simulation.worker_state import Workload
 
@@ -20,6 +21,7 @@ DEFAULT_FAULTS = NetworkFaults(
     repeated=0.05,
     delayed=0.05,
 )
+DEFAULT_STORE_FAULTS = StoreFaults(seconds=(0.001, 0.1), away=0.02, uploader_killed=0.1, unreadable=0.2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class SimulationConfig:
     lease_s: float = 3.0
     max_process_faults: int = 3
     network_faults: NetworkFaults = DEFAULT_FAULTS
+    store_faults: StoreFaults = DEFAULT_STORE_FAULTS
     workload: Workload = field(default_factory=Workload)
     scenario: type[StreamScenario] = DEFAULT_SCENARIO
 
@@ -62,4 +65,6 @@ class SimulationResult:
 
 def without_faults(config: SimulationConfig) -> SimulationConfig:
     """Returns the same configuration without faults, and with one replica of each service."""
-    return replace(config, max_process_faults=0, network_faults=NO_FAULTS, max_replicas=1)
+    return replace(
+        config, max_process_faults=0, network_faults=NO_FAULTS, store_faults=StoreFaults(), max_replicas=1
+    )

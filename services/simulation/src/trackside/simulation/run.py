@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.fleet import Device
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnded
@@ -27,14 +28,16 @@ from trackside.simulation.config import SimulationConfig, SimulationResult
 from trackside.simulation.scenarios import DEFAULT_SCENARIO, STREAM
 from trackside.simulation.services import dispatcher, scheduler, shipped_settings
 from trackside.simulation.statistics import FleetStatistics, TaskTimes, statistics_of
+from trackside.simulation.store import SimulatedStore, StoreFaults
+from trackside.simulation.user import user
 from trackside.simulation.virtual.log import NO_FAULTS, CachedTopics, VirtualLog
 from trackside.simulation.virtual.loop import ProcessState, SimulatedProcess, VirtualLoop
 from trackside.simulation.virtual.shuffled import ShuffledLog
-from trackside.simulation.worker import SimulatedWorker
-from trackside.simulation.worker_state import SharedGpus
+from trackside.simulation.worker import SharedResources, SimulatedWorker
 from trackside.verify.log import VerifyProgress, verify_topics
 
 ATTEMPT_ENDED = AttemptEnded.wire_type().encode()
+ARTIFACT_SAVED = ArtifactSaved.wire_type().encode()
 LIMIT_S = 600.0
 """The virtual time after which a stream that hasn't ended never will, s."""
 STEPS_A_WORKER = 1_000
@@ -96,7 +99,7 @@ class Simulation:
         self.log.on_append = self._on_append
         self.supervised: list[_SupervisedProcess] = []
         self.workers: list[SimulatedWorker] = []
-        self.gpus = SharedGpus()
+        self.shared = SharedResources(store=SimulatedStore(self.rng, config.store_faults))
         self.faults_ended = False
         self._published = False
         self.ended = 0
@@ -155,10 +158,14 @@ class Simulation:
             if config.shared_gpu:
                 devices.insert(0, SHARED_GPU)
             worker = SimulatedWorker(
-                self.log, self.topics, name, devices, config.workload, self.log.decoded, self.gpus
+                self.log, self.topics, name, devices, config.workload, self.log.decoded, self.shared
             )
             self.workers.append(worker)
             self._supervise(name, partial(worker.run, self.rng))
+        if self.scenario.has_user:
+            commands = self.scenario.next_command
+            reading = user(self.log, self.topics, commands, self.rng, self.log.decoded)
+            self.loop.start("user", lambda: reading, self.rng.randbytes)
 
     def _instances(self) -> int:
         return self.rng.randint(1, self.config.max_replicas)
@@ -237,12 +244,21 @@ class Simulation:
                 self.on_attempt_ended(self.ended)
             elif not self.faults_ended and ("ce_type", self._end_type) in record.headers:
                 self.loop.halt()
+            elif self.scenario.saves and ("ce_type", ARTIFACT_SAVED) in record.headers:
+                self._check_saved(record)
+
+    def _check_saved(self, record: Outgoing) -> None:
+        """Checks that the store had the bytes of an artifact before an event says so."""
+        saved = json.loads(record.value or b"")
+        if saved["sha256"] not in self.shared.store.blobs:
+            message = f"version {saved['version']} of {saved['name']} is saved before the store has it"
+            self.result.violations.append(message)
 
     def _end_faults(self) -> None:
         """Ends all faults: paused processes go on, killed ones are restarted, the network loses nothing."""
         self.faults_ended = True
-        self.result.faults += self.log.faults
-        self.log.network_faults = NO_FAULTS
+        self.result.faults += self.log.faults + self.shared.store.faults
+        self.log.network_faults, self.shared.store.store_faults = NO_FAULTS, StoreFaults()
         for supervised in self.supervised:
             assert supervised.process is not None
             self.loop.resume(supervised.process)
@@ -252,7 +268,7 @@ class Simulation:
     def _check(self, ended_in_time: bool) -> None:
         result, violations = self.result, self.result.violations
         result.virtual_s, result.steps = self.loop.time(), self.loop.steps
-        violations += self._crashes + self.gpus.violations
+        violations += self._crashes + self.shared.gpus.violations
         if self._crashes:
             return
         if not ended_in_time:
@@ -277,7 +293,7 @@ class Simulation:
         if outcome is Outcome.APPLIED:
             self.result.applied += 1
             self.times.note(record)
-            self.scenario.take(record)
+            self.scenario.take(record, stream)
             if type(record.message) is AttemptEnded:
                 self.result.attempts += 1
         return stream, outcome
@@ -306,7 +322,7 @@ class Simulation:
 
 
 def _rerun_command(seed: int, config: SimulationConfig) -> str:
-    kind = "" if config.scenario is DEFAULT_SCENARIO else f" --kind {config.scenario.kind}"
+    kind = "" if config.scenario is DEFAULT_SCENARIO else f" --kind {config.scenario.name}"
     shared = " --shared-gpu" if config.shared_gpu else ""
     return f"trackside simulate --seed {seed}{kind}{shared}"
 

@@ -33,8 +33,14 @@ class StreamScenario(ABC):
 
     kind: str
     """The kind of its aggregate."""
+    name: str
+    """What it is called in commands."""
     plural: str
     """What people call several of them."""
+    has_user = False
+    """Whether a user publishes further commands."""
+    saves = False
+    """Whether its tasks save artifacts."""
 
     def __init__(self, seed: int, tasks: int, concurrency: int) -> None:
         self.seed = seed
@@ -45,8 +51,15 @@ class StreamScenario(ABC):
     def command(self) -> Command:
         """Returns the command that begins the stream."""
 
-    def take(self, record: Record) -> None:  # noqa: B027 - a scenario may look at the end alone
-        """Takes in an event that had an effect, in the order of the log, once the stream has ended."""
+    def next_command(self, stream: Stream, rng: Random) -> Command | None:
+        """Returns what the user may ask for next, as the stream is now; None for nothing."""
+        return None
+
+    def take(self, record: Record, stream: Stream) -> None:  # noqa: B027 - it may look at the end alone
+        """Takes in an event that had an effect, in the order of the log, once the stream has ended.
+
+        `stream` is what the log folds to, up to this event.
+        """
 
     def violations(self, stream: Stream) -> list[str]:
         """Returns what is wrong with the stream that has ended, as the log folds to it."""
@@ -56,8 +69,10 @@ class StreamScenario(ABC):
 class SearchScenario(StreamScenario):
     """A search at random; every other seed has an assessor. All its trials must end well, once."""
 
-    kind = "search"
+    kind = name = "search"
     plural = "searches"
+    task_type = TASK_TYPE
+    """The type of the tasks of its trials."""
 
     def __init__(self, seed: int, tasks: int, concurrency: int) -> None:
         super().__init__(seed, tasks, concurrency)
@@ -70,7 +85,7 @@ class SearchScenario(StreamScenario):
         assessor = {"name": "median", "options": {"n_startup_trials": 3}}
         return StartSearch.model_validate(
             {
-                "task_type": TASK_TYPE,
+                "task_type": self.task_type,
                 "space": {"x": {"type": "uniform", "low": 0.0, "high": 1.0}},
                 "tuner": {"name": "random"},
                 "assessor": assessor if self.seed % 2 else None,
@@ -80,7 +95,7 @@ class SearchScenario(StreamScenario):
             }
         )
 
-    def take(self, record: Record) -> None:
+    def take(self, record: Record, stream: Stream) -> None:
         """Checks the parameters of each trial, and how it ended, and counts its ends."""
         event = record.message
         if type(event) is SearchStarted:
@@ -116,7 +131,7 @@ class BatchScenario(StreamScenario):
     Urgent tasks preempt others. How a task ends, and how often it fails, doesn't depend on faults.
     """
 
-    kind = "batch"
+    kind = name = "batch"
     plural = "batches"
     retries = 2
     """How often a failed task is tried again."""
@@ -157,7 +172,7 @@ class BatchScenario(StreamScenario):
         place = (number + self.seed) % 7
         return self.always if place == 3 else 1 if place == 5 else 0
 
-    def take(self, record: Record) -> None:
+    def take(self, record: Record, stream: Stream) -> None:
         """Notes which tasks were submitted, in their order, and how often each failed."""
         event = record.message
         if type(event) is TaskSubmitted:
@@ -191,8 +206,6 @@ class BatchScenario(StreamScenario):
         return dict(Counter(end.value for end in ends))
 
 
-SCENARIOS: Mapping[str, type[StreamScenario]] = {each.kind: each for each in (SearchScenario, BatchScenario)}
-"""The scenarios that there are, by the kind of their aggregate."""
 DEFAULT_SCENARIO: type[StreamScenario] = SearchScenario
 
 

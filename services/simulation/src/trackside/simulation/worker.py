@@ -7,33 +7,34 @@ order, one batch at a time for each partition, and again until the log has them:
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
-from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
+from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import Device, RunningPlacement, WorkerHeartbeat, WorkerJoined, WorkerLost
 from trackside.contracts.ids import new_id
-from trackside.contracts.message import Event, Record
-from trackside.contracts.summaries import MetricPointsReported, Series
+from trackside.contracts.message import Record
 from trackside.contracts.tasks import (
     AttemptEnd,
-    MetricReported,
     TaskAccepted,
     TaskRefused,
     TaskReturned,
     TaskStatus,
     TaskStatusChanged,
 )
-from trackside.contracts.topics import HOST, Topics, partition_of
-from trackside.eventlog.clock import now_ms
+from trackside.contracts.topics import HOST, Topics
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.eventlog.record_writer import RecordWriter
+from trackside.simulation.reporting import SimulatedReporter
+from trackside.simulation.store import SimulatedStore, SimulatedUploads, StoreFaults
+from trackside.simulation.tasks import TASKS, ReportingTask, SimulatedTask
 from trackside.simulation.worker_state import (
     LATE_END_S,
     LATE_ENDS,
-    TASK_TYPE,
+    SERVICE_TYPE,
+    TASK_TYPES,
     PlacementKey,
     SharedGpus,
     SimulatedDisk,
@@ -44,9 +45,16 @@ from trackside.simulation.worker_state import (
     simulated_placement,
 )
 from trackside.worker.placements.fencing import CommandAction, FencingTable
-from trackside.worker.reporting.reporter import EventNumbers
 
 PHASES = (TaskStatus.AVAILABLE, TaskStatus.TRAINING)
+
+
+@dataclass(slots=True)
+class SharedResources:
+    """What all workers of a simulation share: the GPUs of their host, and the store of artifacts."""
+
+    gpus: SharedGpus = field(default_factory=SharedGpus)
+    store: SimulatedStore = field(default_factory=lambda: SimulatedStore(Random(0), StoreFaults()))
 
 
 class SimulatedWorker:
@@ -60,10 +68,10 @@ class SimulatedWorker:
         devices: Sequence[Device],
         workload: Workload,
         decoded: Callable[[Entry], Record | None] = decode,
-        gpus: SharedGpus | None = None,
+        shared: SharedResources | None = None,
     ) -> None:
         self.worker_id = worker_id
-        self.gpus = gpus or SharedGpus()
+        self.shared = shared or SharedResources()
         self.uuids = {device.device_id: device.uuid for device in devices if device.uuid}
         self.disk = SimulatedDisk()
         self.log = log
@@ -89,17 +97,18 @@ class _Incarnation:
         self._outbox = outbox
         self._rng = rng
         self._id = new_id()
-        self._numbers = EventNumbers()
-        self._fencing = FencingTable(self._id, (TASK_TYPE,))
+        self._reporter = SimulatedReporter(self._id, outbox, worker.writer, worker.topics, worker.workload)
+        self._fencing = FencingTable(self._id, TASK_TYPES, (SERVICE_TYPE,))
         self._placements: dict[PlacementKey, SimulatedPlacement] = {}
         self._device_users: dict[str, PlacementKey] = {}
-        self._timers: dict[PlacementKey, asyncio.TimerHandle] = {}
+        self._tasks: dict[PlacementKey, SimulatedTask] = {}
+        self._saving: set[asyncio.Task[None]] = set()
         self._lost = asyncio.Event()
 
     async def live(self) -> None:
         """Reports what an earlier incarnation left, joins, and works until the log declares this one lost."""
         worker = self._worker
-        worker.gpus.release(list(worker.uuids.values()), worker.worker_id)
+        worker.shared.gpus.release(list(worker.uuids.values()), worker.worker_id)
         after = await self._recover_journal()
         topics = [worker.topics.device(worker.worker_id, device.device_id) for device in worker.devices]
         topics.append(worker.topics.device(worker.worker_id, HOST))
@@ -122,6 +131,7 @@ class _Incarnation:
             await asyncio.gather(*background, return_exceptions=True)
         for placement in sorted(self._placements.values(), key=lambda placement: placement.begun):
             self._end_early(placement, AttemptEnd.LOST)
+        await asyncio.gather(*self._saving)
 
     async def _fleet_ends(self) -> dict[int, int]:
         while True:
@@ -138,12 +148,13 @@ class _Incarnation:
         writes = []
         for placement in unreported:
             kind = TaskReturned if placement.wait and not placement.begun else TaskAccepted
-            self._append_event(placement, kind(**placement.token, incarnation=placement.incarnation))
-            if placement.ending is not None:
-                self._append_values(placement)
+            self._reporter.event(placement, kind(**placement.token, incarnation=placement.incarnation))
+            self._repeat(placement)
             end = placement.ending or AttemptEnd.LOST
+            if placement.spool and not await self._upload_again(placement) and end is AttemptEnd.FINISHED:
+                end = AttemptEnd.FAILED
             written = asyncio.Event()
-            partition = self._append_event(placement, placement.ended(end, recovered=True), written)
+            partition = self._reporter.event(placement, placement.ended(end, recovered=True), written)
             places.add(partition)
             writes.append(written)
         for written in writes:
@@ -152,6 +163,22 @@ class _Incarnation:
         topic = self._worker.topics.events.name
         return {str(partition): self._outbox.positions[topic, partition] for partition in sorted(places)}
 
+    def _repeat(self, placement: SimulatedPlacement) -> None:
+        """Reports again what was said before its end, or before the last checkpoint in its spool."""
+        steps = [artifact.step for artifact in placement.spool if artifact.step is not None]
+        if placement.ending is None and not steps:
+            return
+        if placement.resumed is not None:
+            self._reporter.event(placement, placement.resumed_event())
+        self._reporter.values(placement, until=None if placement.ending is not None else steps[-1])
+
+    async def _upload_again(self, placement: SimulatedPlacement) -> bool:
+        """Uploads what a placement has left in its spool; returns whether the store has all of it."""
+        uploads = SimulatedUploads(self._worker.shared.store, placement, self._reporter.saved)
+        for artifact in placement.spool:
+            uploads.add(artifact)
+        return await uploads.finish()
+
     async def _join(self, after: dict[str, int]) -> None:
         worker, written = self._worker, asyncio.Event()
         joined = WorkerJoined(
@@ -159,12 +186,13 @@ class _Incarnation:
             incarnation=self._id,
             host=worker.worker_id,
             devices=worker.devices,
-            task_types=[TASK_TYPE],
+            task_types=[*TASK_TYPES],
+            services=[SERVICE_TYPE],
             queues=["default"],
             after=after,
             memory_bytes=sum(device.memory_bytes for device in worker.devices if device.kind == "cpu"),
         )
-        record = worker.writer.single(worker.worker_id, joined, sequence=self._numbers.draw())
+        record = worker.writer.single(worker.worker_id, joined, sequence=self._reporter.numbers.draw())
         self._outbox.send(worker.topics.fleet, 0, record, written)
         await written.wait()
 
@@ -218,6 +246,10 @@ class _Incarnation:
                 self._stop(command, cause)
             case RecallTask() as command:
                 self._recall(command, cause)
+            case GiveInstruction() as command:
+                task = self._tasks.get(placement_key(command))
+                if task is not None and self._fencing.is_current(command):
+                    task.instruct(command.instruction, cause)
 
     def _run(self, command: RunTask, cause: str) -> None:
         action = self._fencing.action_for_run(command)
@@ -233,7 +265,7 @@ class _Incarnation:
                 **placement.token, incarnation=self._id, code="device_busy", message="is busy"
             )
             self._fencing.record_answer(command.task_id, token, refused)
-            self._append_event(placement, refused)
+            self._reporter.event(placement, refused)
             return
         for older in [key for key in self._placements if key[0] == command.task_id]:
             self._end_early(self._placements[older], AttemptEnd.LOST)
@@ -245,14 +277,17 @@ class _Incarnation:
     def _stop(self, command: StopTask, cause: str) -> None:
         action = self._fencing.action_for_stop(command)
         if action is CommandAction.STOP:
-            self._end_early(self._placements[placement_key(command)], AttemptEnd(command.end), cause)
+            placement, end = self._placements[placement_key(command)], AttemptEnd(command.end)
+            task = self._tasks.get(placement.key) if command.checkpoint_s else None
+            if task is None or not task.stop_after_checkpoint(end, command.checkpoint_s):
+                self._end_early(placement, end, cause)
         elif action is CommandAction.ANSWER_AGAIN:
             self._answer_again(command, cause)
         elif action is CommandAction.NEVER_RUN:
             placement = self._never_run(command, cause)
             ended = placement.ended(AttemptEnd(command.end))
             self._fencing.record_answer(command.task_id, placement.key[1:], ended)
-            self._append_event(placement, ended)
+            self._reporter.event(placement, ended)
 
     def _recall(self, command: RecallTask, cause: str) -> None:
         action = self._fencing.action_for_recall(command)
@@ -270,7 +305,7 @@ class _Incarnation:
         self._fencing.record_finished(task_id, token)
         returned = TaskReturned(**placement.token, incarnation=self._id)
         self._fencing.record_answer(task_id, token, returned)
-        self._append_event(placement, returned, placement)
+        self._reporter.event(placement, returned, placement)
 
     def _never_run(self, command: StopTask | RecallTask, cause: str) -> SimulatedPlacement:
         """Records that a placement must never run, whenever its command arrives."""
@@ -282,7 +317,6 @@ class _Incarnation:
         if placement.ending is None:
             placement.cause = cause or placement.cause
         if placement.begun:
-            self._timers.pop(placement.key).cancel()
             self._finish(placement, placement.ending or end)
         else:
             del self._placements[placement.key]
@@ -291,10 +325,10 @@ class _Incarnation:
     def _answer_again(self, command: RunTask | StopTask | RecallTask, cause: str) -> None:
         answer = self._fencing.tasks[command.task_id].answer
         if answer is not None:
-            self._append_event(simulated_placement(command, (), {}, False, cause), answer)
+            self._reporter.event(simulated_placement(command, (), {}, False, cause), answer)
 
     def _is_busy(self, placement: SimulatedPlacement) -> bool:
-        if self._worker.gpus.is_taken(placement.uuids(self._worker.uuids), self._worker.worker_id):
+        if self._worker.shared.gpus.is_taken(placement.uuids(self._worker.uuids), self._worker.worker_id):
             return True
         return any(device_id in self._device_users for device_id in placement.device_ids)
 
@@ -305,94 +339,61 @@ class _Incarnation:
                 placement.begun = True
                 self._worker.disk.begun[placement.key] += 1
                 self._device_users |= dict.fromkeys(placement.device_ids, placement.key)
-                self._worker.gpus.take(placement.uuids(self._worker.uuids), self._worker.worker_id)
+                self._worker.shared.gpus.take(placement.uuids(self._worker.uuids), self._worker.worker_id)
                 self._fencing.record_begun(placement.key[0], placement.key[1:])
                 self._begin(placement)
 
     def _begin(self, placement: SimulatedPlacement) -> None:
         accepted = TaskAccepted(**placement.token, incarnation=self._id)
         self._fencing.record_answer(placement.key[0], placement.key[1:], accepted)
-        self._append_event(placement, accepted)
+        self._reporter.event(placement, accepted)
         for status in PHASES:
             changed = TaskStatusChanged(**placement.token, incarnation=self._id, status=status)
-            self._append_event(placement, changed)
-        low, high = self._worker.workload.seconds
-        interval_s = (low + self._rng.random() * (high - low)) / self._worker.workload.reports
-        self._later(
-            interval_s, self._report, placement, placement.all_values(self._worker.workload), interval_s
+            self._reporter.event(placement, changed)
+        kind = ReportingTask if placement.command is None else TASKS[placement.command.task_type]
+        task = self._tasks[placement.key] = kind(
+            placement,
+            self._reporter,
+            self._worker.workload,
+            self._rng,
+            self._finish,
+            self._worker.shared.store,
         )
-
-    def _report(self, placement: SimulatedPlacement, values: list[float], interval_s: float) -> None:
-        step = len(placement.values)
-        placement.values.append(values[step])
-        self._append_value(placement, "PERIODICAL", step, values[step])
-        if placement.fails:
-            placement.ending = AttemptEnd.FAILED
-            self._later(0.005, self._finish, placement, AttemptEnd.FAILED)
-            return
-        if step + 1 < len(values):
-            self._later(interval_s, self._report, placement, values, interval_s)
-            return
-        placement.ending = AttemptEnd.FINISHED  # on disk: a later incarnation can report it
-        self._append_value(placement, "FINAL", len(values), values[-1])
-        self._later(0.005, self._finish, placement, AttemptEnd.FINISHED)
-
-    def _later(
-        self, delay_s: float, what: Callable[..., None], placement: SimulatedPlacement, *more: Any
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        self._timers[placement.key] = loop.call_later(delay_s, what, placement, *more)
+        task.begin()
 
     def _finish(self, placement: SimulatedPlacement, end: AttemptEnd) -> None:
         """Frees its devices for the next placement, and reports the end at once or a little later."""
-        number = self._numbers.draw()
-        self._timers.pop(placement.key, None)
+        number = self._reporter.numbers.draw()
+        task = self._tasks.pop(placement.key)
+        task.cancel()
         del self._placements[placement.key]
         for device_id in placement.device_ids:
             self._device_users.pop(device_id, None)
-        self._worker.gpus.release(placement.uuids(self._worker.uuids), self._worker.worker_id)
+        self._worker.shared.gpus.release(placement.uuids(self._worker.uuids), self._worker.worker_id)
         self._fencing.record_finished(placement.key[0], placement.key[1:])
-        if (late := self._rng.random()) < LATE_ENDS:
+        if task.uploads is not None:
+            ending = asyncio.get_running_loop().create_task(
+                self._end_saved(task.uploads, placement, end, number)
+            )
+            self._saving.add(ending)
+            ending.add_done_callback(self._saving.discard)
+        elif (late := self._rng.random()) < LATE_ENDS:
             late_s = late / LATE_ENDS * LATE_END_S
             asyncio.get_running_loop().call_later(late_s, self._report_end, placement, end, number)
         else:
             self._report_end(placement, end, number)
         self._advance()
 
+    async def _end_saved(
+        self, uploads: SimulatedUploads, placement: SimulatedPlacement, end: AttemptEnd, number: int
+    ) -> None:
+        """Reports the end once the store has what the task has saved: without that none has finished."""
+        if not await uploads.finish() and end is AttemptEnd.FINISHED:
+            end = AttemptEnd.FAILED
+        self._report_end(placement, end, number)
+
     def _report_end(self, placement: SimulatedPlacement, end: AttemptEnd, number: int | None = None) -> None:
         self._fencing.record_finished(placement.key[0], placement.key[1:])
         ended = placement.ended(end)
         self._fencing.record_answer(placement.key[0], placement.key[1:], ended)
-        self._append_event(placement, ended, placement, number)
-
-    def _append_values(self, placement: SimulatedPlacement) -> None:
-        for step, value in enumerate(placement.values):
-            self._append_value(placement, "PERIODICAL", step, value)
-        if placement.ending is AttemptEnd.FINISHED:
-            self._append_value(placement, "FINAL", len(placement.values), placement.values[-1])
-
-    def _append_value(self, placement: SimulatedPlacement, kind: Any, step: int, value: float) -> None:
-        self._append_event(placement, MetricReported(**placement.token, kind=kind, step=step, value=value))
-        if self._worker.workload.points and kind == "PERIODICAL":
-            task_id, topic = placement.key[0], self._worker.topics.metrics
-            series = Series(tag="objective", steps=[step], times_ms=[now_ms()], values=[value])
-            points = MetricPointsReported(
-                stream=placement.stream, task_id=task_id, attempt=placement.key[1], series=[series]
-            )
-            record = self._worker.writer.single(placement.stream, points, cause=placement.cause)
-            self._outbox.send(topic, partition_of(task_id, topic.partitions), record)
-
-    def _append_event(
-        self,
-        placement: SimulatedPlacement,
-        event: Event,
-        then: SimulatedPlacement | asyncio.Event | None = None,
-        number: int | None = None,
-    ) -> int:
-        topic = self._worker.topics.events
-        partition = partition_of(placement.stream, topic.partitions)
-        if number is None:
-            number = self._numbers.draw() if getattr(event, "incarnation", "") == self._id else 0
-        record = self._worker.writer.single(placement.stream, event, cause=placement.cause, sequence=number)
-        self._outbox.send(topic, partition, record, then)
-        return partition
+        self._reporter.event(placement, ended, placement, number)

@@ -4,9 +4,11 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
-from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
+from trackside.contracts.artifacts import CheckpointReference, TaskResumed
+from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.contracts.topics import Topic
@@ -14,6 +16,11 @@ from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log, Outgoing, TopicPartition
 
 TASK_TYPE = "noop"
+TRAINING_TYPE = "training"
+"""The type of tasks that save checkpoints, and continue from them."""
+SERVICE_TYPE = "service"
+"""The type of tasks that run until they are stopped."""
+TASK_TYPES = (TASK_TYPE, TRAINING_TYPE, SERVICE_TYPE)
 LATE_ENDS = 0.1
 """The share of ends that are reported after the devices of the placement went to another one."""
 LATE_END_S = 0.2
@@ -31,11 +38,29 @@ class Workload:
     points: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SpooledArtifact:
+    """Something that a task has saved, in the spool of its placement."""
+
+    number: int
+    name: str
+    version: int
+    kind: str
+    content: bytes
+    step: int | None = None
+
+    @property
+    def digest(self) -> str:
+        """Returns the sha256 of its content, in hex."""
+        return sha256(self.content).hexdigest()
+
+
 @dataclass(slots=True, eq=False)
 class SimulatedPlacement:
     """A placement in the journal; `ending` is its result, with the values that it reported.
 
-    `cause` is the event that its events rest on, as the command named it.
+    `cause` is the event that its events rest on, as the command named it. `command` is that of a task which
+    saves or serves; what it saves is in the `spool`. `resumed` is the checkpoint that it continues from.
     """
 
     key: PlacementKey
@@ -47,8 +72,17 @@ class SimulatedPlacement:
     cause: str = ""
     begun: bool = False
     values: list[float] = field(default_factory=list)
+    final: float = 0.0
     ending: AttemptEnd | None = None
     reported: bool = False
+    command: RunTask | None = None
+    spool: list[SpooledArtifact] = field(default_factory=list)
+    resumed: CheckpointReference | None = None
+
+    @property
+    def first_step(self) -> int:
+        """Returns the step of the first of its values."""
+        return 0 if self.resumed is None else self.resumed.step
 
     @property
     def fails(self) -> bool:
@@ -73,6 +107,19 @@ class SimulatedPlacement:
     def ended(self, end: AttemptEnd, recovered: bool = False) -> AttemptEnded:
         """Returns the event of its end."""
         return AttemptEnded(**self.token, incarnation=self.incarnation, end=end, recovered=recovered)
+
+    def resumed_event(self) -> TaskResumed:
+        """Returns the event that it continues from its checkpoint."""
+        assert self.resumed is not None
+        return TaskResumed(
+            **self.token, incarnation=self.incarnation, step=self.resumed.step, checkpoint=self.resumed
+        )
+
+    def spooled(self, name: str, kind: str, content: bytes, step: int | None = None) -> SpooledArtifact:
+        """Returns the record of something that it saves next."""
+        earlier = 0 if self.command is None else self.command.saved.get(name, 0)
+        version = earlier + 1 + sum(each.name == name for each in self.spool)
+        return SpooledArtifact(len(self.spool) + 1, name, version, kind, content, step)
 
     def running(self) -> RunningPlacement:
         """Returns the entry of it in heartbeats."""
@@ -158,7 +205,7 @@ class SimulatedOutbox:
         del self._writers[place]
 
 
-def placement_key(command: RunTask | StopTask | RecallTask) -> PlacementKey:
+def placement_key(command: RunTask | StopTask | RecallTask | GiveInstruction) -> PlacementKey:
     """Returns the key of the placement that a command is about."""
     return command.task_id, command.attempt, command.placement
 
@@ -171,6 +218,9 @@ def simulated_placement(
     cause: str,
 ) -> SimulatedPlacement:
     """Returns the placement that a command is about."""
-    return SimulatedPlacement(
+    made = SimulatedPlacement(
         placement_key(command), command.stream, command.incarnation, device_ids, parameters, wait, cause
     )
+    if isinstance(command, RunTask) and command.task_type != TASK_TYPE:
+        made.command = command
+    return made

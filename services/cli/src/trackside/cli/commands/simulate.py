@@ -17,7 +17,8 @@ from trackside.domain.display.text import Column, duration
 from trackside.eventlog.clock import monotonic_s
 from trackside.simulation import run
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
-from trackside.simulation.scenarios import DEFAULT_SCENARIO, SCENARIOS, StreamScenario
+from trackside.simulation.running_scenarios import SCENARIOS
+from trackside.simulation.scenarios import DEFAULT_SCENARIO, StreamScenario
 from trackside.simulation.statistics import FleetStatistics
 from trackside.simulation.worker_state import Workload
 from trackside.telemetry.logs import configure_logs
@@ -32,8 +33,8 @@ def simulate_fleet(kind: str, config: SimulationConfig, as_json: bool) -> None:
 
     Raises FailureReported if it is wrong, BadUsage for another kind of stream.
     """
-    if kind != DEFAULT_SCENARIO.kind:
-        raise BadUsage(f"--kind is for --seeds and --seed; a fleet runs a {DEFAULT_SCENARIO.kind}")
+    if kind != DEFAULT_SCENARIO.name:
+        raise BadUsage(f"--kind is for --seeds and --seed; a fleet runs a {DEFAULT_SCENARIO.name}")
     configure_logs(json_logs=False, level="critical")
     _show_fleet(without_faults(config), as_json)
 

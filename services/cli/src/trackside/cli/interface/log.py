@@ -101,7 +101,12 @@ SeedOption = Annotated[
     typer.Option("--seed", min=0, metavar="SEED", help="Simulate the one search with faults of this seed."),
 ]
 KindOption = Annotated[
-    str, typer.Option("--kind", metavar="KIND", help="With --seeds or --seed: search, or batch of 30 tasks.")
+    str,
+    typer.Option(
+        "--kind",
+        metavar="KIND",
+        help="With --seeds or --seed: search, batch (of 30 tasks), training (which resumes) or services.",
+    ),
 ]
 SharedGpuOption = Annotated[
     bool,

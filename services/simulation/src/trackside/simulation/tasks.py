@@ -1,0 +1,292 @@
+"""What runs in the placements of a simulated worker: tasks that report, trainings that save, and services."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from hashlib import blake2b
+from random import Random
+from typing import Any
+
+from trackside.contracts.artifacts import CHECKPOINT
+from trackside.contracts.instructions import Instruction, InstructionAcknowledged, TaskReady
+from trackside.contracts.tasks import AttemptEnd
+from trackside.simulation.reporting import SimulatedReporter, drawn
+from trackside.simulation.store import SimulatedStore, SimulatedUploads, read_blob
+from trackside.simulation.worker_state import (
+    SERVICE_TYPE,
+    TRAINING_TYPE,
+    SimulatedPlacement,
+    Workload,
+)
+
+TRAINING_STEPS = 6
+"""How many steps a training has."""
+MAX_CHECKPOINT_EVERY = 3
+"""A checkpoint is saved after every step, or after so many at most."""
+ANSWER_S = (0.001, 1.0)
+"""How long a service takes to act on an instruction, s."""
+SERVED_S = (0.1, 2.0)
+"""How long a service that is to fail serves before that, s."""
+
+Finish = Callable[[SimulatedPlacement, AttemptEnd], None]
+
+
+class SimulatedTask(ABC):
+    """The process of a placement. It calls `finish` when it ends, and is cancelled then, or before."""
+
+    def __init__(
+        self,
+        placement: SimulatedPlacement,
+        reporter: SimulatedReporter,
+        workload: Workload,
+        rng: Random,
+        finish: Finish,
+        store: SimulatedStore,
+    ) -> None:
+        self.placement = placement
+        self.uploads: SimulatedUploads | None = None
+        self._reporter = reporter
+        self._workload = workload
+        self._rng = rng
+        self._finish = finish
+        self._store = store
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Starts the process."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Kills the process."""
+
+    def instruct(self, instruction: Instruction, cause: str) -> None:  # noqa: B027 - most take none
+        """Hands over an instruction, or says again what the process said of it."""
+
+    def stop_after_checkpoint(self, end: AttemptEnd, seconds: float) -> bool:
+        """Asks for a checkpoint before the end; returns False if it saves none: it is to end at once."""
+        return False
+
+
+class ReportingTask(SimulatedTask):
+    """Reports values at even intervals, and ends."""
+
+    def begin(self) -> None:
+        """Draws how long it takes, and reports its first value in time."""
+        interval_s = drawn(self._rng, self._workload.seconds) / self._workload.reports
+        values = self.placement.all_values(self._workload)
+        self._later(interval_s, self._report, values, interval_s)
+
+    def cancel(self) -> None:
+        """Reports nothing more."""
+        self._timer.cancel()
+
+    def _report(self, values: list[float], interval_s: float) -> None:
+        placement = self.placement
+        step = len(placement.values)
+        placement.values.append(values[step])
+        self._reporter.value(placement, "PERIODICAL", step, values[step])
+        if placement.fails:
+            placement.ending = AttemptEnd.FAILED
+            self._later(0.005, self._finish, placement, AttemptEnd.FAILED)
+            return
+        if step + 1 < len(values):
+            self._later(interval_s, self._report, values, interval_s)
+            return
+        placement.ending = AttemptEnd.FINISHED  # on disk: a later incarnation can report it
+        placement.final = values[-1]
+        self._reporter.value(placement, "FINAL", len(values), placement.final)
+        self._later(0.005, self._finish, placement, AttemptEnd.FINISHED)
+
+    def _later(self, delay_s: float, what: Callable[..., None], *arguments: Any) -> None:
+        self._timer = asyncio.get_running_loop().call_later(delay_s, what, *arguments)
+
+
+class _Coroutine(SimulatedTask):
+    """A process that is a coroutine."""
+
+    def begin(self) -> None:
+        """Runs the coroutine."""
+        self._work = asyncio.get_running_loop().create_task(self._run())
+
+    def cancel(self) -> None:
+        """Cancels the coroutine."""
+        self._work.cancel()
+
+    @abstractmethod
+    async def _run(self) -> None: ...
+
+    async def _end(self, end: AttemptEnd) -> None:
+        self.placement.ending = end
+        await asyncio.sleep(0.005)
+        self._finish(self.placement, end)
+
+
+class SimulatedTraining(_Coroutine):
+    """Trains some steps and saves checkpoints; what it carries from step to step is in them."""
+
+    def begin(self) -> None:
+        """Takes its uploads up, and trains."""
+        self.uploads = SimulatedUploads(self._store, self.placement, self._reporter.saved)
+        self._end_after_checkpoint: AttemptEnd | None = None
+        self._patience: asyncio.TimerHandle | None = None
+        super().begin()
+
+    def cancel(self) -> None:
+        """Ends it; what is in its spool is uploaded."""
+        if self._patience is not None:
+            self._patience.cancel()
+        super().cancel()
+
+    def stop_after_checkpoint(self, end: AttemptEnd, seconds: float) -> bool:
+        """Ends it after its next checkpoint, or when so many seconds are over."""
+        if self._end_after_checkpoint is None:
+            self._end_after_checkpoint = end
+            loop = asyncio.get_running_loop()
+            self._patience = loop.call_later(seconds, self._stop)
+        return True
+
+    def _stop(self) -> None:
+        assert self._end_after_checkpoint is not None
+        self._finish(self.placement, self.placement.ending or self._end_after_checkpoint)
+
+    async def _run(self) -> None:
+        placement, reporter = self.placement, self._reporter
+        every = self._rng.randint(1, MAX_CHECKPOINT_EVERY)
+        interval_s = drawn(self._rng, self._workload.seconds) / self._workload.reports
+        state, step = await self._resume()
+        fails_after = self._rng.randint(1, TRAINING_STEPS) if placement.fails else 0
+        while step < TRAINING_STEPS:
+            await asyncio.sleep(interval_s)
+            state = trained(state)
+            placement.values.append(value_of(state))
+            reporter.value(placement, "PERIODICAL", step, placement.values[-1])
+            step += 1
+            if fails_after and (len(placement.values) >= fails_after or step == TRAINING_STEPS):
+                await self._end(AttemptEnd.FAILED)
+                return
+            if step % every == 0 or self._end_after_checkpoint is not None:
+                self._save(CHECKPOINT, CHECKPOINT, b"%d " % step + state, step)
+                if self._end_after_checkpoint is not None:
+                    self._stop()
+                    return
+        self._save("weights", "model", state)
+        placement.ending, placement.final = AttemptEnd.FINISHED, value_of(state)
+        reporter.value(placement, "FINAL", step, placement.final)
+        await self._end(AttemptEnd.FINISHED)
+
+    async def _resume(self) -> tuple[bytes, int]:
+        """Returns state and step to begin with: those of the newest checkpoint that can be read."""
+        placement = self.placement
+        for checkpoint in placement.command.checkpoints if placement.command is not None else ():
+            content = await read_blob(self._store, checkpoint.sha256)
+            if content is None:
+                continue
+            placement.resumed = checkpoint
+            self._reporter.event(placement, placement.resumed_event())
+            return content.partition(b" ")[2], checkpoint.step
+        return first_state(placement.key[0]), 0
+
+    def _save(self, name: str, kind: str, content: bytes, step: int | None = None) -> None:
+        """Leaves something in the spool, which outlives the process."""
+        assert self.uploads is not None
+        artifact = self.placement.spooled(name, kind, content, step)
+        self.placement.spool.append(artifact)
+        self.uploads.add(artifact)
+
+
+class SimulatedService(_Coroutine):
+    """Serves until it is stopped, unless it is to fail, or to hang; acts on instructions."""
+
+    def begin(self) -> None:
+        """Loads, and serves."""
+        self._received = self._answered = 0
+        self._answer: InstructionAcknowledged | None = None
+        self._is_ready = asyncio.Event()
+        self._hangs = False
+        self._answers: set[asyncio.Task[None]] = set()
+        super().begin()
+        command = self.placement.command
+        if command is not None and command.instruction is not None:
+            self.instruct(command.instruction, self.placement.cause)
+
+    def cancel(self) -> None:
+        """Ends it, with the answers that are under way."""
+        for answer in self._answers:
+            answer.cancel()
+        super().cancel()
+
+    def instruct(self, instruction: Instruction, cause: str) -> None:
+        """Hands each number over once, and repeats the answer of one that was answered."""
+        if instruction.number > self._received:
+            self._received = instruction.number
+            answer = asyncio.get_running_loop().create_task(self._act(instruction, cause))
+            self._answers.add(answer)
+            answer.add_done_callback(self._answers.discard)
+        elif self._answer is not None and self._answer.number == instruction.number:
+            self._reporter.event(self.placement, self._answer, cause=cause)
+
+    async def _act(self, instruction: Instruction, cause: str) -> None:
+        await self._is_ready.wait()
+        await asyncio.sleep(drawn(self._rng, ANSWER_S))
+        if self._hangs:
+            return
+        placement = self.placement
+        self._answer = InstructionAcknowledged(
+            **placement.token,
+            incarnation=placement.incarnation,
+            number=instruction.number,
+            ok=self._rng.random() < 0.9,
+            detail=dict(instruction.body),
+        )
+        for _ in range(1 + (self._rng.random() < 0.2)):
+            self._reporter.event(placement, self._answer, cause=cause)
+
+    async def _run(self) -> None:
+        placement, command = self.placement, self.placement.command
+        await asyncio.sleep(drawn(self._rng, self._workload.seconds))
+        self._ready(1)
+        if placement.fails:
+            await asyncio.sleep(drawn(self._rng, SERVED_S))
+            self._ready(2)
+            if command is not None and command.unresponsive_s is not None:
+                self._hangs = True
+                await asyncio.sleep(command.unresponsive_s)  # its worker ends it then
+            await self._end(AttemptEnd.FAILED)
+            return
+        await asyncio.Event().wait()
+
+    def _ready(self, number: int) -> None:
+        placement = self.placement
+        said = TaskReady(
+            **placement.token, incarnation=placement.incarnation, number=number, detail={"port": 8_000}
+        )
+        self._reporter.event(placement, said)
+        self._is_ready.set()
+
+
+TASKS: dict[str, type[SimulatedTask]] = {TRAINING_TYPE: SimulatedTraining, SERVICE_TYPE: SimulatedService}
+"""What runs the tasks of each type; of all others it is ReportingTask."""
+
+
+def first_state(task_id: str) -> bytes:
+    """Returns what a training begins with: each task has its own."""
+    return blake2b(task_id.encode(), digest_size=8).hexdigest().encode()
+
+
+def trained(state: bytes) -> bytes:
+    """Returns the state after one more step."""
+    return blake2b(state, digest_size=8).hexdigest().encode()
+
+
+def value_of(state: bytes) -> float:
+    """Returns the value that a training reports of a state, from 0 to 1."""
+    return float(int(state, 16) / 2**64)
+
+
+def training_values(task_id: str) -> list[float]:
+    """Returns the values that a training reports, step by step, however often it is interrupted."""
+    state, values = first_state(task_id), []
+    for _ in range(TRAINING_STEPS):
+        state = trained(state)
+        values.append(value_of(state))
+    return values

@@ -1,0 +1,51 @@
+"""The user of a simulation: reads the log, and publishes commands at random times."""
+
+from collections.abc import Callable
+from itertools import count
+from random import Random
+
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.message import Command, Record
+from trackside.contracts.topics import Topics
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.log import Entry, Log, Outgoing
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.simulation.scenarios import STREAM
+
+LOOKS_EVERY_S = 1.0
+"""How long the user waits for something to happen, at most, s."""
+
+
+async def user(
+    log: Log,
+    topics: Topics,
+    next_command: Callable[[Stream, Random], Command | None],
+    rng: Random,
+    decoded: Callable[[Entry], Record | None],
+) -> None:
+    """Publishes what `next_command` returns for the stream, whenever the user looks at it."""
+    streams, writer, numbers = Streams(AGGREGATES), RecordWriter("publisher", "user"), count(1)
+    starts = {(topics.events.name, partition): 0 for partition in range(topics.events.partitions)}
+    reader = log.reader(starts)
+    while True:
+        for entry in await reader.read(rng.random() * LOOKS_EVERY_S):
+            record = decoded(entry)
+            if record is not None:
+                streams.fold(record)
+        stream = streams.by_id.get(STREAM)
+        command = None if stream is None or stream.root is None else next_command(stream, rng)
+        if command is not None:
+            sent = writer.single(STREAM, command, message_id=f"u-{next(numbers)}")
+            await _publish(log, topics, sent, rng)
+
+
+async def _publish(log: Log, topics: Topics, record: Outgoing, rng: Random) -> None:
+    """Publishes a command, again until the log has it: it may be there twice."""
+    while True:
+        try:
+            await log.publish(topics.commands.name, rng.randrange(topics.commands.partitions), record)
+        except TransientError:
+            continue
+        return
