@@ -1,0 +1,264 @@
+"""Planted keys of stores: no topic, table, log, trace or file of a stack has them, whatever stores answer."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import asyncpg
+import botocore.session
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from tests.e2e.harness import UserFolder
+from tests.integration.artifacts.conftest import ACCESS_KEY, SECRET_KEY, S3Server, s3_server
+from tests.polling import poll_until_sync
+from tests.stack import Servers
+from trackside.embedded import stack as embedded
+from trackside.eventlog.kafka import KafkaLog
+
+pytestmark = pytest.mark.timeout(600)
+
+OTHER_KEY, OTHER_SECRET = "another-canary-of-the-host", "another+canary/of/the/host/0123456789"
+SCRIPT = """
+import json, os
+from trackside.sdk import Task, trial
+
+class Saving(Task):
+    def train(self, device):
+        print(json.dumps(dict(os.environ)))
+        trial.last_checkpoint()
+        trial.report(1.0, 0)
+        trial.save("environment", json.dumps(dict(os.environ)).encode())
+        trial.checkpoint(1, {"seen": 1})
+        return {"given": trial.input("words").read_text()}
+"""
+SPEC = """
+kind: search
+task_type: saving
+max_trials: 1
+space: {{x: {{type: uniform, low: 0, high: 1}}}}
+inputs:
+  words: {reference}
+"""
+REFUSAL = "<Error><Code>InvalidAccessKeyId</Code><Message>there is no key {}, {}</Message></Error>"
+
+
+@dataclass
+class Answers:
+    """A server on loopback that keeps what it receives, and gives each request one answer.
+
+    It has no object of S3: what is asked of one before it is read or written is answered so.
+    """
+
+    status: int
+    body: bytes = b""
+    received: list[bytes] = field(default_factory=list)
+
+    @contextmanager
+    def served(self, port: int = 0) -> Iterator[int]:
+        """Serves for a block; yields the port."""
+
+        def answer(request: BaseHTTPRequestHandler) -> None:
+            self.received.append(request.rfile.read(int(request.headers.get("Content-Length", 0))))
+            is_about_object = request.command == "HEAD" and request.path.count("/") > 1
+            request.send_response(404 if is_about_object else self.status)
+            request.send_header("Content-Length", str(len(self.body)))
+            request.end_headers()
+            if request.command != "HEAD":
+                request.wfile.write(self.body)
+
+        methods = {f"do_{name}": answer for name in ("GET", "HEAD", "PUT", "POST", "DELETE")}
+        quiet: dict[str, Callable[..., None]] = {"log_message": lambda *_: None}
+        server = ThreadingHTTPServer(
+            ("127.0.0.1", port), type("Handler", (BaseHTTPRequestHandler,), methods | quiet)
+        )
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
+def demand_key(server: S3Server) -> tuple[str, str]:
+    """Has a server refuse all but a new key from now on, which the credential `moto` gets; returns that."""
+    iam = botocore.session.get_session().create_client(
+        "iam",
+        endpoint_url=f"http://127.0.0.1:{server.port}",
+        region_name="us-east-1",
+        aws_access_key_id=ACCESS_KEY,
+        aws_secret_access_key=SECRET_KEY,
+    )
+    iam.create_user(UserName="worker")
+    made = iam.create_access_key(UserName="worker")["AccessKey"]
+    all_of_it = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+    iam.put_user_policy(UserName="worker", PolicyName="all", PolicyDocument=json.dumps(all_of_it))
+    credentials = server.folder / "credentials.toml"
+    text = credentials.read_text().replace(ACCESS_KEY, made["AccessKeyId"])
+    credentials.write_text(text.replace(SECRET_KEY, made["SecretAccessKey"]))
+    return made["AccessKeyId"], made["SecretAccessKey"]
+
+
+async def records(bootstrap: str, prefix: str) -> list[bytes]:
+    """Returns topic, key, headers and value of each record in each topic with a prefix."""
+    found = list[bytes]()
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        async with KafkaLog(bootstrap, client_id="test") as log:
+            names = [name for name in await consumer.topics() if name.startswith(prefix)]
+            ends = {
+                TopicPartition(name, at): end for name in names for at, end in (await log.ends(name)).items()
+            }
+        consumer.assign([*ends])
+        for place, end in ends.items():
+            while await consumer.position(place) < end:
+                for batch in (await consumer.getmany(timeout_ms=200)).values():
+                    for each in batch:
+                        found.append(
+                            repr((each.topic, each.key, each.headers)).encode() + (each.value or b"")
+                        )
+    finally:
+        await consumer.stop()
+    return found
+
+
+async def rows(dsn: str) -> list[bytes]:
+    """Returns each row of each table of a database."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        tables = await connection.fetch(
+            "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables "
+            "WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
+        )
+        return [
+            f"{table} {row}".encode()
+            for (table,) in tables
+            for (row,) in await connection.fetch(f"SELECT t::text FROM {table} t")  # noqa: S608 - a name of the catalog
+        ]
+    finally:
+        await connection.close()
+
+
+def files(folder: Path) -> list[bytes]:
+    """Returns the content of each file below a folder."""
+    found = []
+    for path in folder.rglob("*"):
+        try:
+            if path.is_file():
+                found.append(str(path).encode() + path.read_bytes())
+        except FileNotFoundError:  # removed meanwhile
+            continue
+    return found
+
+
+def home_of(path: Path, environment: dict[str, str]) -> UserFolder:
+    """Makes the folder of a user with the task type `saving`."""
+    path.mkdir()
+    (path / "script.py").write_text(SCRIPT)
+    (path / "catalogue.yaml").write_text("tasks: {saving: {entry: 'script:Saving', path: .}}\n")
+    (path / "words").write_text("one two")
+    return UserFolder(path, environment)
+
+
+def run_searches(home: UserFolder, said: list[str], s3: S3Server, refusal: Answers) -> None:
+    """Runs searches whose store has what they need, refuses, and refuses later; keeps what commands said.
+
+    The last upload is still being tried when this returns, and what it uploads in the spool.
+    """
+
+    def run(*arguments: str) -> str:
+        ended = home.run(*arguments)
+        said.append(ended.stdout + ended.stderr)
+        return ended.stdout
+
+    def submit(name: str, reference: str, *more: str) -> None:
+        (home.path / f"{name}.yaml").write_text(SPEC.format(reference=reference))
+        said.append(home.run_ok("submit", f"{name}.yaml", "--id", name, *more))
+
+    reference = run("artifacts", "put", "words").strip()
+    outside = {**json.loads(reference), "uri": "s3://data/words", "sha256": "0" * 64, "credential": "other"}
+    submit("refused", json.dumps(outside))
+    submit("good", reference, "--wait")
+    run("artifacts", "show", "good/0/environment")
+    with home.start("logs", "refused.0", "-f") as following:
+        assert following.stdout is not None
+        said.append(next(line for line in following.stdout if "trying again" in line))
+        following.kill()
+    s3.kill()
+    with refusal.served(s3.port):
+        submit("late", reference)
+        log = home.path / ".trackside" / "logs" / "worker.log"
+        poll_until_sync(lambda: "an upload is tried again" in log.read_text())
+        run("artifacts", "verify")
+
+
+@pytest.fixture
+def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    """A server that lets four requests pass with any key, and then none."""
+    monkeypatch.setenv("INITIAL_NO_AUTH_ACTION_COUNT", "4")
+    (tmp_path / "s3").mkdir()
+    with s3_server(tmp_path / "s3") as server:
+        yield server
+
+
+def test_planted_keys_are_in_no_topic_table_log_trace_or_file_of_a_stack(
+    tmp_path: Path, s3: S3Server, stack: Servers, topic_prefix: str, database: str, leash: Path
+) -> None:
+    key, secret = demand_key(s3)
+    keys = [each.encode() for each in (key, secret, OTHER_KEY, OTHER_SECRET)]
+    traces, refusal = Answers(200), Answers(403, REFUSAL.format(key, secret).encode())
+    other = Answers(403, REFUSAL.format(OTHER_KEY, OTHER_SECRET).encode())
+    with traces.served() as traces_port, other.served() as other_port:
+        credentials = s3.folder / "credentials.toml"
+        credentials.write_text(
+            f'{credentials.read_text()}[other]\nendpoint_url = "http://127.0.0.1:{other_port}"\n'
+            f'access_key_id = "{OTHER_KEY}"\nsecret_access_key = "{OTHER_SECRET}"\n'
+        )
+        home = home_of(
+            tmp_path / "home",
+            {
+                "TRACKSIDE_KAFKA_BOOTSTRAP": stack.kafka_bootstrap,
+                "TRACKSIDE_POSTGRES_DSN": database,
+                "TRACKSIDE_TOPIC_PREFIX": topic_prefix,
+                "TRACKSIDE_STORE": "s3://models/run",
+                "TRACKSIDE_STORE_CREDENTIAL": "moto",
+                "TRACKSIDE_CREDENTIALS": str(credentials),
+                "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{traces_port}",
+                "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
+                "OTEL_BSP_SCHEDULE_DELAY": "100",
+                "TRACKSIDE_WORKER_PRELOAD": "",
+            },
+        )
+        said: list[str] = []
+        try:
+            home.run_ok("up", "--leash", str(leash), "--slots", "2")
+            run_searches(home, said, s3, refusal)
+            found = {
+                "topics": asyncio.run(records(stack.kafka_bootstrap, topic_prefix)),
+                "tables": asyncio.run(rows(database)),
+                "files": files(home.path),
+                "traces": traces.received,
+                "output": [each.encode() for each in said],
+            }
+        finally:
+            embedded.stop(home.path / ".trackside")
+        found["files at the end"] = files(home.path)
+    expected = {
+        "topics": b"artifact-saved",
+        "tables": b"artifact",
+        "files": b"there is no key [redacted], [redacted]",
+        "traces": b"trackside.worker",
+        "output": b"refuses access",
+    }
+    for place, contents in found.items():
+        assert any(expected.get(place, b"") in each for each in contents), place
+        leaks = [each[:200] for each in contents if any(one in each for one in keys)]
+        assert not leaks, (place, leaks)
+    assert other.received and refusal.received
