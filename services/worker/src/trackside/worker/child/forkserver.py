@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Sequence
 
 from trackside.worker.child import child, huge_pages, orphans
@@ -121,6 +122,9 @@ class _Forkserver:
             os.close(self._woken)
             os.close(self._waker)
             child.main(parent, *descriptors)
+        except BaseException:
+            traceback.print_exc()  # to the output of the task, unless that isn't there yet
+            raise
         finally:
             os._exit(70)
 

@@ -24,7 +24,13 @@ from trackside.worker.child.control_channel import ControlChannel
 from trackside.worker.child.out_of_memory import exception_chain, out_of_memory
 from trackside.worker.child.process_memory import ProcessMemory, release_memory
 from trackside.worker.child.program import ProgramTask, program_failure
-from trackside.worker.child.serialise import UnreportableError, error_fields, exit_failure, to_plain_json
+from trackside.worker.child.serialise import (
+    MAX_MESSAGE_CHARACTERS,
+    UnreportableError,
+    error_fields,
+    exit_failure,
+    to_plain_json,
+)
 from trackside.worker.child.worker_channel import WorkerChannel
 from trackside.worker.durable_files import write_atomically
 from trackside.worker.process_messages import (
@@ -81,6 +87,8 @@ def run(
             error["type"] = "service_exited"
         if isinstance(failure.cause, SystemExit):
             error, exit_code = exit_failure(failure.stage, failure.cause)
+        if end is AttemptEnd.FAILED and error["stage"] == "TRAIN":
+            error["message"] = _with_checkpoint(error["message"], channel)
         sys.stderr.write(error["traceback"])
     else:
         if result is None:
@@ -117,6 +125,20 @@ def run(
 def _stage_of(failure: _Failure) -> str:
     """Returns the stage of a failure: a checkpoint that can't be read is one of loading, whenever it is."""
     return "LOAD" if isinstance(failure.cause, CheckpointError) else failure.stage
+
+
+def _with_checkpoint(message: str, channel: WorkerChannel) -> str:
+    """Returns the message of a failed training, which names a checkpoint that may not be one of its model."""
+    if channel.resumed_from is None or channel.reports:
+        return message
+    named = f"the checkpoint of step {channel.resumed_from['step']}"
+    if source := channel.resumed_from.get("source"):
+        named += f" ({source})"
+    hint = (
+        f"\nThe training failed before its first report, after it was given {named}. If that is one of "
+        "another model, submit the task with `resume: false`."
+    )
+    return message[: MAX_MESSAGE_CHARACTERS - len(hint)] + hint
 
 
 def _answer(control: ControlChannel, request: int) -> dict[str, Any] | None:
