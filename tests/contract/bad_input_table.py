@@ -277,10 +277,14 @@ ELSEWHERE: Sequence[OtherRow] = (
         "unit/replay/test_transfer.py::test_a_name_that_is_there_is_refused",
     ]),
     OtherRow(50, "a path outside of the store", "path_outside_store", [
+        "unit/artifacts/test_manifests.py::test_a_path_that_leads_out_or_is_not_plain_is_refused",
         "unit/artifacts/test_manifests.py::test_a_link_in_a_folder_is_refused",
+        "integration/worker/test_artifacts.py"
+        "::test_what_is_no_artifact_is_refused_with_a_code_and_the_task_goes_on",
     ]),
-    OtherRow(51, "a model that is a pickle", "unsafe_format", [
+    OtherRow(51, "a model that is a pickle; what it would execute is named", "unsafe_format", [
         "unit/artifacts/test_formats.py::test_a_pickle_is_not_a_model_whatever_its_name",
+        "unit/artifacts/test_formats.py::test_weights_of_torch_are_models_and_more_than_weights_are_not",
     ]),
     OtherRow(56, "a bad setting: exit 2 before anything is connected", "", [
         "unit/eventlog/test_settings.py::test_a_bad_value_names_its_variable",
