@@ -11,7 +11,13 @@ from tests.integration.worker.test_checkpoints import CLASS, checkpoints, class_
 from trackside.contracts.artifacts import TaskResumed
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 
-TRAINING = "import torch\nfrom trackside.sdk.training import Training as Saved\n" + class_of("""
+HEAD = """
+import sys
+sys.modules["matplotlib"] = None  # it takes long to import
+import torch
+from trackside.sdk.training import Training as Saved
+"""
+TRAINING = HEAD + class_of("""
 asked = trial.parameters()
 torch.manual_seed(7)
 model = torch.nn.Linear(asked["width"], 1)
