@@ -1,4 +1,4 @@
-"""The example of tasks in groups, from `trackside submit` to `trackside report`; what is stopped or fails."""
+"""The examples of tasks in groups and of a service, as a user runs them; what is stopped or fails."""
 
 import email
 import email.policy
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from aiosmtpd.controller import Controller
@@ -21,9 +22,12 @@ from trackside.worker.attempts.cgroups import cgroups_of
 pytestmark = pytest.mark.timeout(900)
 
 EXAMPLE = Path(__file__).parents[2] / "deploy/examples/tasks"
+SERVE = EXAMPLE.with_name("serve")
 CATALOGUE = f"""
 tasks:
   fit: {{entry: "fit:Fit", path: "{EXAMPLE}"}}
+  train: {{entry: "train:Train", path: "{SERVE}"}}
+  serve: {{entry: "serve:Digits", path: "{SERVE}", runner: service}}
   endless: {{entry: "mine:Endless", path: .}}
   broken: {{entry: "mine:Broken", path: .}}
   modest: {{entry: "mine:Hungry", path: ., max_memory: 500MB, max_cuda_memory: 500MB}}
@@ -265,3 +269,45 @@ def test_what_nobody_has_is_refused_with_what_there_is(home: UserFolder, text: s
     ended = home.run("submit", "refused.yaml")
     assert (ended.returncode, code in ended.stderr) == (2, True)
     assert "worker/cpu-0" in ended.stderr or "did you mean 'fit'" in ended.stderr
+
+
+def test_the_example_of_a_service_takes_another_version_of_its_model(home: UserFolder) -> None:
+    home.run_ok("submit", str(SERVE / "train.yaml"), "--id", "digits-1", "--wait")
+    home.run_ok("models", "register", "digits")
+    for task in ("weak", "strong"):
+        home.run_ok("models", "add", "digits", "--from", f"digits-1/1.{task}/model.npz")
+    poll_until_sync(lambda: len(_digests(home)) == 2)
+    first, second = _digests(home)
+    submitted = home.run_ok("submit", str(SERVE / "serve.yaml"), "--id", "server")
+    assert "model:digits@1: digits-1/digits-1.1.weak/model.npz@1, " in submitted
+    told: dict[str, Any] = {}
+
+    def is_ready() -> bool:
+        told.update({each["type"]: each["data"] for each in home.json_lines("events", "server")})
+        return "trackside.task-ready.v1" in told
+
+    poll_until_sync(is_ready)
+    [given] = told["trackside.task-submitted.v1"]["inputs"].values()
+    assert given["source"] == "digits-1/digits-1.1.weak/model.npz@1"
+    url = told["trackside.task-ready.v1"]["detail"]["url"]
+    assert _asked(url) == {"sha256": first}
+
+    instruct = ["instruct", "server", "1.digits", "--wait", "--command-id", "take-2"]
+    said = [home.json_lines(*instruct, "--input", "model=model:digits@2") for _ in range(2)]
+    assert said == [[{"number": 1, "ok": True, "detail": {"sha256": second}}]] * 2, "it counts once"
+    assert _asked(url) == {"sha256": second}
+    lost: dict[str, Any] = {"uri": f"store:sha256/{1:064x}", "sha256": f"{1:064x}", "size_bytes": 9}
+    refused = home.run("instruct", "server", "1.digits", json.dumps({"model": lost}), "--wait")
+    assert refused.returncode == 1 and "instruction 2 was not carried out" in refused.stdout
+    assert lost["sha256"] in refused.stdout and _asked(url) == {"sha256": second}
+    home.run_ok("stop", "server", "--wait")
+
+
+def _digests(home: UserFolder) -> list[str]:
+    """Returns the digests of the versions of the model."""
+    return [row["sha256"] for row in home.json_output("models", "show", "digits")["model_versions"]]
+
+
+def _asked(url: str) -> Any:
+    with urlopen(url, timeout=30) as answer:
+        return json.load(answer)

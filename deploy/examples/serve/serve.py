@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy
 
-from trackside.sdk import Service, trial
-
-HERE = Path(__file__).parent
+from trackside.sdk import FetchError, Service, trial
 
 
 class Model:
@@ -33,15 +31,15 @@ class Model:
 class Digits(Service):
     """Answers POST / with the digit of an image, and GET / with the digest of the model that it has.
 
-    Parameters: `model`, a file that `train.py` has written, beside this one. Instructions: `{"model": file}`.
+    Its input `model` is what `train.py` has saved. Instructions: `{"model": {...}}`, a reference to another.
     """
 
     def load(self) -> None:
         """Reads the first model."""
-        self.model = Model(HERE / trial.parameters()["model"])
+        self.model = Model(trial.input("model"))
 
     def serve(self, device: str) -> None:
-        """Serves until it is stopped; a model that can't be read leaves the one before in use."""
+        """Serves until it is stopped; if a model can't be fetched or read, the one before stays in use."""
         with ThreadingHTTPServer(("127.0.0.1", 0), self.handler()) as server:
             thread = threading.Thread(target=server.serve_forever, daemon=True)
             thread.start()
@@ -51,8 +49,8 @@ class Digits(Service):
                 if instruction is None:
                     continue
                 try:
-                    self.model = Model(HERE / instruction.body["model"])
-                except (KeyError, OSError, TypeError, ValueError) as error:
+                    self.model = Model(trial.fetch(instruction.body["model"]))
+                except (FetchError, KeyError, OSError, TypeError, ValueError) as error:
                     instruction.acknowledge(ok=False, reason=str(error), sha256=self.model.sha256)
                 else:
                     instruction.acknowledge(sha256=self.model.sha256)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trackside.sdk import Task, trial
+from trackside.sdk import FetchError, Task, trial
 from trackside.sdk.channel import ScreenChannel
 from trackside.worker.child import worker_channel
 from trackside.worker.child.worker_channel import WorkerChannel
@@ -231,3 +231,14 @@ def test_a_checkpoint_is_wanted_after_the_report_of_the_last_step_until_it_is_sa
         if wanted[-1]:
             trial.checkpoint(step + 1, {"step": step})
     assert wanted == [False, True, False]
+
+
+def test_without_a_worker_only_a_file_of_this_host_is_fetched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(trial, "_channel", ScreenChannel())
+    path = tmp_path / "a b.npz"
+    assert trial.fetch({"uri": path.as_uri(), "sha256": "0" * 64, "size_bytes": 1}) == path
+    with pytest.raises(FetchError, match="without a worker") as raised:
+        trial.fetch({"uri": "store:sha256/" + "0" * 64})
+    assert raised.value.code == "store_missing"

@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -13,6 +14,8 @@ from trackside.worker.process_messages import (
     Assignment,
     ControlMessage,
     ExitCommand,
+    FetchAnswer,
+    InstructionMessage,
     LoadCommand,
     ParametersAnswer,
     TrainCommand,
@@ -40,7 +43,7 @@ def test_t3_a_message_arrives_as_it_was_sent(message: ControlMessage) -> None:
 @pytest.mark.parametrize("octets", [b"{}", b"[]", b"null", b'{"type": "DANCE"}', b"\xff", b'{"type": 1}'])
 def test_t13_what_is_no_message_is_rejected_with_what_was_expected(octets: bytes) -> None:
     with pytest.raises(
-        UnreadableMessageError, match="expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT or INSTRUCTION"
+        UnreadableMessageError, match="expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED or INSTRUCTION"
     ):
         decode(octets, CONTROL)
 
@@ -146,3 +149,23 @@ def test_a_channel_that_closes_says_that_the_worker_is_gone(
     ours.shutdown(socket.SHUT_WR)
     with pytest.raises(WorkerGoneError):
         ControlChannel(theirs).assignment()
+
+
+def test_threads_that_wait_for_answers_and_instructions_get_each_their_own() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        channel = ControlChannel(theirs)
+        ours.sendall(encode(ASSIGNMENT) + encode(LOAD))
+        channel.assignment()
+        assert channel.next() == LOAD
+        with ThreadPoolExecutor(4) as threads:
+            instruction = threads.submit(channel.instruction, 60.0)
+            answers = [threads.submit(channel.answer, number, FetchAnswer) for number in (1, 2, 3)]
+            for number in (2, 3):
+                ours.sendall(encode(FetchAnswer(number, f"/cache/{number}")))
+                found = answers[number - 1].result(30)
+                assert found is not None and found.path == f"/cache/{number}"
+            ours.sendall(encode(InstructionMessage(1, {})))
+            assert instruction.result(30) == InstructionMessage(1, {})
+            ours.sendall(encode(EXIT))
+            assert answers[0].result(30) is None, "it is told to exit"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trackside.sdk.errors import UnansweredError as UnansweredError
     from trackside.sdk.errors import UnreachableError as UnreachableError
     from trackside.sdk.errors import UnsendableError as UnsendableError
+    from trackside.sdk.fetching import FetchError as FetchError
     from trackside.sdk.saving import SaveError as SaveError
     from trackside.sdk.search import Search as Search
 
@@ -36,6 +37,7 @@ def __getattr__(name: str) -> object:
         "Search": "search",
         "SaveError": "saving",
         "CheckpointError": "checkpoints",
+        "FetchError": "fetching",
         **dict.fromkeys(errors, "errors"),
     }
     if name not in modules:

@@ -157,21 +157,30 @@ class AsyncClient:
         return (await self.send(to_command(batch), batch_id or new_id("tasks"), timeout_s)).stream_id
 
     async def send(
-        self, command: Command | Mapping[str, object], stream_id: str, timeout_s: float = ANSWER_S
+        self,
+        command: Command | Mapping[str, object],
+        stream_id: str,
+        timeout_s: float = ANSWER_S,
+        command_id: str | None = None,
     ) -> PublishedCommand:
         """Publishes a command, such as PauseSearch() or UpdateSearch(concurrency=8), and awaits its answer.
 
         Raises RefusedError if it is refused, and what `publish` and `answer` raise.
         """
-        publication = await self.publish(command, stream_id)
+        publication = await self.publish(command, stream_id, command_id)
         _raise_refused(publication, await self.answer(publication, timeout_s))
         return publication
 
     async def instruct(
-        self, stream_id: str, task_id: str, body: Mapping[str, Any], timeout_s: float = ANSWER_S
+        self,
+        stream_id: str,
+        task_id: str,
+        body: Mapping[str, Any],
+        timeout_s: float = ANSWER_S,
+        command_id: str | None = None,
     ) -> Acknowledgement:
         """Gives a task an instruction, and returns what it says of it; see `sdk.instruct`."""
-        return await instruct(self, stream_id, task_id, body, timeout_s)
+        return await instruct(self, stream_id, task_id, body, timeout_s, command_id)
 
     async def model_version(self, source: str, **facts: Any) -> AddModelVersion:
         """Returns the command that adds an artifact, `STREAM/TASK/NAME[@VERSION]`, to a model: `send` it.

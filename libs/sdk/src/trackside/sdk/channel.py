@@ -11,8 +11,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
 
 from trackside.contracts.artifacts import CHECKPOINT
+from trackside.sdk.fetching import FetchError
 
 CHECKPOINT_ASKED = "TRACKSIDE_CHECKPOINT_ASKED"
 """The variable with the path of a file that is there while the task is asked for a checkpoint."""
@@ -53,6 +55,10 @@ class Channel(Protocol):
         step: int | None = None,
     ) -> None:
         """Takes an artifact: a file, a folder or bytes, which may be changed afterwards. Raises SaveError."""
+        ...
+
+    def fetch(self, reference: Mapping[str, Any]) -> Path:
+        """Returns the path of an artifact, once it is here. Raises FetchError."""
         ...
 
     def ready(self, detail: Mapping[str, Any]) -> None:
@@ -135,6 +141,13 @@ class ScreenChannel:
         elif not (target.exists() and source.samefile(target)):
             shutil.copyfile(source, target)
         sys.stdout.write(f"save {kind} {name} to {target}\n")
+
+    def fetch(self, reference: Mapping[str, Any]) -> Path:
+        """Returns the path that a file:// URL names. Raises FetchError: there is no worker for others."""
+        uri = urlsplit(str(reference.get("uri")))
+        if uri.scheme != "file":
+            raise FetchError("store_missing", "without a worker only a file:// URL can be fetched")
+        return Path(unquote(uri.path))
 
     def last_checkpoint(self) -> None:
         """Returns None: there was no earlier attempt."""

@@ -5,7 +5,8 @@ The worker sets TRACKSIDE_PARAMETERS_FILE and TRACKSIDE_METRICS_FD. Each line is
 finite is `"nan"`, `"inf"` or `"-inf"`. A report of several numbers is an object of them, by name.
 `{"next": true}` requests another trial's parameters; the answer is a line on TRACKSIDE_ANSWERS_FD:
 `{"parameters": {...}}`, null if there are none, or `{"problem": text}`. `{"save": {...}}` saves an artifact;
-with `answer` in it a line tells whether it was taken. The newest instruction is in
+with `answer` in it a line tells whether it was taken. `{"fetch": {...}}` has an artifact fetched; the answer
+is `{"path": text}`, or `{"problem": text, "code": text}`. The newest instruction is in
 TRACKSIDE_INSTRUCTION_FILE: `{"number": n, "body": {...}}`.
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 
 from trackside.contracts.artifacts import CHECKPOINT
 from trackside.sdk.channel import Channel, FetchedCheckpoint, ScreenChannel, StopRequest, json_number
+from trackside.sdk.fetching import FetchError
 from trackside.sdk.saving import SaveError
 
 DESCRIPTOR = "TRACKSIDE_METRICS_FD"
@@ -105,6 +107,14 @@ class DescriptorChannel:
             written.unlink(missing_ok=True)
         if answer.get("problem"):
             raise SaveError(answer.get("code", ""), answer["problem"])
+
+    def fetch(self, reference: Mapping[str, Any]) -> Path:
+        """Has the worker fetch an artifact; raises FetchError."""
+        answer = {} if self._answers is None else self._ask({"fetch": dict(reference)})
+        if not answer.get("path"):
+            problem = answer.get("problem", "the worker's process is not there to answer")
+            raise FetchError(answer.get("code", "store_unreachable"), problem)
+        return Path(answer["path"])
 
     def ready(self, detail: Mapping[str, Any]) -> None:
         """Writes that the service serves."""

@@ -23,14 +23,26 @@ class Acknowledgement:
     detail: dict[str, Any]
 
 
+def whole_task_id(stream_id: str, task_id: str) -> str:
+    """Returns the id of a task, which may be given without its stream: `1.serve`, `.1.serve` or `7`."""
+    return task_id if task_id.startswith(f"{stream_id}.") else f"{stream_id}.{task_id.removeprefix('.')}"
+
+
 async def instruct(
-    client: "AsyncClient", stream_id: str, task_id: str, body: Mapping[str, Any], timeout_s: float
+    client: "AsyncClient",
+    stream_id: str,
+    task_id: str,
+    body: Mapping[str, Any],
+    timeout_s: float,
+    command_id: str | None = None,
 ) -> Acknowledgement:
     """Gives a task an instruction and returns its word on it, or on a later one that has replaced it.
 
     Raises RefusedError, and NotOverError if the task ends before or says nothing for so long.
     """
-    sent = await client.send(InstructTask(task=task_id, body=dict(body)), stream_id, timeout_s)
+    task_id = whole_task_id(stream_id, task_id)
+    command = InstructTask(task=task_id, body=dict(body))
+    sent = await client.send(command, stream_id, timeout_s, command_id)
     try:
         async with asyncio.timeout(timeout_s):
             found = await _acknowledgement(client, stream_id, task_id, sent.command_id)

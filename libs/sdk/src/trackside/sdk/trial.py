@@ -168,6 +168,16 @@ def input(name: str) -> Path:  # noqa: A001 - as users call it: trial.input
     return folder / name
 
 
+def fetch(reference: Mapping[str, Any]) -> Path:
+    """Returns the path of an artifact, such as one that an instruction names: a file or a folder, read-only.
+
+    `reference` is a whole one, with `uri`, `sha256` and `size_bytes`. The worker fetches it unless its host
+    has it, compares the digest, and keeps it until the attempt ends. Raises FetchError with a code, such as
+    `artifact_missing`, `artifact_damaged` or `store_unreachable`.
+    """
+    return _connected().fetch(reference)
+
+
 def checkpoint(step: int, state: Mapping[str, Any] | str | os.PathLike[str]) -> None:
     """Saves a checkpoint, from which a later attempt continues with `step`, on any worker.
 

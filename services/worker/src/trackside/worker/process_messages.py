@@ -2,10 +2,11 @@
 
     worker  -> forkserver     fork, signal                       a packet each, on a Unix socket
     forkserver -> worker      ready, forked, fork-failed, exited
-    worker  -> task process   assignment, LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, INSTRUCTION   a line each
+    worker  -> task process   assignment, LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED,      a line each
+                              INSTRUCTION
     task process -> worker    status, reports, final, points, parameters-request, answer-received,
-                              ready-to-serve, alive, instruction-answer, interrupted, artifact, ending, over,
-                              free
+                              ready-to-serve, alive, instruction-answer, checkpoint-request, fetch-request,
+                              resumed, interrupted, artifact, ending, over, free
     task process -> its files ending, artifact
 
 A message is a JSON object on one line: `type` and the fields of its class. All processes are of one release,
@@ -116,6 +117,15 @@ class CheckpointAnswer(NamedTuple):
     warning: str = ""
 
 
+class FetchAnswer(NamedTuple):
+    """The answer to a FetchRequest: the path of the artifact, or a `problem`."""
+
+    request: int
+    path: str = ""
+    code: str = ""
+    problem: str = ""
+
+
 class PhaseBegan(NamedTuple):
     """A phase has begun: a number of TaskStatus."""
 
@@ -187,6 +197,14 @@ class TrainingResumed(NamedTuple):
     checkpoint: dict[str, Any]
 
 
+class FetchRequest(NamedTuple):
+    """The task wants an artifact, such as one that an instruction names; requests count from 1."""
+
+    request: int
+    reference: dict[str, Any]
+    """The fields of an ArtifactReference, unless they are wrong."""
+
+
 class TrainingInterrupted(NamedTuple):
     """Training ran out of memory of `resource`, host or device, and may be repeated; peaks are in bytes."""
 
@@ -238,7 +256,13 @@ class ProcessFree(NamedTuple):
 ToForkserver = ForkProcess | SignalProcess
 FromForkserver = ForkserverReady | ProcessForked | ForkFailed | ProcessExited
 ControlMessage = (
-    LoadCommand | TrainCommand | ExitCommand | ParametersAnswer | CheckpointAnswer | InstructionMessage
+    LoadCommand
+    | TrainCommand
+    | ExitCommand
+    | ParametersAnswer
+    | CheckpointAnswer
+    | FetchAnswer
+    | InstructionMessage
 )
 FromTask = (
     PhaseBegan
@@ -251,6 +275,7 @@ FromTask = (
     | ServiceAlive
     | InstructionAnswer
     | CheckpointRequest
+    | FetchRequest
     | TrainingResumed
     | TrainingInterrupted
     | ArtifactReady
@@ -274,6 +299,7 @@ CONTROL: Mapping[str, type[ControlMessage]] = {
     "EXIT": ExitCommand,
     "NEXT": ParametersAnswer,
     "CHECKPOINT": CheckpointAnswer,
+    "FETCHED": FetchAnswer,
     "INSTRUCTION": InstructionMessage,
 }
 FROM_TASK: Mapping[str, type[FromTask]] = {
@@ -287,6 +313,7 @@ FROM_TASK: Mapping[str, type[FromTask]] = {
     "alive": ServiceAlive,
     "instruction-answer": InstructionAnswer,
     "checkpoint-request": CheckpointRequest,
+    "fetch-request": FetchRequest,
     "resumed": TrainingResumed,
     "interrupted": TrainingInterrupted,
     "artifact": ArtifactReady,

@@ -103,12 +103,17 @@ def seconds(text: str) -> float | None:
 
 def assignments(parameters: Sequence[str]) -> dict[str, Any]:
     """Reads NAME=VALUE pairs; a value is JSON, else text."""
-    found: dict[str, Any] = {}
-    for pair in parameters:
+    return {name: _value(text) for name, text in assigned_texts(parameters).items()}
+
+
+def assigned_texts(pairs: Sequence[str]) -> dict[str, str]:
+    """Reads NAME=VALUE pairs; raises BadUsage."""
+    found: dict[str, str] = {}
+    for pair in pairs:
         name, equals, text = pair.partition("=")
         if not name or not equals:
-            raise BadUsage(f"{pair!r} is not a parameter: expected NAME=VALUE")
-        found[name] = _value(text)
+            raise BadUsage(f"{pair!r} has no name: expected NAME=VALUE")
+        found[name] = text
     return found
 
 

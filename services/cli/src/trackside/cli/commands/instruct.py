@@ -2,29 +2,39 @@
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trackside.cli.commands.publishing import Publishing
+from trackside.cli.commands.artifacts.resolving import resolve
+from trackside.cli.commands.change import assigned_texts
+from trackside.cli.commands.publishing import Publishing, repeatable
 from trackside.cli.commands.submit import check_id, send
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
+from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.instructions import InstructTask
+from trackside.contracts.refusals import Problem
 from trackside.sdk.client import Client
-from trackside.sdk.instruct import Acknowledgement
+from trackside.sdk.errors import problem_lines
+from trackside.sdk.instruct import Acknowledgement, whole_task_id
 
 
-def instruct(stream_id: str, task_id: str, body: str, publishing: Publishing, *, wait: bool) -> None:
+def instruct(
+    stream_id: str, task_id: str, body: str, inputs: Sequence[str], publishing: Publishing, *, wait: bool
+) -> None:
     """Gives a task an instruction; with `wait` prints what it says of it, and fails if that isn't ok."""
+    check_id(stream_id)
+    task_id = whole_task_id(stream_id, task_id)
     instruction = read_body(body)
+    instruction |= _references(assigned_texts(inputs), quiet=publishing.as_json)
     if not wait:
         send(stream_id, InstructTask, {"task": task_id, "body": instruction}, publishing)
         return
-    check_id(stream_id)
-    said = run(_instruct(stream_id, task_id, instruction, publishing.timeout_s))
+    said = run(_instruct(stream_id, task_id, instruction, publishing.identified()))
     if publishing.as_json:
         screen.emit_line(asdict(said))
     else:
@@ -32,6 +42,15 @@ def instruct(stream_id: str, task_id: str, body: str, publishing: Publishing, *,
         screen.say(f"{task_id}: instruction {said.number} was {text}: {json.dumps(said.detail)}")
     if not said.ok:
         raise CommandFailed("")
+
+
+def _references(inputs: Mapping[str, str], *, quiet: bool) -> dict[str, Any]:
+    """Returns the whole reference of each input by its name; raises BadUsage for those that aren't there."""
+    found = resolve(Path(), {f"$.body.{name}": text for name, text in inputs.items()}, quiet=quiet)
+    if problems := [each for each in found.values() if isinstance(each, Problem)]:
+        raise BadUsage(problem_lines(problems))
+    whole = [each for each in found.values() if isinstance(each, ArtifactReference)]
+    return {name: each.model_dump(mode="json") for name, each in zip(inputs, whole, strict=True)}
 
 
 def read_body(text: str) -> dict[str, Any]:
@@ -54,7 +73,10 @@ def read_body(text: str) -> dict[str, Any]:
     return found
 
 
-async def _instruct(stream_id: str, task_id: str, body: dict[str, Any], timeout_s: float) -> Acknowledgement:
-    addresses = Addresses()
+async def _instruct(
+    stream_id: str, task_id: str, body: dict[str, Any], publishing: Publishing
+) -> Acknowledgement:
+    addresses, command_id = Addresses(), publishing.command_id
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        return await client.instruct(stream_id, task_id, body, timeout_s)
+        with repeatable(command_id):
+            return await client.instruct(stream_id, task_id, body, publishing.timeout_s, command_id)

@@ -218,10 +218,21 @@ def stop_trial(
 
 def instruct(
     stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the search or batch.")],
-    task_id: Annotated[str, typer.Argument(metavar="TASK", help="Id of the task, such as serve.1.1.")],
+    task_id: Annotated[
+        str, typer.Argument(metavar="TASK", help="Id of the task, such as serve.1.digits or just 1.digits.")
+    ],
     body: Annotated[
         str, typer.Argument(metavar="BODY", help="A JSON object: a file, - for standard input, or itself.")
-    ],
+    ] = "{}",
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME=REF",
+            help="Add the whole reference of an artifact to the body: REF is as in the inputs of a spec, "
+            "such as model:digits@2. May be repeated.",
+        ),
+    ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the task has acknowledged it; exit 1 if it refused.")
     ] = False,
@@ -233,13 +244,15 @@ def instruct(
 
     \b
     Examples:
-      trackside instruct serve serve.1.1 model.json --wait
-      trackside instruct serve serve.1.1 '{"model": "second.npz"}'
+      trackside instruct serve 1.digits --input model=model:digits@2 --wait
+      trackside instruct serve 1.digits '{"threshold": 0.5}'
+      trackside instruct serve serve.1.digits instruction.json
     """
     from trackside.cli.commands import instruct as command
     from trackside.cli.commands.publishing import Publishing
 
-    command.instruct(stream_id, task_id, body, Publishing(timeout_s, as_json, command_id), wait=wait)
+    publishing = Publishing(timeout_s, as_json, command_id)
+    command.instruct(stream_id, task_id, body, inputs or [], publishing, wait=wait)
 
 
 def ping(

@@ -52,7 +52,7 @@ class InputCache:
 
     async def lease_all(
         self, inputs: Mapping[str, ArtifactReference], folder: Path, tell: Tell
-    ) -> Sequence[CacheLease]:
+    ) -> list[CacheLease]:
         """Fetches inputs and links each one, by its name, into a new folder; StoreError, or an OSError."""
         leases = list[CacheLease]()
         try:

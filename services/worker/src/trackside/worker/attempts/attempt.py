@@ -12,11 +12,10 @@ from typing import Any, assert_never
 
 import structlog
 
-from trackside.artifacts.cache import CacheLease
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
-from trackside.worker.artifacts.inputs import release
 from trackside.worker.artifacts.store_client import StoreError
+from trackside.worker.attempts.artifacts_in_use import ArtifactsInUse
 from trackside.worker.attempts.checkpoint_exchange import CheckpointExchange
 from trackside.worker.attempts.conversation import Conversation
 from trackside.worker.attempts.forkserver_client import (
@@ -35,6 +34,7 @@ from trackside.worker.process_messages import (
     AttemptOver,
     CheckpointRequest,
     ExitCommand,
+    FetchRequest,
     FinalValue,
     FromTask,
     InstructionAnswer,
@@ -92,11 +92,8 @@ class AttemptRun:
         self._ended: asyncio.Future[Ending] = loop.create_future()
         self._writer: asyncio.Future[asyncio.StreamWriter] = loop.create_future()
         self._giving_devices: asyncio.Task[None] | None = None
-        self._exchange = CheckpointExchange(
-            spec.checkpoints, reporter, lambda octets: self._writer.result().write(octets), self.stop
-        )
-        self._fetching: asyncio.Task[Sequence[CacheLease]] | None = None
-        self._leases: Sequence[CacheLease] = ()
+        self._exchange = CheckpointExchange(spec.checkpoints, reporter, self._send, self.stop)
+        self._artifacts = ArtifactsInUse(context.inputs, reporter, self.conversation, self._send)
 
     @property
     def pid(self) -> int | None:
@@ -118,7 +115,7 @@ class AttemptRun:
                 self._giving_devices.cancel()
             if self._process is None and not self._process_free.done():
                 self._listener.gone()
-            await release(self._leases)
+            await self._artifacts.close()
         if not self._ended.done():
             self._ended.set_result(ending)
 
@@ -143,8 +140,7 @@ class AttemptRun:
         if self._requested_end is not None:
             return
         self._requested_end = end
-        if self._fetching is not None:
-            self._fetching.cancel()
+        self._artifacts.cancel_inputs()
         if self._process is not None:
             if self._writer.done() and not self._writer.cancelled():
                 self._writer.result().write(encode(ExitCommand()))
@@ -186,12 +182,8 @@ class AttemptRun:
         if not self.spec.inputs or self._requested_end is not None:
             return None
         folder = self._context.journal.workdir(self.spec.entry) / INPUTS
-        fetched = self._context.inputs.lease_all(
-            self.spec.inputs, folder, lambda sentence: self._reporter.output("stderr", [sentence])
-        )
-        self._fetching = asyncio.create_task(fetched)
         try:
-            self._leases = await self._fetching
+            await self._artifacts.fetch_inputs(self.spec.inputs, folder)
         except StoreError as error:
             return load_failure(error.code, str(error))
         except asyncio.CancelledError:
@@ -298,6 +290,9 @@ class AttemptRun:
         host_devices = self.spec.host_devices
         return encode(TrainCommand(host_devices[0].torch_name if host_devices else "cpu"))
 
+    def _send(self, octets: bytes) -> None:
+        self._writer.result().write(octets)
+
     async def _read_messages(self, channel: asyncio.StreamReader) -> None:
         try:
             while not self._process_free.done() and (octets := await channel.readline()):
@@ -331,6 +326,8 @@ class AttemptRun:
                 self.conversation.handle(message)
             case CheckpointRequest() | TrainingResumed():
                 self._exchange.handle(message)
+            case FetchRequest():
+                self._artifacts.handle(message)
             case TrainingInterrupted():
                 self.phase = TaskStatus.INTERRUPT
                 self._listener.interrupted(message)

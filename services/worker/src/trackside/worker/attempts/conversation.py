@@ -1,7 +1,8 @@
 """What the worker and a running task say to each other about instructions, and whether a service serves."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from trackside.contracts.instructions import Instruction
 from trackside.contracts.tasks import AttemptEnd, TaskError
@@ -42,6 +43,7 @@ class Conversation:
         self._ready = 0
         self._said: ServiceReady | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._waiting = 0
 
     def open(self, write: Callable[[bytes], None]) -> None:
         """Begins to write to the process: the instruction that came with its placement, or since."""
@@ -72,6 +74,17 @@ class Conversation:
                 self._report(message)
         self._postpone()
 
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Expects no sign of life while the block runs: the task waits for the worker."""
+        self._waiting += 1
+        self._postpone()
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            self._postpone()
+
     def close(self) -> None:
         """Ends it: the process is gone."""
         if self._deadline is not None:
@@ -98,7 +111,7 @@ class Conversation:
     def _postpone(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        if self._unresponsive_s is not None and self._ready:
+        if self._unresponsive_s is not None and self._ready and not self._waiting:
             loop = asyncio.get_running_loop()
             self._deadline = loop.call_later(self._unresponsive_s, self._hang, self._unresponsive_s)
 

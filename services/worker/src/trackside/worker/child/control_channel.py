@@ -1,11 +1,13 @@
 """The control channel of a task process: the assignment and control messages from its worker."""
 
 import array
+import math
 import os
 import select
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from typing import TypeVar
 
 from trackside.eventlog.clock import monotonic_s
@@ -17,6 +19,7 @@ from trackside.worker.process_messages import (
     CheckpointAnswer,
     ControlMessage,
     ExitCommand,
+    FetchAnswer,
     InstructionMessage,
     ParametersAnswer,
     UnreadableMessageError,
@@ -28,7 +31,7 @@ MAX_DESCRIPTORS = 130
 """Two outputs, and two locks for each of the 64 devices that a task may have."""
 
 _ANCILLARY_BYTES = socket.CMSG_LEN(MAX_DESCRIPTORS * array.array("i").itemsize)
-AnswerT = TypeVar("AnswerT", ParametersAnswer, CheckpointAnswer)
+AnswerT = TypeVar("AnswerT", ParametersAnswer, CheckpointAnswer, FetchAnswer)
 
 
 class WorkerGoneError(Exception):
@@ -39,7 +42,7 @@ class ControlChannel:
     """Reads the worker's messages; reports those that are rejected in the output of the task.
 
     `gone` is set once the worker has closed it. `locks` are the descriptors of lock files that came with the
-    messages; the process keeps them open.
+    messages; the process keeps them open. Any thread may wait for an answer or an instruction.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -48,10 +51,11 @@ class ControlChannel:
         self._guard = ControlGuard()
         self._unread = b""
         self._accepted: list[ControlMessage] = []
-        self._answers: list[ParametersAnswer | CheckpointAnswer] = []
+        self._answers: list[ParametersAnswer | CheckpointAnswer | FetchAnswer] = []
         self._instruction: InstructionMessage | None = None
         self.gone = False
-        self._reading = threading.Lock()
+        self._turn = threading.Condition()
+        self._is_read = False
 
     def fileno(self) -> int:
         """Returns the descriptor of the channel."""
@@ -71,43 +75,43 @@ class ControlChannel:
 
     def next(self) -> ControlMessage:
         """Waits for the next accepted message. Raises WorkerGoneError."""
-        self._take_lines()
-        while not self._accepted:
-            self._receive()
-            self._take_lines()
+        self._wait_until(lambda: bool(self._accepted))
+        if not self._accepted:
+            raise WorkerGoneError
         return self._accepted.pop(0)
 
     def answer(self, request: int, kind: type[AnswerT]) -> AnswerT | None:
         """Waits for the answer to a request; None after an EXIT. Raises WorkerGoneError."""
-        while True:
-            self._take_lines()
-            for answer in self._answers:
-                if isinstance(answer, kind) and answer.request == request:
-                    self._answers.clear()
-                    return answer
-            if any(isinstance(message, ExitCommand) for message in self._accepted):
-                return None
-            self._receive()
+
+        def found() -> list[AnswerT]:
+            return [each for each in self._answers if isinstance(each, kind) and each.request == request]
+
+        def is_told_to_exit() -> bool:
+            return any(isinstance(message, ExitCommand) for message in self._accepted)
+
+        self._wait_until(lambda: bool(found()) or is_told_to_exit())
+        for answer in found():
+            self._answers.remove(answer)
+            return answer
+        if is_told_to_exit():
+            return None
+        raise WorkerGoneError
 
     def instruction(self, wait_s: float) -> InstructionMessage | None:
-        """Waits up to `wait_s` for an instruction that was not returned yet; any thread may call it."""
-        due_s = monotonic_s() + wait_s
-        while True:
-            with self._reading:
-                self._take_what_is_there()
-                found, self._instruction = self._instruction, None
-            left_s = due_s - monotonic_s()
-            if found is not None or left_s <= 0 or self.gone:
-                return found
-            select.select([self._connection], [], [], left_s)
+        """Waits up to `wait_s` for an instruction that was not returned yet."""
+        self._wait_until(lambda: self._instruction is not None, monotonic_s() + wait_s)
+        with self._turn:
+            found, self._instruction = self._instruction, None
+        return found
 
     def interrupted(self) -> None:
         """Rejects what came during a training that ran out of memory; then another TRAIN is accepted.
 
         The devices are given back: their locks are closed, and others come with the next TRAIN.
         """
-        self._take_what_is_there()
-        self._guard.interrupted()
+        with self._turn:
+            self._take_what_is_there()
+            self._guard.interrupted()
         self._close_locks()
 
     def reset(self) -> None:
@@ -120,8 +124,32 @@ class ControlChannel:
 
     def over(self) -> None:
         """Rejects what has come and will come: the work is over."""
-        self._guard.over()
-        self._take_what_is_there()
+        with self._turn:
+            self._guard.over()
+            self._take_what_is_there()
+
+    def _wait_until(self, is_there: Callable[[], bool], due_s: float = math.inf) -> None:
+        """Reads until something is there, the worker has closed the channel, or it is time.
+
+        One thread at a time waits for the worker, and takes what comes for all that wait.
+        """
+        with self._turn:
+            self._take_what_is_there()
+            self._turn.notify_all()
+            while not is_there() and not self.gone and (left_s := due_s - monotonic_s()) > 0:
+                timeout_s = None if left_s == math.inf else left_s
+                if self._is_read:
+                    self._turn.wait(timeout_s)
+                    continue
+                self._is_read = True
+                self._turn.release()
+                try:
+                    select.select([self._connection], [], [], timeout_s)
+                finally:
+                    self._turn.acquire()
+                    self._is_read = False
+                    self._turn.notify_all()
+                self._take_what_is_there()
 
     def _close_locks(self) -> None:
         while self.locks:
@@ -161,7 +189,7 @@ class ControlChannel:
                 continue
             if (objection := self._guard.objection(message)) is not None:
                 sys.stderr.write(f"trackside: {objection}\n")
-            elif isinstance(message, ParametersAnswer | CheckpointAnswer):
+            elif isinstance(message, ParametersAnswer | CheckpointAnswer | FetchAnswer):
                 self._answers.append(message)
             elif isinstance(message, InstructionMessage):
                 self._instruction = message

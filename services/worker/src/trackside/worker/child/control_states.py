@@ -2,7 +2,8 @@
 
 LOAD and TRAIN may come together; each is executed in its turn. After a training that ran out of memory the
 process waits for another TRAIN. Until its work is over it may ask for another trial's parameters: the answer
-is NEXT, or for its last checkpoint: CHECKPOINT. An INSTRUCTION may come at any time.
+is NEXT, or for its last checkpoint: CHECKPOINT, or for an artifact: FETCHED. An INSTRUCTION may come at any
+time.
 
     new -LOAD-> loading -TRAIN-> training -ran out of memory-> loading
       any of these -EXIT-> leaving             training -ended-> over
@@ -14,6 +15,7 @@ from trackside.worker.process_messages import (
     CheckpointAnswer,
     ControlMessage,
     ExitCommand,
+    FetchAnswer,
     InstructionMessage,
     ParametersAnswer,
     type_of,
@@ -30,6 +32,7 @@ class ControlState(StrEnum):
     OVER = "has ended its work"
 
 
+_ANSWERS = (ParametersAnswer, CheckpointAnswer, FetchAnswer)
 _NEXT_STATE = {
     (ControlState.NEW, "LOAD"): ControlState.LOADING,
     (ControlState.LOADING, "TRAIN"): ControlState.TRAINING,
@@ -46,10 +49,7 @@ class ControlGuard:
         """Returns why a message is rejected; None if it is accepted, which changes the state."""
         if isinstance(message, InstructionMessage):  # it may come at any time; nobody may ask for it any more
             return None
-        if isinstance(message, ParametersAnswer | CheckpointAnswer) and self.state in (
-            ControlState.LOADING,
-            ControlState.TRAINING,
-        ):
+        if isinstance(message, _ANSWERS) and self.state in (ControlState.LOADING, ControlState.TRAINING):
             return None
         following = _NEXT_STATE.get((self.state, type_of(message)))
         if isinstance(message, ExitCommand) and self.state is not ControlState.OVER:

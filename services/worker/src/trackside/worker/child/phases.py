@@ -39,6 +39,7 @@ from trackside.worker.process_messages import (
     AttemptOver,
     CheckpointAnswer,
     ExitCommand,
+    FetchAnswer,
     ParametersAnswer,
     TrainCommand,
     TrainingInterrupted,
@@ -74,6 +75,7 @@ def run(
     channel.take_instruction = control.instruction
     channel.unresponsive_s = assignment.unresponsive_s
     channel.answer_checkpoint = partial(control.answer, kind=CheckpointAnswer)
+    channel.answer_fetch = partial(control.answer, kind=FetchAnswer)
     result, error, exit_code = None, None, None
     try:
         result = attempt.result()

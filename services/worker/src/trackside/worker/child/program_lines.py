@@ -7,6 +7,7 @@
     {"result": {"accuracy": 0.93}}                   the result; the last one counts
     {"save": {"name": "model", "path": "model.pt"}}  saves a file or folder; `kind`, `metadata` may be there
     {"checkpoint": {"step": 3, "path": "c.pt"}}      saves a file or folder that step 3 can be trained from
+    {"fetch": {"uri": "...", "sha256": "..."}}       has an artifact fetched; the answer has its `path`
     {"resumed": true}                                the training continues from $TRACKSIDE_CHECKPOINT
     {"next": true}                                   requests another trial's parameters
     {"ready": {"port": 8000}}                        a service serves; with what it says of that
@@ -71,6 +72,12 @@ class SaveLine(NamedTuple):
     step: int | None = None
 
 
+class FetchLine(NamedTuple):
+    """A request for an artifact, by its whole reference."""
+
+    reference: dict[str, Any]
+
+
 class ResumedLine(NamedTuple):
     """The training continues from the checkpoint that the program was started with."""
 
@@ -97,8 +104,10 @@ class NextLine(NamedTuple):
     """A request for another trial's parameters."""
 
 
+RequestLine = SaveLine | NextLine | FetchLine
+"""What the worker is asked to do."""
 TalkLine = ReadyLine | AcknowledgeLine | AliveLine | ResumedLine
-ProgramLine = MetricLine | ReportLine | FinalLine | ResultLine | SaveLine | NextLine | TalkLine
+ProgramLine = MetricLine | ReportLine | FinalLine | ResultLine | RequestLine | TalkLine
 
 
 class LineSplitter:
@@ -156,6 +165,8 @@ def _parse(found: dict[str, Any]) -> ProgramLine:
             return FinalLine(_numbers("final", value))
         case {"next": True}:
             return NextLine()
+        case {"fetch": dict(reference)}:
+            return FetchLine(reference)
         case {"save": {"name": str(name), "path": str(path), **rest}}:
             return _save_line(name, path, rest)
         case {"checkpoint": {"step": int(step), "path": str(path), **rest}} if step >= 0:

@@ -2,11 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from trackside.sdk import trial
 from trackside.sdk.channel import FetchedCheckpoint
+from trackside.sdk.fetching import FetchError
 from trackside.worker.child.control_channel import ControlChannel
-from trackside.worker.child.program_lines import AcknowledgeLine, AliveLine, ReadyLine, ResumedLine, TalkLine
+from trackside.worker.child.program_lines import (
+    AcknowledgeLine,
+    AliveLine,
+    FetchLine,
+    ReadyLine,
+    ResumedLine,
+    TalkLine,
+)
 from trackside.worker.child.worker_channel import WorkerChannel
 from trackside.worker.durable_files import write_atomically
 
@@ -44,6 +53,15 @@ class ProgramTalk:
         if found is not None:
             write_atomically(self.path, json.dumps({"number": found.number, "body": found.body}).encode())
         return not self._control.gone
+
+    def fetch(self, line: FetchLine) -> dict[str, Any]:
+        """Has the worker fetch an artifact; returns the answer for the program."""
+        try:
+            answer = {"path": str(self._channel.fetch(line.reference))}
+        except FetchError as error:
+            answer = {"problem": str(error), "code": error.code}
+        self.pass_on()  # an instruction that has come meanwhile was read from the channel
+        return answer
 
     def say(self, line: TalkLine) -> None:
         """Passes on what the program says; raises ValueError if it resumes without a checkpoint."""

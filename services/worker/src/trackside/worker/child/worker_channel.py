@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ from trackside.contracts.artifacts import CHECKPOINT
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.sdk.channel import FetchedCheckpoint, StopRequest, json_number
 from trackside.sdk.checkpoints import CheckpointError
+from trackside.sdk.fetching import FetchError
 from trackside.sdk.saving import SaveError
 from trackside.worker.child.spool import Labels, Spool
 from trackside.worker.process_messages import (
     AnswerReceived,
     CheckpointAnswer,
     CheckpointRequest,
+    FetchAnswer,
+    FetchRequest,
     FinalValue,
     FromTask,
     InstructionAnswer,
@@ -71,6 +75,8 @@ class WorkerChannel:
         self.unresponsive_s = 0.0
         self._alive_at_s = -math.inf
         self.answer_checkpoint: Callable[[int], CheckpointAnswer | None] = lambda _: None
+        self.answer_fetch: Callable[[int], FetchAnswer | None] = lambda _: None
+        self._fetch_requests = count(1)
         self.resumed_from: dict[str, Any] | None = None
         self._checkpoint_requests = 0
         self._checkpoint: CheckpointAnswer | None = None
@@ -189,6 +195,17 @@ class WorkerChannel:
         if self.spool is not None and folder:
             for ready in self.spool.add_outputs(Path(folder), self.requests):
                 self.send(ready)
+
+    def fetch(self, reference: Mapping[str, Any]) -> Path:
+        """Has the worker fetch an artifact; raises FetchError. Several threads may wait for one each."""
+        request = next(self._fetch_requests)
+        self.send(FetchRequest(request, dict(reference)))
+        answer = self.answer_fetch(request)
+        if answer is None:
+            raise FetchError("store_unreachable", "the task was told to exit before the artifact was here")
+        if answer.code:
+            raise FetchError(answer.code, answer.problem)
+        return Path(answer.path)
 
     def last_checkpoint(self) -> FetchedCheckpoint | None:
         """Has the worker fetch the last checkpoint; raises CheckpointError if none can be read."""

@@ -1,0 +1,92 @@
+"""What an attempt uses of the cache of the host: its inputs, and what its task fetches while it runs."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from trackside.artifacts.cache import CacheLease
+from trackside.contracts.artifacts import ArtifactReference
+from trackside.worker.artifacts.inputs import InputCache, release
+from trackside.worker.artifacts.store_client import StoreError
+from trackside.worker.attempts.conversation import Conversation
+from trackside.worker.process_messages import FetchAnswer, FetchRequest, encode
+from trackside.worker.reporting.reporter import Reporter
+
+
+class ArtifactsInUse:
+    """Fetches artifacts, and holds them in the cache until the attempt ends.
+
+    `write` sends octets to its process. A service that waits for one need give no sign of life.
+    """
+
+    def __init__(
+        self,
+        cache: InputCache,
+        reporter: Reporter,
+        conversation: Conversation,
+        write: Callable[[bytes], None],
+    ) -> None:
+        self._cache = cache
+        self._reporter = reporter
+        self._conversation = conversation
+        self._write = write
+        self._inputs: asyncio.Task[list[CacheLease]] | None = None
+        self._leases: list[CacheLease] = []
+        self._paths: dict[tuple[str, int, str], Path] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+
+    async def fetch_inputs(self, inputs: Mapping[str, ArtifactReference], folder: Path) -> None:
+        """Fetches inputs into a new folder; StoreError, an OSError; CancelledError after `cancel_inputs`."""
+        self._inputs = asyncio.create_task(self._cache.lease_all(inputs, folder, self._tell))
+        self._leases += await self._inputs
+
+    def cancel_inputs(self) -> None:
+        """Fetches no further inputs."""
+        if self._inputs is not None:
+            self._inputs.cancel()
+
+    def handle(self, message: FetchRequest) -> None:
+        """Answers a request of the task."""
+        answering = asyncio.create_task(self._answer(message))
+        self._answering.add(answering)
+        answering.add_done_callback(self._answering.discard)
+
+    async def close(self) -> None:
+        """Ends what is under way, and lets the cache remove what was held: the process is gone."""
+        for answering in self._answering:
+            answering.cancel()
+        await release(self._leases)
+
+    async def _answer(self, message: FetchRequest) -> None:
+        with self._conversation.waiting():
+            try:
+                path = await self._path(ArtifactReference.model_validate(message.reference))
+                answer = FetchAnswer(message.request, str(path))
+            except ValidationError as error:
+                wrong = "; ".join(
+                    f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
+                )
+                problem = f"expected the reference of an artifact, with uri, sha256 and size_bytes: {wrong}"
+                answer = FetchAnswer(message.request, code="bad_artifact", problem=problem)
+            except StoreError as error:
+                answer = FetchAnswer(message.request, code=error.code, problem=str(error))
+        self._write(encode(answer))
+
+    async def _path(self, reference: ArtifactReference) -> Path:
+        key = (reference.sha256, reference.size_bytes, reference.media_type)
+        if key not in self._paths:
+            lease = await self._cache.lease(reference.source or "the artifact", reference, self._tell)
+            self._leases.append(lease)
+            self._paths[key] = lease.path
+        return self._paths[key]
+
+    def _tell(self, sentence: str) -> None:
+        self._reporter.output("stderr", [sentence])
+
+
+def _wrong(error: ValidationError) -> str:
+    """Says what is wrong with a reference, without repeating what it has."""
+    fields = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+    return f"expected the reference of an artifact, with uri, sha256 and size_bytes: {fields}"

@@ -1,0 +1,179 @@
+"""What a running task fetches, such as the model that an instruction names: by classes and programs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.worker.given import PYTHON, started, task_of
+from tests.integration.worker.harness import WorkerHarness, stream_of
+from tests.integration.worker.test_inputs import (
+    WORDS,
+    blob,
+    outside,
+    put,
+    store,
+    store_server,
+    with_credentials,
+)
+from trackside.artifacts.cache import Cache
+from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.worker.artifacts import inputs
+
+__all__ = ["store"]
+
+CLASS = """
+from concurrent.futures import ThreadPoolExecutor
+from trackside.sdk import FetchError, Service, trial
+
+class Reader(Service):
+    def serve(self, device):
+        trial.ready()
+        with ThreadPoolExecutor() as threads:
+            while not trial.should_stop():
+                found = trial.instruction(wait_s=0.1)
+                if found is None:
+                    continue
+                try:
+                    [*paths] = threads.map(trial.fetch, found.body["references"])
+                except FetchError as error:
+                    found.acknowledge(ok=False, code=error.code, problem=str(error))
+                else:
+                    modes = [oct(path.stat().st_mode)[-3:] for path in paths]
+                    found.acknowledge(texts=[path.read_text() for path in paths], modes=modes)
+"""
+PROGRAM = """
+say(ready={})
+answers, number = open(int(os.environ["TRACKSIDE_ANSWERS_FD"])), 0
+while True:
+    time.sleep(0.01)
+    try:
+        with open(os.environ["TRACKSIDE_INSTRUCTION_FILE"]) as file:
+            found = json.load(file)
+    except FileNotFoundError:
+        continue
+    if found["number"] > number:
+        number, said = found["number"], []
+        for reference in found["body"]["references"]:
+            say(fetch=reference)
+            said.append(json.loads(answers.readline()))
+        wrong = next((each for each in said if "code" in each), {})
+        texts = [] if wrong else [open(each["path"]).read() for each in said]
+        detail = wrong or {"texts": texts, "modes": ["444"] * len(said)}
+        say(acknowledge={"number": number, "ok": not wrong, "detail": detail})
+"""
+BY_SDK = CLASS + "\nif __name__ == '__main__':\n    Reader().serve('cpu')\n"
+KINDS = {
+    "class": (CLASS, "entry: 'script:Reader'"),
+    "program": (PROGRAM, f"{PYTHON}]"),
+    "program-with-sdk": (BY_SDK, f"{PYTHON}]"),
+}
+
+
+@asynccontextmanager
+async def serving(folder: Path, kind: str = "class", **more: Any) -> AsyncIterator[WorkerHarness]:
+    script, task = KINDS[kind]
+    async with started(folder, task_of(folder, script, task, ", runner: service"), **more) as harness:
+        yield harness
+
+
+class Instructed:
+    """A service that is told what to fetch."""
+
+    def __init__(self, harness: WorkerHarness) -> None:
+        self._harness = harness
+        self._number = 0
+
+    async def begin(self, **more: Any) -> None:
+        self._command = await self._harness.run("a", task_type="a", service=True, **more)
+        await self._harness.first(TaskReady, self._harness.topics.events, stream_of("a"))
+
+    async def fetch(self, *references: ArtifactReference | dict[str, Any]) -> InstructionAcknowledged:
+        """Returns what the service says of what it was told to fetch."""
+        await self.tell(*references)
+        return await self.answer()
+
+    async def tell(self, *references: ArtifactReference | dict[str, Any]) -> None:
+        self._number += 1
+        plain = [
+            each.model_dump(mode="json") if isinstance(each, ArtifactReference) else each
+            for each in references
+        ]
+        await self._harness.instruct(self._command, self._number, references=plain)
+
+    async def answer(self) -> InstructionAcknowledged:
+        events = self._harness.topics.events
+        return await self._harness.first(InstructionAcknowledged, events, stream_of("a"), self._number)
+
+    async def stop(self) -> AttemptEnded:
+        await self._harness.stop(self._command)
+        return await self._harness.end("a")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_service_fetches_what_an_instruction_names(
+    tmp_path: Path, store: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "RETRY_AFTER_S", (0.1,))
+    lost = put(store, b"nobody has these")
+    blob(store, lost).unlink()
+    async with serving(tmp_path, kind) as harness:
+        service = Instructed(harness)
+        await service.begin()
+        words, other = put(store, WORDS), outside(tmp_path / "other", b"four")
+        answer = await service.fetch(words, other)
+        assert answer.ok, answer.detail
+        assert answer.detail == {"texts": [WORDS.decode(), "four"], "modes": ["444", "444"]}
+        answer = await service.fetch(words, lost)
+        assert (answer.ok, answer.detail["code"]) == (False, "artifact_missing")
+        assert lost.sha256 in answer.detail["problem"]
+        blob(store, lost).write_bytes(b"nobody has this!")
+        answer = await service.fetch(lost)
+        assert (answer.ok, answer.detail["code"]) == (False, "artifact_damaged")
+        answer = await service.fetch({"uri": "s3://user:secret-word@models/a", "sha256": "0" * 64})
+        assert (answer.ok, answer.detail["code"]) == (False, "bad_artifact")
+        assert "size_bytes" in answer.detail["problem"] and "secret-word" not in answer.detail["problem"]
+        assert (await service.fetch(words)).ok, "it goes on"
+        assert (await service.stop()).end is AttemptEnd.CANCELLED
+
+
+async def test_what_was_fetched_stays_in_the_cache_until_the_attempt_ends(
+    tmp_path: Path, store: Path
+) -> None:
+    cache = Cache(tmp_path / "cache", 1)
+    async with serving(tmp_path, cache_dir=cache.folder) as harness:
+        service = Instructed(harness)
+        await service.begin()
+        assert (await service.fetch(put(store, WORDS))).ok
+        entries = cache.folder / "entries"
+        cache.evict()
+        assert len(list(entries.iterdir())) == 1, "it is in use, although there is room for one byte only"
+        await service.stop()
+        await asyncio.to_thread(cache.evict)
+        assert not list(entries.iterdir())
+
+
+async def test_a_service_that_waits_for_an_artifact_does_not_count_as_hung(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "RETRY_AFTER_S", (1.0, 0.1))
+    async with store_server(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n") as (
+        url,
+        asked,
+    ):
+        with_credentials(tmp_path, monkeypatch, url)
+        words = outside(tmp_path / "words", WORDS, "datasets").model_copy(update={"uri": "s3://data/words"})
+        async with serving(tmp_path) as harness:
+            service = Instructed(harness)
+            await service.begin(unresponsive_s=0.5)
+            await service.tell(words)
+            await asked.wait()
+            answer = await service.answer()
+            assert (answer.ok, answer.detail["code"]) == (False, "store_unreachable")
+            put(store, WORDS)
+            assert (await service.fetch(words)).ok
