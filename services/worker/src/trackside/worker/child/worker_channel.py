@@ -202,7 +202,7 @@ class WorkerChannel:
         self.send(FetchRequest(request, dict(reference)))
         answer = self.answer_fetch(request)
         if answer is None:
-            raise FetchError("store_unreachable", "the task was told to exit before the artifact was here")
+            raise FetchError("store_unreachable", "the task has to exit before the artifact was fetched")
         if answer.code:
             raise FetchError(answer.code, answer.problem)
         return Path(answer.path)
