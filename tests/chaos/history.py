@@ -96,10 +96,12 @@ class History:
             _, outcome = self.streams.fold(record)
         self.records.append(FoldedRecord(record, outcome))
 
-    async def until(self, what: str, found: Callable[[], Found | None]) -> Found:
+    async def until(
+        self, what: str, found: Callable[[], Found | None], timeout_s: float = TIMEOUT_S
+    ) -> Found:
         """Waits until `found` returns something; AssertionError says what never came."""
         try:
-            async with asyncio.timeout(TIMEOUT_S), self._changed:
+            async with asyncio.timeout(timeout_s), self._changed:
                 while not (got := found()):
                     await self._changed.wait()
                 return got

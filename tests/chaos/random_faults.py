@@ -38,7 +38,7 @@ class RandomFaults:
         """Injects that many faults, one after another; every second one lets a trial end."""
         rng = self.harness.rng
         for number in range(faults):
-            await _sleep(rng.uniform(0.5, 1.5) * MEAN_INTERVAL_S)
+            await pause(rng.uniform(0.5, 1.5) * MEAN_INTERVAL_S)
             if number % 2:
                 self.harness.release_trials()
             if number % 10 == 0:
@@ -133,7 +133,7 @@ class RandomFaults:
         delay_s = self.harness.rng.uniform(0.2, MAX_DURATION_S)
 
         async def later() -> None:
-            await _sleep(delay_s)
+            await pause(delay_s)
             what(*arguments)  # type: ignore[operator]
 
         task = asyncio.create_task(later())
@@ -164,7 +164,7 @@ def second_instance_spec(harness: ChaosHarness, name: str, bootstrap: str) -> Pr
     )
 
 
-async def _sleep(seconds: float) -> None:
+async def pause(seconds: float) -> None:
     """Waits a while: only the pace of the faults depends on it."""
     over = asyncio.Event()
     asyncio.get_running_loop().call_later(seconds, over.set)

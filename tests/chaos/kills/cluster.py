@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ TASK_BEGINS = Point("before", "trackside.worker.child.phases:run")
 STORE_FAILED = Point("before", "trackside.worker.artifacts.store_client:StoreError.__init__")
 WATCHED = (TASK_BEGINS.function, STORE_FAILED.function)
 SLOTS = 3
+WORKER = "worker"
 Result = TypeVar("Result")
 
 
@@ -70,14 +71,14 @@ class Cluster:
         """Lets the task of a stream end."""
         (self.home / f"{stream_id}.1.a.released").touch()
 
-    async def until_closed(self, stream_id: str) -> None:
+    async def until_closed(self, stream_id: str, timeout_s: float = TIMEOUT_S) -> None:
         """Waits for the end of a stream."""
 
         def closed() -> bool:
             stream = self.stream(stream_id)
             return stream is not None and stream.closed
 
-        await self.history.until(f"the end of {stream_id}", closed)
+        await self.history.until(f"the end of {stream_id}", closed, timeout_s)
 
     async def kill(self, victim: str) -> None:
         """Kills a victim with SIGKILL, or moves the store away; a worker is started again at once."""
@@ -126,9 +127,14 @@ async def first_of(wanted: asyncio.Future[Result], other: Awaitable[Any]) -> Res
 
 @asynccontextmanager
 async def cluster(
-    servers: Servers, database: str, prefix: str, folder: Path, functions: set[str]
+    servers: Servers,
+    database: str,
+    prefix: str,
+    folder: Path,
+    functions: set[str],
+    services: Sequence[str] = ("dispatcher", "scheduler", WORKER),
 ) -> AsyncIterator[Cluster]:
-    """Runs the services while the block does; their processes pause at these functions."""
+    """Runs services, a worker among them, while the block does; their processes pause at these functions."""
     store, data, wrapped = folder / "store", folder / "worker", folder / "pauses"
     for each in (store, data, wrapped):
         each.mkdir()
@@ -155,17 +161,16 @@ async def cluster(
         await pauses.open(wrapped, functions | set(WATCHED))
         running.callback(pauses.close)
         await prepare(settings)
-        processes = [
-            running.enter_context(service_process(name, variables, folder))
-            for name in ("dispatcher", "scheduler", "worker")
-        ]
+        processes = {
+            name: running.enter_context(service_process(name, variables, folder)) for name in services
+        }
         log = await running.enter_async_context(KafkaLog(servers.kafka_bootstrap, "kills"))
         client = await running.enter_async_context(AsyncClient(servers.kafka_bootstrap, prefix, log=log))
         history = History(log, settings.topics, "")
         group = await running.enter_async_context(asyncio.TaskGroup())
         following = group.create_task(history.follow())
         found = Cluster(
-            processes[-1], history, client, log, settings.topics, pauses, store, data / "home", {}
+            processes[WORKER], history, client, log, settings.topics, pauses, store, data / "home", {}
         )
         try:
             await history.next(WorkerJoined, 0)

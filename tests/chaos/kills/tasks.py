@@ -59,8 +59,8 @@ def losses(rate: float, steps: int) -> list[float]:
 class Training(Task):
     """Trains a line; its state is that of the optimizer too, so that each step counts for the loss.
 
-    Parameters: `rate`, `steps`, `every` how many steps it saves a checkpoint, `seconds` of a step, and
-    `dies_at`, a step at which its first attempt kills itself.
+    Parameters: `rate`, `steps`, `every` how many steps it saves a checkpoint, `seconds` of a step, `dies_at`
+    which step its first attempt kills itself, and `waits`, whether it waits for its release at the end.
     """
 
     def train(self, device: str) -> dict[str, Any]:
@@ -78,7 +78,8 @@ class Training(Task):
             trial.report(state["loss"], step)
             if (step + 1) % asked["every"] == 0:
                 trial.checkpoint(step + 1, state)
-        wait_for_release()
+        if asked.get("waits"):
+            wait_for_release()
         trial.result(state["loss"])
         return {"loss": state["loss"]}
 

@@ -27,7 +27,7 @@ from trackside.verify.log import verify
 
 LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
 RETRY = RetryPolicy(lost=Retry(times=100), failed=Retry(times=100))
-TRAINING: Json = {"rate": 0.1, "steps": 6, "every": 2, "dies_at": 4}
+TRAINING: Json = {"rate": 0.1, "steps": 6, "every": 2, "dies_at": 4, "waits": True}
 Kill = tuple[Step, str]
 
 
@@ -170,9 +170,7 @@ async def instructs(killed: Cluster, stream_id: str, step: Step, victim: str, is
     sent = {"value": stream_id}
     asked = killed.client.instruct(stream_id, task_id, sent, timeout_s=TIMEOUT_S)
     await kill_on_the_way(killed, stream_id, step, victim, asked)
-    task = killed.only_task(stream_id)
-    assert task is not None
-    assert (task.acknowledged, task.acknowledgement) == (1, (True, {"body": sent}))
+    await killed.history.until("its acknowledgement", lambda: _acknowledged(killed, stream_id, sent))
     if is_service:
         await killed.client.send(StopTasks(), stream_id)
     else:
@@ -188,6 +186,12 @@ def _task_id(killed: Cluster, stream_id: str) -> str | None:
 def _runs(killed: Cluster, stream_id: str) -> bool:
     task = killed.only_task(stream_id)
     return task is not None and "state" in task.artifacts
+
+
+def _acknowledged(killed: Cluster, stream_id: str, sent: Json) -> bool:
+    """Says whether the attempt that runs, which may be a later one, has acknowledged the first instruction."""
+    task = killed.only_task(stream_id)
+    return task is not None and (task.acknowledged, task.acknowledgement) == (1, (True, {"body": sent}))
 
 
 STORIES: dict[str, Callable[[Cluster, str, Step, str, bool], Awaitable[None]]] = {
