@@ -30,6 +30,18 @@ def variables_of(settings: StackSettings) -> dict[str, str]:
     }
 
 
+def prepared(stack: Servers, database: str) -> StackSettings:
+    """Gives an installation without services: its own topics, and its tables in an empty database."""
+    settings = StackSettings(
+        kafka_bootstrap=stack.kafka_bootstrap,
+        postgres_dsn=database,
+        topic_prefix=f"t{secrets.token_hex(4)}.",
+    )
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, prepare(settings)).result()
+    return settings
+
+
 @contextmanager
 def installation(
     stack: Servers, database: str, folder: Path, catalogue: Path = NOOP
@@ -44,13 +56,7 @@ def processes(
     stack: Servers, database: str, folder: Path, catalogue: Path = NOOP, **of_worker: str
 ) -> Iterator[tuple[StackSettings, Mapping[str, ServiceProcess]]]:
     """Runs an installation as `installation` does, and gives its processes by name too."""
-    settings = StackSettings(
-        kafka_bootstrap=stack.kafka_bootstrap,
-        postgres_dsn=database,
-        topic_prefix=f"t{secrets.token_hex(4)}.",
-    )
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, prepare(settings)).result()
+    settings = prepared(stack, database)
     variables = {
         **variables_of(settings),
         "TRACKSIDE_WORKER_ID": "w1",

@@ -164,6 +164,7 @@ return {{"codes": codes}}
         (CLASS, class_of("os.symlink('/etc/passwd', 'outputs/x')"), "path_outside_store"),
         (CLASS, class_of("open('outputs/my plot.png', 'w').close()"), "bad_artifact"),
         (CLASS, class_of("for _ in range(1_001):\n    trial.save('a', b'')"), "too_many_artifacts"),
+        (CLASS, class_of("[Path(f'outputs/f{n}').touch() for n in range(10_000)]"), "too_many_artifacts"),
         ("", "say(save={'name': 'a', 'path': 'missing'})", "bad_artifact"),
         ("", "say(save={'name': '../a', 'path': 'script.py'})", "path_outside_store"),
     ],
