@@ -56,7 +56,7 @@ class Saving(Task):
 STREAM = "line-1"
 KEPT = {1, 4, 5}
 """The steps of the checkpoints that are kept: the newest two, and the best one, of the first report."""
-GARBAGE = 40
+GARBAGE = 24
 """How many blobs a collection deletes one by one, so that it can be killed in between."""
 
 
