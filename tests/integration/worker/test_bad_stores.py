@@ -18,6 +18,7 @@ from tests.integration.artifacts.slow_server import slow_server
 from tests.integration.worker.given import started, task_of
 from tests.integration.worker.harness import Gate, of, stream_of
 from tests.integration.worker.saved import CLASS, all_in_store, class_of, named_store, told, tried_again
+from tests.integration.worker.test_checkpoints import checkpoints
 from tests.integration.worker.test_inputs import all_records, store_server
 from tests.polling import poll_until
 from trackside.contracts.artifacts import ArtifactSaved
@@ -109,6 +110,36 @@ async def test_a_folder_that_vanishes_during_uploads_and_comes_back_gets_all_of_
         saved = await told_and_finished(await harness.events_until_end("t"))
     assert saved == [(number, "numbers", number, "file") for number in range(1, 201)]
     assert len(before) < 200
+
+
+RESUMES = class_of("""
+last = trial.last_checkpoint()
+trial.report(0.5)
+if last is None:
+    trial.checkpoint(1, {"seen": 1})
+return {"step": last.step if last else 0}
+""")
+
+
+async def test_an_attempt_that_can_not_read_its_checkpoint_fails_to_load_and_a_later_one_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = named_store(tmp_path, monkeypatch)
+    await asyncio.to_thread(store.mkdir)
+    catalogue = task_of(tmp_path, RESUMES, CLASS)
+    async with started(tmp_path, catalogue) as harness:
+        await harness.run("t", task_type="a")
+        saved = checkpoints(await harness.events_until_end("t"))
+    async with started(tmp_path, catalogue, upload_timeout_s=0.5) as harness:
+        await asyncio.to_thread(store.rename, tmp_path / "elsewhere")
+        await harness.run("t", task_type="a", attempt=2, checkpoints=saved)
+        failed = await harness.end("t")
+        await asyncio.to_thread((tmp_path / "elsewhere").rename, store)
+        await harness.run("t", task_type="a", attempt=3, checkpoints=saved)
+        resumed = await harness.end("t", nth=2)
+    assert failed.end is AttemptEnd.FAILED and failed.error is not None
+    assert (failed.error.stage, failed.error.type) == ("LOAD", "store_unreachable")
+    assert resumed.result == {"step": 1}
 
 
 REFUSED = f"<Error><Code>InvalidAccessKeyId</Code><Message>{SECRET_KEY} {ACCESS_KEY}</Message></Error>"

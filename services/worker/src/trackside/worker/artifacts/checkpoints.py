@@ -33,7 +33,7 @@ class Checkpoints:
     workdir: Path
     given: list[CheckpointReference]
     limit_s: float
-    """Seconds that the store may take for a checkpoint."""
+    """Seconds for which a store that is away is tried for the checkpoints, all together."""
     is_used: bool = False
     _requests: int = 0
     _offered: list[CheckpointReference] = field(default_factory=list)
@@ -64,10 +64,11 @@ class Checkpoints:
         await self.uploads.settle(self.limit_s)
         own = [each for requests, each in self.uploads.checkpoints if requests == self._requests]
         problem: StoreError | None = None
+        deadline_s = monotonic_s() + self.limit_s
         for checkpoint in [*reversed(own), *self.given]:
             target = self.workdir / f".checkpoint-{message.request}"
             try:
-                await self._get(checkpoint, target)
+                await self._get(checkpoint, target, deadline_s)
             except StoreError as error:
                 log.warning("a checkpoint can't be read", checkpoint=checkpoint.source, reason=str(error))
                 problem = problem or error
@@ -80,9 +81,9 @@ class Checkpoints:
             return CheckpointAnswer(message.request)
         return CheckpointAnswer(message.request, code=problem.code, problem=str(problem))
 
-    async def _get(self, checkpoint: CheckpointReference, target: Path) -> None:
+    async def _get(self, checkpoint: CheckpointReference, target: Path, deadline_s: float) -> None:
         """Fetches one, again and again while the store is away."""
-        deadline_s, pause_s = monotonic_s() + self.limit_s, FIRST_RETRY_S
+        pause_s = FIRST_RETRY_S
         while True:
             await asyncio.to_thread(_remove, target)
             try:
