@@ -119,6 +119,7 @@ def test_an_input_that_nobody_has_is_a_problem_of_its_line(tmp_path: Path) -> No
     with pytest.raises(SpecError) as raised:
         read_spec_file(file, lambda _: {"$.inputs.digits": problem})
     assert (raised.value.problems, raised.value.lines) == ((problem,), (7,))
+    assert ":7: unknown_artifact at $.inputs.digits: there is no model digits" in str(raised.value)
 
 
 def test_nothing_is_looked_for_when_the_spec_is_wrong_elsewhere(tmp_path: Path) -> None:

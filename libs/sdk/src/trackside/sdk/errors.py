@@ -53,14 +53,20 @@ class BadKeyError(ClientError):
 class SpecError(ClientError):
     """A spec file is invalid; `file`, `line` (from 1, 0 if unknown) and `problem` say where and why.
 
-    `problems` are all that were found, the first included, and `lines` their lines.
+    `problems` are all that were found, the first included, and `lines` their lines. The text has their codes
+    if they are `coded`: those of what the file refers to, not of its form.
     """
 
     def __init__(
-        self, file: str, line: int, problem: Problem, more: Sequence[tuple[int, Problem]] = ()
+        self,
+        file: str,
+        line: int,
+        problem: Problem,
+        more: Sequence[tuple[int, Problem]] = (),
+        coded: bool = False,
     ) -> None:
         found = ((line, problem), *more)
-        super().__init__("\n".join(_located(file, at, each) for at, each in found))
+        super().__init__("\n".join(_located(file, at, each, coded) for at, each in found))
         self.file = file
         self.line = line
         self.problem = problem
@@ -68,9 +74,10 @@ class SpecError(ClientError):
         self.problems = tuple(each for _, each in found)
 
 
-def _located(file: str, line: int, problem: Problem) -> str:
+def _located(file: str, line: int, problem: Problem, coded: bool) -> str:
     where = f"{file}:{line}" if line else file
-    return f"{where}: {problem.path}: {problem.message}"
+    code = f"{problem.code} at " if coded else ""
+    return f"{where}: {code}{problem.path}: {problem.message}"
 
 
 def problem_lines(problems: Iterable[Problem]) -> str:

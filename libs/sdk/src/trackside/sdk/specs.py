@@ -114,8 +114,9 @@ def _parse(octets: bytes, file: str, resolve: Resolve | None = None) -> tuple[Co
         reference = found.get(path)
         if isinstance(reference, ArtifactReference):
             given.inputs[given.name] = reference.model_dump(mode="json")
-    problems = [problem for problem in found.values() if isinstance(problem, Problem)]
-    return _command(kind, body, spec, problems), spec
+    if problems := [problem for problem in found.values() if isinstance(problem, Problem)]:
+        raise _error(spec, problems, coded=True)
+    return _command(kind, body, spec, []), spec
 
 
 def _command(kind: SpecKind, body: Json, spec: SpecFile, problems: list[Problem]) -> Command:
@@ -124,11 +125,13 @@ def _command(kind: SpecKind, body: Json, spec: SpecFile, problems: list[Problem]
     if isinstance(found, tuple):
         problems = merged(problems, (_in_file(problem, kind, spec, body) for problem in found))
     if problems or isinstance(found, tuple):
-        first, *more = problems
-        line_of = spec.document.line_of
-        lines = [(line_of(problem.path), problem) for problem in more]
-        raise SpecError(spec.file, line_of(first.path), first, lines)
+        raise _error(spec, problems)
     return found
+
+
+def _error(spec: SpecFile, problems: Iterable[Problem], coded: bool = False) -> SpecError:
+    (line, first), *more = ((spec.document.line_of(each.path), each) for each in problems)
+    return SpecError(spec.file, line, first, more, coded)
 
 
 @dataclass(frozen=True, slots=True)

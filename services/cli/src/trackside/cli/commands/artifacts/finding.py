@@ -1,5 +1,6 @@
 """Finds artifacts by what a user calls them: STREAM/TASK/NAME@VERSION, or the beginning of a digest."""
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -128,7 +129,14 @@ def reference_of(row: ViewRow) -> ArtifactReference:
     )
 
 
-def installed_store() -> Store:
-    """Opens the store of the installation; raises CommandFailed, StoreMissing or CredentialMissing."""
+def installed_store(timeout_s: float = math.inf) -> Store:
+    """Opens the store of the installation, which must answer in time if that is less than the setting.
+
+    Raises CommandFailed, StoreMissing or CredentialMissing.
+    """
     settings = read_settings(StoreSettings)
-    return open_store(settings.model_copy(update={"store": settings.store or Addresses().store}))
+    changed = {
+        "store": settings.store or Addresses().store,
+        "store_timeout_s": min(timeout_s, settings.store_timeout_s),
+    }
+    return open_store(settings.model_copy(update=changed))

@@ -32,6 +32,8 @@ from trackside.sdk.references import (
 ALL_MODELS = 1_000_000
 REQUESTS = 8
 """How many blobs the store is asked for at once."""
+ANSWER_S = 5.0
+"""How long the store may take to say whether it has a blob; then it is not looked for."""
 Resolved = ArtifactReference | Problem
 
 
@@ -135,7 +137,7 @@ def _missing(references: Iterable[object]) -> dict[str, Resolved]:
 def _store() -> Store | None:
     """Opens the store; None if this host has none, or not its credential."""
     try:
-        return installed_store()
+        return installed_store(ANSWER_S)
     except StoreMissing:
         return None
     except CredentialMissing as error:
