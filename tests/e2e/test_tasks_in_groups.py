@@ -287,7 +287,7 @@ def test_the_example_of_a_service_takes_another_version_of_its_model(home: UserF
         return "trackside.task-ready.v1" in told
 
     poll_until_sync(is_ready)
-    [given] = told["trackside.task-submitted.v1"]["inputs"].values()
+    [given] = told["trackside.task-submitted.v2"]["inputs"].values()
     assert given["source"] == "digits-1/digits-1.1.weak/model.npz@1"
     url = told["trackside.task-ready.v1"]["detail"]["url"]
     assert _asked(url) == {"sha256": first}
@@ -300,7 +300,10 @@ def test_the_example_of_a_service_takes_another_version_of_its_model(home: UserF
     refused = home.run("instruct", "server", "1.digits", json.dumps({"model": lost}), "--wait")
     assert refused.returncode == 1 and "instruction 2 was not carried out" in refused.stdout
     assert lost["sha256"] in refused.stdout and _asked(url) == {"sha256": second}
+    assert "0/1, 1/1 ready" in home.run_ok("ls")
     home.run_ok("stop", "server", "--wait")
+    refused = home.run("instruct", "server", "1.digits", "{}")
+    assert refused.returncode == 2 and "task_over" in refused.stderr
 
 
 def _digests(home: UserFolder) -> list[str]:

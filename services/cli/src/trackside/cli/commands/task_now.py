@@ -79,7 +79,8 @@ def service_facts(task: ViewRow) -> list[tuple[str, str]]:
     if task["service"]:
         since = task["ready_at"]
         detail = f": {_json(task['ready'])}" if task["ready"] else ""
-        waits = f", waits until {screen.cell(task['not_before'])}" if task["state"] == "queued" else ""
+        later = task["state"] == "queued" and task["not_before"] is not None
+        waits = f", waits until {screen.cell(task['not_before'])}" if later else ""
         facts += [("ready", f"no{waits}" if since is None else f"since {screen.cell(since)}{detail}")]
         facts += [("restarts", str(task["attempts"] - 1))]
     if task["instruction_number"] is not None:
