@@ -74,6 +74,16 @@ def test_a_checkpoint_that_an_open_task_may_continue_from_is_not_forgotten() -> 
     ]
 
 
+def test_what_a_task_has_come_to_need_since_the_decision_is_not_forgotten() -> None:
+    told = task_active()
+    late = answer(told, DIGEST)
+    assert isinstance(late, list)
+    told.tell(saved(name="checkpoint", kind="checkpoint", step=1))
+    assert told.tell(*late) == [Outcome.OVERTAKEN]
+    told.tell(ended())
+    assert told.tell(*late) == [Outcome.APPLIED]
+
+
 def test_a_closed_stream_forgets_artifacts_and_may_be_asked_twice() -> None:
     told = task_active(concurrency=1, max_trials=1)
     told.tell(saved())

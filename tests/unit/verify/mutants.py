@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.verify.random_cluster.cluster import Cluster
+from tests.unit.verify.running_mutants import OF_RUNNING_TASKS
 from trackside.aggregates.batch import evolve as batch
 from trackside.aggregates.batch.state import Batch
 from trackside.aggregates.search import evolve as search
@@ -262,4 +263,5 @@ MUTANTS = (
     Mutant("an event names a later one as its cause", _expects("INV-18"), corrupt=_name_a_later_cause),
     Mutant("a device is told to run what nobody assigned", _expects("INV-5"), corrupt=_send_too_much),
     Mutant("a device is told to run what another one has", _expects("INV-5"), corrupt=_send_elsewhere),
+    *(Mutant(what, _expects(found), mutate) for what, (found, mutate) in OF_RUNNING_TASKS.items()),
 )

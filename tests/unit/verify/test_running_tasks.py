@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.unit.domain.given import Told, assigned, begun, ended, report, task_active
-from tests.unit.domain.test_resume import checkpointed, resumed
+from tests.unit.domain.test_resume import checkpointed, digest, resumed
 from tests.unit.domain.test_services import answered, fail, given, ready
+from trackside.contracts.artifacts import ArtifactsForgotten
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.findings import Findings
@@ -16,6 +17,9 @@ from trackside.verify.verifier import Verifier
 
 OTHERS = {"INV-5", "INV-7"}
 """These logs have no fleet: no incarnation has joined."""
+
+
+FORGOTTEN = ArtifactsForgotten(command_id="c-9", artifacts=[digest(1)])
 
 
 def found(told: Told) -> list[tuple[str, str]]:
@@ -70,6 +74,10 @@ def _again(told: Told) -> None:
         ([checkpointed(3), resumed(3), resumed(3)], "had begun already"),
         ([ready()], "it is no service"),
         ([answered(1)], "when 0 was the newest"),
+        ([checkpointed(1), checkpointed(2, number=2)], "version 1 of checkpoint comes after version 1"),
+        ([checkpointed(1).model_copy(update={"requests": 1})], "of a training that is over"),
+        ([checkpointed(3), resumed(3, interrupts=1)], "of a training that is over"),
+        ([checkpointed(1), FORGOTTEN], "is forgotten, which task digits-1.0 needs"),
         ([given(1), answered(1), answered(1)], "instruction 1, when 1 was the newest"),
         ([given(1), given(2), answered(1)], "instruction 1, when 2 was the newest"),
         ([given(2)], "instruction 2 of digits-1.0 is given too late"),
@@ -89,6 +97,20 @@ def test_a_placement_that_has_not_begun_saves_and_continues_nothing(say: Callabl
     _again(told)
     told.tell(say(1, attempt=2))
     assert any("is not of a placement that runs" in text for _, text in found(told))
+
+
+def test_a_service_that_waits_too_short_after_its_second_failure_is_found() -> None:
+    told = task_active(service={})
+    fail(told)
+    told.tell(ended(AttemptEnd.FAILED, attempt=2))
+    told.next_offset += 12_000
+    told.tell(assigned(attempt=3))
+    assert any("before it may be" in text for _, text in found(told))
+
+
+def test_a_device_that_a_task_without_devices_gets_is_found() -> None:
+    told = task_active(resources={"devices": 0})
+    assert [invariant for invariant, _ in found(told)] == ["INV-4"]
 
 
 def test_a_service_that_is_placed_again_at_once_is_found() -> None:

@@ -6,7 +6,7 @@ as it is, every invariant of the log holds; `omitted` names the rules that the s
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -29,6 +29,8 @@ from trackside.eventlog.clock import rfc3339
 
 TOPICS = Topics(event_partitions=3)
 FIRST_MS = 1_700_000_000_000
+Move = Callable[[], object]
+"""Something that may happen in a cluster next."""
 
 
 @dataclass

@@ -1,10 +1,10 @@
 """What the dispatchers of a cluster may write next."""
 
-from collections.abc import Callable
 from functools import partial
 
 from tests.unit.domain import plausible_changes
-from tests.unit.verify.random_cluster.cluster import Cluster
+from tests.unit.verify.random_cluster import running_moves
+from tests.unit.verify.random_cluster.cluster import Cluster, Move
 from trackside.aggregates.batch.messages import (
     BatchEnded,
     BatchSpec,
@@ -46,7 +46,6 @@ from trackside.domain import task_reuse
 from trackside.domain.stream import Stream
 from trackside.domain.task import TaskState
 
-Move = Callable[[], object]
 SEARCHES, BATCHES = ("s1", "s2"), ("b1",)
 SPACE = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}
 
@@ -66,6 +65,7 @@ def of_dispatcher(cluster: Cluster, stream_id: str, stream: Stream | None) -> li
         found += of_batch(cluster, stream)
     stopping = stream.root is not None and stream.root.status is SearchStatus.STOPPING
     stopping = stopping or (stream.root is not None and stream.root.status is BatchStatus.STOPPING)
+    found += running_moves.of_dispatcher(cluster, stream)
     untold = [task for task in stream.tasks.values() if not task.stop_reason and task.end is None]
     if untold and (stopping or cluster.random.random() < 0.004):
         stops = [TaskStopRequested(task_id=task.task_id, reason="user") for task in untold[:2]]
@@ -140,8 +140,11 @@ def start(cluster: Cluster, stream_id: str, command_id: str) -> Message:
         if random.random() < 0.4
     }
     if stream_id in BATCHES:
-        task = {"task_type": "digits", "resources": {"whole_device": random.random() < 0.3}}
+        task: Json = {"task_type": "digits", "resources": {"whole_device": random.random() < 0.3}}
         groups = [{"tasks": [task] * random.randint(2, 4)} for _ in range(2)]
+        if random.random() < 0.6:
+            asked = {}  # services have neither rules of retries nor limits
+            groups[0]["tasks"].append({"task_type": "digits", "service": True})
         spec = {"groups": groups, "concurrency": random.randint(2, 3), **asked}
         return BatchStarted(command_id=command_id, batch=BatchSpec.model_validate(spec))
     limits = {"max_trials": random.randint(3, 6), "concurrency": random.randint(1, 3)}

@@ -1,9 +1,10 @@
 """The random history of a cluster, with late, duplicate and invalid records, which the fold must ignore."""
 
-from collections.abc import Callable
+from functools import partial
 from random import Random
 
-from tests.unit.verify.random_cluster.cluster import Cluster
+from tests.unit.verify.random_cluster import running_moves
+from tests.unit.verify.random_cluster.cluster import Cluster, Move
 from tests.unit.verify.random_cluster.dispatcher_moves import (
     BATCHES,
     SEARCHES,
@@ -12,7 +13,8 @@ from tests.unit.verify.random_cluster.dispatcher_moves import (
     of_dispatcher,
     trial,
 )
-from tests.unit.verify.random_cluster.task_moves import end, of_task, token
+from tests.unit.verify.random_cluster.task_moves import end, of_task
+from tests.unit.verify.random_cluster.tokens import token
 from trackside.aggregates.batch.messages import GroupEnded
 from trackside.aggregates.batch.state import batch_of
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus, TrialEnded, TrialStatus
@@ -34,7 +36,6 @@ from trackside.contracts.tasks import (
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
-Move = Callable[[], object]
 ROLES = ("dispatcher", "scheduler", "worker", "indexer")
 
 
@@ -68,6 +69,9 @@ def run_moves(cluster: Cluster, moves: int = 260, invalid_share: float = 0.3) ->
 def valid_moves(cluster: Cluster) -> list[Move]:
     """Returns everything that services may append now."""
     found: list[Move] = [cluster.tick]
+    if any(task.not_before_ms > cluster.now_ms + 1_000 for _, task in cluster.tasks()):
+        # A service waits.
+        found += [partial(cluster.tick, cluster.random.choice([5_000, 30_000, 700_000]))] * 2
     for stream_id in (*SEARCHES, *BATCHES):
         stream = cluster.streams.by_id.get(stream_id)
         found += of_dispatcher(cluster, stream_id, stream)
@@ -101,6 +105,8 @@ def append_invalid(cluster: Cluster) -> None:
     found = invalid_for_stream(stream)
     if tasks:
         found += invalid_for_task(cluster, random.choice(tasks)) * 2
+        running = [task for task in tasks if task.state is TaskState.ACTIVE]
+        found += running_moves.wrong(cluster, stream, random.choice(running or tasks))
     if found:
         role, wrong = random.choice(found)
         cluster.append(role, stream.stream_id, *wrong)

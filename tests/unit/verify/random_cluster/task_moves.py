@@ -1,10 +1,10 @@
 """What schedulers and workers of a cluster may write next about a task."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from tests.unit.verify.random_cluster.cluster import Cluster
+from tests.unit.verify.random_cluster import running_moves
+from tests.unit.verify.random_cluster.cluster import Cluster, Move
+from tests.unit.verify.random_cluster.tokens import token
 from tests.unit.verify.random_cluster.workers import GIB, Usage, Worker, amount, fits
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
@@ -30,7 +30,6 @@ from trackside.domain.reservation_growth import raised
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
-Move = Callable[[], object]
 ERROR = TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory")
 ENDS = (AttemptEnd.FINISHED, AttemptEnd.FINISHED, AttemptEnd.FAILED, AttemptEnd.OOM_HOST)
 ROOM = {"host": 8 * GIB, "device": 6 * GIB}
@@ -137,6 +136,7 @@ def of_worker(cluster: Cluster, stream: Stream, task: Task) -> list[Move]:
     if asked is not None or cluster.random.random() < 0.3:
         found += [partial(append, cluster, stream, task, "worker", ending) for ending in ends]
     found += [lambda: phase(cluster, stream, task)] * 3
+    found += running_moves.of_worker(cluster, stream, task)
     if attempt.reached is TaskStatus.TRAINING:
         found += [lambda: report(cluster, stream, task)] * 4 if not task.idle else []
         found += requests(cluster, stream, task)
@@ -240,11 +240,3 @@ def interrupts(task: Task) -> int:
 def end(task: Task, how: AttemptEnd) -> AttemptEnded:
     """Returns the end of the placement that a task has."""
     return AttemptEnded(**token(task), end=how)
-
-
-def token(task: Task) -> dict[str, Any]:
-    """Returns the fields that name the placement that a task has, or had last."""
-    attempt = task.attempt
-    incarnation = task.place.incarnation if task.place is not None else "i1"
-    named = {"task_id": task.task_id, "attempt": attempt.number, "placement": attempt.placement}
-    return {**named, "incarnation": incarnation}

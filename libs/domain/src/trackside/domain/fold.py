@@ -11,7 +11,7 @@ from trackside.contracts.children import ChildRequested
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain import child, command, task_events
+from trackside.domain import child, command, task_commands, task_events
 from trackside.domain.aggregate import Aggregates, AggregateType
 from trackside.domain.outcome import Outcome
 from trackside.domain.retries import KEPT_ATTEMPTS
@@ -56,7 +56,7 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
     if kind in ANSWERS:
         return command.answered(stream.commands, cast(CommandAccepted | CommandRefused, event), record.offset)
     if kind is ArtifactsForgotten:
-        return Outcome.APPLIED  # it changes rows only, also of a stream that is closed
+        return _forgotten(stream, cast(ArtifactsForgotten, event))
     root = stream.root
     if root is None:
         return _without_root(stream, record, aggregates)
@@ -72,6 +72,12 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
     outcome = aggregate.evolve(root, stream.tasks, record)
     stream.closed = root.closed
     return outcome
+
+
+def _forgotten(stream: Stream, event: ArtifactsForgotten) -> Outcome:
+    """Folds what changes rows only, also of a closed stream; not if a task has come to need it meanwhile."""
+    used = task_commands.in_use(stream)
+    return Outcome.OVERTAKEN if any(digest in used for digest in event.artifacts) else Outcome.APPLIED
 
 
 def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome:

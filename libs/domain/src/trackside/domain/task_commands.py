@@ -31,7 +31,7 @@ def _instruct(stream: Stream, command: InstructTask, command_id: str) -> list[Ev
 
 
 def _forget(stream: Stream, command: ForgetArtifacts, command_id: str) -> list[Event] | tuple[Problem, ...]:
-    used = _in_use(stream)
+    used = in_use(stream)
     problems = [
         Problem(
             code="artifact_in_use",
@@ -46,7 +46,7 @@ def _forget(stream: Stream, command: ForgetArtifacts, command_id: str) -> list[E
     return [ArtifactsForgotten(command_id=command_id, artifacts=command.artifacts, reason=command.reason)]
 
 
-def _in_use(stream: Stream) -> dict[str, str]:
+def in_use(stream: Stream) -> dict[str, str]:
     """Returns the digests that tasks of the stream which have not ended may still read, with the task."""
     used: dict[str, str] = {}
     for task in stream.tasks.values():

@@ -30,6 +30,7 @@ from trackside.verify.checks.decisions import DecisionChecks
 from trackside.verify.checks.device_commands import DeviceCommandChecks
 from trackside.verify.checks.devices import ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationChecks, check_role
+from trackside.verify.checks.running_tasks import check_forgotten
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 from trackside.verify.checks.tasks import TaskChecks
 
@@ -126,8 +127,8 @@ class Verifier:
             self.commands.take(history.commands, cast(CommandEvent, event), record)
         elif type(event) in KINDS:
             self._check_task_event(history, stream.stream_id, record)
-        elif type(event) is ArtifactsForgotten:
-            return  # it changes rows only, also of a stream that is over
+        elif isinstance(event, ArtifactsForgotten):
+            check_forgotten(history.tasks, event, record, self.findings)  # also of a stream that is over
         elif history.over:
             name = type(event).__name__
             self.findings.add("INV-10", record, f"the stream was over before this {name}")

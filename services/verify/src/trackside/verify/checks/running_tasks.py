@@ -1,11 +1,18 @@
 """INV-21: what running tasks save, continue from and acknowledge is legal when it is said."""
 
-from trackside.contracts.artifacts import CHECKPOINT, ArtifactSaved, TaskResumed
+from collections.abc import Mapping
+
+from trackside.contracts.artifacts import CHECKPOINT, ArtifactSaved, ArtifactsForgotten, TaskResumed
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
 from trackside.contracts.message import Record
+from trackside.contracts.resources import Retry
 from trackside.domain.findings import Findings
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 
+SERVICE_RETRY = Retry(backoff_s=10.0, max_backoff_s=360.0)
+"""How long a service waits before it is tried again, which it is without limit."""
+SERVED_MS = 600_000
+"""How long a service must have been ready for its attempts to be counted anew, ms."""
 RunningEvent = ArtifactSaved | TaskResumed | TaskReady | InstructionGiven | InstructionAcknowledged
 
 
@@ -22,29 +29,32 @@ def check_running(task: TaskHistory, event: RunningEvent, record: Record, findin
     if said != (task.attempt, task.placement, task.incarnation) or task.phase is not TaskPhase.ACTIVE:
         findings.add("INV-21", record, f"{name} is not of a placement that runs")
         return
-    problem = _problem(task, event)
+    problem = _problem(task, event, record)
     if problem:
         findings.add("INV-21", record, f"{name}: {problem}")
 
 
 def _problem(
-    task: TaskHistory, event: ArtifactSaved | TaskResumed | TaskReady | InstructionAcknowledged
+    task: TaskHistory,
+    event: ArtifactSaved | TaskResumed | TaskReady | InstructionAcknowledged,
+    record: Record,
 ) -> str:
     """Takes in what a placement that runs says; returns what is wrong with it, or nothing."""
     match event:
         case ArtifactSaved():
-            before, task.saved = task.saved, event.number
-            if event.kind == CHECKPOINT and event.step is not None:
-                task.checkpoints.add((event.sha256, event.step))
-            return "" if event.number > before else f"number {event.number} comes after number {before}"
+            return _saved(task, event)
         case TaskResumed():
             began = task.last_step is not None or task.has_final or task.resumed
+            of_now = event.interrupts == task.interrupted and event.requests == task.taken and not task.idle
             task.resumed, task.last_step = True, event.step - 1
-            if (event.checkpoint.sha256, event.step) not in task.checkpoints:
+            if (event.checkpoint.sha256, event.step) not in task.candidates:
                 return f"no checkpoint of step {event.step} with this digest was saved before, or given"
+            if not of_now:
+                return "it is of a training that is over"
             return "the training had begun already" if began else ""
         case TaskReady():
             before, task.ready = task.ready, event.number
+            task.ready_ms = task.ready_ms or record.append_time_ms
             if task.needs.service is None:
                 return "it is no service"
             return "" if event.number > before else f"number {event.number} comes after number {before}"
@@ -54,7 +64,40 @@ def _problem(
             return "" if is_newest else f"instruction {event.number}, when {task.instruction} was the newest"
 
 
+def _saved(task: TaskHistory, event: ArtifactSaved) -> str:
+    before, task.saved = task.saved, event.number
+    version, task.versions[event.name] = task.versions.get(event.name, 0), event.version
+    if event.kind == CHECKPOINT and event.step is not None:
+        task.checkpoints.add((event.sha256, event.step))
+        task.candidates.append((event.sha256, event.step))
+        if event.requests != task.taken or task.idle:
+            return "it is a checkpoint of a training that is over"
+    if event.number <= before:
+        return f"number {event.number} comes after number {before}"
+    is_newer = event.version > version
+    return "" if is_newer else f"version {event.version} of {event.name} comes after version {version}"
+
+
+def check_forgotten(
+    tasks: Mapping[str, TaskHistory], event: ArtifactsForgotten, record: Record, findings: Findings
+) -> None:
+    """Checks that no task which has not ended needs what is forgotten: as an input, or to continue."""
+    for task in tasks.values():
+        if task.phase is not TaskPhase.ENDED:
+            newest = {digest for digest, _ in task.candidates[-task.needs.keep_checkpoints.newest :]}
+            lost = sorted((task.needed | newest) & set(event.artifacts))
+            if lost:
+                findings.add("INV-21", record, f"{lost[0]} is forgotten, which task {task.task_id} needs")
+
+
+def service_failures(task: TaskHistory, record: Record) -> int:
+    """Counts the attempts of a service since one that served for long, with the one that ends now."""
+    served_ms = record.append_time_ms - task.ready_ms if task.ready_ms else 0
+    task.failures = 1 if served_ms >= SERVED_MS else task.failures + 1
+    return task.failures
+
+
 def begin_placement(task: TaskHistory) -> None:
     """Forgets what only the placement before has saved and said."""
-    task.saved = task.ready = task.acknowledged = 0
+    task.saved = task.ready = task.acknowledged = task.ready_ms = 0
     task.resumed = False

@@ -30,8 +30,11 @@ class TaskHistory:
     attempt. `held`: it may not be placed, by hold number `hold_number`. `part` is what it is for, or was last
     if it is `idle`; `requested`, `answered`, `taken` and `continued` count the requests of its
     placement for another trial. `checkpoints` are the digests and steps of those that it has saved, or was
-    given; `saved`, `ready` and `acknowledged` the newest numbers that its placement has said of artifacts, of
-    being ready, and of instructions. `resumed`: its training continues from a checkpoint.
+    given, `candidates` those of its part, `versions` the newest ones of what it has saved, by name, `needed`
+    the digests that it was given;
+    `saved`, `ready` and `acknowledged` the newest numbers that its placement has said of artifacts, of
+    being ready, and of instructions. `resumed`: its training continues from a checkpoint. `failures` counts
+    the attempts of a service since one that had been ready, at `ready_ms` first, for long.
     """
 
     task_id: str
@@ -65,6 +68,11 @@ class TaskHistory:
     taken: int = 0
     continued: int = 0
     checkpoints: set[tuple[str, int]] = field(default_factory=set)
+    candidates: list[tuple[str, int]] = field(default_factory=list)
+    needed: set[str] = field(default_factory=set)
+    versions: dict[str, int] = field(default_factory=dict)
+    failures: int = 0
+    ready_ms: int = 0
     saved: int = 0
     resumed: bool = False
     ready: int = 0
@@ -98,6 +106,7 @@ class TaskHistory:
     def release(self) -> None:
         """Ends its trial: it is idle."""
         self.idle, self.last_step, self.has_final = True, None, False
+        self.candidates, self.resumed = [], False
 
     def assign_part(self, part: Part) -> None:
         """Assigns another part, such as a trial, to it."""

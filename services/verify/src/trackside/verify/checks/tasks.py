@@ -1,7 +1,4 @@
-"""INV-2, 3, 5, 6 and 10 of tasks: the legal order of events, of those that were applied.
-
-Histories here are independent of the folded state, so that a fold that applies too much is found.
-"""
+"""INV-2, 3, 5, 6 and 10 of tasks: the legal order of events, of those that were applied, by own histories."""
 
 from dataclasses import dataclass
 from typing import cast, get_args
@@ -36,9 +33,9 @@ from trackside.contracts.tasks import (
 )
 from trackside.domain.findings import Findings
 from trackside.domain.task_events import TaskEvent
+from trackside.verify.checks import running_tasks
 from trackside.verify.checks.devices import AssignedPlace, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationChecks
-from trackside.verify.checks.running_tasks import begin_placement, check_running
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 
 WorkerEvent = (
@@ -54,8 +51,6 @@ WorkerEvent = (
 WORKER_EVENTS = frozenset(get_args(WorkerEvent))
 ParametersEvent = ParametersRequested | ParametersWithheld | TaskContinued | ParametersTaken
 
-SERVICE_RETRY = Retry(backoff_s=10.0)
-"""The least that a service waits before it is tried again, which it is without limit."""
 PlacementEvent = (
     TaskAssigned
     | TaskAccepted
@@ -91,8 +86,10 @@ class TaskChecks:
             return False
         tasks[event.task_id] = task = TaskHistory(event.task_id, event.needs, record.append_time_ms)
         task.part = event.part
+        task.needed = {each.sha256 for each in event.inputs.values()}
         if event.checkpoint is not None:
             task.checkpoints.add((event.checkpoint.sha256, event.checkpoint.step))
+            task.candidates.append((event.checkpoint.sha256, event.checkpoint.step))
         return True
 
     def take(self, task: TaskHistory, event: TaskEvent, record: Record) -> bool:
@@ -129,7 +126,7 @@ class TaskChecks:
             case (
                 ArtifactSaved() | TaskResumed() | TaskReady() | InstructionGiven() | InstructionAcknowledged()
             ):
-                check_running(task, event, record, self.findings)
+                running_tasks.check_running(task, event, record, self.findings)
             case _:
                 self._scheduler_event(task, event, record)
         return task.has_ended
@@ -165,6 +162,8 @@ class TaskChecks:
         self._check_order(task, event, record)
         if task.held:
             self._require(False, task, event, record)
+        if event.device_ids and task.needs.resources.devices == 0:
+            self._add("INV-4", record, f"{_describe(event)} has {event.device_ids[0]}, it needs no device")
         if record.append_time_ms < task.not_before_ms:
             early_ms = task.not_before_ms - record.append_time_ms
             self._add("INV-10", record, f"task {task.task_id} is placed {early_ms} ms before it may be")
@@ -175,7 +174,7 @@ class TaskChecks:
         task.incarnation, task.reserved, task.behind = (event.incarnation, event.reserved, event.behind)
         task.recalled = task.end_requested = False
         task.requested = task.answered = task.taken = task.continued = 0
-        begin_placement(task)
+        running_tasks.begin_placement(task)
         task.place = AssignedPlace(
             worker_id=event.worker_id,
             incarnation=self.incarnations.by_name.get(event.incarnation),
@@ -277,7 +276,8 @@ class TaskChecks:
                 if task.needs.service is None or task.stop_requested:
                     self._end(task)
                 else:
-                    self._try_again(task, record, SERVICE_RETRY)
+                    failures = running_tasks.service_failures(task, record)
+                    self._try_again(task, record, running_tasks.SERVICE_RETRY, failures)
                 return
         if not self._is_current(task, event, record):
             return
@@ -290,7 +290,7 @@ class TaskChecks:
         at_limit = is_last and not task.needs.retry.at_memory_limit
         failures = task.failures_of(event.end)
         if task.needs.service is not None:
-            rule, failures = SERVICE_RETRY, 1
+            rule, failures = running_tasks.SERVICE_RETRY, running_tasks.service_failures(task, record)
         else:
             task.exhausted = at_limit or failures > rule.times
         if task.stop_requested or task.idle or task.exhausted:
