@@ -47,6 +47,7 @@ class Cluster:
     store_folder: Path
     home: Path
     kills: dict[str, int] = field(default_factory=dict)
+    _joined: int = 0
 
     @property
     def store(self) -> Store:
@@ -85,6 +86,7 @@ class Cluster:
         self.kills[victim] = self.kills.get(victim, 0) + 1
         match victim:
             case "worker":
+                self._joined = self._joins()
                 await asyncio.to_thread(self.worker.restart)
             case "store process":
                 os.kill(self.store_process(), signal.SIGKILL)
@@ -92,6 +94,13 @@ class Cluster:
                 os.kill(self.pauses.pids[TASK_BEGINS], signal.SIGKILL)
             case _:
                 self.store_folder.rename(self._store_aside)
+
+    async def until_back(self) -> None:
+        """Waits until the worker has joined after its last kill: before, tasks are placed on the dead one."""
+        await self.history.until("a worker that joins again", lambda: self._joins() > self._joined)
+
+    def _joins(self) -> int:
+        return sum(1 for _ in self.history.applied(WorkerJoined))
 
     def put_store_back(self) -> None:
         """Brings the store back, if it was moved away."""

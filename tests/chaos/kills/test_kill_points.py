@@ -113,6 +113,7 @@ async def kill_on_the_way(
             killed.put_store_back()
         async with asyncio.timeout(TIMEOUT_S):
             await whole
+        await killed.until_back()
     finally:
         whole.cancel()
 

@@ -21,7 +21,6 @@ from tests.stack import Servers
 from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
 from trackside.aggregates.search.space import Choice, Uniform
 from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.fleet import WorkerJoined
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.domain.task import Task
@@ -31,6 +30,7 @@ from trackside.verify.log import verify
 
 LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
 LONG_KILLS = 25
+LONG_S = 20 * TIMEOUT_S
 EVERY = 5
 STEP_S = 0.1
 LEAST_S, MOST_S = 2.0, 5.0
@@ -89,7 +89,7 @@ async def test_a_search_under_many_kills_finds_what_an_undisturbed_one_finds(
 ) -> None:
     killed, database = trained
     await killed.client.send(search(seed + number, 4 * SLOTS, 250), "undisturbed")
-    await killed.until_closed("undisturbed")
+    await killed.until_closed("undisturbed", LONG_S)
     await killed.client.send(search(seed + number, 4 * SLOTS, 250), "killed")
     kills = await kill_again_and_again(killed, "killed", LONG_KILLS, random.Random(seed + number))
     await assert_trained(killed, "killed", kills, database)
@@ -102,10 +102,9 @@ async def test_a_search_under_many_kills_finds_what_an_undisturbed_one_finds(
 
 async def kill_again_and_again(killed: Cluster, stream_id: str, most: int, rng: random.Random) -> int:
     """Kills the worker every few seconds until the search is over; returns how often."""
-    over = asyncio.create_task(killed.until_closed(stream_id, timeout_s=20 * TIMEOUT_S))
+    over = asyncio.create_task(killed.until_closed(stream_id, LONG_S))
     kills = 0
     while kills < most:
-        joined = sum(1 for _ in killed.history.applied(WorkerJoined))
         await asyncio.wait(
             [over, life := asyncio.create_task(pause(rng.uniform(LEAST_S, MOST_S)))],
             return_when=asyncio.FIRST_COMPLETED,
@@ -115,10 +114,7 @@ async def kill_again_and_again(killed: Cluster, stream_id: str, most: int, rng: 
             break
         await killed.kill("worker")
         kills += 1
-        await killed.history.until(
-            "its return",
-            lambda n=joined: sum(1 for _ in killed.history.applied(WorkerJoined)) > n,  # type: ignore[misc]
-        )
+        await killed.until_back()
     await over
     return kills
 
