@@ -10,7 +10,6 @@ from trackside.aggregates.batch.state import batch_of
 from trackside.contracts.instructions import InstructTask
 from trackside.contracts.message import Command, Record
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
-from trackside.domain import task_instructions
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
@@ -131,8 +130,8 @@ class ServicesScenario(BatchScenario):
 
 def _has_acknowledged(task: Task) -> bool:
     """Says whether a service runs, and has acted on an instruction, and on the newest one."""
-    runs = task.state is TaskState.ACTIVE and task.instruction is not None
-    return runs and not task_instructions.is_unacknowledged(task)
+    given = task.instruction
+    return task.state is TaskState.ACTIVE and given is not None and task.acknowledged == given.number
 
 
 SCENARIOS: Mapping[str, type[StreamScenario]] = {
