@@ -123,7 +123,8 @@ class ServicesScenario(BatchScenario):
         batch = batch_of(stream)
         if batch is None or batch.status is not BatchStatus.STOPPED:
             return [f"the batch is {batch and batch.status}, not stopped"]
-        if self._service_ends["cancelled"] != self.services:
+        # One whose worker was lost just then ends without an attempt.
+        if not self._service_ends.keys() <= {"cancelled"}:
             return [f"not all services ran until they were stopped: {dict(self._service_ends)}"]
         return self._reports
 
