@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.projections.harness import all_rows, running_projections
+from tests.stack import Servers
 from tests.unit.dispatcher import harness
 from trackside.aggregates.model.messages import (
     AddModelVersion,
@@ -125,7 +126,9 @@ def filled(log: MemoryLog, module_database: str) -> str:
 
 
 @pytest.fixture
-def addresses(filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def addresses(stack: Servers, filled: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", stack.kafka_bootstrap)  # it may have imported streams
+    monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", topic_prefix)
     monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", filled)
     monkeypatch.setenv("COLUMNS", "120")
 

@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 11): "ef09e02fb0de1709",
-    ("scheduler", 9): "62240d368ca2041a",
+    ("dispatcher", 12): "fce17c4af06673bb",
+    ("scheduler", 9): "8b300784ff907e3a",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",
