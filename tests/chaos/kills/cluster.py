@@ -68,9 +68,9 @@ class Cluster:
         path = self.home / f"{task_id}.notes"
         return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
-    def release(self, stream_id: str) -> None:
-        """Lets the task of a stream end."""
-        (self.home / f"{stream_id}.1.a.released").touch()
+    def release(self, task_id: str) -> None:
+        """Lets a task end that waits for it."""
+        (self.home / f"{task_id}.released").touch()
 
     async def until_closed(self, stream_id: str, timeout_s: float = TIMEOUT_S) -> None:
         """Waits for the end of a stream."""

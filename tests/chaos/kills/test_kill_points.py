@@ -98,7 +98,7 @@ async def kill_on_the_way(
     """Holds a process at a step of a story, kills the victim there, and waits for the end of the story."""
     reached = killed.pauses.stop_at(*step.path)
     if step.is_of_end:
-        killed.release(stream_id)
+        killed.release(f"{stream_id}.1.a")
     whole = asyncio.ensure_future(story)
     try:
         await first_of(reached, asyncio.shield(whole))  # it may be over before another process has read that
@@ -106,7 +106,7 @@ async def kill_on_the_way(
             await reached
         failed = killed.pauses.passed(STORE_FAILED)
         await killed.kill(victim)
-        killed.release(stream_id)
+        killed.release(f"{stream_id}.1.a")
         killed.pauses.go_on()
         if victim == STORE:
             await first_of(failed, asyncio.shield(whole))

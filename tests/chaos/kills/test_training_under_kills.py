@@ -50,8 +50,8 @@ async def trained(
         yield found, database
 
 
-def search(seed: int, trials: int, steps: int) -> StartSearch:
-    """Returns a search whose trials train a line, each with another rate."""
+def search(seed: int, trials: int, steps: int, *, waits: bool = False) -> StartSearch:
+    """Returns a search whose trials train a line, each with another rate; its tasks may wait at their end."""
     spec = SearchSpec(
         task_type="training",
         space={
@@ -59,6 +59,7 @@ def search(seed: int, trials: int, steps: int) -> StartSearch:
             "steps": Choice(type="choice", values=[steps]),
             "every": Choice(type="choice", values=[EVERY]),
             "seconds": Choice(type="choice", values=[STEP_S]),
+            "waits": Choice(type="choice", values=[waits]),
         },
         tuner=Tuner(name="random"),
         direction="minimize",
@@ -75,9 +76,13 @@ async def test_a_search_with_a_killed_worker_loses_an_interval_at_most(
     trained: tuple[Cluster, str], seed: int
 ) -> None:
     killed, database = trained
-    await killed.client.send(search(seed, SLOTS, 60), "killed")
-    kills = await kill_again_and_again(killed, "killed", 2, random.Random(seed))
-    assert kills == 2, "the search was over before"
+    await killed.client.send(search(seed, SLOTS, 60, waits=True), "killed")
+    over = asyncio.create_task(killed.until_closed("killed", LONG_S))
+    kills = await kill_again_and_again(killed, over, 2, random.Random(seed))
+    for trial in range(SLOTS):
+        killed.release(trial_task_id("killed", trial))
+    await over
+    assert kills == 2
     await assert_trained(killed, "killed", kills, database)
 
 
@@ -91,7 +96,9 @@ async def test_a_search_under_many_kills_finds_what_an_undisturbed_one_finds(
     await killed.client.send(search(seed + number, 4 * SLOTS, 250), "undisturbed")
     await killed.until_closed("undisturbed", LONG_S)
     await killed.client.send(search(seed + number, 4 * SLOTS, 250), "killed")
-    kills = await kill_again_and_again(killed, "killed", LONG_KILLS, random.Random(seed + number))
+    over = asyncio.create_task(killed.until_closed("killed", LONG_S))
+    kills = await kill_again_and_again(killed, over, LONG_KILLS, random.Random(seed + number))
+    await over
     await assert_trained(killed, "killed", kills, database)
     found, expected = (search_in(killed, name) for name in ("killed", "undisturbed"))
     assert [trial.parameters for trial in found.trials] == [trial.parameters for trial in expected.trials]
@@ -100,9 +107,10 @@ async def test_a_search_under_many_kills_finds_what_an_undisturbed_one_finds(
     assert kills >= LONG_KILLS // 2
 
 
-async def kill_again_and_again(killed: Cluster, stream_id: str, most: int, rng: random.Random) -> int:
-    """Kills the worker every few seconds until the search is over; returns how often."""
-    over = asyncio.create_task(killed.until_closed(stream_id, LONG_S))
+async def kill_again_and_again(
+    killed: Cluster, over: asyncio.Task[None], most: int, rng: random.Random
+) -> int:
+    """Kills the worker every few seconds, `most` times or until the search is over; returns how often."""
     kills = 0
     while kills < most:
         await asyncio.wait(
@@ -115,7 +123,6 @@ async def kill_again_and_again(killed: Cluster, stream_id: str, most: int, rng: 
         await killed.kill("worker")
         kills += 1
         await killed.until_back()
-    await over
     return kills
 
 

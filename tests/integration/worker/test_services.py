@@ -22,9 +22,9 @@ class Echo(Service):
         asked = trial.parameters()
         if asked.get("ends"):
             return
-        trial.ready(pid=os.getpid(), device=device)
         if asked.get("stays"):
-            trial.should_stop()
+            trial.should_stop()  # before it is ready: SIGTERM ends a task that has never asked
+        trial.ready(pid=os.getpid(), device=device)
         if asked.get("hangs") or asked.get("stays"):
             while True:
                 time.sleep(600)
