@@ -35,7 +35,7 @@ SIMULATED_SEEDS = 6
 class RepeatScenario(StreamScenario):
     """A repeat whose runs must all finish, and which is archived after two seconds."""
 
-    kind = "repeat"
+    kind = name = "repeat"
     plural = "repeats"
 
     def command(self) -> StartRepeat:
