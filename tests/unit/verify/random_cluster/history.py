@@ -102,11 +102,13 @@ def append_invalid(cluster: Cluster) -> None:
         return
     stream = random.choice(streams)
     tasks = list(stream.tasks.values())
-    found = invalid_for_stream(stream)
-    if tasks:
-        found += invalid_for_task(cluster, random.choice(tasks)) * 2
+    if tasks and random.random() < 0.5:
         running = [task for task in tasks if task.state is TaskState.ACTIVE]
-        found += running_moves.wrong(cluster, stream, random.choice(running or tasks))
+        found = running_moves.wrong(cluster, stream, random.choice(running or tasks))
+    else:
+        found = invalid_for_stream(stream)
+        if tasks:
+            found += invalid_for_task(cluster, random.choice(tasks)) * 2
     if found:
         role, wrong = random.choice(found)
         cluster.append(role, stream.stream_id, *wrong)
