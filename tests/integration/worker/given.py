@@ -13,6 +13,17 @@ SAY = """
 import json, os, signal, sys, time
 def say(**word):
     os.write(int(os.environ["TRACKSIDE_METRICS_FD"]), (json.dumps(word) + "\\n").encode())
+def instruction_after(number):
+    "Waits for an instruction with a higher number."
+    while True:
+        time.sleep(0.01)
+        try:
+            with open(os.environ["TRACKSIDE_INSTRUCTION_FILE"]) as file:
+                found = json.load(file)
+        except FileNotFoundError:
+            continue
+        if found["number"] > number:
+            return found
 """
 DAEMON = """
 def daemon():

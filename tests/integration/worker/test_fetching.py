@@ -51,21 +51,15 @@ PROGRAM = """
 say(ready={})
 answers, number = open(int(os.environ["TRACKSIDE_ANSWERS_FD"])), 0
 while True:
-    time.sleep(0.01)
-    try:
-        with open(os.environ["TRACKSIDE_INSTRUCTION_FILE"]) as file:
-            found = json.load(file)
-    except FileNotFoundError:
-        continue
-    if found["number"] > number:
-        number, said = found["number"], []
-        for reference in found["body"]["references"]:
-            say(fetch=reference)
-            said.append(json.loads(answers.readline()))
-        wrong = next((each for each in said if "code" in each), {})
-        texts = [] if wrong else [open(each["path"]).read() for each in said]
-        detail = wrong or {"texts": texts, "modes": ["444"] * len(said)}
-        say(acknowledge={"number": number, "ok": not wrong, "detail": detail})
+    found = instruction_after(number)
+    number, said = found["number"], []
+    for reference in found["body"]["references"]:
+        say(fetch=reference)
+        said.append(json.loads(answers.readline()))
+    wrong = next((each for each in said if "code" in each), {})
+    texts = [] if wrong else [open(each["path"]).read() for each in said]
+    detail = wrong or {"texts": texts, "modes": ["444"] * len(said)}
+    say(acknowledge={"number": number, "ok": not wrong, "detail": detail})
 """
 BY_SDK = CLASS + "\nif __name__ == '__main__':\n    Reader().serve('cpu')\n"
 KINDS = {

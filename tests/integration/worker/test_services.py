@@ -37,15 +37,9 @@ PROGRAM = """
 number = 0
 say(ready={"pid": os.getpid()})
 while True:
-    time.sleep(0.01)
-    try:
-        with open(os.environ["TRACKSIDE_INSTRUCTION_FILE"]) as file:
-            found = json.load(file)
-    except FileNotFoundError:
-        continue
-    if found["number"] > number:
-        number = found["number"]
-        say(acknowledge={"number": number, "detail": {"pid": os.getpid(), "body": found["body"]}})
+    found = instruction_after(number)
+    number = found["number"]
+    say(acknowledge={"number": number, "detail": {"pid": os.getpid(), "body": found["body"]}})
 """
 BY_SDK = CLASS + "\nif __name__ == '__main__':\n    Echo().serve('cpu')\n"
 KINDS = {

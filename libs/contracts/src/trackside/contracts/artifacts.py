@@ -40,6 +40,11 @@ def check_url(url: str) -> str:
     return url
 
 
+def artifact_source(stream: str, task: str, name: str, version: int) -> str:
+    """Returns what an artifact of a task is called, `STREAM/TASK/NAME@VERSION`: the source of references."""
+    return f"{stream}/{task}/{name}@{version}"
+
+
 Url = Annotated[str, Field(min_length=1, max_length=2_000), AfterValidator(check_url)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 

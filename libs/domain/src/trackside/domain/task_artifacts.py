@@ -11,6 +11,7 @@ from trackside.contracts.artifacts import (
     ArtifactSaved,
     CheckpointReference,
     TaskResumed,
+    artifact_source,
 )
 from trackside.contracts.message import Record
 from trackside.contracts.resources import KeepCheckpoints
@@ -58,7 +59,7 @@ def _reference(event: ArtifactSaved, record: Record) -> ArtifactReference:
         sha256=event.sha256,
         size_bytes=event.size_bytes,
         media_type=event.media_type,
-        source=f"{record.envelope.stream}/{event.task_id}/{event.name}@{event.version}",
+        source=artifact_source(record.envelope.stream, event.task_id, event.name, event.version),
     )
     if event.kind != CHECKPOINT or event.step is None:
         return reference

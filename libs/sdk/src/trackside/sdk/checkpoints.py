@@ -9,16 +9,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from trackside.sdk.coded_error import CodedError
+
 _SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 _MAPPINGS = frozenset({dict, OrderedDict, Counter})
 
 
-class CheckpointError(Exception):
+class CheckpointError(CodedError):
     """No checkpoint of the task can be read; `code` says why, such as `artifact_damaged`."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class LastCheckpoint:

@@ -1,9 +1,7 @@
 """The error of an artifact that a running task has asked for."""
 
+from trackside.sdk.coded_error import CodedError
 
-class FetchError(Exception):
+
+class FetchError(CodedError):
     """An artifact can't be had; `code` says why, such as `artifact_missing` or `store_unreachable`."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code

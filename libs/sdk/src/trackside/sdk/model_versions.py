@@ -7,7 +7,7 @@ from typing import Any
 
 from trackside.aggregates.model.messages import AddModelVersion, source_of
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
+from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved, artifact_source
 from trackside.contracts.message import Json, Record
 from trackside.contracts.refusals import Problem, nearest
 from trackside.contracts.tasks import Figure
@@ -97,7 +97,7 @@ async def version_of(
 
 def _fields(stream: str, saved: _Saved, task: Task) -> Json:
     event = saved.event
-    where = f"{stream}/{event.task_id}/{event.name}@{event.version}"
+    where = artifact_source(stream, event.task_id, event.name, event.version)
     assert source_of(where) is not None
     pinned = {name: getattr(event, name) for name in ("uri", "sha256", "size_bytes", "media_type")}
     is_newest = task.attempt.number == event.attempt and task.part == saved.part

@@ -7,6 +7,7 @@ from typing import Any
 from trackside.contracts.artifacts import CHECKPOINT
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.redaction import looks_secret
+from trackside.sdk.coded_error import CodedError
 
 MAX_METADATA_BYTES = 16_384
 """How much metadata an artifact may have, as JSON."""
@@ -14,12 +15,8 @@ FILE, MODEL, RESULT = "file", "model", "result"
 _OWN_KINDS = {CHECKPOINT: "trial.checkpoint saves those", RESULT: "it is for what train returns"}
 
 
-class SaveError(Exception):
+class SaveError(CodedError):
     """An artifact was not taken; `code` says why, such as `artifact_changed` or `spool_full`."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def check_artifact(name: str, kind: str, metadata: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -98,22 +98,24 @@ def _parse(octets: bytes, file: str, resolve: Resolve | None = None) -> tuple[Co
     body: Json = dict(document.value)
     kind = _kind(body, file, document)
     spec = SpecFile(file, document, kind.moved)
-    short = {} if resolve is None else _short_inputs(kind, body)
-    for given in short.values():
-        given.inputs[given.name] = _UNRESOLVED
+    inputs = {} if resolve is None else _inputs(kind, body)
+    for each in inputs.values():
+        if each.text:
+            each.inputs[each.name] = _UNRESOLVED
     problems = [*_misspelt(kind, body), *convert_durations(kind.name, body)]
     command = _command(kind, body, spec, problems)
     if resolve is None:
         return command, spec
-    whole = {
-        path: ArtifactReference.model_validate(each.inputs[each.name])
-        for path, each in _inputs(kind, body).items()
-    }
-    found = resolve(whole | {path: given.text for path, given in short.items()})
-    for path, given in short.items():
+    found = resolve(
+        {
+            path: each.text or ArtifactReference.model_validate(each.inputs[each.name])
+            for path, each in inputs.items()
+        }
+    )
+    for path, each in inputs.items():
         reference = found.get(path)
-        if isinstance(reference, ArtifactReference):
-            given.inputs[given.name] = reference.model_dump(mode="json")
+        if each.text and isinstance(reference, ArtifactReference):
+            each.inputs[each.name] = reference.model_dump(mode="json")
     if problems := [problem for problem in found.values() if isinstance(problem, Problem)]:
         raise _error(spec, problems, coded=True)
     return _command(kind, body, spec, []), spec
@@ -151,11 +153,6 @@ def _inputs(kind: SpecKind, body: Json) -> dict[str, _Input]:
         if "inputs" in known and isinstance(inputs := value.get("inputs"), dict)
         for name, given in inputs.items()
     }
-
-
-def _short_inputs(kind: SpecKind, body: Json) -> dict[str, _Input]:
-    """Returns the inputs that are a text."""
-    return {path: given for path, given in _inputs(kind, body).items() if given.text}
 
 
 def merged(problems: Iterable[Problem], more: Iterable[Problem]) -> list[Problem]:

@@ -3,7 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from trackside.contracts.artifacts import STORED, ArtifactReference, ArtifactSaved, ArtifactsForgotten
+from trackside.contracts.artifacts import (
+    STORED,
+    ArtifactReference,
+    ArtifactSaved,
+    ArtifactsForgotten,
+    artifact_source,
+)
 from trackside.contracts.commands import CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.domain.findings import RecordPosition, position_of
@@ -63,5 +69,5 @@ class HeldArtifacts:
 def _name(record: Record, reference: ArtifactReference) -> str:
     event = record.message
     if isinstance(event, ArtifactSaved):
-        return f"{record.envelope.stream}/{event.task_id}/{event.name}@{event.version}"
+        return artifact_source(record.envelope.stream, event.task_id, event.name, event.version)
     return reference.source or reference.uri

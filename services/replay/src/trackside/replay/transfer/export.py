@@ -39,7 +39,7 @@ async def write_export(
     Nothing is written before the stream was read once to its end; `held` takes in what it has of artifacts.
     Raises SilentLogError.
     """
-    exported = await _survey(recorded, HeldArtifacts() if held is None else held)
+    exported = await _survey(recorded, held)
     header = exported.header
     lines, records = LineWriter(), 0
     write(lines.line(header.as_json()))
@@ -60,13 +60,15 @@ async def write_export(
     return exported
 
 
-async def _survey(recorded: RecordedStream, held: HeldArtifacts) -> ExportSummary:
+async def _survey(recorded: RecordedStream, held: HeldArtifacts | None) -> ExportSummary:
     """Reads a stream once, for the header and the trailer."""
     stream = Stream(recorded.stream_id, recorded.partition)
     first, last, records = -1, -1, 0
     async with aclosing(recorded.records()) as taken:
         async for record, entry in taken:
-            held.take(record, fold(stream, record, AGGREGATES), entry.value or b"")
+            outcome = fold(stream, record, AGGREGATES)
+            if held is not None:
+                held.take(record, outcome, entry.value or b"")
             first = record.offset if first < 0 else first
             last = record.offset
             records += 1

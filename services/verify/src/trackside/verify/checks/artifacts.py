@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
+from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved, artifact_source
 from trackside.contracts.message import Record
 from trackside.domain.findings import Findings, RecordPosition, position_of
 
@@ -17,7 +17,7 @@ class ArtifactChecks:
 
     def saved(self, event: ArtifactSaved, record: Record) -> None:
         """Takes in an artifact that was saved."""
-        source = f"{record.envelope.stream}/{event.task_id}/{event.name}@{event.version}"
+        source = artifact_source(record.envelope.stream, event.task_id, event.name, event.version)
         self._saved[source] = _digest(event.sha256)
 
     def named(self, reference: ArtifactReference, record: Record) -> None:

@@ -65,11 +65,7 @@ class ArtifactsInUse:
                 path = await self._path(ArtifactReference.model_validate(message.reference))
                 answer = FetchAnswer(message.request, str(path))
             except ValidationError as error:
-                wrong = "; ".join(
-                    f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
-                )
-                problem = f"expected the reference of an artifact, with uri, sha256 and size_bytes: {wrong}"
-                answer = FetchAnswer(message.request, code="bad_artifact", problem=problem)
+                answer = FetchAnswer(message.request, code="bad_artifact", problem=_wrong(error))
             except StoreError as error:
                 answer = FetchAnswer(message.request, code=error.code, problem=str(error))
         self._write(encode(answer))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal, TypeVar
 
-from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, TaskResumed
+from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, TaskResumed, artifact_source
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.message import Event
 from trackside.contracts.redaction import LineRedactor, redact
@@ -207,7 +207,7 @@ class Reporter:
             **ready._asdict(),
         )
         self._send(event, on_appended)
-        return f"{self._entry.stream}/{self._entry.task_id}/{ready.name}@{ready.version}"
+        return artifact_source(self._entry.stream, self._entry.task_id, ready.name, ready.version)
 
     def ready(self, number: int, detail: Mapping[str, Any]) -> None:
         """Reports that a service serves, or that what it says of that has changed."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.runtime.addresses import Addresses
-from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
+from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten, artifact_source
 from trackside.contracts.message import Record
 from trackside.contracts.parts import number_of
 from trackside.contracts.topics import Topics
@@ -37,7 +37,7 @@ def _take(rows: list[ViewRow], stream: Stream, record: Record) -> None:
     if isinstance(event, ArtifactSaved):
         row: ViewRow = event.model_dump(exclude={"incarnation", "requests"})
         row |= {"stream_id": stream.stream_id, "trial": number_of(stream.tasks[event.task_id].part, "trial")}
-        row["source"] = f"{stream.stream_id}/{event.task_id}/{event.name}@{event.version}"
+        row["source"] = artifact_source(stream.stream_id, event.task_id, event.name, event.version)
         rows.append(row | {"saved_at": at, "forgotten_at": None})
     elif isinstance(event, ArtifactsForgotten):
         for row in rows:

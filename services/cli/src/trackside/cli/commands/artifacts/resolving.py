@@ -149,15 +149,25 @@ def _store() -> Store | None:
 
 def _saved(files: Mapping[str, Path]) -> dict[str, Resolved]:
     """Saves files and folders."""
+    if not files:
+        return {}
+    try:
+        store = installed_store()
+    except ArtifactError as error:
+        return dict.fromkeys(files, _problem(error))
     found: dict[str, Resolved] = {}
     with late_progress("saving") as report:
         for number, (text, path) in enumerate(files.items(), 1):
             try:
-                found[text] = installed_store().put(path)
+                found[text] = store.put(path)
             except ArtifactError as error:
-                found[text] = Problem(code=error.code, path="$", message=str(error))
+                found[text] = _problem(error)
             report(number, len(files))
     return found
+
+
+def _problem(error: ArtifactError) -> Problem:
+    return Problem(code=error.code, path="$", message=str(error))
 
 
 def _no_file(path: Path) -> Problem:

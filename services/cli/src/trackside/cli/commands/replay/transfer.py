@@ -32,7 +32,7 @@ def export_stream(stream_id: str, *, with_artifacts: bool) -> None:
     """Writes a stream to standard output, and what was written to standard error."""
     out = sys.stdout.buffer
     if not with_artifacts:
-        _say_exported(run(_export(stream_id, out.write, HeldArtifacts())), "")
+        _say_exported(run(_export(stream_id, out.write, None)), "")
         out.flush()
         return
     if sys.stdout.isatty():
@@ -88,7 +88,7 @@ def _outside_text(outside: Sequence[HeldArtifact]) -> str:
     return f"{counted(len(urls), 'artifact')} outside the store: {', '.join(urls[:SHOWN])}{more}"
 
 
-async def _export(stream_id: str, write: WriteBytes, held: HeldArtifacts) -> ExportSummary:
+async def _export(stream_id: str, write: WriteBytes, held: HeldArtifacts | None) -> ExportSummary:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
