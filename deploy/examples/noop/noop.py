@@ -1,15 +1,17 @@
 """A task that returns at once, or misbehaves as its parameters say.
 
-Parameters, all optional: `seconds` to work (s); `value` to end with; `reports` to give before (a list);
-`fail` in stage "load", "train" or "report"; `crash` with a signal's number or `exit` with a code;
-`ignore_sigterm`; `tell_pid` as the first report; `print` a line; `wait_for_stop`, then end by itself;
-`show_environment` in the result.
+Parameters, all optional: `seconds` to work (s); `alone`, a file that is there while it works, and may not be
+there before; `value` to end with; `reports` to give before (a list); `fail` in stage "load", "train" or
+"report"; `crash` with a signal's number or `exit` with a code; `ignore_sigterm`; `tell_pid` as the first
+report; `print` a line; `wait_for_stop`, then end by itself; `show_environment` in the result.
 """
 
 import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +48,23 @@ class Noop(Task):
         return result
 
 
+@contextmanager
+def alone(path: str | None) -> Iterator[None]:
+    """Raises FileExistsError if another task with the same file works at the same time."""
+    if path is not None:
+        Path(path).touch(exist_ok=False)
+    yield
+    if path is not None:
+        Path(path).unlink()
+
+
 def misbehave(asked: dict[str, Any]) -> None:
     """Waits, raises, exits or crashes."""
     if asked.get("wait_for_stop"):
         while not trial.should_stop():
             time.sleep(0.01)
-    time.sleep(asked.get("seconds", 0))
+    with alone(asked.get("alone")):
+        time.sleep(asked.get("seconds", 0))
     if asked.get("fail") == "train":
         raise ValueError("asked to fail in train")
     if "exit" in asked:

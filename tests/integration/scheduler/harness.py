@@ -8,7 +8,7 @@ from tests.service_processes import ServiceProcess
 from trackside.contracts.commands import RULES, CommandReceived, Source
 from trackside.contracts.fleet import Device, DeviceReading, RunningPlacement, WorkerHeartbeat, WorkerJoined
 from trackside.contracts.ids import new_id
-from trackside.contracts.message import Message, Record
+from trackside.contracts.message import Message
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import (
     TaskSubmitted,
@@ -32,7 +32,6 @@ class ProcessHarness:
         events = topics.events
         self._reader = log.reader({(events.name, at): 0 for at in range(events.partitions)})
         self.seen: list[tuple[str, Message]] = []
-        self.seen_records: list[Record] = []
 
     async def join_worker(self, worker: str, slots: int = 1, gpu_gib: int = 0) -> str:
         incarnation = new_id()
@@ -116,4 +115,3 @@ class ProcessHarness:
                     record = decode(entry)
                     if record is not None:
                         self.seen.append((entry.topic, record.message))
-                        self.seen_records.append(record)
