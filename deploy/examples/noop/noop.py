@@ -10,8 +10,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,23 +46,16 @@ class Noop(Task):
         return result
 
 
-@contextmanager
-def alone(path: str | None) -> Iterator[None]:
-    """Raises FileExistsError if another task with the same file works at the same time."""
-    if path is not None:
-        Path(path).touch(exist_ok=False)
-    yield
-    if path is not None:
-        Path(path).unlink()
-
-
 def misbehave(asked: dict[str, Any]) -> None:
     """Waits, raises, exits or crashes."""
     if asked.get("wait_for_stop"):
         while not trial.should_stop():
             time.sleep(0.01)
-    with alone(asked.get("alone")):
-        time.sleep(asked.get("seconds", 0))
+    if "alone" in asked:
+        Path(asked["alone"]).touch(exist_ok=False)
+    time.sleep(asked.get("seconds", 0))
+    if "alone" in asked:
+        Path(asked["alone"]).unlink()
     if asked.get("fail") == "train":
         raise ValueError("asked to fail in train")
     if "exit" in asked:
