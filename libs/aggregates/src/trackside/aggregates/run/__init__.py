@@ -1,0 +1,1 @@
+"""A run: the steps of a pipeline, once from its start to its end."""

@@ -1,0 +1,174 @@
+"""References in the templates of pipelines: `${STEP.KIND.PATH}`, parsed once, and resolved to values.
+
+The grammar is that of ClearML's pipelines: a reference may stand anywhere in a text, and a text may have
+several. `\\.` is a dot within a name. `${...:-TEXT}` is TEXT where there is no value. Templates become trees:
+
+    "${prepare.result.rows}"          {"$ref": ["prepare", "result", "rows"]}
+    "${prepare.result.rows:-10}"      {"$ref": ["prepare", "result", "rows"], "$default": "10"}
+    "rows: ${prepare.result.rows}"    {"$text": ["rows: ", {"$ref": ["prepare", "result", "rows"]}]}
+    {"$ref": 1}                       {"$object": [["$ref", 1]]}
+
+A text that is one reference keeps the type of its value. Values are filled in in one pass: a value that looks
+like a reference is a text.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pydantic_core import to_json
+
+PIPELINE, ITEM, INDEX = "pipeline", "item", "index"
+RUN = "run:"
+KINDS = ("artifacts", "parameters", "models", "id", "result", "status")
+"""What of a step can be referenced."""
+_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+_PARTS = re.compile(r"(?:\\.|[^.\\])+|\\$|(?<=\.)(?=\.|$)|^(?=\.)")
+_REF, _DEFAULT, _TEXT, _OBJECT = "$ref", "$default", "$text", "$object"
+Tree = Any
+"""A template as it is kept: JSON with the objects above."""
+
+
+class MissingValueError(LookupError):
+    """A reference has no value; the message says what is missing."""
+
+
+class Reference(NamedTuple):
+    """A reference: its path, from the name of the step, and the text where there is no value."""
+
+    path: tuple[str, ...]
+    default: str | None = None
+
+    @property
+    def base(self) -> str:
+        """The step, `pipeline`, `item`, `index`, or `run:ID`."""
+        return self.path[0]
+
+    @property
+    def text(self) -> str:
+        """The reference as users write it, without its default."""
+        return "${" + ".".join(re.sub(r"([.\\])", r"\\\1", part) for part in self.path) + "}"
+
+
+def parse_reference(inner: str) -> Reference:
+    """Parses what is between the braces. Anything parses; `compiling` checks what it names."""
+    path, found, default = inner.partition(":-")
+    parts = [re.sub(r"\\(.)", r"\1", part) for part in _PARTS.findall(path)] or [""]
+    return Reference(tuple(parts), default if found else None)
+
+
+def parse(template: Any) -> Tree:
+    """Parses a template into a tree."""
+    if isinstance(template, str):
+        return _parse_text(template)
+    if isinstance(template, list):
+        return [parse(each) for each in template]
+    if isinstance(template, dict):
+        inner = {name: parse(each) for name, each in template.items()}
+        if any(name.startswith("$") for name in inner):
+            return {_OBJECT: [[name, each] for name, each in inner.items()]}
+        return inner
+    return template
+
+
+def _parse_text(text: str) -> Tree:
+    parts: list[Tree] = []
+    end = 0
+    for found in _REFERENCE.finditer(text):
+        if found.start() > end:
+            parts.append(text[end : found.start()])
+        parts.append(_tree_of(parse_reference(found[1])))
+        end = found.end()
+    if not parts:
+        return text
+    if end < len(text):
+        parts.append(text[end:])
+    return parts[0] if len(parts) == 1 else {_TEXT: parts}
+
+
+def _tree_of(reference: Reference) -> Tree:
+    tree: dict[str, Any] = {_REF: list(reference.path)}
+    return tree if reference.default is None else tree | {_DEFAULT: reference.default}
+
+
+def _reference_of(tree: Mapping[str, Any]) -> Reference | None:
+    return Reference(tuple(tree[_REF]), tree.get(_DEFAULT)) if _REF in tree else None
+
+
+def references(tree: Tree) -> Iterator[Reference]:
+    """Yields the references of a tree, in its order, as often as they are there."""
+    if isinstance(tree, list):
+        for each in tree:
+            yield from references(each)
+    elif isinstance(tree, dict):
+        if (reference := _reference_of(tree)) is not None:
+            yield reference
+        elif _TEXT in tree:
+            yield from references(tree[_TEXT])
+        elif _OBJECT in tree:
+            yield from references([each for _, each in tree[_OBJECT]])
+        else:
+            yield from references(list(tree.values()))
+
+
+def source(tree: Tree) -> Any:
+    """Returns the template that a tree was parsed from."""
+    if isinstance(tree, list):
+        return [source(each) for each in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if (reference := _reference_of(tree)) is not None:
+        default = "" if reference.default is None else f":-{reference.default}"
+        return reference.text[:-1] + default + "}"
+    if _TEXT in tree:
+        return "".join(source(each) for each in tree[_TEXT])
+    if _OBJECT in tree:
+        return {name: source(each) for name, each in tree[_OBJECT]}
+    return {name: source(each) for name, each in tree.items()}
+
+
+def resolve(tree: Tree, value_of: Callable[[Reference], Any]) -> Any:
+    """Fills in the values of a tree: in one pass, so that a value with `${` in it is a text.
+
+    A value within a text is the text itself, or JSON. `value_of` raises MissingValueError for one that there
+    is not; this goes through, unless the reference has a default.
+    """
+    if isinstance(tree, list):
+        return [resolve(each, value_of) for each in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if (reference := _reference_of(tree)) is not None:
+        try:
+            return value_of(reference)
+        except MissingValueError:
+            if reference.default is None:
+                raise
+            return reference.default
+    if _TEXT in tree:
+        return "".join(_as_text(resolve(each, value_of)) for each in tree[_TEXT])
+    if _OBJECT in tree:
+        return {name: resolve(each, value_of) for name, each in tree[_OBJECT]}
+    return {name: resolve(each, value_of) for name, each in tree.items()}
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else to_json(value).decode()
+
+
+def step_into(value: Any, path: tuple[str, ...], name: str) -> Any:
+    """Returns what is at a path of a JSON value: keys of objects, and indexes of lists.
+
+    A negative index counts from the end. Raises MissingValueError, whose message calls the value by `name`.
+    """
+    for at, part in enumerate(path):
+        where = ".".join((name, *path[:at]))
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and re.fullmatch(r"-?[0-9]{1,9}", part):
+            if not -len(value) <= int(part) < len(value):
+                raise MissingValueError(f"{where} has {len(value)} items, none at {part}")
+            value = value[int(part)]
+        else:
+            known = ", ".join(list(value)[:10]) if isinstance(value, dict) else type(value).__name__
+            raise MissingValueError(f"{where} has no {part!r}: it is {known or 'empty'}")
+    return value
