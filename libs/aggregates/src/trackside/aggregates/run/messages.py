@@ -63,7 +63,7 @@ class _Part(BaseModel):
 
 
 class StepPatch(_Part):
-    """What a run has instead of its definition for a step, from the next time that it begins.
+    """What replaces parts of the definition of a step, from the next time that it begins.
 
     `parameters` and `inputs` are added to those of the step, and replace those of the same name.
     """
@@ -81,13 +81,13 @@ Patch = Annotated[dict[StepName, StepPatch], Field(max_length=MAX_STEPS)]
 
 
 class RunOrigin(_Part):
-    """Where a run of a defined pipeline comes from: its stream, version and number there, and who began it."""
+    """The pipeline that a run is of: its stream, and the version and number of the run there."""
 
     pipeline: Identifier
     version: int = Field(ge=1, le=2**53)
     number: int = Field(ge=1, le=2**53)
     schedules: list[str] = Field(default=[], max_length=1_000, exclude_if=is_absent)
-    """The schedules that have started it, or the runs that it follows from."""
+    """The schedules that started it: itself, and the runs whose events started that one."""
 
 
 class StartPipelineRun(Command):
@@ -254,7 +254,7 @@ class StepRepeated(Event):
 
 
 class StepAbortRequested(Event):
-    """A step is to end: its tasks or its child, or one of its indexes; `request` counts from 1 in the step."""
+    """A step is to end, or one of its indexes; `request` counts from 1 in the step."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str

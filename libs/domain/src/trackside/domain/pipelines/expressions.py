@@ -145,10 +145,12 @@ def _path(node: ast.expr) -> tuple[tuple[str, ...], list[ast.expr]]:
 class _Evaluator(SimpleEval):  # type: ignore[misc]  # it has no types
     """Evaluates JSON values, and gives no access to anything of Python's."""
 
+    nodes: dict[type[ast.AST], Callable[..., Any]]
+
     def __init__(self, names: Mapping[str, Any]) -> None:
         super().__init__(operators=dict(_OPERATORS), functions=dict(FUNCTIONS), names={})
-        handlers: dict[type[ast.AST], Callable[..., Any]] = self.nodes
-        self.nodes = {kind: handler for kind, handler in handlers.items() if kind in _NODES}
+        for unwanted in self.nodes.keys() - set(_NODES):
+            del self.nodes[unwanted]
         self._values = names
 
     def _check_disallowed_items(self, item: Any) -> None:
