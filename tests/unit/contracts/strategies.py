@@ -30,6 +30,7 @@ from trackside.contracts.commands import CommandReceived
 from trackside.contracts.ids import is_identifier
 from trackside.contracts.message import Message
 from trackside.contracts.resources import Needs, Resources, Retry
+from trackside.domain.pipelines.definition import checked_step_name
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 IDENTIFIERS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,30}", fullmatch=True).filter(is_identifier)
@@ -152,7 +153,7 @@ def _child(child: ChildSpec) -> ChildSpec:
 
 def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any]:
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if annotation is JsonValue:
+    if annotation is JsonValue or annotation is Any:
         return ANY_JSON
     if origin is Annotated:
         return _annotated(arguments[0], (*_marks(arguments[1:]), *metadata))
@@ -174,6 +175,8 @@ def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any
         return RETRIES
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return models(annotation)
+    if any(getattr(mark, "func", None) is checked_step_name for mark in metadata):
+        return IDENTIFIERS.map(lambda name: "step-" + name.replace(".", "-"))
     if any(getattr(mark, "func", None) is ids.checked for mark in metadata):
         return IDENTIFIERS
     if any(getattr(mark, "func", None) is check_url for mark in metadata):
@@ -195,7 +198,8 @@ def _bounded(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any]:
     low = next((mark.ge for mark in metadata if hasattr(mark, "ge")), -(2**53))
     above = next((mark.gt + 1 for mark in metadata if hasattr(mark, "gt")), low)
     high = next((mark.le for mark in metadata if hasattr(mark, "le")), 2**53)
-    return st.integers(above, high)
+    below = next((mark.lt - 1 for mark in metadata if hasattr(mark, "lt")), high)
+    return st.integers(above, below)
 
 
 def _marks(metadata: tuple[Any, ...]) -> Iterator[Any]:

@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 12): "fce17c4af06673bb",
-    ("scheduler", 9): "8b300784ff907e3a",
+    ("dispatcher", 13): "067ba9b5a3c28360",
+    ("scheduler", 10): "8371b4b1cf23b797",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

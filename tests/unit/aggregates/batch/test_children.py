@@ -296,7 +296,7 @@ def test_all_that_is_wrong_with_children_is_said_when_the_batch_is_submitted() -
         ("unknown_kind", "$.groups[0].children[3].spec.groups[0].children[0].kind"),
     ]
     assert isinstance(events[0], CommandRefused)
-    assert "known: batch, search; did you mean 'search'?" in events[0].message
+    assert "known: batch, run, search; did you mean 'search'?" in events[0].message
 
 
 def test_a_child_is_called_like_no_task_of_its_group_and_its_stream_has_a_name_that_is_one() -> None:

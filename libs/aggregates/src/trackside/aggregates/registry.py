@@ -2,9 +2,10 @@
 
 from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.model.aggregate import MODEL
+from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.domain.aggregate import Aggregates
 
-AGGREGATES = Aggregates((SEARCH, BATCH, MODEL))
+AGGREGATES = Aggregates((SEARCH, BATCH, MODEL, RUN))
 CODEC = AGGREGATES.codec
 """Reads every message that there is: those of the aggregates, and those of none."""

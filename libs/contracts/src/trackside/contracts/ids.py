@@ -70,3 +70,9 @@ def trial_of_task_id(search_id: str, task_id: str) -> int | None:
 def batch_task_id(batch_id: str, group: int, name: str) -> str:
     """Names a task of a batch: the batch, its group's number from 1, and its name in the group."""
     return f"{batch_id}.{group + 1}.{name}"
+
+
+def step_task_id(run_id: str, step: str, index: int | None, generation: int) -> str:
+    """Names a task or child of a step: `RUN.STEP`, its index if there are several, `gN` after revival N."""
+    item = "" if index is None else f".{index}"
+    return f"{run_id}.{step}{item}" + (f".g{generation}" if generation else "")

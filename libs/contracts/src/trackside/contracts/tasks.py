@@ -95,7 +95,9 @@ class TaskStopRequested(Event):
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     task_id: str
-    reason: Literal["user", "assessor", "search_failed", "max_trial_duration", "step_limit"]
+    reason: Literal[
+        "user", "assessor", "search_failed", "max_trial_duration", "step_limit", "run_failed", "run_timeout"
+    ]
     seen: int | None = None
     due_ms: int | None = None
 

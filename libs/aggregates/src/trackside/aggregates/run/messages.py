@@ -1,15 +1,14 @@
 """Runs of pipelines: steps that wait for each other, each with its end, until the run is over."""
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.artifacts import ArtifactReference, CheckpointReference
 from trackside.contracts.ids import Identifier
 from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.contracts.resources import Priority, Timeout
-from trackside.domain.pipelines.definition import MAX_ITEMS, MAX_STEPS, PipelineSpec, StepName
+from trackside.domain.pipelines.definition import MAX_ITEMS, MAX_STEPS, PipelineSpec, StepName, StepSpec
 
 
 class RunStatus(StrEnum):
@@ -26,36 +25,11 @@ class RunStatus(StrEnum):
     TIMED_OUT = "TIMED_OUT"
 
 
-class StepState(StrEnum):
-    """The states of a step. Skipped: it is not wanted; omitted: a step that it needs has not succeeded."""
-
-    PENDING = "pending"
-    READY = "ready"
-    QUEUED = "queued"
-    RUNNING = "running"
-    SUCCEEDED = "succeeded"
-    CACHED = "cached"
-    FAILED = "failed"
-    ABORTED = "aborted"
-    TIMED_OUT = "timed_out"
-    LOST = "lost"
-    SKIPPED = "skipped"
-    OMITTED = "omitted"
-
-
-SUCCESSES = frozenset({StepState.SUCCEEDED, StepState.CACHED})
-FAILURES = frozenset({StepState.FAILED, StepState.ABORTED, StepState.TIMED_OUT, StepState.LOST})
-ENDED = frozenset({*SUCCESSES, *FAILURES, StepState.SKIPPED, StepState.OMITTED})
-
 StepNames = Annotated[list[StepName], Field(min_length=1, max_length=MAX_STEPS)]
 Indexes = Annotated[
     list[Annotated[int, Field(ge=0, lt=MAX_ITEMS)]], Field(min_length=1, max_length=MAX_ITEMS)
 ]
-Reason = Annotated[str, Field(max_length=1_000)]
-
-
-def _is_none(value: object) -> bool:
-    return value is None
+ReasonText = Annotated[str, Field(max_length=1_000)]
 
 
 class _Part(BaseModel):
@@ -108,13 +82,13 @@ class PausePipelineRun(Command):
 
 
 class ResumePipelineRun(Command):
-    """Asks a run that is paused to go on."""
+    """Asks a run that is paused to continue."""
 
 
 class AbortPipelineRun(Command):
     """Asks a run to begin no more steps and to end those that run."""
 
-    reason: Reason = ""
+    reason: ReasonText = ""
 
 
 class RetryFailedSteps(Command):
@@ -139,7 +113,7 @@ class SkipStep(Command):
     """Asks a run not to begin a step: those that need it are omitted."""
 
     step: StepName
-    reason: Reason = ""
+    reason: ReasonText = ""
 
 
 class AbortStep(Command):
@@ -147,7 +121,7 @@ class AbortStep(Command):
 
     step: StepName
     index: int | None = Field(default=None, ge=0, lt=MAX_ITEMS)
-    reason: Reason = ""
+    reason: ReasonText = ""
 
 
 class ApproveGate(Command):
@@ -162,7 +136,7 @@ class RejectGate(Command):
     """Rejects a gate."""
 
     step: StepName
-    reason: Reason = ""
+    reason: ReasonText = ""
     actor: str = Field(default="", max_length=200)
 
 
@@ -196,162 +170,6 @@ class RunStarted(Event):
     origin: RunOrigin | None = Field(default=None, exclude_if=is_absent)
 
 
-class StepReady(Event):
-    """The steps before a step have ended as it needs them; `value` is that of its `when`, if it has one."""
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    step: str
-    generation: int = 0
-    value: Any = Field(default=None, exclude_if=_is_none)
-
-
-class StepResolved(Event):
-    """What the references of a step stand for, by their texts, and the event that each value comes from.
-
-    `sources` are `STREAM@OFFSET`. References to the item or index are not among them.
-    """
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    step: str
-    generation: int = 0
-    values: Json
-    sources: dict[str, str]
-
-
-class StepSkipped(Event):
-    """A step does not run: by its `when` with this `value`, by an operator, or since one before it has not
-    succeeded (`upstream`, which one is `cause`): then it is omitted.
-    """
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    step: str
-    generation: int = 0
-    by: Literal["when", "operator", "upstream"]
-    expression: str = Field(default="", exclude_if=is_absent)
-    value: Any = Field(default=None, exclude_if=_is_none)
-    cause: str = Field(default="", exclude_if=is_absent)
-    reason: str = Field(default="", exclude_if=is_absent)
-    command_id: str = Field(default="", exclude_if=is_absent)
-
-
-class StepExpanded(Event):
-    """The items of a step with `each`, which stay as they are."""
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    step: str
-    generation: int = 0
-    items: list[Any]
-
-
-class StepRepeated(Event):
-    """A step runs once more, as number `index` from 0: `value` is that of its `until`."""
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    step: str
-    generation: int = 0
-    index: int
-    value: Any = None
-
-
-class StepAbortRequested(Event):
-    """A step is to end, or one of its indexes; `request` counts from 1 in the step."""
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    command_id: str
-    step: str
-    generation: int = 0
-    request: int
-    index: int | None = Field(default=None, exclude_if=is_absent)
-    reason: str = Field(default="", exclude_if=is_absent)
-
-
-class StepError(BaseModel):
-    """Why a step failed that no task of it says."""
-
-    model_config = ConfigDict(frozen=True)
-    code: str
-    message: str
-
-
-class StepEnded(Event):
-    """A step has ended, after its tasks or its child, its gate, or an error of its own.
-
-    `kind` says it more closely, in the words of an attempt's end, a child's status, or the code of `error`.
-    `ends` counts the tasks or children of a step with `each` or `repeat` by their state.
-    """
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    step: str
-    generation: int = 0
-    status: StepState
-    kind: str = Field(default="", exclude_if=is_absent)
-    ends: dict[str, int] = Field(default={}, exclude_if=is_absent)
-    error: StepError | None = Field(default=None, exclude_if=is_absent)
-    value: Any = Field(default=None, exclude_if=_is_none)
-
-
-class CacheEntry(BaseModel):
-    """A step of a run that has succeeded, as the cache finds it: where it is, and what it has found."""
-
-    model_config = ConfigDict(frozen=True)
-    stream: str
-    step: str
-    offset: int
-    ended_ms: int
-
-
-class StepCacheHit(Event):
-    """A step need not run: `found` had the same `parts`, and the store has its artifacts.
-
-    `result`, `artifacts` and `parameters` are those of the step that was found.
-    """
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    step: str
-    generation: int = 0
-    key: str
-    parts: Json
-    found: CacheEntry
-    result: Json | None = Field(default=None, exclude_if=_is_none)
-    artifacts: dict[str, ArtifactReference | CheckpointReference] = Field(default={}, exclude_if=is_absent)
-
-
-class StepCacheMissed(Event):
-    """No step has the same `parts`; `nearest` differs least, in the parts that `differs` names."""
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    step: str
-    generation: int = 0
-    key: str
-    parts: Json
-    nearest: CacheEntry | None = Field(default=None, exclude_if=is_absent)
-    differs: list[str] = Field(default=[], exclude_if=is_absent)
-
-
-class GateOpened(Event):
-    """A gate waits for its decision, until `due_ms` if it has a time limit."""
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    step: str
-    generation: int = 0
-    message: str = Field(default="", exclude_if=is_absent)
-    timeout_s: float | None = Field(default=None, exclude_if=is_absent)
-
-
-class GateDecided(Event):
-    """A gate is decided; void if it expired before `due_ms`."""
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    step: str
-    generation: int = 0
-    decision: Literal["approved", "rejected", "expired"]
-    actor: str = Field(default="", exclude_if=is_absent)
-    inputs: Json = Field(default={}, exclude_if=is_absent)
-    reason: str = Field(default="", exclude_if=is_absent)
-    command_id: str = Field(default="", exclude_if=is_absent)
-    due_ms: int | None = Field(default=None, exclude_if=is_absent)
-
-
 class RunPaused(Event):
     """A run begins no more steps; `change` counts pauses, resumptions and updates from 1."""
 
@@ -362,7 +180,7 @@ class RunPaused(Event):
 
 
 class RunResumed(Event):
-    """A run that was paused goes on."""
+    """A run that was paused continues."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
@@ -396,9 +214,10 @@ class RunTimeLimitReached(Event):
 
 
 class RunRevived(Event):
-    """A run that was over goes on: the steps of `reset` begin again, of some only these `indexes`.
+    """A run that was over continues: the steps of `reset` begin again, of some only these `indexes`.
 
-    `revival` counts from 1. It is also the generation of the steps that are reset.
+    `revival` counts from 1. It is also the generation of the steps that are reset. `patch` is what the
+    command changes, `steps` are these steps with it, compiled.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
@@ -407,6 +226,7 @@ class RunRevived(Event):
     reset: list[str]
     indexes: dict[str, list[int]] = Field(default={}, exclude_if=is_absent)
     patch: Patch = Field(default={}, exclude_if=is_absent)
+    steps: list[StepSpec] = Field(default=[], exclude_if=is_absent)
 
 
 class RunEnded(Event):

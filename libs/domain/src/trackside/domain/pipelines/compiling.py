@@ -109,7 +109,7 @@ def _problems(given: PipelineSpec, parsed: PipelineSpec) -> Iterator[Problem]:
             yield Problem(code="duplicate_step", path=f"{path}.name", message=message)
         yield from _shape(step, path)
         yield from _needs_problems(step, names, path)
-        for name, tree in _trees(step):
+        for name, tree in templates_of(step):
             yield from _reference_problems(tree, step, parsed, names, f"{path}.{name}")
         yield from _expression_problems(step, parsed, names, path)
         if step.gate is not None:
@@ -146,8 +146,6 @@ def _shape(step: StepSpec, path: str) -> Iterator[Problem]:
     elif step.each is not None and not isinstance(step.each, list) and not _is_reference(step.each):
         message = "expected a list, or a reference to one"
         yield Problem(code="wrong_type", path=f"{path}.each", message=message)
-    if not isinstance(step.parameters, dict):
-        yield Problem(code="wrong_type", path=f"{path}.parameters", message="expected an object")
 
 
 _WHY = {
@@ -164,7 +162,8 @@ def _is_reference(tree: Any) -> bool:
     return isinstance(tree, dict) and "$ref" in tree
 
 
-def _trees(step: StepSpec) -> Iterator[tuple[str, Any]]:
+def templates_of(step: StepSpec) -> Iterator[tuple[str, Any]]:
+    """Yields the templates that a step has, with their names."""
     for name in _TEMPLATES:
         if (tree := getattr(step, name)) is not None:
             yield name, tree
@@ -308,7 +307,7 @@ def _schema_problems(schemas: Mapping[str, Json], path: str) -> Iterator[Problem
 
 def steps_named(step: StepSpec) -> list[str]:
     """Returns the steps that the references and expressions of a step name, in their order."""
-    named = (reference.base for _, tree in _trees(step) for reference in references.references(tree))
+    named = (reference.base for _, tree in templates_of(step) for reference in references.references(tree))
     found = dict.fromkeys(base for base in named if base not in (PIPELINE, ITEM, INDEX))
     own = {*COUNTS, "result", INDEX, PIPELINE}
     for where, text in _expressions(step):
@@ -345,3 +344,11 @@ def _cycle(steps: Sequence[StepSpec]) -> Problem | None:
         message = f"steps wait for each other: {' needs '.join(named)}"
         return Problem(code="pipeline_cycle", path=f"$.steps[{at}].needs", message=message)
     return None
+
+
+def steps_whose_results_are_used(pipeline: PipelineSpec) -> set[str]:
+    """Returns the steps that other steps, or the outputs of a compiled pipeline, refer to."""
+    used = {name for step in pipeline.steps for name in steps_named(step)}
+    return used | {
+        reference.base for tree in pipeline.outputs.values() for reference in references.references(tree)
+    }

@@ -33,7 +33,8 @@ Template = Any
 """JSON in which texts may hold references."""
 
 
-def _step_name(text: str) -> str:
+def checked_step_name(text: str) -> str:
+    """Returns the name of a step; raises bad_step_name for one with a dot, or with a meaning of its own."""
     if "." in text or text in RESERVED:
         raise PydanticCustomError(
             "bad_step_name",
@@ -43,7 +44,7 @@ def _step_name(text: str) -> str:
     return text
 
 
-StepName = Annotated[Identifier, AfterValidator(_step_name)]
+StepName = Annotated[Identifier, AfterValidator(checked_step_name)]
 
 
 class _Spec(BaseModel):
@@ -84,7 +85,7 @@ and the run fails in the end; or the whole run is stopped and fails now.
 
 
 class OnEnd(_Spec):
-    """What follows each end of a step that is no success."""
+    """What follows when a step ends without success."""
 
     failed: EndAction = "skip"
     aborted: EndAction = "skip"
@@ -187,9 +188,9 @@ class StepSpec(_Spec):
     spec: Template = _None
     gate: GateSpec | None = _Absent
     needs: StepNeedsRule = Field(default=StepNeeds(), exclude_if=StepNeeds().__eq__)
-    parameters: Template = Field(default={}, exclude_if=is_absent)
+    parameters: Json = Field(default={}, exclude_if=is_absent)
     inputs: dict[Identifier, Template] = Field(default={}, max_length=100, exclude_if=is_absent)
-    queue: str | dict[str, Any] | None = _Absent
+    queue: Annotated[str, Field(min_length=1, max_length=1_000)] | dict[str, Any] | None = _None
     priority: Priority | None = _Absent
     preempt: bool | None = _Absent
     exclusive: bool | None = _Absent

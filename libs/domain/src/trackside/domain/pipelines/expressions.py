@@ -88,7 +88,7 @@ def _check_node(node: ast.AST) -> None:
             raise ExpressionError("bad_expression", f"{node.func.id}() takes no named arguments")
     elif isinstance(node, ast.Constant):
         if not isinstance(node.value, str | int | float | None):
-            raise ExpressionError("bad_expression", f"{node.value!r} is no JSON value")
+            raise ExpressionError("bad_expression", f"{node.value!r} is not a JSON value")
     elif not isinstance(node, (*_NODES, *_OTHERS)):
         what = type(node).__name__
         message = (

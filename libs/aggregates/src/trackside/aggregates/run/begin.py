@@ -1,0 +1,276 @@
+"""How the dispatcher begins steps: readiness, values, items, and tasks or children for these. Pure."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from trackside.aggregates.run.state import Run, StepWait
+from trackside.aggregates.run.step_messages import (
+    GateOpened,
+    StepEnded,
+    StepError,
+    StepExpanded,
+    StepReady,
+    StepResolved,
+    StepSkipped,
+    StepState,
+)
+from trackside.aggregates.run.values import RunNames, States, fill, has_references, resolve_step, value_of
+from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.children import ChildRequested
+from trackside.contracts.message import Event, Json
+from trackside.contracts.parts import Part
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.topics import MAX_BATCH_BYTES
+from trackside.domain.pipelines.compiling import CHILD, GATE, kind_of
+from trackside.domain.pipelines.definition import MAX_ITEMS, STEP, StepSpec, needs_of
+from trackside.domain.pipelines.expressions import ExpressionError, evaluate
+from trackside.domain.pipelines.references import MissingValueError, resolve
+
+MOST_EVENTS = 100
+"""How many events one decision has, so that it stays well within one append."""
+MOST_BYTES = MAX_BATCH_BYTES // 4
+"""How much the values, items and parameters of one decision take, except those of its first task."""
+MOST_VALUE_BYTES = MAX_BATCH_BYTES // 2
+"""How much the values of a step, or its items, may take."""
+
+
+@dataclass
+class Room:
+    """What may still begin while a run is looked at: items, and events of the decision that is made."""
+
+    items: int
+    """How many items of all steps may begin."""
+    events: int = MOST_EVENTS
+    """How many events the decision may still have."""
+    bytes: int = MOST_BYTES
+    """How much they may still take."""
+    claimed: set[str] = field(default_factory=set)
+    """The steps that a decision begins, or skips, already."""
+
+    @property
+    def is_full(self) -> bool:
+        """Says whether the decision has as much as it may."""
+        return self.events <= 0 or self.bytes <= 0
+
+    def renew(self) -> None:
+        """Makes room for another decision."""
+        self.events, self.bytes = MOST_EVENTS, MOST_BYTES
+
+
+class StepFailure(Exception):
+    """A step can't begin: it ends as failed, and nothing else does."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """What is known of a step before its events are folded."""
+
+    values: Json
+    items: list[Any] | None
+    count: int
+    first: int
+    """How many items have begun."""
+
+
+def begin_step(run: Run, name: str, wait: StepWait, states: States, room: Room) -> list[Event]:
+    """Returns what becomes of a pending step whose needs are decided: it is skipped, fails, or begins.
+
+    `states` are those of steps that end in the same decision.
+    """
+    room.claimed.add(name)
+    spec, step = run.spec_of(name), run.steps[name]
+    own: Json = {"step": name, "generation": step.generation}
+    room.events -= 1
+    if wait.blocked_by:
+        return [StepSkipped(**own, by="upstream", cause=wait.blocked_by)]
+    events: list[Event] = []
+    try:
+        value = _condition(run, spec, states)
+        if spec.when and not value:
+            return [StepSkipped(**own, by="when", expression=spec.when, value=value)]
+        events.append(StepReady(**own, value=value))
+        events += _opened(run, name, states, room)
+    except StepFailure as failure:
+        if not events:
+            events.append(StepReady(**own))
+        events.append(_failed(own, failure))
+    return events
+
+
+def continue_step(run: Run, name: str, room: Room) -> list[Event]:
+    """Returns what a step that is ready, or has items to begin, does next."""
+    step = run.steps[name]
+    own: Json = {"step": name, "generation": step.generation}
+    room.claimed.add(name)
+    try:
+        return _opened(run, name, {}, room)
+    except StepFailure as failure:
+        return [] if step.begun else [_failed(own, failure)]
+
+
+def begin_repetition(run: Run, name: str, room: Room) -> list[Event]:
+    """Returns the task or child of a step that is repeated in the same decision."""
+    step = run.steps[name]
+    begun = _Begun(step.resolved or {}, None, step.count + 1, step.begun)
+    try:
+        return _items(run, name, begun, room)
+    except StepFailure:
+        return []
+
+
+def _condition(run: Run, spec: StepSpec, states: States) -> Any:
+    if not spec.when:
+        return None
+    try:
+        return evaluate(spec.when, RunNames(run, states))
+    except MissingValueError as error:
+        raise StepFailure("ref_error", f"when: {error}") from error
+    except ExpressionError as error:
+        raise StepFailure(error.code, f"when: {error}") from error
+
+
+def _failed(own: Json, failure: StepFailure) -> StepEnded:
+    error = StepError(code=failure.code, message=str(failure)[:2_000])
+    return StepEnded(**own, status=StepState.FAILED, kind=failure.code, error=error)
+
+
+def _opened(run: Run, name: str, states: States, room: Room) -> list[Event]:
+    """Returns the events with which a step goes on once it is ready, as far as they are not there."""
+    spec, step = run.spec_of(name), run.steps[name]
+    own: Json = {"step": name, "generation": step.generation}
+    if kind_of(spec) == GATE:
+        return _gate(spec, own) if step.gate is None else []
+    events: list[Event] = []
+    values, items = step.resolved, step.items
+    if values is None:
+        values = {}
+        if has_references(run, name):
+            values, sources = _values(run, name, states)
+            events.append(StepResolved(**own, values=values, sources=sources))
+            room.bytes -= len(to_json(values))
+    count = step.count if step.state is not StepState.PENDING or step.again is not None else 1
+    if spec.each is not None and items is None:
+        items = _expanded(run, name, values)
+        events.append(StepExpanded(**own, items=items))
+        room.bytes -= len(to_json(items))
+        count = len(items)
+        _check_items(run, name, values, items)
+    room.events -= len(events)
+    begun = _Begun(values, items, count, step.begun)
+    return events + _items(run, name, begun, room)
+
+
+def _gate(spec: StepSpec, own: Json) -> list[Event]:
+    gate = spec.gate
+    assert gate is not None
+    return [GateOpened(**own, message=gate.message, timeout_s=gate.timeout_s)]
+
+
+def _values(run: Run, name: str, states: States) -> tuple[Json, dict[str, str]]:
+    try:
+        values, sources = resolve_step(run, name, states)
+    except MissingValueError as error:
+        raise StepFailure("ref_error", str(error)) from error
+    if (size := len(to_json(values))) > MOST_VALUE_BYTES:
+        message = f"the values of its references take {size:,} bytes, the limit is {MOST_VALUE_BYTES:,}"
+        raise StepFailure("values_too_large", message)
+    return values, sources
+
+
+def _expanded(run: Run, name: str, values: Json) -> list[Any]:
+    items = _fill(run.spec_of(name).each, values)
+    if not isinstance(items, list):
+        raise StepFailure("bad_items", f"each is {type(items).__name__}, expected a list")
+    if len(items) > MAX_ITEMS:
+        message = f"each has {len(items):,} items, at most {MAX_ITEMS:,} are allowed"
+        raise StepFailure("too_many_items", message)
+    if (size := len(to_json(items))) > MOST_VALUE_BYTES:
+        raise StepFailure(
+            "values_too_large", f"its items take {size:,} bytes, the limit is {MOST_VALUE_BYTES:,}"
+        )
+    return items
+
+
+def _check_items(run: Run, name: str, values: Json, items: list[Any]) -> None:
+    """Checks that each item has what the step refers to, before the first one begins."""
+    for index, item in enumerate(items):
+        _submitted(run, name, index, values, item)
+
+
+def _items(run: Run, name: str, begun: _Begun, room: Room) -> list[Event]:
+    """Returns the tasks or children of the next items, as many as there is room for."""
+    step = run.steps[name]
+    todo = begun.count if step.again is None else len(step.again)
+    wanted = min(todo - begun.first, run.at_once(name) - len(step.open), room.items)
+    events: list[Event] = []
+    for position in range(begun.first, begun.first + wanted):
+        index = position if step.again is None else step.again[position]
+        item = None if begun.items is None else begun.items[index]
+        event = _submitted(run, name, index, begun.values, item)
+        room.bytes -= len(to_json(event.body if isinstance(event, ChildRequested) else event.parameters))
+        room.events -= 1
+        room.items -= 1
+        events.append(event)
+        if room.is_full:
+            break
+    return events
+
+
+def _submitted(run: Run, name: str, index: int, values: Json, item: Any) -> TaskSubmitted | ChildRequested:
+    spec = run.spec_of(name)
+    item_id = run.item_id(name, index)
+    if kind_of(spec) == CHILD:
+        body = _fill(spec.spec or {}, values, item, index)
+        return ChildRequested(child_id=item_id, kind=spec.kind or "", body=body)
+    queue = _fill(spec.queue, values, item, index)
+    parameters = _fill(spec.parameters, values, item, index)
+    try:
+        needs = needs_of(run.spec, spec, queue)
+        inputs = {
+            own: ArtifactReference.model_validate(_fill(tree, values, item, index))
+            for own, tree in spec.inputs.items()
+        }
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise StepFailure("ref_error", f"{where}: {first['msg']}") from error
+    if run.priority is not None:
+        needs = needs.model_copy(update={"priority": run.priority})
+    part = Part(kind=STEP, number=index, name=name)
+    return TaskSubmitted(
+        task_id=item_id,
+        task_type=spec.task_type or "",
+        parameters=parameters,
+        part=part,
+        needs=needs,
+        inputs=inputs,
+    )
+
+
+def _fill(tree: Any, values: Json, item: Any = None, index: int | None = None) -> Any:
+    try:
+        return fill(tree, values, item, index)
+    except MissingValueError as error:
+        raise StepFailure("ref_error", str(error)) from error
+
+
+def outputs_of(run: Run) -> Json:
+    """Returns the outputs of a run that is over, as far as they have a value and are not too large."""
+    found: Json = {}
+    left = MOST_VALUE_BYTES
+    for name, tree in run.spec.outputs.items():
+        try:
+            value = resolve(tree, lambda reference: value_of(run, reference, {})[0])
+        except MissingValueError:
+            continue
+        left -= len(to_json(value))
+        if left >= 0:
+            found[name] = value
+    return found

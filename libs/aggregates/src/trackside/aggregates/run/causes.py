@@ -1,0 +1,55 @@
+"""The causes of a run's events in a log that names none, and these events as short lines."""
+
+from trackside.aggregates.run.messages import RunEnded, RunRevived, RunStarted
+from trackside.aggregates.run.state import Run
+from trackside.aggregates.run.step_messages import (
+    GateDecided,
+    StepEnded,
+    StepExpanded,
+    StepReady,
+    StepResolved,
+    StepSkipped,
+)
+from trackside.contracts.message import Message
+from trackside.domain.causality import Causality
+from trackside.domain.display.short_text import named_values
+
+
+class RunCausality(Causality[Run]):
+    """All that a run does rests on what changed it last; the values of a step on what they come from."""
+
+    def last_control(self, root: Run) -> int:
+        """Returns the offset of the event that stopped, paused or resumed it; -1 for none."""
+        return root.control_at
+
+    def part_of(self, event: Message) -> str:
+        """Returns the step that one of its events is about; empty for none."""
+        return str(getattr(event, "step", ""))
+
+    def text_of(self, event: Message) -> str:
+        """Returns what starts, begins and ends; other events are their fields."""
+        match event:
+            case RunStarted(pipeline=pipeline):
+                return f"{pipeline.name}, {len(pipeline.steps)} steps"
+            case StepReady():
+                return f"step {event.step}"
+            case StepResolved():
+                return f"step {event.step}: {named_values(event.values)}"
+            case StepExpanded():
+                return f"step {event.step}: {len(event.items)} items"
+            case StepSkipped():
+                why = event.expression or event.cause or event.reason
+                return f"step {event.step} by {event.by}{f': {why}' if why else ''}"
+            case StepEnded():
+                error = "" if event.error is None else f": {event.error.message}"
+                ends = f": {named_values(event.ends)}" if event.ends else ""
+                return f"step {event.step} {event.status.value}{ends}{error}"
+            case GateDecided():
+                return f"gate {event.step} {event.decision}{f' by {event.actor}' if event.actor else ''}"
+            case RunRevived():
+                return f"revival {event.revival}: {', '.join(event.reset)}"
+            case RunEnded():
+                causes = ", ".join(event.causes)
+                return f"{event.status.value}{f': {causes}' if causes else ''}"
+            case _:
+                return ""

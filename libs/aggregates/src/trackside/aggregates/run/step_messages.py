@@ -1,0 +1,201 @@
+"""The steps of runs: their states, and the events about them."""
+
+from enum import StrEnum
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.message import DISPATCHER, Event, Json, is_absent
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+class StepState(StrEnum):
+    """The states of a step. Skipped: it is not wanted; omitted: a step that it needs has not succeeded."""
+
+    PENDING = "pending"
+    READY = "ready"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    CACHED = "cached"
+    FAILED = "failed"
+    ABORTED = "aborted"
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+    SKIPPED = "skipped"
+    OMITTED = "omitted"
+
+
+SUCCESSES = frozenset({StepState.SUCCEEDED, StepState.CACHED})
+FAILURES = frozenset({StepState.FAILED, StepState.ABORTED, StepState.TIMED_OUT, StepState.LOST})
+ENDED = frozenset({*SUCCESSES, *FAILURES, StepState.SKIPPED, StepState.OMITTED})
+
+
+class StepReady(Event):
+    """The steps before a step have ended as it needs them; `value` is that of its `when`, if it has one."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    step: str
+    generation: int = 0
+    value: Any = Field(default=None, exclude_if=_is_none)
+
+
+class StepResolved(Event):
+    """The values of the references of a step, by their texts, and the event that each comes from.
+
+    `sources` are `STREAM@OFFSET`. References to the item or index are not among them.
+    """
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    step: str
+    generation: int = 0
+    values: Json
+    sources: dict[str, str]
+
+
+class StepSkipped(Event):
+    """A step does not run: by its `when` with this `value`, by an operator, or since one before it has not
+    succeeded (`upstream`, which one is `cause`): then it is omitted.
+    """
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    step: str
+    generation: int = 0
+    by: Literal["when", "operator", "upstream"]
+    expression: str = Field(default="", exclude_if=is_absent)
+    value: Any = Field(default=None, exclude_if=_is_none)
+    cause: str = Field(default="", exclude_if=is_absent)
+    reason: str = Field(default="", exclude_if=is_absent)
+    command_id: str = Field(default="", exclude_if=is_absent)
+
+
+class StepExpanded(Event):
+    """The items of a step with `each`, which stay as they are."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    step: str
+    generation: int = 0
+    items: list[Any]
+
+
+class StepRepeated(Event):
+    """A step runs once more, as number `index` from 0: `value` is that of its `until`."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    step: str
+    generation: int = 0
+    index: int
+    value: Any = None
+
+
+class StepAbortRequested(Event):
+    """A step is to end, or one of its indexes; `request` counts from 1 in the step."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    command_id: str
+    step: str
+    generation: int = 0
+    request: int
+    index: int | None = Field(default=None, exclude_if=is_absent)
+    reason: str = Field(default="", exclude_if=is_absent)
+
+
+class StepError(BaseModel):
+    """Why a step failed that no task of it says."""
+
+    model_config = ConfigDict(frozen=True)
+    code: str
+    message: str
+
+
+class StepEnded(Event):
+    """A step has ended, after its tasks or its child, its gate, or an error of its own.
+
+    `kind` says it more closely, in the words of an attempt's end, a child's status, or the code of `error`.
+    `ends` counts the tasks or children of a step with `each` or `repeat` by their state.
+    """
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    step: str
+    generation: int = 0
+    status: StepState
+    kind: str = Field(default="", exclude_if=is_absent)
+    ends: dict[str, int] = Field(default={}, exclude_if=is_absent)
+    error: StepError | None = Field(default=None, exclude_if=is_absent)
+    value: Any = Field(default=None, exclude_if=_is_none)
+
+
+class CacheEntry(BaseModel):
+    """A step of a run that has succeeded, as the cache finds it: where it is, and what it has found."""
+
+    model_config = ConfigDict(frozen=True)
+    stream: str
+    step: str
+    task: str
+    offset: int
+    ended_ms: int
+
+
+class CachedArtifact(BaseModel):
+    """An artifact of a step that was found in the cache."""
+
+    model_config = ConfigDict(frozen=True)
+    version: int
+    kind: str
+    reference: ArtifactReference
+
+
+class StepCacheHit(Event):
+    """A step need not run: `found` had the same `parts`, and the store has its artifacts.
+
+    `result` and `artifacts` are those of the step that was found.
+    """
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    step: str
+    generation: int = 0
+    key: str
+    parts: Json
+    found: CacheEntry
+    result: Json | None = Field(default=None, exclude_if=_is_none)
+    artifacts: dict[str, CachedArtifact] = Field(default={}, exclude_if=is_absent)
+
+
+class StepCacheMissed(Event):
+    """No step has the same `parts`; `nearest` differs least, in the parts that `differs` names."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    step: str
+    generation: int = 0
+    key: str
+    parts: Json
+    nearest: CacheEntry | None = Field(default=None, exclude_if=is_absent)
+    differs: list[str] = Field(default=[], exclude_if=is_absent)
+
+
+class GateOpened(Event):
+    """A gate waits for its decision, until `due_ms` if it has a time limit."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    step: str
+    generation: int = 0
+    message: str = Field(default="", exclude_if=is_absent)
+    timeout_s: float | None = Field(default=None, exclude_if=is_absent)
+
+
+class GateDecided(Event):
+    """A gate is decided; void if it expired before `due_ms`."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    step: str
+    generation: int = 0
+    decision: Literal["approved", "rejected", "expired"]
+    actor: str = Field(default="", exclude_if=is_absent)
+    inputs: Json = Field(default={}, exclude_if=is_absent)
+    reason: str = Field(default="", exclude_if=is_absent)
+    command_id: str = Field(default="", exclude_if=is_absent)
+    due_ms: int | None = Field(default=None, exclude_if=is_absent)

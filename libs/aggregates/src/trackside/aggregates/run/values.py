@@ -1,0 +1,251 @@
+"""The values of references and expressions: from the folded state of the run alone. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from trackside.aggregates.run.state import Run, RunStep, StepOutput
+from trackside.aggregates.run.step_messages import SUCCESSES, StepState
+from trackside.contracts.message import Json
+from trackside.domain.pipelines import references
+from trackside.domain.pipelines.compiling import templates_of
+from trackside.domain.pipelines.references import (
+    INDEX,
+    ITEM,
+    PIPELINE,
+    MissingValueError,
+    Reference,
+    step_into,
+)
+from trackside.domain.proposal import cause_of
+from trackside.domain.task import SavedArtifact
+
+States = Mapping[str, StepState]
+"""The states that steps are about to have, by name: those that end in the same decision."""
+MODEL = "model"
+
+
+def resolve_step(run: Run, name: str, states: States) -> tuple[Json, dict[str, str]]:
+    """Returns the values of a step's references by their texts, and the events that they come from.
+
+    Those to its items are left out, and those that have a default and no value. Raises MissingValueError.
+    """
+    values: Json = {}
+    sources: dict[str, str] = {}
+    for reference in _references(run, name):
+        try:
+            value, offset = value_of(run, reference, states)
+        except MissingValueError as error:
+            if reference.default is None:
+                raise MissingValueError(f"{reference.text}: {error}") from None
+            continue
+        values[reference.text] = value
+        sources[reference.text] = cause_of(run.run_id, offset)
+    return values, sources
+
+
+def _references(run: Run, name: str) -> Iterator[Reference]:
+    for _, tree in templates_of(run.spec_of(name)):
+        for reference in references.references(tree):
+            if reference.base not in (ITEM, INDEX):
+                yield reference
+
+
+def has_references(run: Run, name: str) -> bool:
+    """Says whether a step refers to anything but its items."""
+    return next(_references(run, name), None) is not None
+
+
+def fill(tree: Any, values: Json, item: Any = None, index: int | None = None) -> Any:
+    """Returns a template with the values of its references, for one item. Raises MissingValueError."""
+
+    def value(reference: Reference) -> Any:
+        if reference.base == ITEM:
+            return step_into(item, reference.path[1:], ITEM)
+        if reference.base == INDEX:
+            return index
+        if reference.text not in values:
+            raise MissingValueError(f"{reference.text} has no value")
+        return values[reference.text]
+
+    return references.resolve(tree, value)
+
+
+def value_of(run: Run, reference: Reference, states: States) -> tuple[Any, int]:
+    """Returns the value of a reference, and the offset of the event that it comes from.
+
+    Raises MissingValueError.
+    """
+    base, path = reference.base, reference.path[1:]
+    if base == PIPELINE:
+        return step_into(run.parameters, path, PIPELINE), run.started_at
+    if base not in run.steps:
+        raise MissingValueError(f"there is no {base!r} in this run")
+    return _step_value(run, base, path, states)
+
+
+def _step_value(run: Run, name: str, path: tuple[str, ...], states: States) -> tuple[Any, int]:
+    step = run.steps[name]
+    state = states.get(name, step.state)
+    kind, rest = path[0], path[1:]
+    if kind == "status":
+        return state.value, step.changed_at
+    if kind == "id":
+        return _ids(run, name), step.changed_at
+    if state not in SUCCESSES:
+        raise MissingValueError(f"step {name} is {state.value}, so it has no {kind}")
+    if run.spec_of(name).each is None:
+        output = step.outputs[max(step.outputs)]
+        return _found(run, name, output, kind, rest), output.at
+    indexes = range(step.count)
+    if kind == "result":
+        results = [step.outputs[at].result if at in step.outputs else None for at in indexes]
+        return step_into(results, rest, f"{name}.result"), step.changed_at
+    found = [
+        _found(run, name, step.outputs[at], kind, rest) if at in step.outputs else None for at in indexes
+    ]
+    return found, step.changed_at
+
+
+def _ids(run: Run, name: str) -> Any:
+    step = run.steps[name]
+    if run.spec_of(name).each is None:
+        return run.item_id(name, max(step.outputs, default=0))
+    return [run.item_id(name, at) for at in range(step.count)]
+
+
+def _found(run: Run, name: str, output: StepOutput, kind: str, path: tuple[str, ...]) -> Any:
+    """Returns what a reference of a kind finds in the output of an item."""
+    if kind == "result":
+        return step_into(output.result, path, f"{name}.result")
+    if kind == "artifacts":
+        saved = output.artifacts.get(path[0])
+        if saved is None:
+            known = ", ".join(output.artifacts) or "none"
+            raise MissingValueError(f"step {name} has saved no artifact {path[0]!r}; it has saved: {known}")
+        if len(path) == 1:
+            return saved.reference.model_dump(mode="json")
+        return step_into(_described(path[0], saved), path[1:], f"{name}.artifacts.{path[0]}")
+    if kind == "models":
+        return _model(name, output, path)
+    return _parameter(run, name, output, path)
+
+
+def _described(name: str, saved: SavedArtifact) -> Json:
+    own = {"name": name, "version": saved.version, "kind": saved.kind, "id": saved.reference.source}
+    return saved.reference.model_dump(mode="json") | own
+
+
+def _model(name: str, output: StepOutput, path: tuple[str, ...]) -> Any:
+    which, index, wanted = path
+    if which == "output":
+        models = [_described(own, saved) for own, saved in output.artifacts.items() if saved.kind == MODEL]
+    else:
+        models = [
+            given.model_dump(mode="json") | {"name": own, "id": given.source, "version": 1}
+            for own, given in output.inputs.items()
+        ]
+    return step_into(models, (index, wanted), f"{name}.models.{which}")
+
+
+def _parameter(run: Run, name: str, output: StepOutput, path: tuple[str, ...]) -> Any:
+    """Returns a parameter that an item got: `Section/name` is a name as it is, or a path."""
+    found = run.item_of(output.task)
+    index = 0 if found is None else found[1]
+    parameters = item_parameters(run, name, index)
+    whole = ".".join(path)
+    for names in ((whole,), path, tuple(part for each in path for part in each.split("/"))):
+        try:
+            return step_into(parameters, names, f"{name}.parameters")
+        except MissingValueError:
+            continue
+    return step_into(parameters, (whole,), f"{name}.parameters")
+
+
+def item_parameters(run: Run, name: str, index: int) -> Json:
+    """Returns the parameters that an item of a step has got."""
+    step = run.steps[name]
+    item = None if step.items is None else step.items[index]
+    parameters: Json = fill(run.spec_of(name).parameters, step.resolved or {}, item, index)
+    return parameters
+
+
+class RunNames(Mapping[str, Any]):
+    """The names of a run as expressions see them: steps, `pipeline`, `steps`, and more of their own."""
+
+    def __init__(self, run: Run, states: States, more: Json | None = None) -> None:
+        self._run = run
+        self._states = states
+        self._more = more or {}
+
+    def __getitem__(self, name: str) -> Any:
+        """Returns the value of a name. Raises MissingValueError."""
+        if name in self._more:
+            return self._more[name]
+        if name == PIPELINE:
+            return self._run.parameters
+        if name == "steps":
+            return _Steps(self._run, self._states)
+        return _Steps(self._run, self._states)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the names."""
+        return iter((*self._more, PIPELINE, "steps", *self._run.steps))
+
+    def __len__(self) -> int:
+        """Returns how many names there are."""
+        return len(self._more) + 2 + len(self._run.steps)
+
+
+class _Steps(Mapping[str, Any]):
+    """The steps of a run by name, each as JSON that is computed when it is asked for."""
+
+    def __init__(self, run: Run, states: States) -> None:
+        self._run = run
+        self._states = states
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._run.steps:
+            raise MissingValueError(f"there is no {name!r} in this run")
+        return _Kinds(lambda kind: _whole(self._run, name, kind, self._states))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._run.steps)
+
+    def __len__(self) -> int:
+        return len(self._run.steps)
+
+
+_KINDS = ("status", "id", "result", "parameters", "artifacts")
+
+
+class _Kinds(Mapping[str, Any]):
+    """What an expression can ask of a step, computed when it is asked for."""
+
+    def __init__(self, find: Callable[[str], Any]) -> None:
+        self._find = find
+
+    def __getitem__(self, kind: str) -> Any:
+        return self._find(kind)
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in _KINDS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_KINDS)
+
+    def __len__(self) -> int:
+        return len(_KINDS)
+
+
+def _whole(run: Run, name: str, kind: str, states: States) -> Any:
+    """Returns all that a step has of a kind."""
+    if kind in ("status", "id", "result"):
+        return _step_value(run, name, (kind,), states)[0]
+    step: RunStep = run.steps[name]
+    state = states.get(name, step.state)
+    if state not in SUCCESSES:
+        raise MissingValueError(f"step {name} is {state.value}, so it has no {kind}")
+    output = step.outputs[max(step.outputs)]
+    if kind == "parameters":
+        return item_parameters(run, name, max(step.outputs))
+    return {own: _described(own, saved) for own, saved in output.artifacts.items()}

@@ -1,0 +1,137 @@
+"""A run in a log that is told event by event: dispatchers write what it lacks, tests end its tasks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.unit.aggregates.given import published
+from tests.unit.domain.given import STREAM, Told
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.run.messages import StartPipelineRun
+from trackside.aggregates.run.state import Run, run_of
+from trackside.contracts.artifacts import ArtifactSaved
+from trackside.contracts.commands import CommandRefused
+from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
+from trackside.domain import child_commands
+from trackside.domain.capabilities import Capabilities
+from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal
+from trackside.domain.react import react
+from trackside.domain.stream import shrink
+
+CAPABILITIES = Capabilities(frozenset({"noop", "digits"}))
+EVENTS = "trackside.events"
+DIGEST = "ab" * 32
+
+
+def step(name: str, *needs: str, **fields: Any) -> Json:
+    """Returns a step that runs a no-op task, unless it is given another kind."""
+    own = {} if {"kind", "gate"} & fields.keys() else {"task_type": "noop"}
+    return {"name": name, **own, **({"needs": list(needs)} if needs else {}), **fields}
+
+
+@dataclass
+class RunLog(Told):
+    """The log with a run in it; `written` are the events of dispatchers."""
+
+    written: list[Event] = field(default_factory=list)
+    commands: int = 0
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+        found = run_of(self.stream)
+        assert found is not None
+        return found
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The states of its steps."""
+        return {name: found.state.value for name, found in self.run.steps.items()}
+
+    @property
+    def submitted(self) -> list[str]:
+        """The names of the tasks that were submitted, without the run's, in order."""
+        return [
+            event.task_id.removeprefix(f"{STREAM}.")
+            for event in self.written
+            if isinstance(event, TaskSubmitted)
+        ]
+
+    def command(self, wanted: Command | str, body: Json | None = None) -> list[Event]:
+        """Publishes a command and lets dispatchers write all that follows; returns what was written."""
+        self.commands += 1
+        kind = wanted if isinstance(wanted, str) else wanted.wire_type()
+        given = body if isinstance(wanted, str) else wanted.model_dump(mode="json", exclude_none=True)
+        self.tell(published(self.commands, kind, given or {}))
+        return self.settle()
+
+    def settle(self) -> list[Event]:
+        """Lets dispatchers write whatever any stream lacks, until none lacks anything; returns the events."""
+        events: list[Event] = []
+        while proposals := list(self._proposals()):
+            for stream, proposal in proposals:
+                outcomes = self.tell(*proposal.events, role="dispatcher", stream=stream)
+                assert set(outcomes) == {Outcome.APPLIED}, (proposal, outcomes)
+                events += proposal.events
+            shrink(self.stream)
+        self.written += events
+        return events
+
+    def overdue(self, now_ms: int) -> list[Event]:
+        """Lets dispatchers write what follows from time limits that are reached at a time."""
+        aggregate = AGGREGATES.of(self.stream)
+        assert aggregate is not None
+        self.next_offset += max(0, now_ms - self.now_ms)
+        for proposal in aggregate.due(self.stream, now_ms):
+            self.tell(*proposal.events, role="dispatcher")
+        return self.settle()
+
+    def _proposals(self) -> Iterator[tuple[str, Proposal]]:
+        for stream in list(self.streams.by_id.values()):
+            for proposal in react(stream, CAPABILITIES, AGGREGATES):
+                yield stream.stream_id, proposal
+                return  # one decision after another, as a partition takes them
+            for found in child_commands.pending(stream, self.streams.find, AGGREGATES, EVENTS):
+                yield found
+                return
+
+    def place(self, name: str) -> Json:
+        """Gives a task a device and lets its worker accept it; returns what its events begin with."""
+        token: Json = {"task_id": f"{STREAM}.{name}", "attempt": 1, "placement": 1, "incarnation": "i-1"}
+        placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
+        self.tell(TaskAssigned.model_validate({**token, **placed}))
+        self.tell(TaskAccepted.model_validate(token))
+        return token
+
+    def finish(
+        self, name: str, result: Json | None = None, end: AttemptEnd = AttemptEnd.FINISHED, **artifacts: str
+    ) -> list[Event]:
+        """Ends a task, after it has saved artifacts (name to kind); returns what dispatchers write then."""
+        token = self.place(name)
+        for number, (artifact, kind) in enumerate(artifacts.items(), 1):
+            about = {"number": number, "name": artifact, "version": 1, "kind": kind}
+            where = {"uri": f"store:sha256/{DIGEST}", "sha256": DIGEST, "size_bytes": 8}
+            self.tell(ArtifactSaved.model_validate({**token, **about, **where}), role="worker")
+        self.tell(AttemptEnded.model_validate({**token, "end": end, "result": result}), role="worker")
+        return self.settle()
+
+
+def started(*steps: Json, parameters: Json | None = None, **fields: Any) -> RunLog:
+    """Returns the log of a run of these steps, as far as it comes without its tasks."""
+    log = RunLog()
+    body = {"pipeline": {"steps": list(steps), **fields}, "parameters": parameters or {}}
+    log.command(StartPipelineRun.wire_type(), body)
+    refused = [event for event in log.written if isinstance(event, CommandRefused)]
+    assert refused == []
+    return log
+
+
+def refusal(*steps: Json, parameters: Json | None = None, **fields: Any) -> list[tuple[str, str]]:
+    """Returns codes and paths of the problems of a run that is refused."""
+    log = RunLog()
+    body = {"pipeline": {"steps": list(steps), **fields}, "parameters": parameters or {}}
+    (event,) = log.command(StartPipelineRun.wire_type(), body)
+    assert isinstance(event, CommandRefused)
+    return [(problem.code, problem.path) for problem in event.problems]
