@@ -40,6 +40,32 @@ VALID_BODIES: dict[str, dict[str, Any]] = {
     "trackside.resume-search.v1": {},
     "trackside.stop-trial.v1": {"trial": 0},
     "trackside.ping.v1": {},
+    "trackside.start-pipeline-run.v1": {
+        "pipeline": {
+            "name": "p",
+            "parameters": {"n": {"type": "integer", "default": 3}},
+            "steps": [
+                {"name": "a", "task_type": "noop", "each": [1, {"y": 2}], "parameters": {"x": "${item}"}},
+                {"name": "b", "task_type": "noop", "needs": ["a"], "when": "pipeline.n > 2"},
+                {"name": "c", "needs": {"all_ended": ["b"]}, "gate": {"form": {"m": {"type": "string"}}}},
+                {"name": "d", "kind": "search", "spec": {"task_type": "${c.result.m}"}, "on_end": "continue"},
+            ],
+        },
+        "parameters": {"n": 4},
+        "overrides": {"a": {"parameters": {"x": 1}}},
+        "seed": 7,
+    },
+    "trackside.pause-pipeline-run.v1": {"running": "return"},
+    "trackside.resume-pipeline-run.v1": {},
+    "trackside.abort-pipeline-run.v1": {"reason": "enough"},
+    "trackside.retry-failed-steps.v1": {"steps": ["a"], "indexes": {"a": [1]}},
+    "trackside.restart-from-step.v1": {"steps": ["a"], "patch": {"a": {"queue": "q"}}},
+    "trackside.skip-step.v1": {"step": "a"},
+    "trackside.abort-step.v1": {"step": "a", "index": 1},
+    "trackside.approve-gate.v1": {"step": "c", "inputs": {"m": "x"}},
+    "trackside.reject-gate.v1": {"step": "c"},
+    "trackside.update-pipeline-run.v1": {"concurrency": 3},
+    "trackside.archive-run.v1": {},
     "trackside.submit-tasks.v1": {
         "groups": [
             {"name": "g", "tasks": [{"name": "a", "task_type": "noop", "parameters": {"x": [1, {"y": 2}]}}]},

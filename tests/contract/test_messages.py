@@ -84,7 +84,7 @@ def test_a_committed_message_still_means_the_same(wire_type: str) -> None:
 
 OF_FEW_TASKS = {"resume", "keep_checkpoints", "checkpoint_grace_s", "service", "preemptible"}
 """Fields that are left out where they have their default, as in the examples."""
-OBJECTS = ("parameters", "body", "config")
+OBJECTS = ("parameters", "body", "config", "inputs")
 """Fields that are objects of any values."""
 NEWER: dict[str, Any] = {"inputs": {}, "checkpoint": None, "step_limit": None}
 """Fields that the older version of a task didn't have."""
