@@ -1,6 +1,7 @@
 """The client over the log in memory: what it writes, and how it finds its answers."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -24,7 +25,7 @@ from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.sdk import Client
+from trackside.sdk import Client, Pipeline
 from trackside.sdk.errors import RefusedError, UnansweredError, UnreachableError, UnsendableError
 from trackside.sdk.publication import Accepted, PublishedCommand, Refused
 
@@ -235,6 +236,20 @@ async def test_tasks_are_submitted_and_accepted_or_refused(log: MemoryLog) -> No
             await record(log, batch_id, [refusal])
             with pytest.raises(RefusedError, match="b2 refused: unknown_task_type at"):
                 await submitting
+
+
+async def test_a_run_is_started_by_the_definition_of_its_pipeline(log: MemoryLog) -> None:
+    pipeline = Pipeline("digits", parameters={"epochs": {"type": "integer"}})
+    pipeline.task("data", "make-data")
+    async with Client("", log=log) as client:
+        with pytest.raises(UnsendableError, match=r"missing_parameter at \$\.parameters\.epochs"):
+            await client.start_run(pipeline, run_id="r1")
+        starting = asyncio.create_task(client.start_run(pipeline, {"epochs": 2}, "r1", 60))
+        source = await _published(log, "r1")
+        [entry] = await log.reader({(source.topic, source.partition): source.offset}).read(1)
+        assert json.loads(entry.value or b"")["pipeline"] == pipeline.spec()
+        await record(log, "r1", [CommandAccepted(command_id="x", source=source)])
+        assert await starting == "r1"
 
 
 async def _published(log: MemoryLog, stream: str) -> Source:

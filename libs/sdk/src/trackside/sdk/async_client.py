@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from trackside.aggregates.model.messages import AddModelVersion
-from trackside.aggregates.registry import AGGREGATES, CODEC
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.commands import CommandAccepted, CommandRefused, Ping, Source
-from trackside.contracts.ids import new_id
+from trackside.contracts.commands import Ping
+from trackside.contracts.ids import is_identifier, new_id
 from trackside.contracts.message import Command, Record
 from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import Topics, partition_of
@@ -34,6 +34,7 @@ from trackside.sdk.errors import (
 )
 from trackside.sdk.instruct import Acknowledgement, instruct
 from trackside.sdk.model_versions import version_of, wanted_artifact
+from trackside.sdk.pipelines import PipelineInput, start_command
 from trackside.sdk.publication import (
     Accepted,
     Pong,
@@ -43,7 +44,7 @@ from trackside.sdk.publication import (
     check_size,
     command_record,
 )
-from trackside.sdk.records import of_stream, record_of
+from trackside.sdk.records import found_answer, of_stream, record_of
 from trackside.sdk.reference_from_log import reference
 from trackside.sdk.signing import Signer
 
@@ -53,7 +54,6 @@ RETRY_S = 0.25
 WAIT_S = 1.0
 
 T = TypeVar("T")
-_ANSWERS = frozenset({CommandAccepted.wire_type(), CommandRefused.wire_type()})
 
 
 class AsyncClient:
@@ -156,6 +156,23 @@ class AsyncClient:
         """
         return (await self.send(to_command(batch), batch_id or new_id("tasks"), timeout_s)).stream_id
 
+    async def start_run(
+        self,
+        pipeline: PipelineInput,
+        parameters: Mapping[str, Any] | None = None,
+        run_id: str = "",
+        timeout_s: float = ANSWER_S,
+        **fields: Any,
+    ) -> str:
+        """Starts a run of a pipeline, waits until it is accepted, and returns its id; `wait` for its end.
+
+        A mapping has the fields of a definition; `fields` are more of StartPipelineRun: overrides, seed,
+        use_cache. Raises UnsendableError if either is invalid, and what `send` raises.
+        """
+        command = start_command(pipeline, parameters, **fields)
+        name = command.pipeline.name if is_identifier(command.pipeline.name) else "run"
+        return (await self.send(command, run_id or new_id(name[:32]), timeout_s)).stream_id
+
     async def send(
         self,
         command: Command | Mapping[str, object],
@@ -238,7 +255,7 @@ class AsyncClient:
 
         async with aclosing(self._entries(starts, over)) as entries:
             async for entry in entries:
-                found = _answer(entry, waiting)
+                found = found_answer(entry, waiting)
                 if found is None:
                     continue
                 del waiting[found[0].source]
@@ -380,18 +397,3 @@ class AsyncClient:
 def _raise_refused(publication: PublishedCommand, answer: Accepted | Refused) -> None:
     if isinstance(answer, Refused):
         raise RefusedError(publication.stream_id, *answer.all_problems)
-
-
-def _answer(
-    entry: Entry, waiting: Mapping[Source, PublishedCommand]
-) -> tuple[PublishedCommand, Accepted | Refused] | None:
-    """Returns the answer in an entry with its command, if it answers one of these commands."""
-    if CODEC.envelope(entry.headers).type not in _ANSWERS:
-        return None
-    record = record_of(entry)
-    message = record.message
-    if not isinstance(message, CommandAccepted | CommandRefused) or message.source not in waiting:
-        return None
-    publication = waiting[message.source]
-    found = answer_to(publication, record)
-    return None if found is None else (publication, found)

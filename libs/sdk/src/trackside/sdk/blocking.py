@@ -14,6 +14,7 @@ from trackside.domain.stream import Stream
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.batches import BatchInput
 from trackside.sdk.instruct import Acknowledgement
+from trackside.sdk.pipelines import PipelineInput
 from trackside.sdk.publication import Accepted, Pong, PublishedCommand, Refused
 
 T = TypeVar("T")
@@ -62,6 +63,17 @@ class BlockingClient:
     def submit_tasks(self, batch: BatchInput, batch_id: str = "", timeout_s: float = 30.0) -> str:
         """Submits tasks in groups and returns the id of the batch, as Client.submit_tasks does."""
         return self._run(self._client.submit_tasks(batch, batch_id, timeout_s))
+
+    def start_run(
+        self,
+        pipeline: PipelineInput,
+        parameters: Mapping[str, Any] | None = None,
+        run_id: str = "",
+        timeout_s: float = 30.0,
+        **fields: Any,
+    ) -> str:
+        """Starts a run of a pipeline and returns its id, as Client.start_run does."""
+        return self._run(self._client.start_run(pipeline, parameters, run_id, timeout_s, **fields))
 
     def send(
         self, command: Command | Mapping[str, object], stream_id: str, timeout_s: float = 30.0

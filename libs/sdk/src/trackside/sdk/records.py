@@ -1,8 +1,14 @@
-"""Entries of the log as records."""
+"""Entries of the log as records, and the answers among them."""
+
+from collections.abc import Mapping
 
 from trackside.aggregates.registry import CODEC
+from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.message import Record
 from trackside.eventlog.log import Entry
+from trackside.sdk.publication import Accepted, PublishedCommand, Refused, answer_to
+
+_ANSWERS = frozenset({CommandAccepted.wire_type(), CommandRefused.wire_type()})
 
 
 def of_stream(entry: Entry, stream_id: str) -> Record | None:
@@ -17,3 +23,18 @@ def record_of(entry: Entry) -> Record:
     envelope = CODEC.envelope(entry.headers)
     message = CODEC.decode(envelope, entry.value)
     return Record(entry.topic, entry.partition, entry.offset, entry.append_time_ms, envelope, message)
+
+
+def found_answer(
+    entry: Entry, waiting: Mapping[Source, PublishedCommand]
+) -> tuple[PublishedCommand, Accepted | Refused] | None:
+    """Returns the answer in an entry with its command, if it answers one of these commands."""
+    if CODEC.envelope(entry.headers).type not in _ANSWERS:
+        return None
+    record = record_of(entry)
+    message = record.message
+    if not isinstance(message, CommandAccepted | CommandRefused) or message.source not in waiting:
+        return None
+    publication = waiting[message.source]
+    found = answer_to(publication, record)
+    return None if found is None else (publication, found)
