@@ -1,0 +1,1 @@
+"""Interfaces of other systems, for code that moves over."""
