@@ -93,9 +93,7 @@ def test_p4_errors_of_add_step_are_value_errors() -> None:
         pipe.add_step("data", "4f2a")
     with pytest.raises(ValueError, match="expected base_task_id, or base_task_project and base_task_name"):
         pipe.add_step("train", base_task_project="lab")
-    with pytest.raises(
-        ValueError, match="no task type for .*'lab/trian'; did you mean 'lab/train'"
-    ):
+    with pytest.raises(ValueError, match=r"no task type for .*'lab/trian'; did you mean 'lab/train'"):
         pipe.add_step("train", base_task_project="lab", base_task_name="trian")
     with pytest.raises(ValueError, match=r"add it to task_types: \{'77ee': TASK_TYPE\}"):
         pipe.add_step("train", "77ee")
@@ -308,3 +306,14 @@ def test_p8_problems_of_the_definition_are_one_value_error_with_all_of_them() ->
         controller().start()
     with pytest.raises(ValueError, match=r"get_pipeline\(\)\.yaml\(\)"):
         pipe.start(queue=None)
+
+
+def test_a_step_that_is_a_gate_or_a_search_needs_no_base_task() -> None:
+    pipe = controller()
+    pipe.add_step("data", "4f2a")
+    pipe.add_step("look", parents=["data"], step={"gate": {"message": "good enough?"}})
+    pipe.add_step("search", parents=["look"], step={"kind": "search", "spec": {"of": "${data.id}"}})
+    assert pipe.get_pipeline().spec()["steps"][1:] == [
+        {"name": "look", "gate": {"message": "good enough?"}, "needs": {"all": ["data"]}},
+        {"name": "search", "kind": "search", "spec": {"of": "${data.id}"}, "needs": {"all": ["look"]}},
+    ]

@@ -129,7 +129,7 @@ class PipelineStep:
         return PipelineModels(self._value("models"))
 
 
-Needs = Sequence[str | PipelineStep] | Mapping[str, Sequence[str | PipelineStep]]
+NeededSteps = Sequence[str | PipelineStep] | Mapping[str, Sequence[str | PipelineStep]]
 
 
 class Pipeline:
@@ -153,22 +153,34 @@ class Pipeline:
             raise ValueError(f"the pipeline has no parameter {name!r}{hint}")
         return Placeholder(PIPELINE, name)
 
+    def step(self, name: str, *, needs: NeededSteps = (), **fields: Any) -> PipelineStep:
+        """Adds a step by its fields, as in YAML. Raises ValueError for a name that is taken."""
+        if name in self._steps:
+            raise ValueError(f"the pipeline has a step {name!r} already")
+        step: Json = {"name": name}
+        if needs:
+            step["needs"] = _needs(needs)
+        self._steps[name] = step | {
+            key: _plain(value, f"{name}.{key}") for key, value in fields.items() if value is not None
+        }
+        return PipelineStep(name)
+
     def task(
-        self, name: str, task_type: str | type[Task], *, needs: Needs = (), **fields: Any
+        self, name: str, task_type: str | type[Task], *, needs: NeededSteps = (), **fields: Any
     ) -> PipelineStep:
         """Adds a step that is a task: a name of the workers' catalogues, or the class itself.
 
         `fields` are those of a step, as in YAML: parameters, inputs, queue, each, at_once, collect, repeat,
-        cache, when, on_end, retry, run_timeout_s and so on. Raises ValueError for a name that is taken.
+        cache, when, on_end, retry, run_timeout_s and so on.
         """
         type_name = task_type if isinstance(task_type, str) else discovery.task_type_of(task_type)
-        return self._add(name, needs, {"task_type": type_name, **fields})
+        return self.step(name, needs=needs, task_type=type_name, **fields)
 
     def child(
-        self, name: str, kind: str, spec: Mapping[str, Any], *, needs: Needs = (), **fields: Any
+        self, name: str, kind: str, spec: Mapping[str, Any], *, needs: NeededSteps = (), **fields: Any
     ) -> PipelineStep:
         """Adds a step that is a stream of its own: `kind` and `spec` of a search, a batch or a pipeline."""
-        return self._add(name, needs, {"kind": kind, "spec": spec, **fields})
+        return self.step(name, needs=needs, kind=kind, spec=spec, **fields)
 
     def gate(
         self,
@@ -177,13 +189,13 @@ class Pipeline:
         *,
         form: Mapping[str, Mapping[str, Any]] | None = None,
         timeout_s: float | str | None = None,
-        needs: Needs = (),
+        needs: NeededSteps = (),
         **fields: Any,
     ) -> PipelineStep:
         """Adds a step that waits for a person, who fills in `form`: a JSON Schema for each field."""
         asked = {"message": message, "form": form or {}, "timeout_s": timeout_s}
         gate = {name: value for name, value in asked.items() if value}
-        return self._add(name, needs, {"gate": gate, **fields})
+        return self.step(name, needs=needs, gate=gate, **fields)
 
     def outputs(self, **templates: Any) -> None:
         """Adds what a run has found, for those who started it."""
@@ -201,17 +213,6 @@ class Pipeline:
         """Returns the definition, checked as a whole. Raises UnsendableError with all its problems."""
         body = {**self._body, "steps": list(self._steps.values()), "outputs": self._outputs}
         return _definition({name: value for name, value in body.items() if value not in ("", {})})
-
-    def _add(self, name: str, needs: Needs, fields: Json) -> PipelineStep:
-        if name in self._steps:
-            raise ValueError(f"the pipeline has a step {name!r} already")
-        step: Json = {"name": name}
-        if needs:
-            step["needs"] = _needs(needs)
-        self._steps[name] = step | {
-            key: _plain(value, f"{name}.{key}") for key, value in fields.items() if value is not None
-        }
-        return PipelineStep(name)
 
 
 PipelineInput = Pipeline | PipelineSpec | Mapping[str, Any]
@@ -269,7 +270,7 @@ def _in_definition(problem: Problem) -> Problem:
     return problem.model_copy(update={"path": problem.path.replace("$.pipeline", "$", 1)})
 
 
-def _needs(given: Needs) -> Json | list[str]:
+def _needs(given: NeededSteps) -> Json | list[str]:
     if isinstance(given, Mapping):
         return {rule: _step_names(steps) for rule, steps in given.items()}
     return _step_names(given)

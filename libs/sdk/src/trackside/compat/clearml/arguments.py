@@ -41,20 +41,20 @@ _CATALOGUE = "workers run what their catalogue.yaml names, and a command never h
 _NO_CONTROLLER = "no process of its own runs the pipeline"
 _NO_PROJECTS = "there are no projects: tasks belong to their run"
 _FOLLOW = "follow the events of the run: `client.events(run_id, follow=True)`"
-_BEFORE = "use `when` or a gate, in `step`"
+_BEFORE = "use `when` in `step`, or a step that is a gate"
 _STORE = "all artifacts are in the store of the installation"
 _FUNCTIONS = "there are no function steps"
-_RETRY = "retry.failed of the steps; a callable is refused, since rules and pauses are in `retry`, in `step`"
+_RETRY = "`retry.failed` of the steps; a callable is refused: rules and pauses are in `retry`"
 
 CONSTRUCTOR: Mapping[str, Argument] = {
-    "name": Argument("", KEPT, "name"),
-    "project": Argument("", CONVERTED, "description"),
-    "version": Argument(None, CONVERTED, "description"),
+    "name": Argument("", KEPT, "`name`"),
+    "project": Argument("", CONVERTED, "`description`"),
+    "version": Argument(None, CONVERTED, "`description`"),
     "pool_frequency": Argument(0.2, NO_EFFECT, "nothing polls"),
     "add_pipeline_tags": Argument(False, NO_EFFECT, "the id of a task begins with that of its run"),
     "target_project": Argument(True, NO_EFFECT, _NO_PROJECTS),
     "auto_version_bump": Argument(None, NO_EFFECT, "versions are known by the digest of the definition"),
-    "abort_on_failure": Argument(False, CONVERTED, "on_end"),
+    "abort_on_failure": Argument(False, CONVERTED, "`on_end`"),
     "add_run_number": Argument(True, NO_EFFECT, "the runs of a defined pipeline are numbered"),
     "retry_on_failure": Argument(None, CONVERTED, _RETRY),
     "docker": Argument(None, NO_EFFECT, _NO_CONTROLLER),
@@ -73,31 +73,31 @@ CONSTRUCTOR: Mapping[str, Argument] = {
     "enable_local_imports": Argument(True, NO_EFFECT, _FUNCTIONS),
 }
 ADD_STEP: Mapping[str, Argument] = {
-    "name": Argument(REQUIRED, KEPT, "name"),
-    "base_task_id": Argument(None, CONVERTED, "task_type, by the table `task_types`"),
-    "parents": Argument(None, CONVERTED, "needs"),
-    "parameter_override": Argument(None, CONVERTED, "parameters, without the name of the section"),
+    "name": Argument(REQUIRED, KEPT, "`name`"),
+    "base_task_id": Argument(None, CONVERTED, "`task_type`, by the table `task_types`"),
+    "parents": Argument(None, CONVERTED, "`needs`"),
+    "parameter_override": Argument(None, CONVERTED, "`parameters`, without the name of the section"),
     "configuration_overrides": Argument(None, REFUSED, "there are no configuration objects: use parameters"),
     "task_overrides": Argument(None, REFUSED, _CATALOGUE),
-    "execution_queue": Argument(None, KEPT, "queue"),
-    "monitor_metrics": Argument(None, CONVERTED, "mirror.metrics"),
-    "monitor_artifacts": Argument(None, CONVERTED, "mirror.artifacts"),
-    "monitor_models": Argument(None, CONVERTED, "mirror.models"),
-    "time_limit": Argument(None, KEPT, "run_timeout_s: seconds"),
-    "base_task_project": Argument(None, CONVERTED, "task_type, by the table `task_types`"),
-    "base_task_name": Argument(None, CONVERTED, "task_type, by the table `task_types`"),
+    "execution_queue": Argument(None, KEPT, "`queue`"),
+    "monitor_metrics": Argument(None, CONVERTED, "`mirror.metrics`"),
+    "monitor_artifacts": Argument(None, CONVERTED, "`mirror.artifacts`"),
+    "monitor_models": Argument(None, CONVERTED, "`mirror.models`"),
+    "time_limit": Argument(None, KEPT, "`run_timeout_s`: seconds"),
+    "base_task_project": Argument(None, CONVERTED, "`task_type`, by the table `task_types`"),
+    "base_task_name": Argument(None, CONVERTED, "`task_type`, by the table `task_types`"),
     "clone_base_task": Argument(True, REFUSED, "each run of a step is a task of its own"),
-    "continue_on_fail": Argument(False, CONVERTED, "on_end"),
+    "continue_on_fail": Argument(False, CONVERTED, "`on_end`"),
     "pre_execute_callback": Argument(None, REFUSED, _BEFORE),
     "post_execute_callback": Argument(None, REFUSED, _FOLLOW),
-    "cache_executed_step": Argument(False, KEPT, "cache"),
+    "cache_executed_step": Argument(False, KEPT, "`cache`"),
     "base_task_factory": Argument(None, REFUSED, _CATALOGUE),
     "retry_on_failure": Argument(None, CONVERTED, _RETRY),
     "status_change_callback": Argument(None, REFUSED, _FOLLOW),
     "recursively_parse_parameters": Argument(False, NO_EFFECT, "references are found at any depth"),
     "output_uri": Argument(None, REFUSED, _STORE),
-    "continue_behaviour": Argument(None, CONVERTED, "on_end"),
-    "stage": Argument(None, KEPT, "stage"),
+    "continue_behaviour": Argument(None, CONVERTED, "`on_end`"),
+    "stage": Argument(None, KEPT, "`stage`"),
 }
 START: Mapping[str, Argument] = {
     "queue": Argument("services", NO_EFFECT, _NO_CONTROLLER),
@@ -119,8 +119,8 @@ GET: Mapping[str, Argument] = {
     "shallow_search": Argument(False, NO_EFFECT, "nothing is searched"),
 }
 FIRST_RELEASE: Mapping[str, Argument] = {
-    "default_execution_queue": Argument(None, KEPT, "the queue of steps that have none"),
-    "pipeline_time_limit": Argument(None, CONVERTED, "timeout_s: minutes there, seconds here"),
+    "default_execution_queue": Argument(None, KEPT, "`queue` of steps that have none"),
+    "pipeline_time_limit": Argument(None, CONVERTED, "`timeout_s`: minutes there, seconds here"),
     "auto_connect_task": Argument(True, NO_EFFECT, _NO_CONTROLLER),
     "always_create_task": Argument(False, NO_EFFECT, _NO_CONTROLLER),
 }

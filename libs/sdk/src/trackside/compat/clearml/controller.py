@@ -18,7 +18,7 @@ from trackside.compat.clearml.conversion import (
     guard,
     parameter_schema,
 )
-from trackside.compat.clearml.task_table import look_up, read_table
+from trackside.compat.clearml.task_table import key_of, look_up, read_table
 from trackside.contracts.message import Json
 from trackside.domain.pipelines.compiling import needed, source_of
 from trackside.domain.pipelines.definition import StepSpec
@@ -58,6 +58,8 @@ _STATUS_OF_RUN = {
     RunStatus.FAILED: "failed",
     RunStatus.TIMED_OUT: "failed",
 }
+_OTHER_STEPS = {"task_type", "kind", "gate"}
+"""The fields of a step that needs no base task."""
 _SECONDS = 60.0
 
 
@@ -103,7 +105,8 @@ class PipelineController:
     def add_step(self, given: Json) -> bool:
         """Adds a step and returns True. Raises ValueError for a name that is taken, or an unknown base task.
 
-        `step` has further fields of a step of ours, such as inputs, when, each, or retry.
+        `step` has further fields of a step of ours, such as inputs, when, each, or retry. With a task_type, a
+        kind and spec, or a gate it has no base task.
         """
         name = given["name"]
         if self._run_id:
@@ -112,17 +115,16 @@ class PipelineController:
             raise ValueError(f"there is a step {name!r} already; each needs a name of its own")
         if name == PIPELINE:
             raise ValueError(f"{name!r} can't be the name of a step: references use it for the pipeline")
-        base = look_up(
-            self._table, given["base_task_id"], given["base_task_project"], given["base_task_name"]
-        )
-        rule, guarded = end_rules(given, bool(self._given["abort_on_failure"]))
         more = dict(given["step"] or {})
+        base = {} if _OTHER_STEPS & more.keys() else look_up(self._table, given)
+        rule, guarded = end_rules(given, bool(self._given["abort_on_failure"]))
         own = {
             "parameters": {
                 **base.get("parameters", {}),
                 **convert_parameters(name, given["parameter_override"] or {}),
                 **more.pop("parameters", {}),
-            },
+            }
+            or None,
             "run_timeout_s": given["time_limit"] or None,
             "retry": convert_retries(given["retry_on_failure"], f"step {name!r}") or self._retry,
             "on_end": None if set(rule.values()) == {"skip"} else rule,
@@ -134,7 +136,7 @@ class PipelineController:
         fields = {key: value for key, value in {**own, **more}.items() if value is not None}
         self._nodes[name] = PipelineNode(
             name=name,
-            base_task_id=given["base_task_id"] or f"{given['base_task_project']}/{given['base_task_name']}",
+            base_task_id=key_of(given) if base else None,
             queue=given["execution_queue"],
             parents=list(given["parents"] or ()),
             timeout=given["time_limit"],
@@ -195,12 +197,11 @@ class PipelineController:
         pipeline = Pipeline(self._given["name"], parameters=self._parameters, **fields)
         for node in self._nodes.values():
             step = dict(node.step)
-            if not step.get("queue") and not self._queue:
+            if "task_type" in step and not step.setdefault("queue", self._queue):
                 raise ValueError(f"step {node.name!r} has no queue, and the pipeline has no default queue")
-            step.setdefault("queue", self._queue)
             if when := guard(node, self._nodes):
                 step["when"] = when
-            pipeline.task(node.name, step.pop("task_type"), needs=node.parents, **step)
+            pipeline.step(node.name, needs=node.parents, **step)
         return pipeline
 
     @with_arguments_of("start")

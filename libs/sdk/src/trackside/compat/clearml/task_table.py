@@ -40,11 +40,18 @@ def _fields(value: Any, where: str) -> Json:
     raise ValueError(f"{where}: expected a task type, or a mapping with `task_type`, got {value!r}")
 
 
-def look_up(table: Mapping[str, Json], base_task_id: Any, project: Any, name: Any) -> Json:
-    """Returns the fields of a step for a base task; raises ValueError if it is not named, or not there."""
-    if not base_task_id and not (project and name):
+def key_of(given: Mapping[str, Any]) -> str:
+    """Returns the key of the base task of the arguments of add_step; raises ValueError if they name none."""
+    if given["base_task_id"]:
+        return str(given["base_task_id"])
+    if not (given["base_task_project"] and given["base_task_name"]):
         raise ValueError("expected base_task_id, or base_task_project and base_task_name")
-    key = str(base_task_id or f"{project}/{name}")
+    return f"{given['base_task_project']}/{given['base_task_name']}"
+
+
+def look_up(table: Mapping[str, Json], given: Mapping[str, Any]) -> Json:
+    """Returns the fields of a step for the base task of the arguments; raises ValueError if there is none."""
+    key = key_of(given)
     if key not in table:
         hint = nearest(key, table) or f"; add it to task_types: {{{key!r}: TASK_TYPE}}"
         raise ValueError(f"no task type for the base task {key!r}{hint}")

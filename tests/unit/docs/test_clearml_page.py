@@ -1,0 +1,113 @@
+"""The page for users of ClearML: its left columns are names of the original, its right ones exist here."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import get_args
+
+import pytest
+
+from tests.house.source import ROOT
+from trackside.aggregates import documents
+from trackside.aggregates.run.step_messages import StepState
+from trackside.compat.clearml import PipelineController
+from trackside.compat.clearml.arguments import (
+    FIRST_RELEASE,
+    METHODS,
+    REFUSED_METHODS,
+    Argument,
+    Support,
+)
+from trackside.compat.clearml.controller import STATUS_OF_STEP
+from trackside.compat.clearml.conversion import convert_references
+from trackside.contracts.resources import RetryPolicy
+from trackside.domain.pipelines.definition import EndAction, PipelineSpec, StepMirror, StepSpec
+
+PAGE = (ROOT / "docs" / "clearml.md").read_text("utf-8")
+NAMES = json.loads((ROOT / "tests" / "unit" / "sdk" / "clearml_names.json").read_text("utf-8"))
+ORIGINAL = NAMES["controller"]["methods"]
+OURS = {"task_types", "step"}
+"""Arguments of ours that the tables name."""
+NESTED = {"retry": RetryPolicy, "mirror": StepMirror}
+
+
+def rows(heading: str, table: int = 0) -> list[list[str]]:
+    """Returns the cells of a table below a heading."""
+    below = PAGE[PAGE.index(f"{heading}\n") + len(heading) :]
+    part = re.split(r"^#+ ", below, maxsplit=1, flags=re.MULTILINE)[0]
+    lines = re.findall(r"(?:^\|.*\n)+", part, re.MULTILINE)[table].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip()[1:-1].split(" | ")] for line in lines]
+
+
+def named(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_the_page_is_of_the_release_that_the_names_are_of() -> None:
+    assert f"clearml\n{NAMES['release']}" in PAGE
+
+
+def test_every_method_of_the_original_has_its_row_and_every_row_is_one() -> None:
+    found = {named(row[0])[0]: row[1] for row in rows("## Methods")}
+    properties = {"task", "id", "tags", "version"}
+    assert set(found) | properties == {*ORIGINAL, *NAMES["controller"]["properties"]} - {"__init__"}
+    for name, support in found.items():
+        assert hasattr(PipelineController, name), name
+        assert (support == "refused") == (name in REFUSED_METHODS), name
+    assert {Support(support) for support in found.values()} == set(Support)
+
+
+@pytest.mark.parametrize(
+    ("heading", "method"),
+    [
+        ("### PipelineController", "__init__"),
+        ("### add_step", "add_step"),
+        ("### start", "start"),
+        ("### start_locally", "start_locally"),
+        ("### get", "get"),
+    ],
+)
+def test_every_argument_of_the_original_has_its_row_as_the_code_takes_it(heading: str, method: str) -> None:
+    assert [named(row[0])[0] for row in rows(heading)] == ORIGINAL[method]
+    check_arguments(rows(heading), METHODS[method][0])
+
+
+def test_the_arguments_of_the_first_release_have_their_rows() -> None:
+    found = rows("### PipelineController", 1)
+    first = NAMES["first_release"]["controller"]["methods"]["__init__"]
+    assert {named(row[0])[0] for row in found} == set(first) - {"pool_frequency"}
+    check_arguments(found, FIRST_RELEASE)
+
+
+def check_arguments(found: list[list[str]], arguments: Mapping[str, Argument]) -> None:
+    for name, support, note in found:
+        argument = arguments[named(name)[0]]
+        assert (support, note) == (argument.support, argument.note)
+        if argument.support in (Support.KEPT, Support.CONVERTED):
+            for path in named(note):
+                field, _, inner = path.partition(".")
+                assert field in {*StepSpec.model_fields, *PipelineSpec.model_fields, *OURS}, path
+                assert not inner or inner in NESTED[field].model_fields, path
+
+
+def test_every_message_that_the_page_names_is_one() -> None:
+    known = {kind.__name__ for kind in documents.messages()}
+    words = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", PAGE))
+    ours = {"PipelineController", "PipelineDecorator", "NotSupportedError"}
+    assert words - ours <= known and len(words) > 6
+
+
+def test_every_state_of_a_step_is_on_the_page_as_the_code_converts_it() -> None:
+    found = {state: row[0] for row in rows("## States of steps") for state in named(row[1])}
+    assert found == {state.value: STATUS_OF_STEP[state] for state in StepState}
+
+
+def test_the_references_of_the_page_are_converted_so() -> None:
+    for original, ours, _ in rows("## References"):
+        if original != "-":
+            assert convert_references(named(original)[0]) == named(ours)[0]
+
+
+def test_the_actions_after_a_failure_are_those_of_a_definition() -> None:
+    words = {named(row[1])[0] for row in rows("## When a step fails")[:-1]}
+    assert words <= set(get_args(EndAction)) and len(words) == 3
