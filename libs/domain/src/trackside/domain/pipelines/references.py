@@ -23,7 +23,7 @@ RUN = "run:"
 KINDS = ("artifacts", "parameters", "models", "id", "result", "status")
 """What of a step can be referenced."""
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
-_CHARACTER = re.compile(r"\\(.)|.", re.DOTALL)
+_PARTS = re.compile(r"(?:\\.|[^.\\])+|\\$|(?<=\.)(?=\.|$)|^(?=\.)")
 _REF, _DEFAULT, _TEXT, _OBJECT = "$ref", "$default", "$text", "$object"
 Tree = Any
 """A template as it is kept: JSON with the objects above."""
@@ -53,12 +53,7 @@ class Reference(NamedTuple):
 def parse_reference(inner: str) -> Reference:
     """Parses what is between the braces. Anything parses; `compiling` checks what it names."""
     path, found, default = inner.partition(":-")
-    parts = [""]
-    for character in _CHARACTER.finditer(path):
-        if character[0] == ".":
-            parts.append("")
-        else:
-            parts[-1] += character[1] or character[0]
+    parts = [re.sub(r"\\(.)", r"\1", part) for part in _PARTS.findall(path)] or [""]
     return Reference(tuple(parts), default if found else None)
 
 

@@ -1,0 +1,162 @@
+"""The example of a pipeline runs as YAML, from the builder, and from ClearML's controller; real processes."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.house.source import ROOT
+from tests.integration.installed import processes, variables_of
+from tests.stack import Servers
+from trackside.aggregates.run.aggregate import RUN
+from trackside.aggregates.run.messages import RunStatus
+from trackside.aggregates.run.state import run_of
+from trackside.cli.app import call
+from trackside.compat.clearml import PipelineController
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.stream import Stream
+from trackside.eventlog.settings import StackSettings
+from trackside.sdk import Client
+from trackside.sdk.blocking import BlockingClient
+
+pytestmark = pytest.mark.timeout(300)
+
+EXAMPLE = ROOT / "deploy" / "examples" / "pipeline_digits"
+TASKS = """
+import threading
+from trackside.sdk import Task, trial
+
+class Sums(Task):
+    def train(self, device):
+        asked = trial.parameters()
+        if asked.get("fails"):
+            raise ValueError("as asked")
+        if asked.get("waits"):
+            threading.Event().wait()
+        return {"sum": sum(asked.get("of", []))}
+"""
+TYPES = {"sums": "sums"}
+
+
+@pytest.fixture(scope="module")
+def settings(
+    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StackSettings]:
+    folder = tmp_path_factory.mktemp("services")
+    (folder / "store").mkdir()
+    (folder / "sums.py").write_text(TASKS)
+    catalogue = folder / "catalogue.yaml"
+    digits = (EXAMPLE / "catalogue.yaml").read_text("utf-8").replace("path: .", f"path: {EXAMPLE}")
+    catalogue.write_text(f"{digits}  sums: {{entry: 'sums:Sums', path: .}}\n")
+    store = {"TRACKSIDE_STORE": str(folder / "store")}
+    with processes(stack, module_database, folder, catalogue, **store) as (settings, _):
+        yield settings
+
+
+@pytest.fixture(autouse=True)
+def environment(settings: StackSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in variables_of(settings).items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def client(settings: StackSettings) -> Iterator[BlockingClient]:
+    with Client.blocking(settings.kafka_bootstrap, settings.topic_prefix) as client:
+        yield client
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Imports a module of the example."""
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    yield importlib.import_module
+    for name in ("pipeline", "controller"):
+        sys.modules.pop(name, None)
+
+
+def step_rows(stream: Stream) -> list[dict[str, Any]]:
+    """Returns the rows of the steps of a run, without its id and times."""
+    found = []
+    for projection in RUN.rows:
+        if projection.table.name == "steps":
+            for key in projection.keys(stream):
+                row = dict(zip(projection.table.columns, projection.row(stream, key), strict=True))
+                kept = {name: value for name, value in row.items() if not name.endswith("_ms")}
+                del kept["run_id"]
+                kept["resolved"] = str(kept["resolved"]).replace(stream.stream_id, "RUN")
+                found.append(kept)
+    return found
+
+
+def test_the_three_forms_of_the_example_run_with_the_same_rows(
+    client: BlockingClient, example: Callable[[str], Any]
+) -> None:
+    assert call(["submit", str(EXAMPLE / "pipeline.yaml"), "--id", "in-yaml"]) == 0
+    assert client.start_run(example("pipeline").digits(), run_id="in-python") == "in-python"
+    pipe = example("controller").digits()
+    pipe.start_locally()
+    streams = [client.wait(run_id, 120) for run_id in ("in-yaml", "in-python", pipe.id)]
+    rows = [step_rows(stream) for stream in streams]
+    assert [row["state"] for row in rows[0]] == ["succeeded"] * 3
+    assert rows[0] == rows[1] == rows[2]
+    runs = [run_of(stream) for stream in streams[:2]]
+    outputs = [run.outputs for run in runs if run is not None]
+    assert outputs[0] == outputs[1] and outputs[0]["accuracy"] > 0.9
+    assert outputs[0]["model"].startswith("store:sha256/")
+    assert pipe.is_successful() and not pipe.is_running()
+
+
+def test_the_accessors_of_the_controller_follow_the_log(client: BlockingClient) -> None:
+    """P18, P19, P23, P29: failed steps are shown, aborted ones are no successes."""
+    pipe = PipelineController("sums", "lab", default_execution_queue="default", task_types=TYPES)
+    pipe.add_parameter("of", [1, 2], param_type="list")
+    pipe.add_step("first", "sums", parameter_override={"General/of": "${pipeline.of}"})
+    pipe.add_step("wrong", "sums", parameter_override={"General/fails": True})
+    pipe.add_step("after", "sums", parents=["wrong"])
+    pipe.add_step("endless", "sums", parents=["first"], parameter_override={"General/waits": True})
+    assert pipe.start(wait=False, parameters={"of": [3, 4]}) is True
+    run_id = pipe.id
+    assert pipe.start(wait=False) is True and pipe.id == run_id, "P14: a second start starts nothing"
+    with closing(client.events(run_id, follow=True)) as records:
+        next(record for record in records if _submits(record.message, f"{run_id}.endless"))
+    assert pipe.wait(timeout=0.001) is False and pipe.is_running()
+    assert pipe.get_processed_nodes()["first"].executed == f"{run_id}.first"
+    assert "endless" in pipe.get_running_nodes()
+    pipe.stop(timeout=2)
+    assert not pipe.is_running() and not pipe.is_successful()
+    nodes = pipe.get_processed_nodes()
+    statuses = {name: node.status for name, node in nodes.items()}
+    assert statuses["first"] == "completed" and statuses["endless"] == "aborted"
+    assert statuses["wrong"] in ("failed", "aborted") and statuses["after"] == "skipped"
+    assert nodes["endless"].executed is False
+    assert pipe.get_parameters() == {"of": [3, 4]} and pipe.elapsed() > 0
+    assert pipe.is_successful(fail_condition="failed", fail_on_step_fail=False)
+    again = PipelineController.get(run_id)
+    assert {name: node.status for name, node in again.get_pipeline_dag().items()} == statuses
+    assert again.get_pipeline_dag()["endless"].parents == ["first"]
+    with pytest.raises(ValueError, match="expected the id of a run, got 'none'"):
+        PipelineController.get("none")
+
+
+def test_a_step_that_may_fail_skips_its_children_and_the_run_succeeds(client: BlockingClient) -> None:
+    """P36: continue_on_fail."""
+    pipe = PipelineController("sums", "lab", default_execution_queue="default", task_types=TYPES)
+    pipe.add_step("wrong", "sums", parameter_override={"General/fails": True}, continue_on_fail=True)
+    pipe.add_step("child", "sums", parents=["wrong"])
+    pipe.add_step("other", "sums", parameter_override={"General/of": [1]})
+    pipe.start()
+    assert {name: node.status for name, node in pipe.get_pipeline_dag().items()} == {
+        "wrong": "failed",
+        "child": "skipped",
+        "other": "completed",
+    }
+    run = run_of(client.wait(pipe.id, 60))
+    assert run is not None and run.status is RunStatus.SUCCEEDED
+    assert pipe.is_successful(fail_on_step_fail=False) and not pipe.is_successful()
+
+
+def _submits(message: object, task_id: str) -> bool:
+    return isinstance(message, TaskSubmitted) and message.task_id == task_id
