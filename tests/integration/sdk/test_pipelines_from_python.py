@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.house.source import ROOT
 from tests.integration.installed import processes, variables_of
@@ -14,7 +15,6 @@ from tests.stack import Servers
 from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.state import run_of
-from trackside.cli.app import call
 from trackside.compat.clearml import PipelineController
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.stream import Stream
@@ -94,7 +94,8 @@ def step_rows(stream: Stream) -> list[dict[str, Any]]:
 def test_the_three_forms_of_the_example_run_with_the_same_rows(
     client: BlockingClient, example: Callable[[str], Any]
 ) -> None:
-    assert call(["submit", str(EXAMPLE / "pipeline.yaml"), "--id", "in-yaml"]) == 0
+    body = yaml.safe_load((EXAMPLE / "pipeline.yaml").read_text("utf-8"))
+    assert client.start_run(body, run_id="in-yaml") == "in-yaml"
     assert client.start_run(example("pipeline").digits(), run_id="in-python") == "in-python"
     pipe = example("controller").digits()
     pipe.start_locally()

@@ -252,6 +252,8 @@ def _definition(given: PipelineSpec | Mapping[str, Any]) -> PipelineSpec:
         definition = given
     else:
         body = _plain(given, "pipeline")
+        if body.get("kind") == KIND:  # the whole of a spec file
+            del body["kind"]
         for path, value, known in known_mappings("$", body, PipelineSpec.model_fields):
             problems += put_seconds(path, value, known)
         found = validate_command(StartPipelineRun.wire_type(), {"pipeline": body}, (StartPipelineRun,))
