@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 import pytest
+from pydantic import BaseModel
 
 from tests.house.source import ROOT
 from trackside.aggregates import documents
@@ -28,7 +29,7 @@ NAMES = json.loads((ROOT / "tests" / "unit" / "sdk" / "clearml_names.json").read
 ORIGINAL = NAMES["controller"]["methods"]
 OURS = {"task_types", "step"}
 """Arguments of ours that the tables name."""
-NESTED = {"retry": RetryPolicy, "mirror": StepMirror}
+NESTED: dict[str, type[BaseModel]] = {"retry": RetryPolicy, "mirror": StepMirror}
 
 
 def rows(heading: str, table: int = 0) -> list[list[str]]:
