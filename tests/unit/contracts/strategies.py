@@ -164,7 +164,7 @@ def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any
     if origin is tuple:
         return st.lists(_annotated(arguments[0], ()), max_size=3).map(tuple)
     if origin is dict:
-        if arguments[1] is Any:
+        if arguments[1] is Any and arguments[0] is str:
             return JSON
         names = TEXT if arguments[0] is str else _annotated(arguments[0], ())
         values = _annotated(arguments[1], ())
