@@ -1,28 +1,28 @@
 """Checks a definition as a whole, and parses what is parsed once: references and expressions. Pure."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import rfc8785
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 
 from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem, nearest
-from trackside.domain.pipelines import expressions, references
-from trackside.domain.pipelines.definition import MAX_ITEMS, PipelineSpec, StepNeeds, StepSpec
-from trackside.domain.pipelines.references import INDEX, ITEM, KINDS, PIPELINE, RUN, Reference
+from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
+from trackside.domain.pipelines import references
+from trackside.domain.pipelines.definition import PipelineSpec, StepNeeds, StepSpec, templates_of
+from trackside.domain.pipelines.json_limits import json_problems
+from trackside.domain.pipelines.step_checks import (
+    StepReferences,
+    names_of,
+    output_problems,
+    step_problems,
+)
+from trackside.domain.pipelines.value_schemas import schema_problem, violation
 
-MODEL_KINDS = ("input", "output")
-MODEL_PROPERTIES = ("id", "media_type", "name", "sha256", "size_bytes", "uri", "version")
-COUNTS = ("succeeded", "failed", "total", "states")
-"""The names of a `collect` expression: numbers of items, and their numbers by state."""
-TASK, CHILD, GATE = "task", "child", "gate"
-_TEMPLATES = ("parameters", "inputs", "queue", "each", "spec")
-_ONLY_TASKS = ("parameters", "inputs", "repeat", "cache")
+MAX_CYCLES = 10
+"""How many cycles are named."""
 
 
 class CompiledPipeline(NamedTuple):
@@ -33,28 +33,36 @@ class CompiledPipeline(NamedTuple):
     """The digest of the definition as it was given, as canonical JSON (RFC 8785)."""
 
 
-def kind_of(step: StepSpec) -> str:
-    """Returns what a step is: task, child or gate."""
-    return GATE if step.gate is not None else CHILD if step.kind is not None else TASK
-
-
 def digest(pipeline: PipelineSpec) -> str:
-    """Returns the SHA-256 of a definition as canonical JSON, which its version is known by."""
+    """Returns the SHA-256 of a definition as canonical JSON, which its version is known by.
+
+    Raises ValueError for what has no canonical form; a definition that compiles has one.
+    """
     return hashlib.sha256(rfc8785.dumps(pipeline.model_dump(mode="json"))).hexdigest()
 
 
 def compile_pipeline(given: PipelineSpec) -> CompiledPipeline | tuple[Problem, ...]:
-    """Parses and checks a definition; returns all problems, with paths in the definition."""
+    """Parses and checks a definition; returns its problems, with paths in it, at most MAX_PROBLEMS."""
+    if problems := tuple(islice(_json_problems(given), MAX_PROBLEMS)):
+        return problems
     steps = [_parsed(step) for step in given.steps]
     outputs = {name: references.parse(template) for name, template in given.outputs.items()}
     parsed = given.model_copy(update={"steps": steps, "outputs": outputs})
-    problems = list(_problems(given, parsed))
-    if problems:
-        return tuple(problems)
-    needing = [step.model_copy(update={"needs": _all_needs(step)}) for step in steps]
-    if (cycle := _cycle(needing)) is not None:
-        return (cycle,)
-    return CompiledPipeline(parsed.model_copy(update={"steps": needing}), digest(given))
+    named = [names_of(step) for step in steps]
+    needing = [
+        step.model_copy(update={"needs": _all_needs(step, names)})
+        for step, names in zip(steps, named, strict=True)
+    ]
+    found = chain(
+        _cycles(needing), step_problems(parsed, named), output_problems(parsed), _all_schema_problems(given)
+    )
+    if problems := tuple(islice(found, MAX_PROBLEMS)):
+        return problems
+    try:
+        sha256 = digest(given)
+    except ValueError as error:  # a number of a field, such as an amount of memory: templates were checked
+        return (Problem(code="out_of_range", path="$", message=f"has no canonical JSON: {error}"),)
+    return CompiledPipeline(parsed.model_copy(update={"steps": needing}), sha256)
 
 
 def source_of(compiled: PipelineSpec) -> PipelineSpec:
@@ -65,11 +73,38 @@ def source_of(compiled: PipelineSpec) -> PipelineSpec:
 
 
 def _templates(step: StepSpec, change: Any) -> Json:
-    return {name: change(value) for name in _TEMPLATES if (value := getattr(step, name)) is not None}
+    return {name: change(value) for name, value in templates_of(step)}
 
 
 def _parsed(step: StepSpec) -> StepSpec:
     return step.model_copy(update=_templates(step, references.parse))
+
+
+def _json_problems(given: PipelineSpec) -> Iterator[Problem]:
+    for at, step in enumerate(given.steps):
+        for name, value in templates_of(step):
+            yield from json_problems(value, f"$.steps[{at}].{name}")
+        if step.gate is not None:
+            yield from json_problems(step.gate.form, f"$.steps[{at}].gate.form")
+    yield from json_problems(given.parameters, "$.parameters")
+    yield from json_problems(given.outputs, "$.outputs")
+
+
+def _all_schema_problems(given: PipelineSpec) -> Iterator[Problem]:
+    for at, step in enumerate(given.steps):
+        if step.gate is not None:
+            yield from _schema_problems(step.gate.form, f"$.steps[{at}].gate.form")
+    yield from _schema_problems(given.parameters, "$.parameters")
+
+
+def _schema_problems(schemas: Mapping[str, Json], path: str) -> Iterator[Problem]:
+    for name, schema in schemas.items():
+        if (wrong := schema_problem(schema)) is not None:
+            yield Problem(
+                code="bad_schema", path=f"{path}.{name}", message=f"not a usable JSON Schema: {wrong}"
+            )
+        elif "default" in schema:
+            yield from _misfits(schema, schema["default"], f"{path}.{name}.default")
 
 
 def parameter_values(schemas: Mapping[str, Json], given: Json, path: str) -> tuple[Json, list[Problem]]:
@@ -78,6 +113,8 @@ def parameter_values(schemas: Mapping[str, Json], given: Json, path: str) -> tup
     for name in given.keys() - schemas.keys():
         message = f"there is no parameter {name!r}{nearest(name, schemas)}"
         problems.append(Problem(code="unknown_parameter", path=f"{path}.{name}", message=message))
+        if len(problems) == MAX_PROBLEMS:
+            break
     values: Json = {}
     for name, schema in schemas.items():
         if name in given:
@@ -92,236 +129,31 @@ def parameter_values(schemas: Mapping[str, Json], given: Json, path: str) -> tup
     return values, sorted(problems, key=lambda problem: problem.path)
 
 
-def _misfits(schema: Json, value: Any, path: str) -> Iterator[Problem]:
-    for error in Draft202012Validator(schema).iter_errors(value):
-        inner = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.path)
-        yield Problem(code="bad_parameter", path=f"{path}{inner}", message=error.message[:500])
-        return
-
-
-def _problems(given: PipelineSpec, parsed: PipelineSpec) -> Iterator[Problem]:
-    names = {step.name for step in parsed.steps}
-    counted = Counter(step.name for step in parsed.steps)
-    for at, step in enumerate(parsed.steps):
-        path = f"$.steps[{at}]"
-        if counted[step.name] > 1:
-            message = f"{counted[step.name]} steps are called {step.name!r}"
-            yield Problem(code="duplicate_step", path=f"{path}.name", message=message)
-        yield from _shape(step, path)
-        yield from _needs_problems(step, names, path)
-        for name, tree in templates_of(step):
-            yield from _reference_problems(tree, step, parsed, names, f"{path}.{name}")
-        yield from _expression_problems(step, parsed, names, path)
-        if step.gate is not None:
-            yield from _schema_problems(step.gate.form, f"{path}.gate.form")
-    for name, tree in parsed.outputs.items():
-        yield from _reference_problems(tree, None, parsed, names, f"$.outputs.{name}")
-    yield from _schema_problems(given.parameters, "$.parameters")
-
-
-def _shape(step: StepSpec, path: str) -> Iterator[Problem]:
-    given = [name for name in ("task_type", "kind", "gate") if getattr(step, name) is not None]
-    if len(given) != 1:
-        what = f"has {' and '.join(given)}" if given else "has none"
-        message = f"a step is a task (task_type), a stream (kind) or a gate; {step.name!r} {what}"
-        yield Problem(code="bad_step", path=path, message=message)
-        return
-    own = kind_of(step)
-    wrong = [name for name in _ONLY_TASKS if own != TASK and getattr(step, name)]
-    wrong += ["spec"] if own != CHILD and step.spec is not None else []
-    wrong += ["each"] if own == GATE and step.each is not None else []
-    wrong += [name for name in ("at_once", "collect") if step.each is None and getattr(step, name)]
-    wrong += ["repeat"] if step.each is not None and step.repeat is not None else []
-    wrong += (
-        ["cache"] if step.cache is not None and (step.each is not None or step.repeat is not None) else []
-    )
-    if own == CHILD and not isinstance(step.spec, dict):
-        yield Problem(code="missing_field", path=f"{path}.spec", message="missing field 'spec'")
-    for name in wrong:
-        message = f"{step.name!r} can't have {name!r}: {_WHY.get(name, 'only a task can')}"
-        yield Problem(code="bad_step", path=f"{path}.{name}", message=message)
-    if isinstance(step.each, list) and len(step.each) > MAX_ITEMS:
-        message = f"{len(step.each):,} items, at most {MAX_ITEMS:,} are allowed"
-        yield Problem(code="too_many_items", path=f"{path}.each", message=message)
-    elif step.each is not None and not isinstance(step.each, list) and not _is_reference(step.each):
-        message = "expected a list, or a reference to one"
-        yield Problem(code="wrong_type", path=f"{path}.each", message=message)
-
-
-_WHY = {
-    "spec": "it is for a step with a kind",
-    "each": "a gate is decided once",
-    "at_once": "it counts the items of a step with each",
-    "collect": "it is for the items of a step with each",
-    "repeat": "it has each already; a step has one of them",
-    "cache": "the results of each and repeat are not kept in the cache",
-}
-
-
-def _is_reference(tree: Any) -> bool:
-    return isinstance(tree, dict) and "$ref" in tree
-
-
-def templates_of(step: StepSpec) -> Iterator[tuple[str, Any]]:
-    """Yields the templates that a step has, with their names."""
-    for name in _TEMPLATES:
-        if (tree := getattr(step, name)) is not None:
-            yield name, tree
-
-
-def _needs_problems(step: StepSpec, names: set[str], path: str) -> Iterator[Problem]:
-    for rule in StepNeeds.model_fields:
-        for needed in getattr(step.needs, rule):
-            if needed == step.name:
-                message = f"{step.name!r} needs itself"
-                yield Problem(code="pipeline_cycle", path=f"{path}.needs", message=message)
-            elif needed not in names:
-                message = f"{step.name!r} needs {needed!r}, which is no step{nearest(needed, names)}"
-                yield Problem(code="unknown_step", path=f"{path}.needs", message=message)
-
-
-def _reference_problems(
-    tree: Any, step: StepSpec | None, pipeline: PipelineSpec, names: set[str], path: str
-) -> Iterator[Problem]:
-    for reference in dict.fromkeys(references.references(tree)):
-        found = _reference_problem(reference, step, pipeline, names)
-        if found is not None:
-            yield Problem(code=found[0], path=path, message=f"{reference.text}: {found[1]}")
-
-
-def _reference_problem(
-    reference: Reference, step: StepSpec | None, pipeline: PipelineSpec, names: set[str]
-) -> tuple[str, str] | None:
-    """Returns code and message of what is wrong with a reference, None if nothing is."""
-    base, rest = reference.base, reference.path[1:]
-    if base.startswith(RUN):
-        return (
-            _step_path_problem(rest[1:]) if len(rest) > 1 else ("bad_reference", "expected run:ID.STEP.KIND")
-        )
-    if base in (ITEM, INDEX):
-        fits = step is not None and (step.each is not None or (base == INDEX and step.repeat is not None))
-        return None if fits else ("bad_reference", f"{base} is only there in a step with each")
-    if base == PIPELINE:
-        if not rest or rest[0] not in pipeline.parameters:
-            named = rest[0] if rest else ""
-            hint = nearest(named, pipeline.parameters)
-            return "unknown_parameter", f"the pipeline has no parameter {named!r}{hint}"
-        return None
-    if base not in names:
-        return "unknown_step", f"there is no step {base!r}{nearest(base, names)}"
-    if step is not None and base == step.name:
-        return "pipeline_cycle", f"{base!r} refers to itself"
-    return _step_path_problem(rest)
-
-
-def _step_path_problem(rest: Sequence[str]) -> tuple[str, str] | None:
-    if not rest:
-        return "bad_reference", f"names no kind; expected one of: {', '.join(KINDS)}"
-    kind, *names = rest
-    if kind not in KINDS:
-        return (
-            "bad_reference",
-            f"unknown kind {kind!r}; expected one of: {', '.join(KINDS)}{nearest(kind, KINDS)}",
-        )
-    if kind in ("artifacts", "parameters") and (not names or not names[0]):
-        return "bad_reference", f"names none of the {kind}"
-    if kind in ("id", "status") and names:
-        return "bad_reference", f"{kind} has nothing in it"
-    if kind == "models":
-        return _models_problem(names)
-    return None
-
-
-def _models_problem(names: Sequence[str]) -> tuple[str, str] | None:
-    if not names or names[0] not in MODEL_KINDS:
-        return "bad_reference", "expected models.input or models.output, then an index and a property"
-    if len(names) < 2 or not names[1].lstrip("-").isdigit():
-        return (
-            "bad_reference",
-            "expected the index of a model, from the end if it is negative: -1 is the last",
-        )
-    if len(names) != 3 or names[2] not in MODEL_PROPERTIES:
-        named = names[2] if len(names) > 2 else ""
-        known = ", ".join(MODEL_PROPERTIES)
-        return "bad_reference", f"expected a property of a model ({known}){nearest(named, MODEL_PROPERTIES)}"
-    return None
-
-
-def _expressions(step: StepSpec) -> Iterator[tuple[str, str]]:
-    if step.when:
-        yield "when", step.when
-    if step.collect:
-        yield "collect", step.collect
-    if step.repeat is not None:
-        yield "repeat.until", step.repeat.until
-
-
-def _expression_problems(
-    step: StepSpec, pipeline: PipelineSpec, names: set[str], path: str
-) -> Iterator[Problem]:
-    for where, text in _expressions(step):
-        try:
-            paths = expressions.paths_of(text)
-        except expressions.ExpressionError as error:
-            yield Problem(code=error.code, path=f"{path}.{where}", message=str(error))
-            continue
-        for found in paths:
-            problem = _name_problem(found, where, step, pipeline, names)
-            if problem is not None:
-                yield Problem(code=problem[0], path=f"{path}.{where}", message=problem[1])
-
-
-def _name_problem(
-    found: tuple[str, ...], where: str, step: StepSpec, pipeline: PipelineSpec, names: set[str]
-) -> tuple[str, str] | None:
-    own: Sequence[str] = (
-        COUNTS if where == "collect" else ("result", INDEX) if where == "repeat.until" else ()
-    )
-    if found[0] in own:
-        return None
-    if found[0] == "steps":
-        found = found[1:]
-        if not found:
-            return "bad_expression", "steps needs the name of one: steps['NAME']"
-    if found[0] == PIPELINE:
-        return _reference_problem(Reference(found), step, pipeline, names)
-    if found[0] not in names:
-        known = [*own, PIPELINE, *names]
-        return "unknown_step", f"there is no {found[0]!r} here{nearest(found[0], known)}"
-    if found[0] == step.name:
-        return "pipeline_cycle", f"{step.name!r} refers to itself"
-    return _step_path_problem(found[1:])
-
-
-def _schema_problems(schemas: Mapping[str, Json], path: str) -> Iterator[Problem]:
-    for name, schema in schemas.items():
-        try:
-            Draft202012Validator.check_schema(schema)
-        except SchemaError as error:
-            message = f"not a JSON Schema: {error.message[:300]}"
-            yield Problem(code="bad_schema", path=f"{path}.{name}", message=message)
-            continue
-        if "default" in schema:
-            yield from _misfits(schema, schema["default"], f"{path}.{name}.default")
+def _misfits(schema: Json, value: Any, path: str) -> list[Problem]:
+    if problems := list(islice(json_problems(value, path), MAX_PROBLEMS)):
+        return problems
+    if (found := violation(schema, value)) is None:
+        return []
+    return [Problem(code="bad_parameters", path=path + found[0].removeprefix("$"), message=found[1])]
 
 
 def steps_named(step: StepSpec) -> list[str]:
     """Returns the steps that the references and expressions of a step name, in their order."""
-    named = (reference.base for _, tree in templates_of(step) for reference in references.references(tree))
-    found = dict.fromkeys(base for base in named if base not in (PIPELINE, ITEM, INDEX))
-    own = {*COUNTS, "result", INDEX, PIPELINE}
-    for where, text in _expressions(step):
-        for path in expressions.paths_of(text):
-            name = path[1] if path[0] == "steps" else path[0]
-            if path[0] not in own or (where == "when" and path[0] != PIPELINE):
-                found[name] = None
-    return [name for name in found if not name.startswith(RUN)]
+    return names_of(step).steps()
 
 
-def _all_needs(step: StepSpec) -> StepNeeds:
+def steps_whose_results_are_used(pipeline: PipelineSpec) -> set[str]:
+    """Returns the steps that other steps, or the outputs of a compiled pipeline, refer to."""
+    used = {name for step in pipeline.steps for name in steps_named(step)}
+    return used | {
+        reference.base for tree in pipeline.outputs.values() for reference in references.references(tree)
+    }
+
+
+def _all_needs(step: StepSpec, names: StepReferences) -> StepNeeds:
     """Returns what a step needs: what it says, and what it refers to."""
     said = {*step.needs.all, *step.needs.any_of, *step.needs.all_ended}
-    implied = [name for name in steps_named(step) if name not in said]
+    implied = [name for name in names.steps() if name not in said]
     return step.needs.model_copy(update={"all": [*dict.fromkeys(step.needs.all), *implied]})
 
 
@@ -335,20 +167,24 @@ def ordered(steps: Iterable[StepSpec]) -> list[str]:
     return list(TopologicalSorter({step.name: needed(step) for step in steps}).static_order())
 
 
-def _cycle(steps: Sequence[StepSpec]) -> Problem | None:
-    try:
-        ordered(steps)
-    except CycleError as error:
-        named = list(reversed(error.args[1]))
-        at = next(at for at, step in enumerate(steps) if step.name == named[0])
-        message = f"steps wait for each other: {' needs '.join(named)}"
-        return Problem(code="pipeline_cycle", path=f"$.steps[{at}].needs", message=message)
-    return None
+def _cycles(steps: Sequence[StepSpec]) -> Iterator[Problem]:
+    """Yields a problem for each cycle of more than one step, the steps of one left out of the next."""
+    graph = {step.name: {name for name in needed(step) if name != step.name} for step in steps}
+    places = {step.name: at for at, step in reversed(list(enumerate(steps)))}
+    for _ in range(MAX_CYCLES):
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            cycle = list(reversed(error.args[1]))
+            message = f"steps wait for each other: {' needs '.join(_shortened(cycle))}"
+            yield Problem(code="pipeline_cycle", path=f"$.steps[{places[cycle[0]]}].needs", message=message)
+            graph = {name: needs - {*cycle} for name, needs in graph.items() if name not in cycle}
+        else:
+            return
 
 
-def steps_whose_results_are_used(pipeline: PipelineSpec) -> set[str]:
-    """Returns the steps that other steps, or the outputs of a compiled pipeline, refer to."""
-    used = {name for step in pipeline.steps for name in steps_named(step)}
-    return used | {
-        reference.base for tree in pipeline.outputs.values() for reference in references.references(tree)
-    }
+def _shortened(cycle: Sequence[str]) -> Sequence[str]:
+    """Leaves out the steps within a long cycle."""
+    if len(cycle) <= 20:
+        return cycle
+    return [*cycle[:10], f"... ({len(cycle) - 20} more)", *cycle[-10:]]

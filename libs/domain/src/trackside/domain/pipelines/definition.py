@@ -4,7 +4,7 @@ A *template* is JSON whose texts may hold references, such as `${prepare.result.
 parses each once; a compiled definition has the parsed trees of `references` in the same fields.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -29,6 +29,10 @@ MAX_ITEMS = 10_000
 RESERVED = ("pipeline", "steps", "run", "item", "index")
 """Names that references and expressions use themselves, so no step can have them."""
 KEEP_DAYS = 30
+TASK, CHILD, GATE = "task", "child", "gate"
+"""What a step can be."""
+TEMPLATES = ("parameters", "inputs", "queue", "each", "spec")
+"""The fields of a step in which references are filled in."""
 Template = Any
 """JSON in which texts may hold references."""
 
@@ -158,7 +162,7 @@ class StepMirror(_Spec):
     models: _Names = {}
 
 
-_NEEDS = (
+OWN_NEEDS = (
     "priority",
     "preempt",
     "exclusive",
@@ -235,9 +239,21 @@ class PipelineSpec(_Spec):
     outputs: dict[Identifier, Template] = Field(default={}, max_length=1_000, exclude_if=is_absent)
 
 
+def kind_of(step: StepSpec) -> str:
+    """Returns what a step is: task, child or gate."""
+    return GATE if step.gate is not None else CHILD if step.kind is not None else TASK
+
+
+def templates_of(step: StepSpec) -> Iterator[tuple[str, Template]]:
+    """Yields the templates that a step has, with their names."""
+    for name in TEMPLATES:
+        if (tree := getattr(step, name)) is not None:
+            yield name, tree
+
+
 def needs_of(pipeline: PipelineSpec, step: StepSpec, queue: str | None) -> Needs:
     """Returns what the tasks of a step ask for; `queue` is its own, with references resolved."""
-    own: dict[str, Any] = {name: value for name in _NEEDS if (value := getattr(step, name)) is not None}
+    own: dict[str, Any] = {name: value for name in OWN_NEEDS if (value := getattr(step, name)) is not None}
     if queue is not None:
         own["queue"] = queue
     return Needs(**{name: getattr(pipeline.defaults, name) for name in Needs.model_fields} | own)

@@ -1,7 +1,8 @@
 """References in the templates of pipelines: `${STEP.KIND.PATH}`, parsed once, and resolved to values.
 
-The grammar is that of ClearML's pipelines: a reference may stand anywhere in a text, and a text may have
-several. `\\.` is a dot within a name. `${...:-TEXT}` is TEXT where there is no value. Templates become trees:
+The grammar is that of ClearML's pipelines: a reference may be anywhere in a text, and a text may have
+several. `\\.` is a dot within a name. `${...:-TEXT}` is TEXT where there is no value; a reference ends at the
+first `}`. Templates become trees:
 
     "${prepare.result.rows}"          {"$ref": ["prepare", "result", "rows"]}
     "${prepare.result.rows:-10}"      {"$ref": ["prepare", "result", "rows"], "$default": "10"}
@@ -23,7 +24,8 @@ RUN = "run:"
 KINDS = ("artifacts", "parameters", "models", "id", "result", "status")
 """What of a step can be referenced."""
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
-_PARTS = re.compile(r"(?:\\.|[^.\\])+|\\$|(?<=\.)(?=\.|$)|^(?=\.)")
+_DOT = re.compile(r"(?<!\\)\.")
+_INDEX = re.compile(r"-?[0-9]{1,9}")
 _REF, _DEFAULT, _TEXT, _OBJECT = "$ref", "$default", "$text", "$object"
 Tree = Any
 """A template as it is kept: JSON with the objects above."""
@@ -47,13 +49,13 @@ class Reference(NamedTuple):
     @property
     def text(self) -> str:
         """The reference as users write it, without its default."""
-        return "${" + ".".join(re.sub(r"([.\\])", r"\\\1", part) for part in self.path) + "}"
+        return "${" + ".".join(part.replace(".", "\\.") for part in self.path) + "}"
 
 
 def parse_reference(inner: str) -> Reference:
-    """Parses what is between the braces. Anything parses; `compiling` checks what it names."""
+    """Parses what is between the braces. Anything parses; `step_checks` checks what it names."""
     path, found, default = inner.partition(":-")
-    parts = [re.sub(r"\\(.)", r"\1", part) for part in _PARTS.findall(path)] or [""]
+    parts = (part.replace("\\.", ".") for part in _DOT.split(path))
     return Reference(tuple(parts), default if found else None)
 
 
@@ -91,24 +93,39 @@ def _tree_of(reference: Reference) -> Tree:
     return tree if reference.default is None else tree | {_DEFAULT: reference.default}
 
 
+def is_reference(tree: Tree) -> bool:
+    """Returns whether a tree is one reference and nothing else, so that its value may have any type."""
+    return isinstance(tree, dict) and _REF in tree
+
+
+def is_object(tree: Tree) -> bool:
+    """Returns whether a tree is that of an object, so that its value is one."""
+    return isinstance(tree, dict) and _REF not in tree and _TEXT not in tree
+
+
 def _reference_of(tree: Mapping[str, Any]) -> Reference | None:
     return Reference(tuple(tree[_REF]), tree.get(_DEFAULT)) if _REF in tree else None
 
 
 def references(tree: Tree) -> Iterator[Reference]:
     """Yields the references of a tree, in its order, as often as they are there."""
+    return (reference for _, reference in located(tree, ""))
+
+
+def located(tree: Tree, path: str) -> Iterator[tuple[str, Reference]]:
+    """Yields the references of a tree as `references` does, each with the JSON path of its text."""
     if isinstance(tree, list):
-        for each in tree:
-            yield from references(each)
+        for at, each in enumerate(tree):
+            yield from located(each, f"{path}[{at}]")
     elif isinstance(tree, dict):
         if (reference := _reference_of(tree)) is not None:
-            yield reference
+            yield path, reference
         elif _TEXT in tree:
-            yield from references(tree[_TEXT])
-        elif _OBJECT in tree:
-            yield from references([each for _, each in tree[_OBJECT]])
+            for each in tree[_TEXT]:
+                yield from located(each, path)
         else:
-            yield from references(list(tree.values()))
+            for name, each in tree.get(_OBJECT, tree.items()):
+                yield from located(each, f"{path}.{name}")
 
 
 def source(tree: Tree) -> Any:
@@ -161,14 +178,36 @@ def step_into(value: Any, path: tuple[str, ...], name: str) -> Any:
     A negative index counts from the end. Raises MissingValueError, whose message calls the value by `name`.
     """
     for at, part in enumerate(path):
-        where = ".".join((name, *path[:at]))
-        if isinstance(value, dict) and part in value:
-            value = value[part]
-        elif isinstance(value, list) and re.fullmatch(r"-?[0-9]{1,9}", part):
-            if not -len(value) <= int(part) < len(value):
-                raise MissingValueError(f"{where} has {len(value)} items, none at {part}")
-            value = value[int(part)]
-        else:
-            known = ", ".join(list(value)[:10]) if isinstance(value, dict) else type(value).__name__
-            raise MissingValueError(f"{where} has no {part!r}: it is {known or 'empty'}")
+        key = int(part) if isinstance(value, list) and _INDEX.fullmatch(part) else part
+        value = item_of(value, key, ".".join((name, *path[:at])))
     return value
+
+
+def item_of(value: Any, key: Any, name: str) -> Any:
+    """Returns an item of a JSON value by its key or index; raises MissingValueError as `step_into` does."""
+    if isinstance(value, Mapping):
+        if isinstance(key, str) and key in value:
+            return value[key]
+    elif isinstance(value, list | str) and isinstance(key, int) and not isinstance(key, bool):
+        if -len(value) <= key < len(value):
+            return value[key]
+        raise MissingValueError(f"{name} has {len(value)} items, none at {key}")
+    raise MissingValueError(f"{name} has no {key!r:.200}: {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    """Says what a value has instead of an item that is missing."""
+    if not isinstance(value, Mapping):
+        return f"it is {_JSON_NAMES.get(type(value), type(value).__name__)}"
+    names = ", ".join(f"{name:.100}" for name in list(value)[:10])
+    return f"it has {names}{', ...' if len(value) > 10 else ''}" if names else "it is empty"
+
+
+_JSON_NAMES = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+}

@@ -1,0 +1,202 @@
+"""Single steps of a definition: what they refer to, are called and have, and what is refused."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.unit.domain.pipelines.given import compiled, pipeline, places, problems, step
+from trackside.contracts.refusals import REFUSAL_CODES, problems_of
+from trackside.domain.pipelines.definition import RESERVED
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        ("${prepare}", "bad_reference", "names no kind; expected one of: artifacts"),
+        ("${prepar.id}", "unknown_step", "there is no step 'prepar'; did you mean 'prepare'?"),
+        ("${}", "unknown_step", "there is no step ''"),
+        ("${prepare.artefacts.m}", "bad_reference", "unknown kind 'artefacts'"),
+        ("${prepare.artefacts.m}", "bad_reference", "did you mean 'artifacts'?"),
+        ("${prepare.Artifacts.m}", "bad_reference", "did you mean 'artifacts'?"),
+        ("${prepare.artifacts}", "bad_reference", "names none of the artifacts"),
+        ("${prepare.parameters.}", "bad_reference", "names none of the parameters"),
+        ("${prepare.id.x}", "bad_reference", "id has nothing in it"),
+        ("${prepare.status.x}", "bad_reference", "status has nothing in it"),
+        ("${prepare.models}", "bad_reference", "expected models.input or models.output"),
+        ("${prepare.models.Output.0.id}", "bad_reference", "expected models.input or models.output"),
+        ("${prepare.models.output}", "bad_reference", "expected the index"),
+        ("${prepare.models.output.first.id}", "bad_reference", "-1 is the last"),
+        ("${prepare.models.output.--1.id}", "bad_reference", "expected the index"),
+        ("${prepare.models.output.²·.id}", "bad_reference", "expected the index"),
+        ("${prepare.models.output.0}", "bad_reference", "expected a property of a model (id, media_type"),
+        ("${prepare.models.output.0.nam}", "bad_reference", "did you mean 'name'?"),
+        ("${prepare.models.output.0.name.x}", "bad_reference", "expected a property"),
+        ("${pipeline}", "bad_reference", "names no parameter"),
+        ("${pipeline.row}", "unknown_parameter", "no parameter 'row'; did you mean 'rows'?"),
+        ("${item}", "bad_reference", "item is only there in a step with each"),
+        ("${index}", "bad_reference", "index is only there in a step with each or repeat"),
+        ("${run:}", "bad_reference", "expected run:ID.STEP.KIND"),
+        ("${run:nightly-1}", "bad_reference", "expected run:ID.STEP.KIND"),
+        ("${run:night ly.prepare.id}", "bad_reference", "expected run:ID.STEP.KIND"),
+        ("${run:nightly-1.prepare.ids}", "bad_reference", "did you mean 'id'?"),
+    ],
+)
+def test_a_reference_to_nothing_is_named(text: str, code: str, expected: str) -> None:
+    """P8, P31: unknown steps, kinds, properties and parameters, each with the nearest one."""
+    [problem] = problems(
+        step("prepare"),
+        step("train", parameters={"x": f"<{text}>"}),
+        parameters={"rows": {"type": "integer", "default": 1}},
+    )
+    assert (problem.code, problem.path) == (code, "$.steps[1].parameters.x")
+    assert problem.message.startswith(f"{text}: ")
+    assert expected in problem.message
+
+
+def test_each_kind_of_reference_is_accepted() -> None:
+    """P7, P31."""
+    compiled(
+        step("a"),
+        step(
+            "b",
+            each=[{"x": 1}],
+            parameters={
+                "1": "${a.artifacts.model.sha256}",
+                "2": "${a.artifacts.model\\.onnx}",
+                "3": "${a.parameters.General/lr}",
+                "4": "${a.models.output.-1.sha256}",
+                "5": "${a.models.input.0.name}",
+                "6": "${a.id} ${a.status} ${a.result}",
+                "7": "${a.result.rows.0}",
+                "8": "${pipeline.sizes.0}",
+                "9": "${item} ${item.x} ${index}",
+                "10": "${run:nightly\\.3.a.result.x}",
+            },
+        ),
+        step(
+            "c", repeat={"until": "a.models.output[-1].name == 'x'", "times": 2}, parameters={"i": "${index}"}
+        ),
+        parameters={"sizes": {"type": "array", "default": [1]}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        ("prepar.id == 1", "unknown_step", "there is no 'prepar' here; did you mean 'prepare'?"),
+        ("to-do.id == 1", "unknown_step", "write steps['to-do'] for 'to-do'"),
+        ("prepare.results.x", "bad_reference", "did you mean 'result'?"),
+        ("prepare", "bad_reference", "names no kind"),
+        ("steps", "bad_expression", "steps['NAME']"),
+        ("steps[0].id", "bad_expression", "steps['NAME']"),
+        ("steps[prepare.id].id", "bad_expression", "steps['NAME']"),
+        ("steps['pipeline'].rows", "unknown_step", "there is no 'pipeline' here"),
+        ("steps['prepar'].id", "unknown_step", "did you mean 'prepare'?"),
+        ("pipeline.row > 1", "unknown_parameter", "did you mean 'rows'?"),
+        ("pipeline", "bad_reference", "names no parameter"),
+        ("item > 1", "unknown_step", "there is no 'item' here"),
+        ("succeeded > 1", "unknown_step", "there is no 'succeeded' here"),
+        ("result.x > 1", "unknown_step", "there is no 'result' here"),
+        ("open('x')", "bad_expression", "open() is not available"),
+        ("prepare.id.upper()", "bad_expression", "methods are not available"),
+        ("prepare.__class__", "bad_reference", "unknown kind '__class__'"),
+        ("1 +", "bad_expression", "is not an expression"),
+        ("1" * 1_001, "expression_too_long", "1,001 characters"),
+        ("-" * 30 + "1", "expression_too_deep", "30 levels"),
+    ],
+)
+def test_an_expression_that_names_nothing_is_refused(text: str, code: str, expected: str) -> None:
+    found = problems(
+        step("prepare"), step("to-do"), step("train", when=text), parameters={"rows": {"default": 1}}
+    )
+    assert {(problem.code, problem.path) for problem in found} >= {(code, "$.steps[2].when")}
+    assert any(expected in problem.message for problem in found)
+
+
+@pytest.mark.parametrize("name", [*RESERVED, "a.b", "", "-a", "a b", "a/b", "${a}"])
+def test_a_reserved_or_dotted_name_is_refused(name: str) -> None:
+    """P31: a step with a dot in its name could be added to the original, but not referenced."""
+    with pytest.raises(ValidationError) as caught:
+        pipeline(step(name))
+    [problem] = problems_of(caught.value, (), {"steps": [step(name)]})
+    assert problem.path == "$.steps[0].name"
+    assert problem.code == ("bad_step_name" if name in (*RESERVED, "a.b") else problem.code)
+    assert problem.code in REFUSAL_CODES
+
+
+def test_an_empty_pipeline_is_refused() -> None:
+    """An empty one "succeeded" in the original."""
+    with pytest.raises(ValidationError) as caught:
+        pipeline()
+    assert [(each.code, each.path) for each in problems_of(caught.value, (), {"steps": []})] == [
+        ("bad_length", "$.steps")
+    ]
+
+
+def test_steps_share_no_defaults() -> None:
+    """P2: the defaults were shared objects in the original."""
+    one, other = pipeline(step("a"), step("b")).steps
+    one.parameters["x"] = 1
+    one.needs.all.append("b")
+    one.mirror.metrics["x"] = "y"
+    assert (other.parameters, other.needs.all, other.mirror.metrics) == ({}, [], {})
+    assert pipeline(step("a")).steps[0].needs.all == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"task_type": "x", "kind": "search", "spec": {}}, ("bad_step", "")),
+        ({"task_type": "x", "gate": {}}, ("bad_step", "")),
+        ({"task_type": "x", "spec": {}}, ("bad_step", ".spec")),
+        ({"kind": "search"}, ("missing_field", ".spec")),
+        ({"kind": "search", "spec": []}, ("wrong_type", ".spec")),
+        ({"kind": "search", "spec": "x ${pipeline.x}"}, ("wrong_type", ".spec")),
+        ({"kind": "search", "spec": {}, "parameters": {"x": 1}}, ("bad_step", ".parameters")),
+        ({"kind": "search", "spec": {}, "queue": "q"}, ("bad_step", ".queue")),
+        ({"kind": "search", "spec": {}, "run_timeout_s": 1}, ("bad_step", ".run_timeout_s")),
+        ({"kind": "search", "spec": {}, "cache": True}, ("bad_step", ".cache")),
+        ({"gate": {}, "each": [1]}, ("bad_step", ".each")),
+        ({"gate": {}, "priority": 1}, ("bad_step", ".priority")),
+        ({"gate": {}, "repeat": {"until": "true", "times": 1}}, ("bad_step", ".repeat")),
+        ({"at_once": 1}, ("bad_step", ".at_once")),
+        ({"collect": "failed == 0"}, ("bad_step", ".collect")),
+        ({"each": [1], "cache": True}, ("bad_step", ".cache")),
+        ({"each": [1], "repeat": {"until": "true", "times": 1}}, ("bad_step", ".repeat")),
+        ({"each": "x"}, ("wrong_type", ".each")),
+        ({"each": "${pipeline.x} y"}, ("wrong_type", ".each")),
+        ({"each": {"x": 1}}, ("wrong_type", ".each")),
+        ({"each": 3}, ("wrong_type", ".each")),
+        ({"each": ["${item}"]}, ("bad_reference", ".each[0]")),
+        ({"parameters": "x ${pipeline.x}"}, ("wrong_type", ".parameters")),
+        ({"parameters": [1]}, ("wrong_type", ".parameters")),
+    ],
+)
+def test_what_does_not_go_with_a_kind_of_step_is_refused(
+    fields: dict[str, Any], place: tuple[str, str]
+) -> None:
+    """P4, P9."""
+    assert places(step("a", **fields), parameters={"x": {"default": 1}}) == {
+        (place[0], f"$.steps[0]{place[1]}")
+    }
+
+
+def test_a_step_is_a_task_a_stream_or_a_gate() -> None:
+    """P4, P9: neither an id nor a name was an error of the original's."""
+    assert [problem.code for problem in problems({"name": "a"})] == ["bad_step"]
+
+
+def test_whole_values_may_be_references() -> None:
+    compiled(
+        step("a"),
+        step("b", each="${a.result.items}", parameters="${item}"),
+        step("c", kind="search", spec="${a.result.spec}"),
+    )
+
+
+def test_ten_thousand_items_are_allowed_and_one_more_is_not() -> None:
+    compiled(step("a", each=list(range(10_000))))
+    [problem] = problems(step("a", each=list(range(10_001))))
+    assert (problem.code, problem.path) == ("too_many_items", "$.steps[0].each")
+    assert "10,001" in problem.message
