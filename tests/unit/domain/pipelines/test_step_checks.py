@@ -9,6 +9,8 @@ from tests.unit.domain.pipelines.given import compiled, pipeline, places, proble
 from trackside.contracts.refusals import REFUSAL_CODES, problems_of
 from trackside.domain.pipelines.definition import RESERVED
 
+ARTIFACT = {"uri": "store:sha256/" + "a" * 64, "sha256": "a" * 64, "size_bytes": 7}
+
 
 @pytest.mark.parametrize(
     ("text", "code", "expected"),
@@ -171,6 +173,13 @@ def test_steps_share_no_defaults() -> None:
         ({"each": ["${item}"]}, ("bad_reference", ".each[0]")),
         ({"parameters": "x ${pipeline.x}"}, ("wrong_type", ".parameters")),
         ({"parameters": [1]}, ("wrong_type", ".parameters")),
+        ({"queue": {"x": 1}}, ("wrong_type", ".queue")),
+        ({"queue": "a b"}, ("bad_identifier", ".queue")),
+        ({"inputs": {"m": "a/b/c"}}, ("bad_artifact", ".inputs.m")),
+        ({"inputs": {"m": "${pipeline.x} y"}}, ("bad_artifact", ".inputs.m")),
+        ({"inputs": {"m": [1]}}, ("bad_artifact", ".inputs.m")),
+        ({"inputs": {"m": {**ARTIFACT, "size_bytes": "7"}}}, ("wrong_type", ".inputs.m.size_bytes")),
+        ({"inputs": {"m": {**ARTIFACT, "sha256": "x"}}}, ("bad_digest", ".inputs.m.sha256")),
     ],
 )
 def test_what_does_not_go_with_a_kind_of_step_is_refused(
@@ -180,6 +189,29 @@ def test_what_does_not_go_with_a_kind_of_step_is_refused(
     assert places(step("a", **fields), parameters={"x": {"default": 1}}) == {
         (place[0], f"$.steps[0]{place[1]}")
     }
+
+
+def test_an_input_is_an_artifact_or_a_template_of_one() -> None:
+    """P32."""
+    compiled(
+        step("a"),
+        step(
+            "b",
+            inputs={
+                "whole": ARTIFACT,
+                "part": ARTIFACT | {"uri": "${a.result.uri}", "size_bytes": "${a.result.size}"},
+                "all": "${a.artifacts.model}",
+            },
+            queue="gpu-${a.result.size}",
+        ),
+        step("c", queue="${a.result.queue}"),
+        step("d", queue="night.1"),
+    )
+
+
+def test_a_pipeline_whose_steps_would_be_services_is_refused() -> None:
+    service = {"service": True}
+    assert places(step("a"), defaults=service) == {("bad_service", "$.defaults.service")}
 
 
 def test_a_step_is_a_task_a_stream_or_a_gate() -> None:

@@ -103,6 +103,11 @@ def is_object(tree: Tree) -> bool:
     return isinstance(tree, dict) and _REF not in tree and _TEXT not in tree
 
 
+def is_text(tree: Tree) -> bool:
+    """Returns whether a tree is that of a text, so that its value is one."""
+    return isinstance(tree, str) or (isinstance(tree, dict) and _TEXT in tree)
+
+
 def _reference_of(tree: Mapping[str, Any]) -> Reference | None:
     return Reference(tuple(tree[_REF]), tree.get(_DEFAULT)) if _REF in tree else None
 

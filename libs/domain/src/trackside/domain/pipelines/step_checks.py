@@ -3,10 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from trackside.contracts.ids import is_identifier
-from trackside.contracts.refusals import Problem, nearest
+from pydantic import ValidationError
+
+from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.message import Json
+from trackside.contracts.refusals import Problem, nearest, problems_of
 from trackside.domain.pipelines import expressions, references
 from trackside.domain.pipelines.definition import (
     CHILD,
@@ -83,7 +87,10 @@ def _step_of(where: str, path: Sequence[str]) -> str | None:
 
 
 def step_problems(pipeline: PipelineSpec, named: Sequence[StepReferences]) -> Iterator[Problem]:
-    """Yields what is wrong with single steps of a parsed definition; `named` has what each names."""
+    """Yields what is wrong with the steps of a parsed definition; `named` has what each names."""
+    if pipeline.defaults.service is not None:
+        message = "a step has to end, so it can't be a service"
+        yield Problem(code="bad_service", path="$.defaults.service", message=message)
     known = _Known(pipeline)
     counted = Counter(step.name for step in pipeline.steps)
     for at, (step, names) in enumerate(zip(pipeline.steps, named, strict=True)):
@@ -162,6 +169,39 @@ def _type_problems(step: StepSpec, path: str) -> Iterator[Problem]:
     elif step.each is not None and not references.is_reference(step.each):
         message = "expected a list, or a reference to one"
         yield Problem(code="wrong_type", path=f"{path}.each", message=message)
+    yield from _queue_problems(step, path)
+    yield from _input_problems(step, path)
+
+
+def _queue_problems(step: StepSpec, path: str) -> Iterator[Problem]:
+    queue: Any = step.queue
+    if queue is None or references.is_reference(queue):
+        return
+    if not references.is_text(queue):
+        yield Problem(code="wrong_type", path=f"{path}.queue", message="expected the name of a queue")
+    elif isinstance(queue, str) and not is_identifier(queue):
+        message = f"{queue!r:.200} is not the name of a queue: expected {IDENTIFIER_RULE}"
+        yield Problem(code="bad_identifier", path=f"{path}.queue", message=message)
+
+
+def _input_problems(step: StepSpec, path: str) -> Iterator[Problem]:
+    """Yields what can't be an artifact among the inputs of a step."""
+    for name, tree in step.inputs.items():
+        where = f"{path}.inputs.{name}"
+        if references.is_object(tree):
+            if next(references.references(tree), None) is None:
+                yield from _artifact_problems(references.source(tree), where)
+        elif not references.is_reference(tree):
+            message = "expected uri, sha256 and size_bytes, or a reference such as ${STEP.artifacts.NAME}"
+            yield Problem(code="bad_artifact", path=where, message=message)
+
+
+def _artifact_problems(given: Json, path: str) -> Iterator[Problem]:
+    try:
+        ArtifactReference.model_validate(given)
+    except ValidationError as error:
+        for problem in problems_of(error, ArtifactReference.model_fields, given):
+            yield problem.model_copy(update={"path": path + problem.path.removeprefix("$")})
 
 
 class _Known:
