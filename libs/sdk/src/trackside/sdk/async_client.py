@@ -14,7 +14,7 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.commands import Ping
 from trackside.contracts.ids import is_identifier, new_id
-from trackside.contracts.message import Command, Record
+from trackside.contracts.message import Command, Json, Record
 from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet
@@ -44,6 +44,7 @@ from trackside.sdk.publication import (
     check_size,
     command_record,
 )
+from trackside.sdk.recorded_steps import recorded_step
 from trackside.sdk.records import found_answer, of_stream, record_of
 from trackside.sdk.reference_from_log import reference
 from trackside.sdk.signing import Signer
@@ -216,6 +217,10 @@ class AsyncClient:
         """
         return await reference(self, text)
 
+    async def recorded_step(self, source: str) -> Json:
+        """Returns the fields of a step that is a copy of a task, `STREAM/TASK`; raises UnsendableError."""
+        return await recorded_step(lambda stream: aclosing(self.events(stream)), source)
+
     async def ping(self, stream_id: str = "ping", timeout_s: float = ANSWER_S) -> Pong:
         """Measures how long the dispatcher of a stream takes to answer; raises what `send` raises."""
         began_s = monotonic_s()
@@ -269,12 +274,10 @@ class AsyncClient:
 
         Raises UnknownMessageError for a record that only a newer release understands.
         """
-        topic = self._topics.events.name
-        ends = await self._with_retries(lambda log: log.ends(topic), PUBLISH_S, f"events of {stream_id}")
+        topic, what = self._topics.events.name, f"events of {stream_id}"
+        ends = await self._with_retries(lambda log: log.ends(topic), PUBLISH_S, what)
         topic_partition = (topic, partition_of(stream_id, len(ends)))
-        starts = await self._with_retries(
-            lambda log: log.beginnings(topic), PUBLISH_S, f"events of {stream_id}"
-        )
+        starts = await self._with_retries(lambda log: log.beginnings(topic), PUBLISH_S, what)
         start, end = max(from_offset, starts[topic_partition[1]]), ends[topic_partition[1]]
         if not follow and start >= end:
             return

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from trackside.aggregates.model.messages import AddModelVersion
 from trackside.contracts.artifacts import ArtifactReference
-from trackside.contracts.message import Command, Record
+from trackside.contracts.message import Command, Json, Record
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
 from trackside.sdk.async_client import AsyncClient
@@ -94,6 +94,10 @@ class BlockingClient:
     def reference(self, text: str) -> ArtifactReference:
         """Returns the whole reference of a short one, as Client.reference does."""
         return self._run(self._client.reference(text))
+
+    def recorded_step(self, source: str) -> Json:
+        """Returns the fields of a step that is a copy of a task, as Client.recorded_step does."""
+        return self._run(self._client.recorded_step(source))
 
     def ping(self, stream_id: str = "ping", timeout_s: float = 30.0) -> Pong:
         """Measures how long an answer takes, as Client.ping does."""

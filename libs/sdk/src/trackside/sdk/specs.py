@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.contracts.artifacts import STORED, ArtifactReference
 from trackside.contracts.codec import validate_command
 from trackside.contracts.message import Command, Json
@@ -19,6 +22,7 @@ from trackside.domain.spec_kind import SpecKind
 from trackside.sdk.durations import put_seconds
 from trackside.sdk.errors import SpecError
 from trackside.sdk.known_fields import known_mappings
+from trackside.sdk.recorded_steps import NOT_HERE, FindTasks, has_references, put_tasks, take_copied
 from trackside.sdk.yaml_core import Document, YamlError, read_yaml
 
 Resolve = Callable[[Mapping[str, str | ArtifactReference]], Mapping[str, ArtifactReference | Problem]]
@@ -63,11 +67,13 @@ def read_spec(path: Path) -> Command:
     return read_spec_file(path)[0]
 
 
-def read_spec_file(path: Path, resolve: Resolve | None = None) -> tuple[Command, SpecFile]:
+def read_spec_file(
+    path: Path, resolve: Resolve | None = None, find: FindTasks | None = None
+) -> tuple[Command, SpecFile]:
     """Reads a spec file and returns its command, and the file for the lines of later problems.
 
-    Inputs may be short references if there is a `resolve`, which is called if all else is valid. Raises
-    SpecError with all problems.
+    Inputs may be short references if there is a `resolve`, and steps copies of tasks if there is a `find`;
+    both are called if all else is valid. Raises SpecError with all problems.
     """
     try:
         octets = path.read_bytes()
@@ -76,7 +82,7 @@ def read_spec_file(path: Path, resolve: Resolve | None = None) -> tuple[Command,
         raise SpecError(
             str(path), 0, Problem(code="unreadable", message=f"cannot be read: {reason}")
         ) from error
-    return _parse(octets, str(path), resolve)
+    return _parse(octets, str(path), resolve, find)
 
 
 def parse_spec(octets: bytes, file: str) -> Command:
@@ -84,7 +90,29 @@ def parse_spec(octets: bytes, file: str) -> Command:
     return _parse(octets, file)[0]
 
 
-def _parse(octets: bytes, file: str, resolve: Resolve | None = None) -> tuple[Command, SpecFile]:
+def _parse(
+    octets: bytes, file: str, resolve: Resolve | None = None, find: FindTasks | None = None
+) -> tuple[Command, SpecFile]:
+    body, kind, spec = _read(octets, file)
+    inputs = {} if resolve is None else _inputs(kind, body)
+    for each in inputs.values():
+        if each.text:
+            each.inputs[each.name] = _UNRESOLVED
+    copied, problems = take_copied(body) if kind.command is StartPipelineRun else ([], [])
+    if find is None:
+        problems += [Problem(code="unknown_field", path=each.path, message=NOT_HERE) for each in copied]
+    problems += [*_misspelt(kind, body), *convert_durations(kind.name, body)]
+    command = _command(kind, body, spec, problems)
+    problems = [] if resolve is None else _put_references(inputs, resolve)
+    if find is not None and copied:
+        problems += put_tasks(copied, find({each.path: each.task for each in copied}))
+    if problems:
+        raise _error(spec, problems, coded=True)
+    return (_command(kind, body, spec, []) if copied or inputs else command), spec
+
+
+def _read(octets: bytes, file: str) -> tuple[Json, SpecKind, SpecFile]:
+    """Returns the body of a file without its kind, the kind, and the file."""
     if len(octets) > MAX_COMMAND_BYTES:
         message = f"{len(octets):,} bytes, the limit is {MAX_COMMAND_BYTES:,}"
         raise SpecError(file, 0, Problem(code="too_large", message=message))
@@ -97,15 +125,11 @@ def _parse(octets: bytes, file: str, resolve: Resolve | None = None) -> tuple[Co
         raise SpecError(file, 1, Problem(code="not_object", message=message))
     body: Json = dict(document.value)
     kind = _kind(body, file, document)
-    spec = SpecFile(file, document, kind.moved)
-    inputs = {} if resolve is None else _inputs(kind, body)
-    for each in inputs.values():
-        if each.text:
-            each.inputs[each.name] = _UNRESOLVED
-    problems = [*_misspelt(kind, body), *convert_durations(kind.name, body)]
-    command = _command(kind, body, spec, problems)
-    if resolve is None:
-        return command, spec
+    return body, kind, SpecFile(file, document, kind.moved)
+
+
+def _put_references(inputs: Mapping[str, "_Input"], resolve: Resolve) -> list[Problem]:
+    """Replaces short references in inputs by whole ones; returns the problems of inputs."""
     found = resolve(
         {
             path: each.text or ArtifactReference.model_validate(each.inputs[each.name])
@@ -116,9 +140,7 @@ def _parse(octets: bytes, file: str, resolve: Resolve | None = None) -> tuple[Co
         reference = found.get(path)
         if each.text and isinstance(reference, ArtifactReference):
             each.inputs[each.name] = reference.model_dump(mode="json")
-    if problems := [problem for problem in found.values() if isinstance(problem, Problem)]:
-        raise _error(spec, problems, coded=True)
-    return _command(kind, body, spec, []), spec
+    return [problem for problem in found.values() if isinstance(problem, Problem)]
 
 
 def _command(kind: SpecKind, body: Json, spec: SpecFile, problems: list[Problem]) -> Command:
@@ -146,13 +168,25 @@ class _Input:
 
 
 def _inputs(kind: SpecKind, body: Json) -> dict[str, _Input]:
-    """Returns the inputs in the body of a file by their paths."""
+    """Returns the inputs in the body of a file by their paths, those left out that are templates."""
     return {
         f"{path}.inputs.{name}": _Input(inputs, name, given if isinstance(given, str) else "")
         for path, value, known in known_mappings("$", body, kind.fields)
         if "inputs" in known and isinstance(inputs := value.get("inputs"), dict)
         for name, given in inputs.items()
+        if kind.command is not StartPipelineRun or _is_artifact(given)
     }
+
+
+def _is_artifact(given: object) -> bool:
+    """Says whether an input of a step is an artifact, and not a template of one."""
+    if has_references(given):
+        return False
+    try:
+        ArtifactReference.model_validate(given)
+    except ValidationError:
+        return isinstance(given, str)  # anything else is a problem that the dispatcher lists with the others
+    return True
 
 
 def merged(problems: Iterable[Problem], more: Iterable[Problem]) -> list[Problem]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.cli.commands import recorded_tasks
 from trackside.cli.commands.artifacts import resolving
 from trackside.cli.commands.publishing import Publishing, repeatable
 from trackside.cli.render import follow, screen
@@ -38,7 +39,8 @@ ANSWER_LEAST_S = 1.0
 def submit(spec: Path, stream_id: str, past: Path | None, publishing: Publishing, *, wait: bool) -> None:
     """Submits a spec and prints the answer; raises BadUsage for a bad spec or if it is refused."""
     resolve = partial(resolving.resolve, spec.parent, quiet=publishing.as_json)
-    command, spec_file = read_spec_file(spec, resolve)
+    find = partial(recorded_tasks.find, quiet=publishing.as_json)
+    command, spec_file = read_spec_file(spec, resolve, find)
     if past is not None:
         command = _with_past(command, past)
     publishing = publishing.identified()
