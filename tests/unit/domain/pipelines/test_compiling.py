@@ -315,11 +315,10 @@ def test_random_graphs_are_ordered_or_have_a_cycle_that_is_one(edges: list[tuple
 
 @given(TEMPLATES)
 def test_any_template_compiles_or_is_refused_with_known_codes(template: Any) -> None:
+    queue = template if template and isinstance(template, str) else None
     found = compile_pipeline(
         pipeline(
-            step(
-                "a", parameters=template, each=template, queue=template if isinstance(template, str) else None
-            ),
+            step("a", parameters={"x": template}, each=template, inputs={"m": template}, queue=queue),
             step("b", kind="search", spec=template if template is not None else {}),
             outputs={"x": template},
         )

@@ -171,8 +171,6 @@ def test_steps_share_no_defaults() -> None:
         ({"each": {"x": 1}}, ("wrong_type", ".each")),
         ({"each": 3}, ("wrong_type", ".each")),
         ({"each": ["${item}"]}, ("bad_reference", ".each[0]")),
-        ({"parameters": "x ${pipeline.x}"}, ("wrong_type", ".parameters")),
-        ({"parameters": [1]}, ("wrong_type", ".parameters")),
         ({"queue": {"x": 1}}, ("wrong_type", ".queue")),
         ({"queue": "a b"}, ("bad_identifier", ".queue")),
         ({"inputs": {"m": "a/b/c"}}, ("bad_artifact", ".inputs.m")),
@@ -222,7 +220,7 @@ def test_a_step_is_a_task_a_stream_or_a_gate() -> None:
 def test_whole_values_may_be_references() -> None:
     compiled(
         step("a"),
-        step("b", each="${a.result.items}", parameters="${item}"),
+        step("b", each="${a.result.items}", parameters={"x": "${item}"}),
         step("c", kind="search", spec="${a.result.spec}"),
     )
 

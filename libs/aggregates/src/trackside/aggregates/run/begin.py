@@ -24,8 +24,7 @@ from trackside.contracts.message import Event, Json
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.topics import MAX_BATCH_BYTES
-from trackside.domain.pipelines.compiling import CHILD, GATE, kind_of
-from trackside.domain.pipelines.definition import MAX_ITEMS, STEP, StepSpec, needs_of
+from trackside.domain.pipelines.definition import CHILD, GATE, MAX_ITEMS, STEP, StepSpec, kind_of, needs_of
 from trackside.domain.pipelines.expressions import ExpressionError, evaluate
 from trackside.domain.pipelines.references import MissingValueError, resolve
 

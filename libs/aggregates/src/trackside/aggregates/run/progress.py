@@ -7,8 +7,8 @@ from trackside.contracts.children import ChildRequested
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.child import Child
-from trackside.domain.pipelines.compiling import TASK, kind_of, needed, steps_whose_results_are_used
-from trackside.domain.pipelines.definition import STEP, action_after
+from trackside.domain.pipelines.compiling import needed, steps_whose_results_are_used
+from trackside.domain.pipelines.definition import STEP, TASK, action_after, kind_of
 from trackside.domain.task import Task, TaskState
 
 _ENDS = {

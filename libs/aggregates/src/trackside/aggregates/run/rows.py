@@ -30,8 +30,8 @@ from trackside.aggregates.run.step_messages import (
 from trackside.contracts.children import ChildEnded, ChildRequested
 from trackside.contracts.message import Event
 from trackside.domain.cells import json_text, time_or_null, without_nul
-from trackside.domain.pipelines.compiling import kind_of, needed, source_of
-from trackside.domain.pipelines.definition import STEP
+from trackside.domain.pipelines.compiling import needed, source_of
+from trackside.domain.pipelines.definition import STEP, kind_of
 from trackside.domain.stream import Stream
 from trackside.domain.table import RowKey, RowValues, Table
 from trackside.domain.task_events import TaskEvent

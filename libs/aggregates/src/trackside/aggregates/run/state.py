@@ -12,8 +12,7 @@ from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, StepErro
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.ids import step_task_id
 from trackside.contracts.message import Json
-from trackside.domain.pipelines.compiling import CHILD, GATE, kind_of
-from trackside.domain.pipelines.definition import PipelineSpec, StepSpec, action_after
+from trackside.domain.pipelines.definition import CHILD, GATE, PipelineSpec, StepSpec, action_after, kind_of
 from trackside.domain.stream import Stream
 from trackside.domain.task import SavedArtifact
 

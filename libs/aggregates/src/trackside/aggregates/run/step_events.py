@@ -22,7 +22,7 @@ from trackside.aggregates.run.step_messages import (
 )
 from trackside.contracts.message import Message, Record
 from trackside.domain.outcome import Outcome
-from trackside.domain.pipelines.compiling import GATE, kind_of
+from trackside.domain.pipelines.definition import GATE, kind_of
 from trackside.domain.task import SavedArtifact
 
 _GATE_ENDS = {

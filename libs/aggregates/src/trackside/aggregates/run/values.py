@@ -7,7 +7,7 @@ from trackside.aggregates.run.state import Run, RunStep, StepOutput
 from trackside.aggregates.run.step_messages import SUCCESSES, StepState
 from trackside.contracts.message import Json
 from trackside.domain.pipelines import references
-from trackside.domain.pipelines.compiling import templates_of
+from trackside.domain.pipelines.definition import templates_of
 from trackside.domain.pipelines.references import (
     INDEX,
     ITEM,

@@ -157,11 +157,13 @@ _WHY = {
 
 def _type_problems(step: StepSpec, path: str) -> Iterator[Problem]:
     """Yields the templates whose values can't have the type that they need."""
-    for name in ("parameters", "spec"):
-        tree = getattr(step, name)
-        if tree is not None and not references.is_object(tree) and not references.is_reference(tree):
-            message = "expected an object, or a reference to one"
-            yield Problem(code="wrong_type", path=f"{path}.{name}", message=message)
+    if (
+        step.spec is not None
+        and not references.is_object(step.spec)
+        and not references.is_reference(step.spec)
+    ):
+        message = "expected an object, or a reference to one"
+        yield Problem(code="wrong_type", path=f"{path}.spec", message=message)
     if isinstance(step.each, list):
         if len(step.each) > MAX_ITEMS:
             message = f"{len(step.each):,} items, at most {MAX_ITEMS:,} are allowed"
