@@ -250,9 +250,8 @@ class AsyncClient:
         topic, starts = self._topics.events, dict[tuple[str, int], int]()
         for publication in publications:
             topic_partition = (topic.name, partition_of(publication.stream_id, self._topics.event_partitions))
-            starts[topic_partition] = min(
-                publication.events_from, starts.get(topic_partition, publication.events_from)
-            )
+            first = publication.events_from
+            starts[topic_partition] = min(first, starts.get(topic_partition, first))
         deadline = monotonic_s() + timeout_s
 
         def over() -> bool:
@@ -371,10 +370,8 @@ class AsyncClient:
                     return await request(self._connected())
             except (TransientError, TimeoutError) as error:
                 if monotonic_s() + RETRY_S >= deadline:
-                    reason = str(error) or "no response"
-                    raise UnreachableError(
-                        f"no Kafka at {self._bootstrap} within {timeout_s:g} s ({reason}): {what}"
-                    ) from error
+                    where = f"no Kafka at {self._bootstrap} within {timeout_s:g} s"
+                    raise UnreachableError(f"{where} ({str(error) or 'no response'}): {what}") from error
             await asyncio.sleep(RETRY_S)
 
     def _connected(self) -> Log:
