@@ -36,3 +36,5 @@ class SpecKind:
     """The beginnings of paths of the command that differ in the file, each with its beginning there."""
     explain: Callable[[Problem, Json], Problem] = _as_found
     """Returns a problem of the command with a message and a path that say more."""
+    has_steps: bool = False
+    """Its `steps` may be copies of recorded tasks, with `from`, and their inputs templates."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.contracts.artifacts import STORED, ArtifactReference
 from trackside.contracts.codec import validate_command
 from trackside.contracts.message import Command, Json
@@ -98,7 +97,7 @@ def _parse(
     for each in inputs.values():
         if each.text:
             each.inputs[each.name] = _UNRESOLVED
-    copied, problems = take_copied(body) if kind.command is StartPipelineRun else ([], [])
+    copied, problems = take_copied(body) if kind.has_steps else ([], [])
     if find is None:
         problems += [Problem(code="unknown_field", path=each.path, message=NOT_HERE) for each in copied]
     problems += [*_misspelt(kind, body), *convert_durations(kind.name, body)]
@@ -174,7 +173,7 @@ def _inputs(kind: SpecKind, body: Json) -> dict[str, _Input]:
         for path, value, known in known_mappings("$", body, kind.fields)
         if "inputs" in known and isinstance(inputs := value.get("inputs"), dict)
         for name, given in inputs.items()
-        if kind.command is not StartPipelineRun or _is_artifact(given)
+        if not kind.has_steps or _is_artifact(given)
     }
 
 

@@ -27,5 +27,6 @@ SPECS = (
         _title,
         command_body=_run_of_pipeline,
         moved=(("$.pipeline", "$"),),
+        has_steps=True,
     ),
 )
