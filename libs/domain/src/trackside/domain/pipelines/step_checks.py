@@ -195,7 +195,7 @@ def _input_problems(step: StepSpec, path: str) -> Iterator[Problem]:
                 yield from _artifact_problems(references.source(tree), where)
         elif not references.is_reference(tree):
             message = "expected uri, sha256 and size_bytes, or a reference such as ${STEP.artifacts.NAME}"
-            yield Problem(code="bad_artifact", path=where, message=message)
+            yield Problem(code="wrong_type", path=where, message=message)
 
 
 def _artifact_problems(given: Json, path: str) -> Iterator[Problem]:
