@@ -15,12 +15,15 @@ from tests.stack import Servers
 from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.state import run_of
+from trackside.aggregates.run.step_messages import GateOpened, StepState
 from trackside.compat.clearml import PipelineController
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.stream import Stream
 from trackside.eventlog.settings import StackSettings
-from trackside.sdk import Client
+from trackside.sdk import Client, Pipeline, PipelineRun
 from trackside.sdk.blocking import BlockingClient
+from trackside.sdk.errors import ClientError, RefusedError, UnsendableError
+from trackside.sdk.pipelines import PipelineStep
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -157,6 +160,50 @@ def test_a_step_that_may_fail_skips_its_children_and_the_run_succeeds(client: Bl
     run = run_of(client.wait(pipe.id, 60))
     assert run is not None and run.status is RunStatus.SUCCEEDED
     assert pipe.is_successful(fail_on_step_fail=False) and not pipe.is_successful()
+
+
+def test_a_run_is_followed_and_changed_from_python(client: BlockingClient) -> None:
+    """P15: the same run goes on, with a patch, and keeps what has succeeded."""
+    pipeline = Pipeline("gated", parameters={"of": {"type": "array"}})
+    first = pipeline.task("first", "sums", parameters={"of": pipeline.parameter("of")})
+    look = pipeline.gate("look", form={"fails": {"type": "boolean"}}, needs=[first])
+    pipeline.task("last", "sums", parameters={"of": [first.result["sum"]], "fails": look.result["fails"]})
+    pipeline.task("extra", "sums", needs=[look])
+    pipeline.outputs(sum=PipelineStep("last").result["sum"])
+    run = PipelineRun.start(pipeline, {"of": [1, 2]})
+    run.skip_step("extra", reason="not now")
+    with closing(client.events(run.id, follow=True)) as records:
+        next(record for record in records if isinstance(record.message, GateOpened))
+    assert run.status() is RunStatus.RUNNING
+    with pytest.raises(RefusedError):
+        run.approve("look", fails="perhaps")
+    run.approve("look", fails=True, actor="me")
+    assert run.wait(60) is RunStatus.FAILED
+    assert run.step("last").state is StepState.FAILED
+    assert run.step("extra").state is StepState.SKIPPED and run.step("extra").reason == "not now"
+    began_ms = run.step("first").ready_ms
+    run.retry_failed("last", patch={"last": {"parameters": {"fails": False}}})
+    assert run.wait(60) is RunStatus.SUCCEEDED
+    assert (run.outputs(), run.step("first").ready_ms) == ({"sum": 3}, began_ms)
+    assert run.step("first").results == {0: {"sum": 3}} and run.step("look").kind == "gate"
+    run.restart_from("first")
+    with closing(client.events(run.id, follow=True)) as records:
+        next(each for each in records if isinstance(each.message, GateOpened) and each.message.generation > 1)
+    run.pause()
+    assert run.status() is RunStatus.PAUSED
+    run.resume()
+    run.update(timeout_s="1h")
+    run.reject("look", reason="no")
+    assert run.wait(60) is RunStatus.FAILED
+    with pytest.raises(ClientError, match="has no step 'lats'; did you mean 'last'"):
+        run.step("lats")
+    with pytest.raises(UnsendableError, match="wrong_type"):
+        run.abort_step("last", index="first")  # type: ignore[arg-type]
+    run.archive()
+    with pytest.raises(RefusedError):
+        run.retry_failed()
+    with pytest.raises(ClientError, match="there is no run nothing"):
+        PipelineRun("nothing").status()
 
 
 def _submits(message: object, task_id: str) -> bool:

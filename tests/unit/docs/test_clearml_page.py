@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
@@ -112,3 +112,17 @@ def test_the_references_of_the_page_are_converted_so() -> None:
 def test_the_actions_after_a_failure_are_those_of_a_definition() -> None:
     words = {named(row[1])[0] for row in rows("## When a step fails")[:-1]}
     assert words <= set(get_args(EndAction)) and len(words) == 3
+
+
+def test_the_script_of_the_page_builds_a_pipeline() -> None:
+    [code] = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    *lines, last = code.splitlines()
+    assert last == "pipe.start_locally()"
+    names: dict[str, Any] = {}
+    exec("\n".join(lines), names)  # noqa: S102 - the page's own
+    steps = names["pipe"].get_pipeline().spec()["steps"]
+    assert [(step["name"], step["task_type"]) for step in steps] == [
+        ("data", "digits-data"),
+        ("training", "digits-training"),
+    ]
+    assert steps[1]["parameters"] == {"lr": 0.5, "epochs": "${pipeline.epochs}"}

@@ -372,7 +372,7 @@ def _executed(run: Run, name: str, step: RunStep) -> str | bool | None:
     if not step.over:
         return None
     succeeded = step.state in (StepState.SUCCEEDED, StepState.CACHED)
-    return run.item_id(name, max(step.outputs, default=0)) if succeeded else False
+    return run.item_id(name, max(step.count - 1, 0)) if succeeded else False
 
 
 def _connected() -> BlockingClient:
