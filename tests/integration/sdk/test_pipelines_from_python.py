@@ -7,7 +7,6 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.house.source import ROOT
 from tests.integration.installed import processes, variables_of
@@ -16,6 +15,7 @@ from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.state import run_of
 from trackside.aggregates.run.step_messages import GateOpened, StepState
+from trackside.cli.app import call
 from trackside.compat.clearml import PipelineController
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.stream import Stream
@@ -97,8 +97,7 @@ def step_rows(stream: Stream) -> list[dict[str, Any]]:
 def test_the_three_forms_of_the_example_run_with_the_same_rows(
     client: BlockingClient, example: Callable[[str], Any]
 ) -> None:
-    body = yaml.safe_load((EXAMPLE / "pipeline.yaml").read_text("utf-8"))
-    assert client.start_run(body, run_id="in-yaml") == "in-yaml"
+    assert call(["submit", str(EXAMPLE / "pipeline.yaml"), "--id", "in-yaml"]) == 0
     assert client.start_run(example("pipeline").digits(), run_id="in-python") == "in-python"
     pipe = example("controller").digits()
     pipe.start_locally()
@@ -159,6 +158,13 @@ def test_a_step_that_may_fail_skips_its_children_and_the_run_succeeds(client: Bl
     }
     run = run_of(client.wait(pipe.id, 60))
     assert run is not None and run.status is RunStatus.SUCCEEDED
+    copied = PipelineController("again", "lab", default_execution_queue="default")
+    copied.add_step("other", f"{pipe.id}/other")
+    assert copied.get_pipeline().spec()["steps"][0]["parameters"] == {"of": [1]}
+    with pytest.raises(ValueError, match=r"base_task_id: unknown_task .* has no task 'othre'; did you mean"):
+        copied.add_step("more", f"{pipe.id}/othre")
+    copied.start_locally()
+    assert copied.is_successful()
     assert pipe.is_successful(fail_on_step_fail=False) and not pipe.is_successful()
 
 

@@ -23,7 +23,7 @@ from trackside.aggregates.run.step_messages import StepState
 from trackside.contracts.codec import validate_command
 from trackside.contracts.message import Command, Json
 from trackside.contracts.refusals import nearest
-from trackside.domain.pipelines.compiling import kind_of
+from trackside.domain.pipelines.definition import kind_of
 from trackside.sdk import discovery
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.client import Client

@@ -74,7 +74,9 @@ CONSTRUCTOR: Mapping[str, Argument] = {
 }
 ADD_STEP: Mapping[str, Argument] = {
     "name": Argument(REQUIRED, KEPT, "`name`"),
-    "base_task_id": Argument(None, CONVERTED, "`task_type`, by the table `task_types`"),
+    "base_task_id": Argument(
+        None, CONVERTED, "`task_type`, by the table `task_types`; or a recorded task, STREAM/TASK"
+    ),
     "parents": Argument(None, CONVERTED, "`needs`"),
     "parameter_override": Argument(None, CONVERTED, "`parameters`, without the name of the section"),
     "configuration_overrides": Argument(None, REFUSED, "there are no configuration objects: use parameters"),

@@ -105,6 +105,7 @@ class PipelineController:
     def add_step(self, given: Json) -> bool:
         """Adds a step and returns True. Raises ValueError for a name that is taken, or an unknown base task.
 
+        A base task id that the table does not have may be a recorded task, STREAM/TASK.
         `step` has further fields of a step of ours, such as inputs, when, each, or retry. With a task_type, a
         kind and spec, or a gate it has no base task.
         """
@@ -116,7 +117,7 @@ class PipelineController:
         if name == PIPELINE:
             raise ValueError(f"{name!r} can't be the name of a step: references use it for the pipeline")
         more = dict(given["step"] or {})
-        base = {} if _OTHER_STEPS & more.keys() else look_up(self._table, given)
+        base = {} if _OTHER_STEPS & more.keys() else self._base_task(given)
         rule, guarded = end_rules(given, bool(self._given["abort_on_failure"]))
         own = {
             "parameters": {
@@ -322,6 +323,16 @@ class PipelineController:
     def task(self) -> NoReturn:
         """Raises NotSupportedError: a run has no task of its own."""
         refused("task")()
+
+    def _base_task(self, given: Json) -> Json:
+        key = key_of(given)
+        if key in self._table or "/" not in str(given["base_task_id"]):
+            return look_up(self._table, key)
+        try:
+            with self._connect() as client:
+                return client.recorded_step(key)
+        except UnsendableError as error:
+            raise ValueError(f"base_task_id: {error}") from error
 
     def _start(self, parameters: Mapping[str, Any] | None) -> None:
         if self._run_id:

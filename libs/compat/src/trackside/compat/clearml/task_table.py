@@ -49,9 +49,8 @@ def key_of(given: Mapping[str, Any]) -> str:
     return f"{given['base_task_project']}/{given['base_task_name']}"
 
 
-def look_up(table: Mapping[str, Json], given: Mapping[str, Any]) -> Json:
-    """Returns the fields of a step for the base task of the arguments; raises ValueError if there is none."""
-    key = key_of(given)
+def look_up(table: Mapping[str, Json], key: str) -> Json:
+    """Returns the fields of a step for a base task; raises ValueError if the table does not have it."""
     if key not in table:
         hint = nearest(key, table) or f"; add it to task_types: {{{key!r}: TASK_TYPE}}"
         raise ValueError(f"no task type for the base task {key!r}{hint}")
