@@ -90,6 +90,30 @@ VALID_BODIES: dict[str, dict[str, Any]] = {
     "trackside.set-model-stage.v1": {"version": 1, "stage": "production"},
     "trackside.archive-model.v1": {"reason": "replaced"},
     "trackside.restore-model.v1": {},
+    "trackside.define-pipeline.v1": {
+        "pipeline": {
+            "parameters": {"n": {"type": "integer", "default": 7}},
+            "steps": [
+                {"name": "a", "task_type": "noop", "each": [1, 2], "parameters": {"n": "${pipeline.n}"}},
+                {"name": "b", "task_type": "noop", "needs": {"all_ended": ["a"]}, "when": "pipeline.n > 3"},
+                {"name": "c", "gate": {"form": {"ok": {"type": "boolean"}}}, "needs": ["b"]},
+            ],
+            "outputs": {"x": "${b.result.x:-none}"},
+        },
+        "max_runs": 2,
+    },
+    "trackside.retire-pipeline.v1": {"reason": "old"},
+    "trackside.run-pipeline.v1": {"version": 1, "parameters": {"n": 2}, "overrides": {"b": {"queue": "q"}}},
+    "trackside.create-schedule.v1": {
+        "name": "nightly",
+        "schedule": {"cron": "30 2 * * *", "timezone": "Europe/Berlin", "parameters": {"n": 3}},
+    },
+    "trackside.update-schedule.v1": {"name": "nightly", "schedule": {"cron": "0 3 * * MON"}},
+    "trackside.pause-schedule.v1": {"name": "nightly", "reason": "holidays"},
+    "trackside.resume-schedule.v1": {"name": "nightly"},
+    "trackside.delete-schedule.v1": {"name": "nightly"},
+    "trackside.fire-schedule.v1": {"name": "nightly"},
+    "trackside.cancel-pipeline-runs.v1": {"number": 1, "reason": "wrong"},
     "trackside.stop-tasks.v1": {"task": "a", "reason": "enough"},
 }
 ODD_VALUES: list[Any] = [

@@ -31,6 +31,7 @@ from tests.unit.domain.given import (
     token,
 )
 from tests.unit.domain.given_models import registered
+from tests.unit.domain.given_pipelines import defined, pipeline_defined
 from tests.unit.domain.plausible import Chance
 from trackside.aggregates.batch.messages import (
     BatchEnded,
@@ -41,6 +42,7 @@ from trackside.aggregates.batch.messages import (
     GroupEnded,
 )
 from trackside.aggregates.model.messages import ModelArchived, ModelRestored, ModelStatus
+from trackside.aggregates.pipeline.messages import PipelineRetired, PipelineStatus
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import (
     SearchEnded,
@@ -269,6 +271,11 @@ def models() -> Iterable[Told]:
     )
 
 
+def pipelines() -> Iterable[Told]:
+    """Yields a log for each transition of a pipeline."""
+    yield after(pipeline_defined(), PipelineRetired(command_id="c-2", change=2), defined(3))
+
+
 def tasks() -> Iterable[Told]:
     """Yields a log for each transition of a task."""
     stop = TaskStopRequested(task_id=task_id(0), reason="user")
@@ -305,6 +312,7 @@ DIRECTED: dict[str, Callable[[], Iterable[Told]]] = {
     "Batch": batches,
     "Child": children,
     "Model": models,
+    "Pipeline": pipelines,
     "Task": tasks,
 }
 
@@ -354,6 +362,7 @@ def test_the_diagram_of_a_worker_has_the_transitions_that_the_fold_permits() -> 
         ("Search", {status.value for status in SearchStatus}),
         ("Batch", {status.value for status in BatchStatus}),
         ("Model", {status.value for status in ModelStatus}),
+        ("Pipeline", {status.value for status in PipelineStatus}),
         ("Task", {state.value for state in TaskState}),
     ],
 )

@@ -9,6 +9,7 @@ from tests.unit.domain import (
     plausible_batches,
     plausible_changes,
     plausible_models,
+    plausible_pipelines,
     plausible_requests,
 )
 from tests.unit.domain.given import (
@@ -35,11 +36,13 @@ from tests.unit.domain.given import (
     trial_of,
     unschedulable,
 )
+from tests.unit.domain.given_pipelines import defined
 from trackside.aggregates.batch.messages import (
     GroupEnded,
 )
 from trackside.aggregates.batch.state import batch_of
 from trackside.aggregates.model.state import model_of
+from trackside.aggregates.pipeline.state import pipeline_of
 from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
@@ -120,6 +123,8 @@ class Chance:
                 moves += self._of_task(stream.tasks[name], told.now_ms)
         if model_of(stream) is not None:
             moves += plausible_models.moves(self.random, stream)
+        if pipeline_of(stream) is not None:
+            moves += plausible_pipelines.moves(self.random, stream, told.now_ms)
         return self.random.choice(moves) if moves else [self._received()]
 
     def _received(self) -> Message:
@@ -142,6 +147,8 @@ class Chance:
         if not stream.kind and self.random.random() < 0.9:
             if self.random.random() < 0.1:
                 return [answer, plausible_models.REGISTERED]
+            if self.random.random() < 0.1:
+                return [answer, defined()]
             if self.random.random() < 0.4:
                 return [answer, plausible_batches.batch(self.random, self._needs())]
             return [answer, started(**plausible_changes.limits(self.random), **self._needs())]
@@ -323,11 +330,7 @@ class Chance:
         if stream is not None and batch_of(stream) is not None:
             known = random.choice([*stream.tasks, "none"])
             of_a_task = [about(known, event) for event in of_a_task]
-            guesses += plausible_batches.guesses(random, stream, self._needs()) * 6
-        elif stream is not None and model_of(stream) is not None:
-            guesses += plausible_models.guesses(random, stream) * 6
-        elif root is None:
-            guesses += [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
+        guesses += self._guesses_of(stream)
         guesses += of_a_task * 3
         if random.random() < 0.12 or (root is not None and root.status is SearchStatus.STOPPING):
             stops = [SearchStopRequested(command_id="c-1", reason=""), SearchFailed(code="x", message="")]
@@ -339,6 +342,18 @@ class Chance:
         if random.random() < 0.3:
             guesses += [TaskStopRequested(task_id=task_id(trial), reason="user")] * 20
         return random.choice(guesses)
+
+    def _guesses_of(self, stream: Stream | None) -> list[Message]:
+        """Draws events of what a stream is about, unless that is a search; those of none if it has none."""
+        if stream is None or stream.root is None:
+            return [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
+        if batch_of(stream) is not None:
+            return plausible_batches.guesses(self.random, stream, self._needs()) * 6
+        if model_of(stream) is not None:
+            return plausible_models.guesses(self.random, stream) * 6
+        if pipeline_of(stream) is not None:
+            return plausible_pipelines.guesses(self.random, stream) * 6
+        return []
 
     def _near(self, task: Task | None) -> dict[str, Any]:
         """Draws a placement: the one that a task has, or one that lies beside it."""

@@ -9,7 +9,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 13): "067ba9b5a3c28360",
+    ("dispatcher", 14): "d64329e42ae2d715",
     ("scheduler", 10): "8371b4b1cf23b797",
 }
 MIGRATED = {

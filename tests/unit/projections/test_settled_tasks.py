@@ -81,6 +81,9 @@ class Reader:
         """Computes the rows of what has changed, as the runner of read models does."""
         for write in self._pending.writes():
             width = write.table.key_width
+            for name, key in list(self.rows):
+                if name == write.table.name and key[0] in write.groups:
+                    del self.rows[name, key]
             self.rows.update({(write.table.name, row[:width]): row for row in write.rows})
         self._pending = PendingChanges(OF_STREAMS, (), 0, 0, OF_IGNORED)
 

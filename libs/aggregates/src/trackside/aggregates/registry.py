@@ -2,10 +2,11 @@
 
 from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.model.aggregate import MODEL
+from trackside.aggregates.pipeline.aggregate import PIPELINE
 from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.domain.aggregate import Aggregates
 
-AGGREGATES = Aggregates((SEARCH, BATCH, MODEL, RUN))
+AGGREGATES = Aggregates((SEARCH, BATCH, MODEL, RUN, PIPELINE))
 CODEC = AGGREGATES.codec
 """Reads every message that there is: those of the aggregates, and those of none."""

@@ -1,0 +1,114 @@
+"""The pipeline as an aggregate type: its events and commands, who folds and who decides them."""
+
+from collections.abc import Iterable, Mapping
+
+from trackside.aggregates.pipeline import decide, evolve, schedule_messages, schedules
+from trackside.aggregates.pipeline.causes import PipelineCausality
+from trackside.aggregates.pipeline.examples import EXAMPLES
+from trackside.aggregates.pipeline.invariants import PipelineInvariants
+from trackside.aggregates.pipeline.messages import (
+    CancelPipelineRuns,
+    DefinePipeline,
+    PipelineDefined,
+    PipelineRetired,
+    RetirePipeline,
+    RunCancelled,
+    RunNumbered,
+    RunPipeline,
+)
+from trackside.aggregates.pipeline.rows import (
+    PipelineRows,
+    PipelineRunRows,
+    PipelineVersionRows,
+    ScheduleRows,
+)
+from trackside.aggregates.pipeline.spec import SPECS, stop_command
+from trackside.aggregates.pipeline.state import DefinedPipeline
+from trackside.aggregates.pipeline.view import PipelineView
+from trackside.contracts.children import ChildRequested
+from trackside.contracts.message import Command, Event, Record
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.aggregate import AggregateType, Handler
+from trackside.domain.child import Child
+from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal
+from trackside.domain.stream import Stream
+from trackside.domain.task import Task
+
+
+class PipelineType(AggregateType[DefinedPipeline]):
+    """Pipelines."""
+
+    kind = "pipeline"
+    state = DefinedPipeline
+    begins_with = PipelineDefined
+    events: tuple[type[Event], ...] = (
+        PipelineDefined,
+        PipelineRetired,
+        RunNumbered,
+        RunCancelled,
+        schedule_messages.ScheduleCreated,
+        schedule_messages.ScheduleUpdated,
+        schedule_messages.SchedulePaused,
+        schedule_messages.ScheduleResumed,
+        schedule_messages.ScheduleDeleted,
+        schedule_messages.ScheduleArmed,
+        schedule_messages.ScheduleFired,
+    )
+    commands: Mapping[type[Command], Handler] = {
+        DefinePipeline: decide.define,
+        RetirePipeline: decide.retire,
+        RunPipeline: decide.run,
+        CancelPipelineRuns: decide.cancel,
+        schedule_messages.CreateSchedule: schedules.create,
+        schedule_messages.UpdateSchedule: schedules.update,
+        schedule_messages.PauseSchedule: schedules.pause,
+        schedule_messages.ResumeSchedule: schedules.resume,
+        schedule_messages.DeleteSchedule: schedules.delete,
+        schedule_messages.FireSchedule: schedules.fire,
+    }
+    examples = EXAMPLES
+    causes = PipelineCausality()
+    specs = SPECS
+    invariants = PipelineInvariants
+    rows = (PipelineRows(), PipelineVersionRows(), PipelineRunRows(), ScheduleRows())
+    view = PipelineView()
+
+    def begin(self, stream_id: str, event: PipelineDefined, record: Record) -> DefinedPipeline:
+        """Makes the pipeline of its first PipelineDefined event."""
+        return evolve.begin(stream_id, event, record)
+
+    def evolve(self, root: DefinedPipeline, tasks: dict[str, Task], record: Record) -> Outcome:
+        """Folds an event of the pipeline."""
+        return evolve.evolve(root, record)
+
+    def admits(self, root: DefinedPipeline, event: TaskSubmitted) -> bool:
+        """Says that a pipeline has no tasks: those of its steps are in the streams of its runs."""
+        return False
+
+    def stop_command(self, task: str, reason: str) -> Command | None:
+        """Returns what cancels all of its runs, or with `task` the run of that number."""
+        return stop_command(task, reason)
+
+    def admits_child(self, root: DefinedPipeline, event: ChildRequested) -> bool:
+        """Says whether a child is the run whose turn it is."""
+        return evolve.admits_child(root, event)
+
+    def child_changed(self, root: DefinedPipeline, child: Child, record: Record) -> None:
+        """Takes in that a run was begun, is to stop, or has ended."""
+        evolve.note_child(root, child, record)
+
+    def lacking(self, stream: Stream[DefinedPipeline]) -> Iterable[Proposal]:
+        """Yields the run whose turn it is, and the next times of schedules."""
+        return decide.lacking(stream)
+
+    def next_due_ms(self, stream: Stream[DefinedPipeline]) -> int | None:
+        """Returns the next time of a schedule."""
+        return schedules.next_due_ms(stream.root)
+
+    def due(self, stream: Stream[DefinedPipeline], now_ms: int) -> Iterable[Proposal]:
+        """Yields what follows from the times of schedules that have come."""
+        return schedules.due(stream, now_ms)
+
+
+PIPELINE = PipelineType()

@@ -1,0 +1,46 @@
+"""The events of a pipeline as short lines, and what they are about."""
+
+from trackside.aggregates.pipeline.messages import PipelineDefined, RunCancelled, RunNumbered
+from trackside.aggregates.pipeline.schedule_messages import (
+    ScheduleCreated,
+    ScheduleEvent,
+    ScheduleFired,
+    ScheduleUpdated,
+)
+from trackside.aggregates.pipeline.state import DefinedPipeline
+from trackside.contracts.message import Message
+from trackside.domain.causality import Causality
+from trackside.domain.display.short_text import named_values
+
+
+class PipelineCausality(Causality[DefinedPipeline]):
+    """Each event of a pipeline rests on its command, the start of a run on what made room for it."""
+
+    def part_of(self, event: Message) -> str:
+        """Returns the version or run that an event is about, such as `version 3`; empty for none."""
+        match event:
+            case PipelineDefined():
+                return f"version {event.version}"
+            case RunNumbered() | RunCancelled():
+                return f"run {event.number}"
+            case _ if isinstance(event, ScheduleEvent):
+                return f"schedule {event.name}"
+            case _:
+                return ""
+
+    def text_of(self, event: Message) -> str:
+        """Returns which version or run it is about, with its content in short; other events are fields."""
+        match event:
+            case PipelineDefined():
+                return f"version {event.version} {event.sha256[:12]}, {len(event.pipeline.steps)} steps"
+            case RunNumbered():
+                values = f": {named_values(event.parameters)}" if event.parameters else ""
+                return f"run {event.run} of version {event.version}{values}"
+            case RunCancelled():
+                return f"run {event.number} {event.reason}".rstrip()
+            case ScheduleCreated() | ScheduleUpdated():
+                return f"{event.name}: {event.schedule.cron} {event.schedule.timezone}"
+            case ScheduleFired():
+                return f"{event.name} {event.run or event.message}"
+            case _:
+                return ""

@@ -1,0 +1,134 @@
+"""INV-12 of pipelines: versions differ and are consecutive, as are runs and the fires of each schedule.
+
+And INV-10: runs begin in their order, at most `max_runs` are open, none of a pipeline that is retired; no
+schedule is fired before its time.
+"""
+
+from collections.abc import Mapping
+
+from trackside.aggregates.pipeline.messages import (
+    PipelineDefined,
+    PipelineRetired,
+    RunCancelled,
+    RunNumbered,
+    run_id,
+)
+from trackside.aggregates.pipeline.schedule_messages import (
+    ScheduleCreated,
+    ScheduleDeleted,
+    ScheduleFired,
+    SchedulePaused,
+    ScheduleResumed,
+    ScheduleUpdated,
+)
+from trackside.contracts.message import Message, Record
+from trackside.domain.findings import Findings
+from trackside.domain.invariants import AggregateInvariants, CheckedTask
+
+
+class PipelineInvariants(AggregateInvariants):
+    """Keeps the digests of the versions, which runs wait and are open, and how often schedules were fired."""
+
+    def __init__(self, record: Record, tasks: Mapping[str, CheckedTask], findings: Findings) -> None:
+        """Begins with the record of the first PipelineDefined."""
+        super().__init__(record, tasks, findings)
+        self.digests: list[str] = []
+        self.retired = False
+        self.max_runs = 0
+        self.numbered = 0
+        self.waiting: list[str] = []
+        self.schedule_of: dict[str, str] = {}
+        self.alone: set[str] = set()
+        self.fires: dict[str, int] = {}
+        self.open: set[str] = set()
+        self.take(record.message, record)
+
+    def take(self, event: Message, record: Record) -> None:
+        """Checks an event of the pipeline."""
+        match event:
+            case PipelineDefined():
+                self._defined(event, record)
+            case PipelineRetired():
+                if self.retired:
+                    self.findings.illegal(record, "the pipeline is retired already")
+                self.retired = True
+                self.waiting.clear()
+                self.fires.clear()
+            case RunNumbered():
+                self._numbered(event, record)
+            case RunCancelled():
+                self._cancelled(run_id(self.stream_id, event.number), record)
+            case ScheduleCreated():
+                if event.name in self.fires:
+                    self.findings.illegal(record, f"there is a schedule {event.name}")
+                self.fires[event.name] = 0
+            case ScheduleFired():
+                self._fired(event, record)
+            case ScheduleUpdated() | SchedulePaused() | ScheduleResumed() | ScheduleDeleted():
+                if event.name not in self.fires:
+                    self.findings.illegal(record, f"there is no schedule {event.name}")
+                if isinstance(event, ScheduleDeleted):
+                    self.fires.pop(event.name, None)
+
+    def child_requested(self, child_id: str, record: Record) -> None:
+        """Checks that it is the run whose turn it is, and that there is room for it."""
+        busy = {self.schedule_of.get(run) for run in self.open}
+        ready = (
+            run for run in self.waiting if run not in self.alone or self.schedule_of.get(run) not in busy
+        )
+        if next(ready, None) != child_id:
+            self.findings.illegal(record, f"it is not the turn of run {child_id}")
+        if len(self.open) >= self.max_runs:
+            self.findings.illegal(record, f"{len(self.open)} runs are open, {self.max_runs} may be")
+        self.waiting = [waiting for waiting in self.waiting if waiting != child_id]
+        self.open.add(child_id)
+
+    def child_ended(self, child_id: str) -> None:
+        """Takes in that a run has ended."""
+        self.open.discard(child_id)
+        self.schedule_of.pop(child_id, None)
+        self.alone.discard(child_id)
+
+    def _defined(self, event: PipelineDefined, record: Record) -> None:
+        self.findings.checked["INV-12"] += 1
+        known = event.sha256 in self.digests
+        expected = self.digests.index(event.sha256) + 1 if known else len(self.digests) + 1
+        if event.version != expected:
+            message = f"this content is version {event.version}, expected {expected}"
+            self.findings.add("INV-12", record, message)
+        if not known:
+            self.digests.append(event.sha256)
+        self.retired, self.max_runs = False, event.max_runs
+
+    def _numbered(self, event: RunNumbered, record: Record) -> None:
+        self.findings.checked["INV-12"] += 1
+        self.numbered += 1
+        if (event.number, event.run) != (self.numbered, run_id(self.stream_id, self.numbered)):
+            message = f"run {event.number} is {event.run}, the next one is {self.numbered}"
+            self.findings.add("INV-12", record, message)
+        if not 1 <= event.version <= len(self.digests):
+            self.findings.illegal(record, f"there is no version {event.version}")
+        if self.retired:
+            self.findings.illegal(record, "the pipeline is retired")
+        self.waiting.append(event.run)
+        if event.schedule:
+            self.schedule_of[event.run] = event.schedule
+        if event.alone:
+            self.alone.add(event.run)
+
+    def _fired(self, event: ScheduleFired, record: Record) -> None:
+        self.findings.checked["INV-12"] += 1
+        expected = self.fires.get(event.name, 0) + 1
+        if event.fire != expected:
+            self.findings.add("INV-12", record, f"{event.name} is fired, number {event.fire}, not {expected}")
+        if event.name not in self.fires:
+            self.findings.illegal(record, f"there is no schedule {event.name}")
+        if event.due_ms is not None and record.append_time_ms < event.due_ms:
+            self.findings.illegal(record, f"{event.name} is fired before its time, {event.due_ms}")
+        self.fires[event.name] = event.fire
+
+    def _cancelled(self, run: str, record: Record) -> None:
+        if run not in self.waiting:
+            self.findings.illegal(record, f"run {run} does not wait")
+            return
+        self.waiting.remove(run)

@@ -1,0 +1,236 @@
+"""What the dispatcher decides about schedules of pipelines. Pure."""
+
+from collections.abc import Iterator
+
+from trackside.aggregates.pipeline import cron
+from trackside.aggregates.pipeline.messages import PipelineStatus, RunNumbered, run_id
+from trackside.aggregates.pipeline.run_checks import check_run
+from trackside.aggregates.pipeline.schedule_messages import (
+    GRACE_MS,
+    MAX_CATCH_UP,
+    MAX_SCHEDULES,
+    CreateSchedule,
+    DeleteSchedule,
+    FireSchedule,
+    PauseSchedule,
+    ResumeSchedule,
+    ScheduleArmed,
+    ScheduleCreated,
+    ScheduleDeleted,
+    ScheduleFired,
+    SchedulePaused,
+    ScheduleResumed,
+    ScheduleSpec,
+    ScheduleUpdated,
+    UpdateSchedule,
+)
+from trackside.aggregates.pipeline.schedule_state import Schedule, ScheduleStatus
+from trackside.aggregates.pipeline.state import DefinedPipeline, pipeline_of
+from trackside.contracts.message import Event
+from trackside.contracts.refusals import Problem, nearest
+from trackside.domain.capabilities import Capabilities
+from trackside.domain.proposal import Proposal
+from trackside.domain.stream import Stream, no_aggregate
+
+_Decided = list[Event] | Problem | tuple[Problem, ...]
+
+
+def create(stream: Stream, wanted: CreateSchedule, command_id: str, capabilities: Capabilities) -> _Decided:
+    """Creates a schedule, unless its name is taken, it never comes, or its runs would be refused."""
+    pipeline = _active(stream)
+    if isinstance(pipeline, Problem):
+        return pipeline
+    problems = _problems(pipeline, wanted.schedule)
+    if wanted.name in pipeline.schedules:
+        message = f"pipeline {pipeline.pipeline_id} has a schedule {wanted.name!r} already; update that one"
+        problems.append(Problem(code="already_exists", path="$.name", message=message))
+    elif len(pipeline.schedules) >= MAX_SCHEDULES:
+        message = f"the pipeline has {MAX_SCHEDULES} schedules, as many as it may; delete others first"
+        problems.append(Problem(code="too_many_schedules", path="$.name", message=message))
+    fields = {"change": pipeline.changes + 1, "name": wanted.name, "schedule": wanted.schedule}
+    return tuple(problems) or [ScheduleCreated(command_id=command_id, **fields)]
+
+
+def update(stream: Stream, wanted: UpdateSchedule, command_id: str, capabilities: Capabilities) -> _Decided:
+    """Replaces what a schedule is; the same again changes nothing."""
+    found = _find(stream, wanted.name)
+    if isinstance(found, Problem):
+        return found
+    pipeline, schedule = found
+    if problems := _problems(pipeline, wanted.schedule):
+        return tuple(problems)
+    if wanted.schedule == schedule.spec:
+        return []
+    fields = {"change": pipeline.changes + 1, "name": wanted.name, "schedule": wanted.schedule}
+    return [ScheduleUpdated(command_id=command_id, **fields)]
+
+
+def pause(stream: Stream, wanted: PauseSchedule, command_id: str, capabilities: Capabilities) -> _Decided:
+    """Pauses a schedule; one that is paused stays as it is."""
+    found = _find(stream, wanted.name)
+    if isinstance(found, Problem):
+        return found
+    pipeline, schedule = found
+    if schedule.status is ScheduleStatus.PAUSED:
+        return []
+    change = pipeline.changes + 1
+    return [SchedulePaused(command_id=command_id, change=change, name=wanted.name, reason=wanted.reason)]
+
+
+def resume(stream: Stream, wanted: ResumeSchedule, command_id: str, capabilities: Capabilities) -> _Decided:
+    """Resumes a schedule that is paused; any other one stays as it is."""
+    found = _find(stream, wanted.name)
+    if isinstance(found, Problem):
+        return found
+    pipeline, schedule = found
+    if schedule.status is not ScheduleStatus.PAUSED:
+        return []
+    return [ScheduleResumed(command_id=command_id, change=pipeline.changes + 1, name=wanted.name)]
+
+
+def delete(stream: Stream, wanted: DeleteSchedule, command_id: str, capabilities: Capabilities) -> _Decided:
+    """Deletes a schedule."""
+    found = _find(stream, wanted.name)
+    if isinstance(found, Problem):
+        return found
+    return [ScheduleDeleted(command_id=command_id, change=found[0].changes + 1, name=wanted.name)]
+
+
+def fire(stream: Stream, wanted: FireSchedule, command_id: str, capabilities: Capabilities) -> _Decided:
+    """Fires a schedule now; unlike at its times, it is refused if there can be no run."""
+    found = _find(stream, wanted.name)
+    if isinstance(found, Problem):
+        return found
+    pipeline, schedule = found
+    fired, *numbered = fire_events(pipeline, schedule, command_id=command_id)
+    if fired.skipped:
+        return Problem(code=fired.skipped, path="$.name", message=fired.message)
+    return [fired, *numbered]
+
+
+def lacking(pipeline: DefinedPipeline, traceparent: str) -> Iterator[Proposal]:
+    """Yields the next times of schedules that the log lacks."""
+    for schedule in pipeline.schedules.values():
+        if schedule.needs_time and schedule.spec.cron is not None:
+            due_ms = cron.next_ms(schedule.spec.cron, schedule.spec.timezone, schedule.after_ms)
+            if due_ms is not None:
+                armed = ScheduleArmed(name=schedule.name, after_ms=schedule.after_ms, due_ms=due_ms)
+                yield Proposal("arm schedule", [armed], pipeline.changed_at, traceparent)
+
+
+def next_due_ms(pipeline: DefinedPipeline) -> int | None:
+    """Returns the next time of any schedule, in ms since 1970; None without one."""
+    times = (schedule.due_ms for schedule in pipeline.schedules.values() if schedule.due_ms is not None)
+    return min(times, default=None)
+
+
+def due(stream: Stream[DefinedPipeline], now_ms: int) -> Iterator[Proposal]:
+    """Yields what follows from the times of schedules that have come: runs, or that they have passed."""
+    pipeline = stream.root
+    for schedule in pipeline.schedules.values():
+        due_ms = schedule.due_ms
+        if due_ms is None or due_ms > now_ms:
+            continue
+        wanted_ms = _time_to_run(schedule, due_ms, now_ms)
+        if wanted_ms is not None and wanted_ms != due_ms:
+            armed = ScheduleArmed(
+                name=schedule.name, after_ms=schedule.after_ms, due_ms=wanted_ms, passed_ms=due_ms
+            )
+            yield Proposal("pass schedule", [armed], pipeline.changed_at, stream.traceparent)
+        if wanted_ms is not None and wanted_ms <= now_ms:
+            # Void after the event above. That one is void if our clock is ahead: then this time has its run.
+            events = fire_events(pipeline, schedule, due_ms=due_ms)
+            yield Proposal("fire schedule", events, pipeline.changed_at, stream.traceparent)
+
+
+def fire_events(
+    pipeline: DefinedPipeline, schedule: Schedule, *, command_id: str = "", due_ms: int | None = None
+) -> tuple[ScheduleFired, *tuple[RunNumbered, ...]]:
+    """Returns that a schedule is fired, and the run that it asks for, unless there can be none."""
+    spec, number = schedule.spec, pipeline.numbered + 1
+    numbered = RunNumbered(
+        number=number,
+        run=run_id(pipeline.pipeline_id, number),
+        version=spec.version or pipeline.current,
+        parameters=spec.parameters,
+        overrides=spec.overrides,
+        seed=spec.seed,
+        use_cache=spec.use_cache,
+        schedule=schedule.name,
+        alone=spec.overlap == "queue",
+        schedules=[schedule_id(pipeline, schedule)],
+    )
+    problem = _overlap(pipeline, schedule) or next(iter(check_run(pipeline, numbered)), None)
+    fields = {"command_id": command_id, "name": schedule.name, "fire": schedule.fires + 1, "due_ms": due_ms}
+    if problem is not None:
+        return (ScheduleFired(**fields, skipped=problem.code, message=problem.message[:500]),)
+    return ScheduleFired(**fields, run=numbered.run), numbered
+
+
+def schedule_id(pipeline: DefinedPipeline, schedule: Schedule) -> str:
+    """Returns what names a schedule in the origin of its runs: the pipeline and its name."""
+    return f"{pipeline.pipeline_id}/{schedule.name}"
+
+
+def _time_to_run(schedule: Schedule, due_ms: int, now_ms: int) -> int | None:
+    """Returns the next time that is to have a run, which may be past; None if no other one ever comes."""
+    spec = schedule.spec
+    assert spec.cron is not None
+    count = MAX_CATCH_UP if spec.catch_up == "all" else 1
+    found = cron.newest(spec.cron, spec.timezone, due_ms, now_ms, count)[0]
+    if spec.catch_up == "none" and now_ms - found > GRACE_MS:
+        return cron.next_ms(spec.cron, spec.timezone, now_ms)
+    return found
+
+
+def _overlap(pipeline: DefinedPipeline, schedule: Schedule) -> Problem | None:
+    if schedule.spec.overlap != "skip":
+        return None
+    open_run = pipeline.open_run_of(schedule.name)
+    if open_run is None:
+        return None
+    message = f"run {pipeline.run_id(open_run)} of the schedule has not ended; it has `overlap: skip`"
+    return Problem(code="schedule_busy", path="$.name", message=message)
+
+
+def _active(stream: Stream) -> DefinedPipeline | Problem:
+    pipeline = pipeline_of(stream)
+    if pipeline is None:
+        return no_aggregate(stream, "pipeline")
+    if pipeline.status is PipelineStatus.RETIRED:
+        message = f"pipeline {pipeline.pipeline_id} is retired; define it again first"
+        return Problem(code="already_terminal", path="$partitionkey", message=message)
+    return pipeline
+
+
+def _find(stream: Stream, name: str) -> tuple[DefinedPipeline, Schedule] | Problem:
+    pipeline = _active(stream)
+    if isinstance(pipeline, Problem):
+        return pipeline
+    schedule = pipeline.schedules.get(name)
+    if schedule is None:
+        known = sorted(pipeline.schedules)
+        has = f"it has {', '.join(known[:10])}" if known else "it has none"
+        message = f"pipeline {pipeline.pipeline_id} has no schedule {name!r}; {has}{nearest(name, known)}"
+        return Problem(code="unknown_schedule", path="$.name", message=message)
+    return pipeline, schedule
+
+
+def _problems(pipeline: DefinedPipeline, spec: ScheduleSpec) -> list[Problem]:
+    path = "$.schedule"
+    if spec.cron is None:
+        problems = [Problem(code="missing_field", path=f"{path}.cron", message="missing field 'cron'")]
+    else:
+        problems = cron.check_cron(spec.cron, spec.timezone, path)
+    wanted = RunNumbered(
+        number=pipeline.numbered + 1,
+        run="",
+        version=spec.version or pipeline.current,
+        parameters=spec.parameters,
+        overrides=spec.overrides,
+    )
+    now = ("too_many_runs",)  # of what may be different when its time comes
+    found = (problem for problem in check_run(pipeline, wanted) if problem.code not in now)
+    return problems + [
+        problem.model_copy(update={"path": f"{path}{problem.path.removeprefix('$')}"}) for problem in found
+    ]
