@@ -23,6 +23,7 @@ ABOUT_ONE = {
     "trackside.cli.commands.change": "the commands that change a search",
     "trackside.cli.commands.importances": "the parameters of a search",
     "trackside.cli.commands.models": "the commands of models",
+    "trackside.cli.commands.pipelines": "the commands of pipelines and their schedules",
     "trackside.cli.commands.replay.rerun": "a new search from a recorded one",
     "trackside.cli.commands.trials": "the trials of a search",
     "trackside.cli.demo": "the demo is a search",

@@ -8,7 +8,14 @@ from importlib.metadata import version
 
 import pytest
 
-from trackside.cli.app import COMMANDS, MODEL_COMMANDS, REPLAY_COMMANDS, call
+from trackside.cli.app import (
+    COMMANDS,
+    MODEL_COMMANDS,
+    PIPELINE_COMMANDS,
+    REPLAY_COMMANDS,
+    SCHEDULE_COMMANDS,
+    call,
+)
 from trackside.cli.interface.help_text import KEEP_LINES, help_text
 from trackside.domain.task import TaskState
 
@@ -16,6 +23,8 @@ ALL: dict[str, Callable[..., None]] = {
     **{name: command for panel in COMMANDS.values() for name, command in panel.items()},
     **{f"replay {name}": command for name, command in REPLAY_COMMANDS.items()},
     **{f"models {name}": command for name, command in MODEL_COMMANDS.items()},
+    **{f"pipelines {name}": command for name, command in PIPELINE_COMMANDS.items()},
+    **{f"schedules {name}": command for name, command in SCHEDULE_COMMANDS.items()},
 }
 # pydantic is not among them: typer imports it to read the arguments.
 HEAVY = {"aiokafka", "asyncpg", "faust", "matplotlib", "numpy", "optuna", "scipy", "sklearn", "torch"}
@@ -70,9 +79,10 @@ def test_help_begins_with_one_sentence_that_begins_with_a_verb(name: str) -> Non
     first = paragraphs(ALL[name])[0]
     assert first[0].isupper() and first.endswith((".", ")."))
     assert first.split()[0].rstrip(",") in {
-        "Add", "Archive", "Change", "Check", "Compare", "Import", "List", "Measure", "Print", "Publish",
-        "Re-evaluate", "Rebuild", "Register", "Replace", "Restore", "Resume", "Run", "Send", "Set", "Show",
-        "Simulate", "Start", "Stop", "Submit", "Watch", "Write",
+        "Add", "Archive", "Cancel", "Change", "Check", "Compare", "Create", "Define", "Delete", "Import",
+        "List", "Measure", "Pause", "Print", "Publish", "Re-evaluate", "Rebuild", "Register", "Replace",
+        "Restore", "Resume", "Retire", "Run", "Send", "Set", "Show", "Simulate", "Start", "Stop", "Submit",
+        "Watch", "Write",
     }  # fmt: skip
 
 

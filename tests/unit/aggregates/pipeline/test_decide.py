@@ -96,7 +96,7 @@ def test_all_problems_of_a_definition_are_reported_with_their_places() -> None:
     found = problems(ask(Told(), DefinePipeline, {"pipeline": {"steps": steps}}))
     assert ("duplicate_step", "$.pipeline.steps[0].name") in found
     assert ("unknown_step", "$.pipeline.steps[0].needs") in found
-    assert ("unknown_step", "$.pipeline.steps[1].parameters") in found
+    assert ("unknown_step", "$.pipeline.steps[1].parameters.x") in found
     assert len(found) >= 5
 
 
@@ -180,7 +180,7 @@ def test_problems_of_parameters_are_refused_at_once() -> None:
     assert problems(ask(told, RunPipeline, body)) == [
         ("missing_parameter", "$.parameters.rate"),
         ("unknown_parameter", "$.parameters.sed"),
-        ("bad_parameter", "$.parameters.seed"),
+        ("bad_parameters", "$.parameters.seed"),
         ("unknown_step", "$.overrides.trian"),
     ]
     assert pipeline(told).numbered == 0

@@ -249,7 +249,7 @@ def test_a_schedule_whose_parameters_no_longer_fit_says_why_it_begins_no_run() -
     define(told, parameters={"seed": {"type": "string", "default": "a"}})
     fired, *_ = told.wait_until(BEGAN_MS + HOUR // 2)
     assert isinstance(fired, ScheduleFired)
-    assert (fired.run, fired.skipped) == ("", "bad_parameter")
+    assert (fired.run, fired.skipped) == ("", "bad_parameters")
     assert schedule(told).message
     assert hours(schedule(told).due_ms) == 1.5
 
@@ -266,7 +266,7 @@ def test_a_schedule_whose_parameters_no_longer_fit_says_why_it_begins_no_run() -
         ({"timezone": "../../etc/passwd"}, ("unknown_value", "$.schedule.timezone")),
         ({"cron": None}, ("missing_field", "$.schedule.cron")),
         ({"version": 9}, ("unknown_pipeline_version", "$.schedule.version")),
-        ({"parameters": {"seed": "x"}}, ("bad_parameter", "$.schedule.parameters.seed")),
+        ({"parameters": {"seed": "x"}}, ("bad_parameters", "$.schedule.parameters.seed")),
         ({"overrides": {"trian": {}}}, ("unknown_step", "$.schedule.overrides.trian")),
     ],
 )

@@ -14,7 +14,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from trackside.cli.interface import artifacts, change, inspect, log, models, publish, replay, services, stack
+from trackside.cli.interface import (
+    artifacts,
+    change,
+    inspect,
+    log,
+    models,
+    pipelines,
+    publish,
+    replay,
+    services,
+    stack,
+)
 from trackside.cli.interface.help_text import help_text
 from trackside.cli.runtime.failures import CommandFailed
 
@@ -97,6 +108,22 @@ MODEL_COMMANDS: Mapping[str, Callable[..., None]] = {
     "archive": models.archive,
     "restore": models.restore,
 }
+PIPELINE_COMMANDS: Mapping[str, Callable[..., None]] = {
+    "ls": pipelines.ls,
+    "show": pipelines.show,
+    "define": pipelines.define,
+    "run": pipelines.run,
+    "cancel": pipelines.cancel,
+    "retire": pipelines.retire,
+}
+SCHEDULE_COMMANDS: Mapping[str, Callable[..., None]] = {
+    "ls": pipelines.schedules_ls,
+    "set": pipelines.schedules_set,
+    "pause": pipelines.schedules_pause,
+    "resume": pipelines.schedules_resume,
+    "fire": pipelines.schedules_fire,
+    "delete": pipelines.schedules_delete,
+}
 
 ARTIFACT_COMMANDS: Mapping[str, Callable[..., None]] = {
     "ls": artifacts.ls,
@@ -165,6 +192,10 @@ def make_app() -> typer.Typer:
     made.add_typer(_group(said, ARTIFACT_COMMANDS), name="artifacts", rich_help_panel=INSPECT)
     said = "Versions of trained weights: add them, find them, see where they come from, say which is in use."
     made.add_typer(_group(said, MODEL_COMMANDS), name="models", rich_help_panel=INSPECT)
+    said = "Pipelines that are defined by name: their versions, and numbered runs of them."
+    made.add_typer(_group(said, PIPELINE_COMMANDS), name="pipelines", rich_help_panel=PUBLISH)
+    said = "Times at which runs of pipelines begin by themselves."
+    made.add_typer(_group(said, SCHEDULE_COMMANDS), name="schedules", rich_help_panel=PUBLISH)
     return made
 
 

@@ -76,8 +76,11 @@ class PipelineVersionRows:
     )
 
     def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
-        """Returns the version that was defined."""
-        return ((stream.stream_id, event.version),) if isinstance(event, PipelineDefined) else ()
+        """Returns the version that was defined, which is the current one."""
+        pipeline = pipeline_of(stream)
+        if pipeline is None or not isinstance(event, PipelineDefined):
+            return ()
+        return ((stream.stream_id, pipeline.current),)
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
         """Returns all versions of the stream's pipeline."""

@@ -14,7 +14,7 @@ from trackside.domain.display.view import Listed, Page, Progress, QueriedRows, S
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
-VERSIONS, RUNS, SCHEDULES = "versions", "runs", "schedules"
+VERSIONS, RUNS, SCHEDULES, ALL_SCHEDULES = "versions", "runs", "schedules", "all_schedules"
 _STATUSES = ("QUEUED", "RUNNING", "STOPPING", "CANCELLED", "REFUSED")
 _ENDS = ("SUCCEEDED", "FAILED", "ABORTED", "TIMED_OUT")
 
@@ -28,6 +28,7 @@ class PipelineView(View[DefinedPipeline]):
         "one": "SELECT * FROM pipelines WHERE pipeline_id = $1",
         VERSIONS: "SELECT * FROM pipeline_versions WHERE pipeline_id = $1 ORDER BY version",
         RUNS: "SELECT * FROM pipeline_runs WHERE pipeline_id = $1 ORDER BY run_number DESC LIMIT 1000",
+        ALL_SCHEDULES: "SELECT * FROM schedules ORDER BY pipeline_id, schedule LIMIT 10000",
         SCHEDULES: "SELECT * FROM schedules WHERE pipeline_id = $1 ORDER BY schedule",
     }
     page_queries = (RUNS, VERSIONS, SCHEDULES)

@@ -1,0 +1,310 @@
+"""The commands `trackside pipelines ...` and `trackside schedules ...`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from trackside.cli.interface.options import CommandIdOption, JsonOption, LimitOption, TimeoutOption
+
+PipelineArgument = Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of the pipeline.")]
+ScheduleArgument = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Name of the schedule.")]
+VersionOption = Annotated[
+    int | None, typer.Option("--version", min=1, metavar="N", help="A version other than the current one.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter and its value as JSON; may be repeated."),
+]
+RunSeedOption = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the run.")]
+NoCacheOption = Annotated[
+    bool, typer.Option("--no-cache", help="Run each step, also if an earlier run had the same.")
+]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the log.")]
+CronOption = Annotated[
+    str,
+    typer.Option(
+        metavar="CRON",
+        help="Minute, hour, day of month, month and day of week, such as '30 2 * * MON-FRI'.",
+    ),
+]
+TimezoneOption = Annotated[
+    str, typer.Option(metavar="ZONE", help="Time zone of the expression, such as Europe/Berlin.")
+]
+OverlapOption = Annotated[
+    Literal["skip", "queue", "allow"],
+    typer.Option(
+        metavar="skip|queue|allow",
+        help="If a run of the schedule has not ended: no run, one that waits for it, or one more.",
+    ),
+]
+CatchUpOption = Annotated[
+    Literal["none", "latest", "all"],
+    typer.Option(
+        metavar="none|latest|all",
+        help="Which times have a run that passed while no dispatcher ran; all: the newest 100.",
+    ),
+]
+
+
+def ls(limit: LimitOption = 30, as_json: JsonOption = False) -> None:
+    """List pipelines with their current version and how many runs they have had, the newest first.
+
+    \b
+    Examples:
+      trackside pipelines ls
+      trackside pipelines ls --json
+    """
+    from trackside.cli.commands import pipelines
+
+    pipelines.ls(limit, as_json)
+
+
+def show(
+    pipeline: Annotated[
+        str,
+        typer.Argument(
+            metavar="PIPELINE[@VERSION]", help="Name of the pipeline; with @ and a number one version."
+        ),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Show a pipeline with its runs, schedules and versions, or the definition of one version.
+
+    \b
+    Examples:
+      trackside pipelines show digits
+      trackside pipelines show digits@3
+    """
+    from trackside.cli.commands import pipelines
+
+    pipelines.show(pipeline, as_json)
+
+
+def define(
+    pipeline: PipelineArgument,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.yaml", help="Spec of the pipeline, of `kind: pipeline`.")
+    ],
+    max_runs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=1_000, metavar="N", help="Runs that may be open at once; by default as before, or 16."
+        ),
+    ] = None,
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Define a pipeline by name: its content is a new version, unless it is one already.
+
+    The content of an earlier version makes that version the current one again.
+
+    \b
+    Examples:
+      trackside pipelines define digits pipeline.yaml
+      trackside pipelines define digits pipeline.yaml --max-runs 2
+    """
+    from trackside.cli.commands import pipelines
+    from trackside.cli.commands.publishing import Publishing
+
+    pipelines.define(pipeline, file, max_runs, Publishing(timeout_s, as_json, command_id))
+
+
+def run(
+    pipeline: PipelineArgument,
+    version: VersionOption = None,
+    set_: SetOption = None,
+    seed: RunSeedOption = 0,
+    no_cache: NoCacheOption = False,
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Start the next run of a pipeline. It has a stream of its own: PIPELINE.NUMBER.
+
+    It waits while as many runs are open as may.
+
+    \b
+    Examples:
+      trackside pipelines run digits
+      trackside pipelines run digits --set seed=11 --set 'layers=[64, 32]'
+      trackside pipelines run digits --version 2 --no-cache
+    """
+    from trackside.cli.commands import pipelines
+    from trackside.cli.commands.publishing import Publishing
+
+    body = pipelines.run_body(version, set_ or [], seed, not no_cache)
+    pipelines.start(pipeline, body, Publishing(timeout_s, as_json, command_id))
+
+
+def cancel(
+    pipeline: PipelineArgument,
+    number: Annotated[
+        int | None, typer.Argument(min=1, metavar="[NUMBER]", help="Number of the run; all without it.")
+    ] = None,
+    reason: ReasonOption = "",
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Cancel a run of a pipeline, or all: those that wait don't begin, those that are open are stopped.
+
+    \b
+    Examples:
+      trackside pipelines cancel digits 5
+      trackside pipelines cancel digits --reason "wrong data"
+    """
+    from trackside.cli.commands import pipelines
+    from trackside.cli.commands.publishing import Publishing
+
+    pipelines.cancel(pipeline, number, reason, Publishing(timeout_s, as_json, command_id))
+
+
+def retire(
+    pipeline: PipelineArgument,
+    reason: ReasonOption = "",
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Retire a pipeline: it has no more runs and no schedules until it is defined again.
+
+    \b
+    Examples:
+      trackside pipelines retire digits --reason "replaced by faces"
+    """
+    from trackside.cli.commands import pipelines
+    from trackside.cli.commands.publishing import Publishing
+
+    pipelines.retire(pipeline, reason, Publishing(timeout_s, as_json, command_id))
+
+
+def schedules_ls(
+    pipeline: Annotated[
+        str, typer.Argument(metavar="[PIPELINE]", help="Name of the pipeline; all without it.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List schedules with their next time and what came of the last one.
+
+    \b
+    Examples:
+      trackside schedules ls
+      trackside schedules ls digits --json
+    """
+    from trackside.cli.commands import pipelines
+
+    pipelines.list_schedules(pipeline, as_json)
+
+
+def schedules_set(
+    pipeline: PipelineArgument,
+    schedule: ScheduleArgument,
+    cron: CronOption,
+    timezone: TimezoneOption = "UTC",
+    overlap: OverlapOption = "skip",
+    catch_up: CatchUpOption = "latest",
+    version: VersionOption = None,
+    set_: SetOption = None,
+    seed: RunSeedOption = 0,
+    no_cache: NoCacheOption = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Replace the schedule of this name, which must be there.")
+    ] = False,
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Create a schedule of a pipeline, or replace one with --update: runs begin at its times from now on.
+
+    \b
+    Examples:
+      trackside schedules set digits nightly --cron '30 2 * * *' --timezone Europe/Berlin
+      trackside schedules set digits hourly --cron '0 * * * *' --overlap queue --set seed=11
+      trackside schedules set digits nightly --cron '0 3 * * *' --update
+    """
+    from trackside.cli.commands import pipelines
+    from trackside.cli.commands.publishing import Publishing
+
+    times = {"cron": cron, "timezone": timezone, "overlap": overlap, "catch_up": catch_up}
+    spec = times | pipelines.run_body(version, set_ or [], seed, not no_cache)
+    publishing = Publishing(timeout_s, as_json, command_id)
+    pipelines.set_schedule(pipeline, schedule, spec, publishing, update=update)
+
+
+def schedules_pause(
+    pipeline: PipelineArgument,
+    schedule: ScheduleArgument,
+    reason: ReasonOption = "",
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Pause a schedule: it begins no runs until it is resumed, also not for times that pass meanwhile.
+
+    \b
+    Examples:
+      trackside schedules pause digits nightly --reason holidays
+    """
+    from trackside.cli.commands import pipelines
+    from trackside.cli.commands.publishing import Publishing
+
+    pipelines.pause_schedule(pipeline, schedule, reason, Publishing(timeout_s, as_json, command_id))
+
+
+def schedules_resume(
+    pipeline: PipelineArgument,
+    schedule: ScheduleArgument,
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Resume a schedule that is paused.
+
+    \b
+    Examples:
+      trackside schedules resume digits nightly
+    """
+    from trackside.cli.commands import pipelines
+    from trackside.cli.commands.publishing import Publishing
+
+    pipelines.resume_schedule(pipeline, schedule, Publishing(timeout_s, as_json, command_id))
+
+
+def schedules_fire(
+    pipeline: PipelineArgument,
+    schedule: ScheduleArgument,
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Start a run of a schedule now, also if it is paused.
+
+    \b
+    Examples:
+      trackside schedules fire digits nightly
+    """
+    from trackside.cli.commands import pipelines
+    from trackside.cli.commands.publishing import Publishing
+
+    pipelines.fire_schedule(pipeline, schedule, Publishing(timeout_s, as_json, command_id))
+
+
+def schedules_delete(
+    pipeline: PipelineArgument,
+    schedule: ScheduleArgument,
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Delete a schedule; runs that it has begun continue.
+
+    \b
+    Examples:
+      trackside schedules delete digits nightly
+    """
+    from trackside.cli.commands import pipelines
+    from trackside.cli.commands.publishing import Publishing
+
+    pipelines.delete_schedule(pipeline, schedule, Publishing(timeout_s, as_json, command_id))
