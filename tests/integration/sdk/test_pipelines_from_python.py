@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
@@ -113,7 +114,10 @@ def test_the_three_forms_of_the_example_run_with_the_same_rows(
 
 
 def test_the_accessors_of_the_controller_follow_the_log(client: BlockingClient) -> None:
-    """P18, P19, P23, P29: failed steps are shown, aborted ones are no successes."""
+    """P14, P18, P19, P23, P24, P29: failed steps are shown, aborted ones are no successes, units are minutes.
+
+    It is started without a current task.
+    """
     pipe = PipelineController("sums", "lab", default_execution_queue="default", task_types=TYPES)
     pipe.add_parameter("of", [1, 2], param_type="list")
     pipe.add_step("first", "sums", parameter_override={"General/of": "${pipeline.of}"})
@@ -125,7 +129,9 @@ def test_the_accessors_of_the_controller_follow_the_log(client: BlockingClient) 
     assert pipe.start(wait=False) is True and pipe.id == run_id, "P14: a second start starts nothing"
     with closing(client.events(run_id, follow=True)) as records:
         next(record for record in records if _submits(record.message, f"{run_id}.endless"))
-    assert pipe.wait(timeout=0.001) is False and pipe.is_running()
+    began_s = time.monotonic()
+    assert pipe.wait(timeout=0.01) is False and pipe.is_running()
+    assert time.monotonic() - began_s >= 0.5 and 0.01 <= pipe.elapsed() < 0.5
     assert pipe.get_processed_nodes()["first"].executed == f"{run_id}.first"
     assert "endless" in pipe.get_running_nodes()
     pipe.stop(timeout=2)

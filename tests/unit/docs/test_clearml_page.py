@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from tests.house.source import ROOT
 from trackside.aggregates import documents
+from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.run.step_messages import StepState
 from trackside.compat.clearml import PipelineController
 from trackside.compat.clearml.arguments import (
@@ -20,9 +21,10 @@ from trackside.compat.clearml.arguments import (
     Support,
 )
 from trackside.compat.clearml.controller import STATUS_OF_STEP
-from trackside.compat.clearml.conversion import convert_references
+from trackside.compat.clearml.conversion import PipelineNode, convert_references
 from trackside.contracts.resources import RetryPolicy
 from trackside.domain.pipelines.definition import EndAction, PipelineSpec, StepMirror, StepSpec
+from trackside.sdk import PipelineRun
 
 PAGE = (ROOT / "docs" / "clearml.md").read_text("utf-8")
 NAMES = json.loads((ROOT / "tests" / "unit" / "sdk" / "clearml_names.json").read_text("utf-8"))
@@ -94,8 +96,22 @@ def check_arguments(found: list[list[str]], arguments: Mapping[str, Argument]) -
 def test_every_message_that_the_page_names_is_one() -> None:
     known = {kind.__name__ for kind in documents.messages()}
     words = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", PAGE))
-    ours = {"PipelineController", "PipelineDecorator", "NotSupportedError"}
+    ours = {"PipelineController", "PipelineDecorator", "PipelineRun", "NotSupportedError"}
     assert words - ours <= known and len(words) > 6
+
+
+def test_every_command_of_a_run_has_its_row_and_its_method() -> None:
+    found = {named(row[1])[0]: named(row[2])[0] for row in rows("## Commands")}
+    assert set(found) == {kind.__name__ for kind in RUN.commands}
+    assert all(callable(getattr(PipelineRun, method)) for method in found.values())
+
+
+def test_every_field_of_a_node_has_its_row_and_those_that_are_kept_are_there() -> None:
+    table = rows("## Fields of a node")
+    assert sorted(name for row in table for name in named(row[0])) == sorted(NAMES["controller"]["Node"])
+    kept = {name for row in table for name in named(row[0]) if not row[1].startswith("-")}
+    own = {name for name, field in PipelineNode.__dataclass_fields__.items() if field.repr}
+    assert kept == own
 
 
 def test_every_state_of_a_step_is_on_the_page_as_the_code_converts_it() -> None:
