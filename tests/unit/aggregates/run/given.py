@@ -19,6 +19,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.react import react
 from trackside.domain.stream import shrink
+from trackside.domain.task import TaskState
 
 CAPABILITIES = Capabilities(frozenset({"noop", "digits"}))
 EVENTS = "trackside.events"
@@ -98,8 +99,10 @@ class RunLog(Told):
                 return
 
     def place(self, name: str) -> Json:
-        """Gives a task a device and lets its worker accept it; returns what its events begin with."""
+        """Gives a task a device, if it has none, and lets its worker accept it; returns what names both."""
         token: Json = {"task_id": f"{STREAM}.{name}", "attempt": 1, "placement": 1, "incarnation": "i-1"}
+        if self.stream.tasks[token["task_id"]].state is TaskState.ACTIVE:
+            return token
         placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
         self.tell(TaskAssigned.model_validate({**token, **placed}))
         self.tell(TaskAccepted.model_validate(token))
@@ -117,21 +120,40 @@ class RunLog(Told):
         self.tell(AttemptEnded.model_validate({**token, "end": end, "result": result}), role="worker")
         return self.settle()
 
+    def end_in(self, stream: str, token: Json, result: Json) -> list[Event]:
+        """Runs a task of another stream to its end; returns what dispatchers write then."""
+        placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
+        self.tell(TaskAssigned.model_validate({**token, **placed}), stream=stream)
+        self.tell(TaskAccepted.model_validate(token), stream=stream)
+        done = {**token, "end": AttemptEnd.FINISHED, "result": result}
+        self.tell(AttemptEnded.model_validate(done), role="worker", stream=stream)
+        return self.settle()
 
-def started(*steps: Json, parameters: Json | None = None, **fields: Any) -> RunLog:
+
+def body_of(*steps: Json, parameters: Json | None, schemas: Json | None, **fields: Any) -> Json:
+    """Returns the body of a command that starts a run; `schemas` are those of its parameters."""
+    pipeline = {"steps": list(steps), "parameters": schemas or {}, **fields}
+    return {"pipeline": pipeline, "parameters": parameters or {}}
+
+
+def started(
+    *steps: Json, parameters: Json | None = None, schemas: Json | None = None, **fields: Any
+) -> RunLog:
     """Returns the log of a run of these steps, as far as it comes without its tasks."""
     log = RunLog()
-    body = {"pipeline": {"steps": list(steps), **fields}, "parameters": parameters or {}}
+    body = body_of(*steps, parameters=parameters, schemas=schemas, **fields)
     log.command(StartPipelineRun.wire_type(), body)
     refused = [event for event in log.written if isinstance(event, CommandRefused)]
     assert refused == []
     return log
 
 
-def refusal(*steps: Json, parameters: Json | None = None, **fields: Any) -> list[tuple[str, str]]:
+def refusal(
+    *steps: Json, parameters: Json | None = None, schemas: Json | None = None, **fields: Any
+) -> list[tuple[str, str]]:
     """Returns codes and paths of the problems of a run that is refused."""
     log = RunLog()
-    body = {"pipeline": {"steps": list(steps), **fields}, "parameters": parameters or {}}
+    body = body_of(*steps, parameters=parameters, schemas=schemas, **fields)
     (event,) = log.command(StartPipelineRun.wire_type(), body)
     assert isinstance(event, CommandRefused)
     return [(problem.code, problem.path) for problem in event.problems]
