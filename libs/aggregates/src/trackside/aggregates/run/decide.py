@@ -216,7 +216,7 @@ def due(stream: Stream[Run], now_ms: int) -> Iterator[Proposal]:
     if run.due_ms is not None and now_ms >= run.due_ms:
         reached = RunArchived(due_ms=run.due_ms) if run.over else RunTimeLimitReached(due_ms=run.due_ms)
         yield Proposal("reach time limit", [reached], run.changed_at, traceparent)
-    for name in run.open_gates:
+    for name in list(run.open_gates):
         step = run.steps[name]
         due_ms = None if step.gate is None else step.gate.due_ms
         if due_ms is not None and now_ms >= due_ms:

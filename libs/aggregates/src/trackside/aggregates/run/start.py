@@ -25,6 +25,7 @@ from trackside.domain.pipelines.compiling import (
     compile_pipeline,
     digest,
     parameter_values,
+    parsed_step,
     source_of,
 )
 from trackside.domain.pipelines.definition import PipelineSpec, StepSpec
@@ -65,7 +66,7 @@ def children_of(command: Command, run_id: str) -> Iterator[WantedChild]:
         return
     for at, step in enumerate(command.pipeline.steps):
         known = step.each is None and step.repeat is None and isinstance(step.spec, dict)
-        if step.kind is not None and known and not any(references.references(references.parse(step.spec))):
+        if step.kind is not None and known and not any(references.references(parsed_step(step).spec)):
             child_id = step_task_id(run_id, step.name, None, 0)
             yield WantedChild(f"$.pipeline.steps[{at}]", child_id, step.kind, step.spec)
 

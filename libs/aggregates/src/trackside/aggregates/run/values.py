@@ -97,12 +97,14 @@ def _step_value(run: Run, name: str, path: tuple[str, ...], states: States) -> t
         output = step.outputs[max(step.outputs)]
         return _found(run, name, output, kind, rest), output.at
     indexes = range(step.count)
+
+    def good(at: int) -> StepOutput | None:
+        return None if at in step.unsuccessful else step.outputs.get(at)
+
     if kind == "result":
-        results = [step.outputs[at].result if at in step.outputs else None for at in indexes]
+        results = [None if (own := good(at)) is None else own.result for at in indexes]
         return step_into(results, rest, f"{name}.result"), step.changed_at
-    found = [
-        _found(run, name, step.outputs[at], kind, rest) if at in step.outputs else None for at in indexes
-    ]
+    found = [None if (own := good(at)) is None else _found(run, name, own, kind, rest) for at in indexes]
     return found, step.changed_at
 
 

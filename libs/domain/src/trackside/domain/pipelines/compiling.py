@@ -21,6 +21,8 @@ from trackside.domain.pipelines.step_checks import (
 )
 from trackside.domain.pipelines.value_schemas import schema_problem, violation
 
+RUN, DEFINITION = "run", "pipeline"
+"""The kind of a step that is a run, and the field of its spec whose references are those of that run."""
 MAX_CYCLES = 10
 """How many cycles are named."""
 
@@ -45,7 +47,7 @@ def compile_pipeline(given: PipelineSpec) -> CompiledPipeline | tuple[Problem, .
     """Parses and checks a definition; returns its problems, with paths in it, at most MAX_PROBLEMS."""
     if problems := tuple(islice(_json_problems(given), MAX_PROBLEMS)):
         return problems
-    steps = [_parsed(step) for step in given.steps]
+    steps = [parsed_step(step) for step in given.steps]
     outputs = {name: references.parse(template) for name, template in given.outputs.items()}
     parsed = given.model_copy(update={"steps": steps, "outputs": outputs})
     named = [names_of(step) for step in steps]
@@ -76,8 +78,12 @@ def _templates(step: StepSpec, change: Any) -> Json:
     return {name: change(value) for name, value in templates_of(step)}
 
 
-def _parsed(step: StepSpec) -> StepSpec:
-    return step.model_copy(update=_templates(step, references.parse))
+def parsed_step(step: StepSpec) -> StepSpec:
+    """Returns a step with its templates parsed."""
+    parsed = _templates(step, references.parse)
+    if step.kind == RUN and isinstance(step.spec, dict) and DEFINITION in step.spec:
+        parsed["spec"][DEFINITION] = references.literal(step.spec[DEFINITION])
+    return step.model_copy(update=parsed)
 
 
 def _json_problems(given: PipelineSpec) -> Iterator[Problem]:

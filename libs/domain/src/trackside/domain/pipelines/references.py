@@ -61,12 +61,21 @@ def parse_reference(inner: str) -> Reference:
 
 def parse(template: Any) -> Tree:
     """Parses a template into a tree."""
+    return _parse(template, _parse_text)
+
+
+def literal(value: Any) -> Tree:
+    """Returns the tree of JSON in which no text has references, whatever it looks like."""
+    return _parse(value, lambda text: text)
+
+
+def _parse(template: Any, parse_text: Callable[[str], Tree]) -> Tree:
     if isinstance(template, str):
-        return _parse_text(template)
+        return parse_text(template)
     if isinstance(template, list):
-        return [parse(each) for each in template]
+        return [_parse(each, parse_text) for each in template]
     if isinstance(template, dict):
-        inner = {name: parse(each) for name, each in template.items()}
+        inner = {name: _parse(each, parse_text) for name, each in template.items()}
         if any(name.startswith("$") for name in inner):
             return {_OBJECT: [[name, each] for name, each in inner.items()]}
         return inner

@@ -1,0 +1,116 @@
+"""Gates: steps that wait for a person."""
+
+import pytest
+
+from tests.unit.aggregates.run.given import RunLog, started, step
+from tests.unit.aggregates.run.test_steps import refused
+from tests.unit.domain.given import STREAM
+from trackside.aggregates.run.messages import AbortPipelineRun, ApproveGate, RejectGate, RunStatus
+from trackside.aggregates.run.step_messages import GateDecided, GateOpened, StepEnded, StepState
+from trackside.contracts.commands import CommandRefused
+
+FORM = {"note": {"type": "string", "default": "none"}, "level": {"type": "integer", "minimum": 1}}
+
+
+def opened(**gate: object) -> RunLog:
+    """Returns a run whose gate is open, with a step after it."""
+    return started(
+        step("release", gate={"message": "Release it?", "form": FORM, **gate}),
+        step("after", "release", parameters={"level": "${release.result.level}"}),
+    )
+
+
+def test_a_gate_opens_and_nothing_after_it_begins() -> None:
+    log = opened()
+    assert GateOpened(step="release", message="Release it?") in log.written
+    assert log.states == {"release": "running", "after": "pending"}
+
+
+def test_an_approved_gate_says_who_and_its_form_has_the_types_of_its_schemas() -> None:
+    log = opened()
+    events = log.command(ApproveGate(step="release", inputs={"level": 3}, actor="ada"))
+    inputs = {"level": 3, "note": "none"}
+    decided = GateDecided(
+        step="release", decision="approved", actor="ada", inputs=inputs, command_id=f"c-{log.commands}"
+    )
+    assert decided in events
+    assert log.stream.tasks[f"{STREAM}.after"].parameters == {"level": 3}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "problem"),
+    [
+        ({}, ("missing_parameter", "$.inputs.level")),
+        ({"level": "high"}, ("bad_parameters", "$.inputs.level")),
+        ({"level": 0}, ("bad_parameters", "$.inputs.level")),
+        ({"level": 1, "color": "red"}, ("unknown_parameter", "$.inputs.color")),
+    ],
+)
+def test_a_gate_that_is_answered_with_another_form_is_refused_and_stays_open(
+    inputs: dict[str, object], problem: tuple[str, str]
+) -> None:
+    log = opened()
+    (event,) = log.command(ApproveGate(step="release", inputs=inputs))
+    assert isinstance(event, CommandRefused)
+    assert (event.code, event.path) == problem
+    log.command(ApproveGate(step="release", inputs={"level": 1}))
+    assert log.states["release"] == "succeeded"
+
+
+def test_a_rejected_gate_fails_and_what_comes_after_it_is_omitted() -> None:
+    log = opened()
+    log.command(RejectGate(step="release", reason="not good enough", actor="ada"))
+    assert log.states == {"release": "failed", "after": "omitted"}
+    assert (log.run.steps["release"].kind, log.run.status) == ("rejected", RunStatus.FAILED)
+
+
+def test_a_gate_that_is_answered_twice_is_refused_the_second_time() -> None:
+    log = opened()
+    log.command(ApproveGate(step="release", inputs={"level": 1}, actor="ada"))
+    assert refused(log.command(ApproveGate(step="release", inputs={"level": 2}))) == (
+        "gate_decided",
+        "$.step",
+    )
+    assert refused(log.command(RejectGate(step="release"))) == ("gate_decided", "$.step")
+
+
+def test_a_gate_expires_at_its_deadline_and_is_refused_after_that() -> None:
+    log = opened(timeout_s=60)
+    gate = log.run.steps["release"].gate
+    assert gate is not None
+    assert gate.due_ms == gate.opened_ms + 60_000
+    events = log.overdue(gate.due_ms)
+    assert StepEnded(step="release", status=StepState.TIMED_OUT, kind="expired") in events
+    assert log.states["after"] == "omitted"
+    assert refused(log.command(ApproveGate(step="release", inputs={"level": 1}))) == (
+        "already_terminal",
+        "$partitionkey",
+    )
+
+
+def test_an_answer_after_the_deadline_has_no_effect_though_nothing_has_said_that_it_expired() -> None:
+    log = opened(timeout_s=60)
+    gate = log.run.steps["release"].gate
+    assert gate is not None
+    assert gate.due_ms is not None
+    log.next_offset += 60_000
+    late = GateDecided(step="release", decision="approved", inputs={"level": 1})
+    log.tell(late, role="dispatcher")
+    assert gate.decision == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("after", "not_a_gate"), ("relaese", "unknown_step"), ("second", "gate_not_open")]
+)
+def test_what_is_no_open_gate_is_not_approved(name: str, code: str) -> None:
+    log = started(
+        step("release", gate={}), step("after", "release"), step("second", "after", gate={"timeout_s": 5})
+    )
+    assert refused(log.command(ApproveGate(step=name))) == (code, "$.step")
+
+
+def test_a_gate_of_a_run_that_is_aborted_is_closed() -> None:
+    log = opened(timeout_s=60)
+    log.command(AbortPipelineRun())
+    assert log.states == {"release": "omitted", "after": "omitted"}
+    assert (log.run.status, log.run.open_gates) == (RunStatus.ABORTED, {})

@@ -1,0 +1,231 @@
+"""Runs that are continued after their end, until they are archived."""
+
+import pytest
+
+from tests.unit.aggregates.run.given import RunLog, started, step
+from tests.unit.aggregates.run.test_steps import refused
+from tests.unit.domain.given import STREAM
+from trackside.aggregates.run.messages import (
+    AbortPipelineRun,
+    ArchiveRun,
+    PausePipelineRun,
+    RestartFromStep,
+    ResumePipelineRun,
+    RetryFailedSteps,
+    RunArchived,
+    RunRevived,
+    RunStatus,
+    StepPatch,
+    UpdatePipelineRun,
+)
+from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased
+
+FAILED = AttemptEnd.FAILED
+DAY_MS = 86_400_000
+
+
+def failed_leaf() -> RunLog:
+    """Returns a run that is over: a and b have succeeded, c has failed."""
+    log = started(step("a"), step("b", "a"), step("c", "a"), step("d", "c"))
+    log.finish("a", {"n": 1})
+    log.finish("b")
+    log.finish("c", end=FAILED)
+    assert log.run.status is RunStatus.FAILED
+    return log
+
+
+def revived(log: RunLog) -> RunRevived:
+    """Returns the newest revival."""
+    return [event for event in log.written if isinstance(event, RunRevived)][-1]
+
+
+def test_a_failed_leaf_is_run_again_with_what_was_omitted_and_the_rest_is_kept() -> None:
+    """P15: a failed leaf."""
+    log = failed_leaf()
+    log.command(RetryFailedSteps())
+    assert revived(log).reset == ["c", "d"]
+    assert log.submitted == ["a", "b", "c", "c.g1"]
+    log.finish("c.g1")
+    log.finish("d.g1")
+    assert log.run.status is RunStatus.SUCCEEDED
+    assert log.states == dict.fromkeys("abcd", "succeeded")
+
+
+def test_exactly_the_failed_items_of_a_fan_out_are_run_again() -> None:
+    """Failed fan-out index 7 of 10."""
+    log = started(
+        step("a", each=list(range(10)), parameters={"x": "${item}"}),
+        step("b", parameters={"all": "${a.result}"}),
+    )
+    for index in range(10):
+        log.finish(f"a.{index}", {"v": index}, end=FAILED if index == 7 else AttemptEnd.FINISHED)
+    log.command(RetryFailedSteps())
+    assert revived(log).indexes == {"a": [7]}
+    assert log.submitted[10:] == ["a.7.g1"]
+    log.finish("a.7.g1", {"v": 77})
+    assert log.stream.tasks[f"{STREAM}.b.g1"].parameters["all"][6:8] == [{"v": 6}, {"v": 77}]
+
+
+def test_single_items_can_be_chosen_among_those_that_failed() -> None:
+    log = started(step("a", each=[0, 1, 2]))
+    for index in range(3):
+        log.finish(f"a.{index}", end=AttemptEnd.FINISHED if index == 1 else FAILED)
+    unknown = log.command(RetryFailedSteps(indexes={"a": [1]}))
+    assert refused(unknown) == ("unknown_index", "$.indexes.a")
+    log.command(RetryFailedSteps(indexes={"a": [2]}))
+    assert log.submitted[3:] == ["a.2.g1"]
+    log.finish("a.2.g1")
+    assert log.run.steps["a"].ends == {"failed": 1, "succeeded": 2}
+    log.command(RetryFailedSteps())
+    log.finish("a.0.g2")
+    assert log.run.status is RunStatus.SUCCEEDED
+
+
+def test_a_patch_of_a_step_that_succeeded_resets_it_and_its_descendants() -> None:
+    """Patch changes params of a done step."""
+    log = failed_leaf()
+    patch = {"a": StepPatch(parameters={"lr": 0.5}, queue="gpu")}
+    log.command(RetryFailedSteps(patch=patch))
+    assert revived(log).reset == ["a", "b", "c", "d"]
+    task = log.stream.tasks[f"{STREAM}.a.g1"]
+    assert (task.parameters, task.needs.queue) == ({"lr": 0.5}, "gpu")
+    log.finish("a.g1")
+    assert log.submitted[-2:] == ["b.g1", "c.g1"]
+
+
+def test_a_patch_may_refer_to_steps_that_were_kept() -> None:
+    log = failed_leaf()
+    log.command(RetryFailedSteps(patch={"c": StepPatch(parameters={"n": "${a.result.n}"})}))
+    assert log.stream.tasks[f"{STREAM}.c.g1"].parameters == {"n": 1}
+
+
+def test_a_patch_that_makes_a_cycle_or_names_no_step_is_refused() -> None:
+    log = failed_leaf()
+    cycle = {"a": StepPatch(parameters={"x": "${d.result.n}"})}
+    assert refused(log.command(RetryFailedSteps(patch=cycle)))[0] == "pipeline_cycle"
+    unknown = log.command(RestartFromStep(steps=["a"], patch={"e": StepPatch()}))
+    assert refused(unknown) == ("unknown_step", "$.patch.e")
+    log.command(RetryFailedSteps())
+    assert log.run.status is RunStatus.RUNNING
+
+
+def test_two_retries_with_one_command_id_are_one() -> None:
+    log = failed_leaf()
+    log.command(RetryFailedSteps())
+    log.commands -= 1
+    log.command(RetryFailedSteps())
+    assert (log.run.revival, log.submitted.count("c.g1")) == (1, 1)
+
+
+def test_a_retry_while_a_run_goes_on_or_is_aborted_is_refused() -> None:
+    log = started(step("a"))
+    log.place("a")
+    assert refused(log.command(RetryFailedSteps())) == ("run_not_over", "$partitionkey")
+    log.command(AbortPipelineRun())
+    assert refused(log.command(RetryFailedSteps())) == ("is_stopping", "$partitionkey")
+
+
+def test_an_aborted_run_is_continued_where_it_was() -> None:
+    """P16: what had not begun begins."""
+    log = started(step("a"), step("b", "a"), step("c", "b"))
+    log.finish("a")
+    log.place("b")
+    log.command(AbortPipelineRun())
+    log.finish("b", end=AttemptEnd.CANCELLED)
+    assert log.run.status is RunStatus.ABORTED
+    log.command(RetryFailedSteps())
+    log.finish("b.g1")
+    log.finish("c.g1")
+    assert (log.run.status, log.submitted) == (RunStatus.SUCCEEDED, ["a", "b", "b.g1", "c.g1"])
+
+
+def test_an_aborted_fan_out_is_continued_with_the_items_that_had_not_begun() -> None:
+    log = started(step("a", each=[0, 1, 2], at_once=1))
+    log.finish("a.0")
+    log.place("a.1")
+    log.command(AbortPipelineRun())
+    log.finish("a.1", end=AttemptEnd.CANCELLED)
+    log.command(RetryFailedSteps())
+    assert revived(log).indexes == {"a": [1, 2]}
+    log.finish("a.1.g1")
+    log.finish("a.2.g1")
+    assert log.run.status is RunStatus.SUCCEEDED
+
+
+def test_a_run_is_restarted_from_a_step_that_had_succeeded() -> None:
+    log = started(step("a"), step("b", "a"))
+    log.finish("a")
+    log.finish("b")
+    assert refused(log.command(RetryFailedSteps())) == ("nothing_failed", "$")
+    log.command(RestartFromStep(steps=["b"]))
+    assert (log.submitted, log.run.status) == (["a", "b", "b.g1"], RunStatus.RUNNING)
+
+
+def test_a_retry_of_a_step_that_has_not_failed_is_refused() -> None:
+    log = failed_leaf()
+    assert refused(log.command(RetryFailedSteps(steps=["b"]))) == ("nothing_failed", "$.steps[0]")
+
+
+def test_a_time_limit_counts_from_the_revival() -> None:
+    log = started(step("a"), timeout_s=60)
+    log.finish("a", end=FAILED)
+    log.next_offset += 100_000
+    log.command(RetryFailedSteps())
+    assert (log.run.due_ms or 0) > log.run.started_ms + 100_000
+
+
+def test_a_run_is_archived_by_a_deadline_of_the_log_and_can_not_be_continued_then() -> None:
+    log = failed_leaf()
+    due_ms = log.run.due_ms
+    assert due_ms == log.run.ended_ms + 30 * DAY_MS
+    events = log.overdue(due_ms)
+    assert events == []
+    assert isinstance(log.records[-1].message, RunArchived)
+    assert (log.run.closed, log.stream.closed) == (True, True)
+    assert refused(log.command(RetryFailedSteps())) == ("run_archived", "$partitionkey")
+
+
+def test_a_run_is_archived_by_a_command_once_it_is_over() -> None:
+    log = started(step("a"))
+    assert refused(log.command(ArchiveRun())) == ("run_not_over", "$partitionkey")
+    log.finish("a")
+    log.command(ArchiveRun())
+    assert log.run.archived
+    assert refused(log.command(RestartFromStep(steps=["a"]))) == ("run_archived", "$partitionkey")
+
+
+@pytest.mark.parametrize("running", ["finish", "return"])
+def test_a_paused_run_begins_nothing_until_it_is_resumed(running: str) -> None:
+    log = started(step("a"), step("b", "a"))
+    events = log.command("trackside.pause-pipeline-run.v1", {"running": running})
+    held = [event for event in events if isinstance(event, TaskHeld)]
+    assert [event.task_id for event in held] == ([f"{STREAM}.a"] if running == "return" else [])
+    if running == "finish":
+        log.finish("a")
+        assert log.states == {"a": "succeeded", "b": "pending"}
+    events = log.command(ResumePipelineRun())
+    assert [event for event in events if isinstance(event, TaskReleased)] == [
+        TaskReleased(task_id=event.task_id, hold=1) for event in held
+    ]
+    if running == "return":
+        log.finish("a")
+    assert log.states["b"] == "queued"
+
+
+def test_a_pause_twice_is_one_and_one_that_is_over_is_refused() -> None:
+    log = started(step("a"))
+    log.command(PausePipelineRun())
+    assert len(log.command(PausePipelineRun())) == 1
+    log.command(ResumePipelineRun())
+    log.finish("a")
+    assert refused(log.command(PausePipelineRun())) == ("already_terminal", "$partitionkey")
+
+
+def test_limits_of_a_run_can_be_changed_while_it_goes_on() -> None:
+    log = started(step("a", each=[0, 1, 2, 3]), concurrency=1)
+    assert log.submitted == ["a.0"]
+    log.command(UpdatePipelineRun(concurrency=2, priority=9, timeout_s=5))
+    assert log.submitted == ["a.0", "a.1"]
+    assert log.stream.tasks[f"{STREAM}.a.1"].needs.priority == 9
+    assert log.run.due_ms == log.run.since_ms + 5_000
+    assert refused(log.command("trackside.update-pipeline-run.v1", {})) == ("missing_field", "$")
