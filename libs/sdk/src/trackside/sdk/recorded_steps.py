@@ -156,12 +156,12 @@ def _step_of(wanted: WantedTask, submitted: Mapping[str, Record], begun: bool) -
 
 def _fields(task: TaskSubmitted) -> Iterator[tuple[str, Any]]:
     """Yields the fields of a step that has what a task had; needs that are the defaults are left out."""
-    body = task.model_dump(mode="json", exclude_defaults=True)
+    body = task.model_dump(mode="json")
     yield "task_type", task.task_type
     for name in _MERGED:
         if body.get(name):
             yield name, body[name]
-    needs = body.get("needs", {})
+    needs = task.needs.model_dump(mode="json", exclude_defaults=True)
     for name in ("queue", *OWN_NEEDS):
         if name in needs:
             yield name, needs[name]
