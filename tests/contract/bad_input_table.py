@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.aggregates.batch.messages import StopTasks, SubmitTasks
+from trackside.aggregates.run.messages import AbortPipelineRun, StartPipelineRun
 from trackside.aggregates.search.messages import StartSearch, StopSearch
 
 START, STOP = StartSearch.wire_type(), StopSearch.wire_type()
 SUBMIT, STOP_TASKS = SubmitTasks.wire_type(), StopTasks.wire_type()
+RUN, ABORT = StartPipelineRun.wire_type(), AbortPipelineRun.wire_type()
 SEARCH: dict[str, Any] = {
     "task_type": "digits",
     "space": {"lr": {"type": "loguniform", "low": 0.001, "high": 0.1}},
     "max_trials": 20,
 }
 BATCH: dict[str, Any] = {"groups": [{"tasks": [{"task_type": "digits"}]}]}
+PIPELINE: dict[str, Any] = {"pipeline": {"steps": [{"name": "data", "task_type": "digits"}]}}
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,17 @@ def search(path: str = "$", message: str = "", code: str = "", **fields: Any) ->
 def batch(path: str, message: str = "", code: str = "", **fields: Any) -> Input:
     """A batch with other fields."""
     return Input({**BATCH, **fields}, path, message, code, SUBMIT)
+
+
+def step(path: str = "", message: str = "", code: str = "", **fields: Any) -> Input:
+    """A run of two steps, the second one with other fields; the path is within that step."""
+    steps = [*PIPELINE["pipeline"]["steps"], {"name": "train", "task_type": "digits", **fields}]
+    return run(f".steps[1]{path}", message, code, steps=steps)
+
+
+def run(path: str, message: str = "", code: str = "", **fields: Any) -> Input:
+    """A run of a pipeline with other fields; the path is within the pipeline."""
+    return Input({"pipeline": {**PIPELINE["pipeline"], **fields}}, f"$.pipeline{path}", message, code, RUN)
 
 
 def parameter(message: str, **fields: Any) -> Input:
@@ -194,9 +208,56 @@ COMMANDS: Sequence[Row] = (
         search("$.tuner.name", "tpe", tuner={"name": "tpee"}),
         search("$.assessor.name", "median", "unknown_assessor", assessor={"name": "mediam"}),
     ]),
-    Row(46, "a stop of an unknown search or batch", "unknown_search", [
+    Row(41, "a cycle in a pipeline, or a step that waits for itself", "pipeline_cycle", [
+        run(".steps[0].needs", "data needs train needs data", steps=[
+            {"name": "data", "task_type": "digits", "needs": ["train"]},
+            {"name": "train", "task_type": "digits", "parameters": {"rows": "${data.result.rows}"}},
+        ]),
+        step(".needs", "'train' needs itself", needs=["train"]),
+        step(".parameters.x", "'train' refers to itself", parameters={"x": "${train.id}"}),
+    ]),
+    Row(42, "an unknown parent of a step", "unknown_step", [
+        step(".needs", "did you mean 'data'?", needs=["dat"]),
+        step(".needs", needs={"any_of": ["data", "nowhere"]}),
+    ]),
+    Row(43, "a reference that can't be resolved, or an expression that can't be read", "unknown_step", [
+        step(".parameters.a.b[0]", "did you mean 'data'?", parameters={"a": {"b": ["${dat.id}"]}}),
+        step(".parameters.x", "'artifacts'?", "bad_reference", parameters={"x": "${data.artefacts.model}"}),
+        step(".parameters.x", "'sha256'?", "bad_reference",
+             parameters={"x": "${data.models.output.-1.sha265}"}),
+        step(".parameters.x", "no parameter", "unknown_parameter", parameters={"x": "${pipeline.rows}"}),
+        step(".when", "did you mean 'data'?", when="dta.result.x > 1"),
+        step(".when", "open() is not available", "bad_expression", when="open('/etc/passwd')"),
+        step(".when", "methods are not available", "bad_expression", when="data.id.format(1)"),
+        step(".when", "unknown kind '__class__'", "bad_reference", when="data.__class__"),
+        step(".when", "1,001 characters", "expression_too_long", when="1" * 1_001),
+        step(".when", "more than 30 levels", "expression_too_deep", when="-" * 30 + "1"),
+        step(".when", "Pow is not available", "bad_expression", when="9 ** 9 ** 9"),
+        step(".repeat.until", "not an expression", "bad_expression", repeat={"until": "1 +", "times": 2}),
+    ]),
+    Row(44, "two steps with one name, or a definition that is wrong in another way", "duplicate_step", [
+        run(".steps[0].name", "2 steps are called 'data'", steps=PIPELINE["pipeline"]["steps"] * 2),
+        *(step(".name", "without a dot", "bad_step_name", name=name)
+          for name in ("pipeline", "steps", "run", "item", "index", "a.b")),
+        step(".name", code="bad_identifier", name="a b"),
+        run(".steps", code="bad_length", steps=[]),
+        step(".each", code="too_long", each=[0] * 10_001),
+        run("", "the limit is 524,288", "too_long", steps=[
+            *PIPELINE["pipeline"]["steps"],
+            *({"name": f"s{at}", "task_type": "digits", "parameters": {"x": "${data.id}" * 6_000}}
+              for at in range(4)),
+        ]),
+        step("", "has task_type and gate", "bad_step", gate={}),
+        step(".parameters.x", "beyond 9,007,199,254,740,991", "out_of_range", parameters={"x": 2**53}),
+        Input({**PIPELINE, "parameters": {"rows": 1}}, "$.parameters.rows", code="unknown_parameter",
+              wire_type=RUN),
+        run(".parameters.rows", "JSON Schema", "bad_schema", parameters={"rows": {"type": "int"}}),
+    ]),
+    Row(46, "a stop of an unknown search, batch or run", "unknown_search", [
         Input({}, "$partitionkey", wire_type=STOP),
         Input({}, "$partitionkey", code="unknown_batch", wire_type=STOP_TASKS),
+        Input({}, "$partitionkey", code="unknown_run", wire_type=ABORT),
+        Input({"step": "data"}, "$partitionkey", code="unknown_run", wire_type="trackside.skip-step.v1"),
     ]),
     Row(47, "pausing or resuming an unknown search", "unknown_search", [
         Input({}, "$partitionkey", wire_type=f"trackside.{name}-search.v1") for name in ("pause", "resume")
@@ -293,9 +354,5 @@ ELSEWHERE: Sequence[OtherRow] = (
     ]),
 )  # fmt: skip
 MISSING: Sequence[PlannedRow] = (
-    PlannedRow(41, "a cycle in a pipeline", "no pipelines yet"),
-    PlannedRow(42, "an unknown parent of a step", "no pipelines yet"),
-    PlannedRow(43, "a reference that can't be resolved", "no pipelines yet"),
-    PlannedRow(44, "two steps with one name", "no pipelines yet (two tasks of a group: `duplicate_task`)"),
     PlannedRow(52, "a truncated summary file", "summary files are not read yet"),
 )

@@ -15,6 +15,8 @@ from tests.contract.bad_input_table import (
     COMMANDS,
     ELSEWHERE,
     MISSING,
+    PIPELINE,
+    RUN,
     SEARCH,
     SECRET,
     STOP,
@@ -120,6 +122,7 @@ def test_a_row_gives_its_code_path_and_reason(given: Input, code: str) -> None:
 def test_the_commands_that_rows_change_are_good() -> None:
     assert InMemoryPublisher().publish(Input(SEARCH)).code == "accepted"
     assert InMemoryPublisher().publish(Input(BATCH, wire_type=SUBMIT)).code == "accepted"
+    assert InMemoryPublisher().publish(Input(PIPELINE, wire_type=RUN)).code == "accepted"
 
 
 @pytest.mark.parametrize("number", range(1, 57))
