@@ -248,6 +248,8 @@ COMMANDS: Sequence[Row] = (
               for at in range(4)),
         ]),
         step("", "has task_type and gate", "bad_step", gate={}),
+        run(".steps[0].kind", "did you mean 'search'?", "unknown_kind",
+            steps=[{"name": "a", "kind": "serach", "each": [1], "spec": {"name": "${item}"}}]),
         step(".parameters.x", "beyond 9,007,199,254,740,991", "out_of_range", parameters={"x": 2**53}),
         Input({**PIPELINE, "parameters": {"rows": 1}}, "$.parameters.rows", code="unknown_parameter",
               wire_type=RUN),

@@ -6,12 +6,15 @@ from trackside.contracts.message import DISPATCHER, Event, Json
 
 
 class WantedChild(NamedTuple):
-    """A child that a command asks for: its place in the command, and what is to begin under which id."""
+    """A child that a command asks for: its place in the command, and what is to begin under which id.
+
+    It has no `body` as long as that is not known.
+    """
 
     path: str
     child_id: str
     kind: str
-    body: Json
+    body: Json | None
 
 
 class ChildRequested(Event):

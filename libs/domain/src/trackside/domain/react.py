@@ -105,6 +105,8 @@ def _child_problems(
         if not is_identifier(child_id):
             message = f"its stream would be {child_id!r}, which is not an identifier: {IDENTIFIER_RULE}"
             yield Problem(code="bad_identifier", path=f"{path}.name", message=message)
+        if body is None:
+            continue
         begun = _effect(
             Stream(child_id, stream.partition), "", begins_by.wire_type(), body, capabilities, aggregates
         )

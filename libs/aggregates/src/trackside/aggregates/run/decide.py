@@ -149,6 +149,9 @@ def _last(step: RunStep) -> Json:
     return {"result": step.outputs[index].result, INDEX: index}
 
 
+_ITEM_ENDS = sorted({StepState.SUCCEEDED, *FAILURES})
+
+
 def _counts(step: RunStep) -> Json:
     """Returns what `collect` knows besides the run: how the items have ended."""
     failed = len(step.unsuccessful)
@@ -156,7 +159,7 @@ def _counts(step: RunStep) -> Json:
         "succeeded": step.ended_items - failed,
         "failed": failed,
         "total": step.count,
-        "states": step.ends,
+        "states": dict.fromkeys(_ITEM_ENDS, 0) | step.ends,
     }
 
 

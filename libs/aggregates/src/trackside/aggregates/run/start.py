@@ -1,6 +1,7 @@
 """How the dispatcher begins runs, and continues those that are over. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from trackside.aggregates.run.messages import (
@@ -23,6 +24,7 @@ from trackside.domain.pipelines import references
 from trackside.domain.pipelines.compiling import (
     CompiledPipeline,
     compile_pipeline,
+    definition_problems,
     digest,
     parameter_values,
     parsed_step,
@@ -38,12 +40,16 @@ def start(stream: Stream, wanted: StartPipelineRun, command_id: str, capabilitie
     """Begins a run, unless its stream is taken or its definition is wrong; returns all problems."""
     problems = [] if (taken := check_not_begun(stream)) is None else [taken]
     problems += _patch_problems(wanted.pipeline, wanted.overrides, "$.overrides")
-    compiled = compile_pipeline(_patched(wanted.pipeline, wanted.overrides))
+    unknown = _moved(_unknown(wanted.pipeline, capabilities), "$.pipeline")
+    unfit = definition_problems(wanted.pipeline) if wanted.overrides else iter(())
+    compiled = tuple(islice(unfit, MAX_PROBLEMS)) or compile_pipeline(
+        _patched(wanted.pipeline, wanted.overrides)
+    )
     if not isinstance(compiled, CompiledPipeline):
-        problems += _moved(compiled, "$.pipeline")
+        problems += [*_moved(compiled, "$.pipeline"), *unknown]
         return tuple(problems[:MAX_PROBLEMS])
     parameters, wrong = parameter_values(wanted.pipeline.parameters, wanted.parameters, "$.parameters")
-    problems += [*wrong, *_moved(_unknown(compiled.pipeline, capabilities), "$.pipeline")]
+    problems += [*wrong, *unknown]
     started = RunStarted(
         command_id=command_id,
         pipeline=compiled.pipeline,
@@ -61,14 +67,16 @@ def start(stream: Stream, wanted: StartPipelineRun, command_id: str, capabilitie
 
 
 def children_of(command: Command, run_id: str) -> Iterator[WantedChild]:
-    """Yields the children that a run asks for, as far as their bodies don't depend on what steps find."""
+    """Yields the children that a run asks for, one of each step; bodies with references left out."""
     if not isinstance(command, StartPipelineRun):
         return
     for at, step in enumerate(command.pipeline.steps):
-        known = step.each is None and step.repeat is None and isinstance(step.spec, dict)
-        if step.kind is not None and known and not any(references.references(parsed_step(step).spec)):
-            child_id = step_task_id(run_id, step.name, None, 0)
-            yield WantedChild(f"$.pipeline.steps[{at}]", child_id, step.kind, step.spec)
+        if step.kind is None:
+            continue
+        index = None if step.each is None and step.repeat is None else 0
+        is_known = isinstance(step.spec, dict) and not any(references.references(parsed_step(step).spec))
+        child_id = step_task_id(run_id, step.name, index, 0)
+        yield WantedChild(f"$.pipeline.steps[{at}]", child_id, step.kind, step.spec if is_known else None)
 
 
 def _moved(problems: Iterable[Problem], place: str) -> list[Problem]:

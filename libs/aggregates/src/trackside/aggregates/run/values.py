@@ -11,6 +11,7 @@ from trackside.domain.pipelines.definition import templates_of
 from trackside.domain.pipelines.references import (
     INDEX,
     ITEM,
+    KINDS,
     PIPELINE,
     MissingValueError,
     Reference,
@@ -138,15 +139,18 @@ def _described(name: str, saved: SavedArtifact) -> Json:
 
 
 def _model(name: str, output: StepOutput, path: tuple[str, ...]) -> Any:
-    which, index, wanted = path
-    if which == "output":
-        models = [_described(own, saved) for own, saved in output.artifacts.items() if saved.kind == MODEL]
-    else:
-        models = [
-            given.model_dump(mode="json") | {"name": own, "id": given.source, "version": 1}
-            for own, given in output.inputs.items()
-        ]
-    return step_into(models, (index, wanted), f"{name}.models.{which}")
+    which, *rest = path
+    return step_into(_models(output)[which], tuple(rest), f"{name}.models.{which}")
+
+
+def _models(output: StepOutput) -> Json:
+    """Returns the models that an item was given, and those that it has saved, in their order."""
+    given = [
+        artifact.model_dump(mode="json") | {"name": own, "id": artifact.source, "version": 1}
+        for own, artifact in output.inputs.items()
+    ]
+    saved = [_described(own, each) for own, each in output.artifacts.items() if each.kind == MODEL]
+    return {"input": given, "output": saved}
 
 
 def _parameter(run: Run, name: str, output: StepOutput, path: tuple[str, ...]) -> Any:
@@ -217,9 +221,6 @@ class _Steps(Mapping[str, Any]):
         return len(self._run.steps)
 
 
-_KINDS = ("status", "id", "result", "parameters", "artifacts")
-
-
 class _Kinds(Mapping[str, Any]):
     """What an expression can ask of a step, computed when it is asked for."""
 
@@ -230,13 +231,13 @@ class _Kinds(Mapping[str, Any]):
         return self._find(kind)
 
     def __contains__(self, kind: object) -> bool:
-        return kind in _KINDS
+        return kind in KINDS
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_KINDS)
+        return iter(KINDS)
 
     def __len__(self) -> int:
-        return len(_KINDS)
+        return len(KINDS)
 
 
 def _whole(run: Run, name: str, kind: str, states: States) -> Any:
@@ -247,7 +248,11 @@ def _whole(run: Run, name: str, kind: str, states: States) -> Any:
     state = states.get(name, step.state)
     if state not in SUCCESSES:
         raise MissingValueError(f"step {name} is {state.value}, so it has no {kind}")
+    if not step.outputs:
+        raise MissingValueError(f"step {name} had no items, so it has no {kind}")
     output = step.outputs[max(step.outputs)]
     if kind == "parameters":
         return item_parameters(run, name, max(step.outputs))
+    if kind == "models":
+        return _models(output)
     return {own: _described(own, saved) for own, saved in output.artifacts.items()}

@@ -45,7 +45,7 @@ def digest(pipeline: PipelineSpec) -> str:
 
 def compile_pipeline(given: PipelineSpec) -> CompiledPipeline | tuple[Problem, ...]:
     """Parses and checks a definition; returns its problems, with paths in it, at most MAX_PROBLEMS."""
-    if problems := tuple(islice(_json_problems(given), MAX_PROBLEMS)):
+    if problems := tuple(islice(definition_problems(given), MAX_PROBLEMS)):
         return problems
     steps = [parsed_step(step) for step in given.steps]
     outputs = {name: references.parse(template) for name, template in given.outputs.items()}
@@ -86,7 +86,8 @@ def parsed_step(step: StepSpec) -> StepSpec:
     return step.model_copy(update=parsed)
 
 
-def _json_problems(given: PipelineSpec) -> Iterator[Problem]:
+def definition_problems(given: PipelineSpec) -> Iterator[Problem]:
+    """Yields what in a definition is no JSON with a canonical form, so that it has no digest."""
     for at, step in enumerate(given.steps):
         for name, value in templates_of(step):
             yield from json_problems(value, f"$.steps[{at}].{name}")

@@ -180,9 +180,9 @@ OWN_NEEDS = (
 class StepSpec(_Spec):
     """A step: a task (`task_type`), a stream of another kind (`kind` and `spec`), or a gate.
 
-    Templates are `parameters`, `inputs`, `queue`, `each` and `spec`; expressions are `when`, `collect` and
-    `repeat.until`. With `each` it has one task or child for each item, `at_once` at the same time. It counts
-    for the progress of its run with its `weight`.
+    Templates are `parameters`, `inputs`, `queue`, `each` and `spec`, except the `pipeline` in the spec of a
+    run; expressions are `when`, `collect` and `repeat.until`. With `each` it has one task or child for each
+    item, `at_once` at the same time. It counts for the progress of its run with its `weight`.
     """
 
     name: StepName

@@ -1,0 +1,141 @@
+"""Runs whose definitions are odd or wrong: refused when they start, or right until their end."""
+
+import pytest
+
+from tests.unit.aggregates.given import CAPABILITIES as DIGITS
+from tests.unit.aggregates.run.given import RunLog, refusal, started, step
+from trackside.aggregates.run.messages import ApproveGate, StartPipelineRun
+from trackside.aggregates.run.start import start
+from trackside.contracts.message import Event, Json
+from trackside.contracts.refusals import Problem
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.stream import Stream
+
+SEARCH: Json = {"task_type": "noop", "max_trials": 1, "space": {"x": {"type": "choice", "values": [1]}}}
+
+
+def decided(body: Json) -> list[Event] | Problem | tuple[Problem, ...]:
+    """Returns what follows from a command that starts a run of tasks of type digits."""
+    return start(Stream("s", 0), StartPipelineRun.model_validate(body), "c", DIGITS)
+
+
+def test_an_unknown_kind_is_refused_also_where_the_spec_is_a_template() -> None:
+    """P9: a child of a kind that there is not would never begin, and its run never end."""
+    for fields in ({}, {"each": [1, 2]}, {"repeat": None}):
+        spec = {"name": "${item}"} if "each" in fields else {}
+        assert refusal(step("a", kind="serach", spec=spec, **fields)) == [
+            ("unknown_kind", "$.pipeline.steps[0].kind")
+        ]
+
+
+def test_the_spec_of_a_child_is_checked_as_far_as_it_is_known() -> None:
+    """P9."""
+    assert refusal(step("a", kind="search", spec={**SEARCH, "max_trials": 0}, each=[1, 2])) == [
+        ("max_trials_range", "$.pipeline.steps[0].spec.max_trials")
+    ]
+    log = started(step("a", kind="search", spec={**SEARCH, "name": "${item}"}, each=["x"]))
+    assert log.states == {"a": "running"}
+
+
+def test_the_definition_of_a_run_within_a_run_refers_to_its_own_steps() -> None:
+    inner = {"steps": [step("x"), step("y", parameters={"v": "${x.id}"}, when="x.result.v > 1")]}
+    log = started(
+        step("x"),
+        step("a", kind="run", spec={"pipeline": inner, "parameters": {}, "seed": "${x.result.seed}"}),
+    )
+    log.finish("x", {"seed": 7})
+    child = log.streams.by_id["digits-1.a"].root
+    assert child is not None
+    assert (child.spec.steps[1].parameters, child.seed) == ({"v": {"$ref": ["x", "id"]}}, 7)
+    wrong = {"steps": [step("y", parameters={"v": "${x.id}"})]}
+    assert refusal(step("x"), step("a", kind="run", spec={"pipeline": wrong})) == [
+        ("unknown_step", "$.pipeline.steps[1].spec.pipeline.steps[0].parameters.v")
+    ]
+
+
+def test_all_that_is_wrong_with_a_run_is_named_at_once() -> None:
+    """P8, P9."""
+    found = decided(
+        {
+            "pipeline": {"steps": [step("a", "b", task_type="nope")]},
+            "overrides": {"c": {"parameters": {"x": 1}}},
+        }
+    )
+    assert isinstance(found, tuple)
+    assert [(problem.code, problem.path) for problem in found] == [
+        ("unknown_step", "$.overrides.c"),
+        ("unknown_step", "$.pipeline.steps[0].needs"),
+        ("unknown_task_type", "$.pipeline.steps[0].task_type"),
+    ]
+
+
+def test_a_definition_without_a_digest_is_refused_whatever_overrides_it() -> None:
+    found = decided(
+        {
+            "pipeline": {"steps": [step("a", task_type="digits", parameters={"x": 2**60})]},
+            "overrides": {"a": {"parameters": {"x": 1}}},
+        }
+    )
+    assert isinstance(found, tuple)
+    assert [(problem.code, problem.path) for problem in found] == [
+        ("out_of_range", "$.pipeline.steps[0].parameters.x")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "state"),
+    [
+        ("a.models.output[-1].name == 'best'", "queued"),
+        ("a.models.output[0].size_bytes > 8", "skipped"),
+        ("len(a.models.output[0].sha256) == 64", "queued"),
+        ("a.models.input[0].name == 'x'", "failed"),
+        ("a.artifacts.best.version == 1", "queued"),
+        ("a.parameters.lr < 1", "queued"),
+        ("a.status == 'succeeded' and a.id == 'digits-1.a'", "queued"),
+        ("a.result.rows[0] == 5", "queued"),
+        ("a.result.none == 5", "failed"),
+        ("a.result.rows", "failed"),
+    ],
+)
+def test_an_expression_sees_all_that_a_reference_does(expression: str, state: str) -> None:
+    """P7, P35."""
+    log = started(step("a", parameters={"lr": 0.1}), step("b", when=expression))
+    log.finish("a", {"rows": [5]}, best="model")
+    assert log.states["b"] == state
+
+
+@pytest.mark.parametrize("kind", ["artifacts.x", "models.output[0].name", "parameters.x"])
+def test_what_a_step_does_not_have_fails_the_step_that_refers_to_it_and_nothing_else(kind: str) -> None:
+    """P11, P12."""
+    log = started(
+        step("gate", gate={}),
+        step("none", each=[]),
+        step("b", when=f"gate.{kind} == 1"),
+        step("c", when=f"none.{kind} == 1"),
+    )
+    log.command(ApproveGate(step="gate"))
+    assert (log.states["b"], log.states["c"]) == ("failed", "failed")
+    assert log.states["gate"] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("collect", "state"),
+    [
+        ("states.failed == 0", "succeeded"),
+        ("states.timed_out + states.lost > 0", "failed"),
+        ("states['succeeded'] == total", "succeeded"),
+    ],
+)
+def test_the_counts_of_states_have_those_in_which_no_item_ended(collect: str, state: str) -> None:
+    log = started(step("a", each=[1, 2], collect=collect))
+    log.finish("a.0")
+    log.finish("a.1")
+    assert log.states["a"] == state
+
+
+def test_parameters_whose_names_begin_with_a_dollar_arrive_as_they_are() -> None:
+    log = RunLog()
+    spec = {"steps": [step("a", parameters={"$ref": ["a"], "x": "${pipeline.p}"})], "parameters": {"p": {}}}
+    log.command(StartPipelineRun.wire_type(), {"pipeline": spec, "parameters": {"p": "${a.id}"}})
+    [task] = [event for event in log.written if isinstance(event, TaskSubmitted)]
+    assert task.parameters == {"$ref": ["a"], "x": "${a.id}"}
