@@ -200,7 +200,7 @@ async def test_why_goes_back_from_a_version_to_the_command_that_began_the_search
     found = await why(await find_stream(log, harness.TOPICS, MODEL), "2")
     assert found.causes[0].what == "CommandReceived"
     assert [step.what for step in found.own] == ["ModelVersionAdded", "ModelStageSet", "ModelTagged"]
-    [(origin, before)], missing = await origins_of(log, harness.TOPICS, found)
+    [(origin, before)], missing = await origins_of(log, harness.TOPICS, MODEL, found)
     assert (origin.stream, origin.subject, missing) == (SEARCH, f"{SEARCH}.1/1", [])
     whats = [step.what for step in (*before.causes, *before.own)]
     assert whats[0] == "CommandReceived" and {"SearchStarted", "TrialSuggested"} <= set(whats)

@@ -46,6 +46,13 @@ class Causality(Generic[S]):
         """Returns the part without a task that one of its events is about; empty for none."""
         return ""
 
+    def part_of_item(self, root: S, item_id: str) -> str:
+        """Returns the part that one of its tasks or children is for, named as `part_of` does; empty for none.
+
+        The events of these are then the part's too.
+        """
+        return ""
+
     def origin_of(self, event: Message) -> StreamSubject | None:
         """Returns what one of its events goes back to in another stream; None for nothing."""
         return None

@@ -1,5 +1,7 @@
 """The causes of a run's events in a log that names none, and these events as short lines."""
 
+from collections.abc import Sequence
+
 from trackside.aggregates.run.messages import RunEnded, RunRevived, RunStarted
 from trackside.aggregates.run.state import Run
 from trackside.aggregates.run.step_messages import (
@@ -13,10 +15,29 @@ from trackside.aggregates.run.step_messages import (
 from trackside.contracts.message import Message
 from trackside.domain.causality import Causality
 from trackside.domain.display.short_text import named_values
+from trackside.domain.pipelines.compiling import needed
+from trackside.domain.proposal import parse_cause
+from trackside.domain.stream import Stream
 
 
 class RunCausality(Causality[Run]):
     """All that a run does rests on what changed it last; the values of a step on what they come from."""
+
+    def also_follows(self, stream: Stream[Run], event: Message) -> Sequence[int]:
+        """Returns the ends of the steps that a step needs, what its values come from, why a run failed."""
+        run = stream.root
+        match event:
+            case StepReady() if event.step in run.steps:
+                return _last_of(run, needed(run.spec_of(event.step)))
+            case StepSkipped() if event.cause:
+                return _last_of(run, [event.cause])
+            case StepResolved():
+                places = [parse_cause(source) for source in event.sources.values()]
+                return sorted({place[1] for place in places if place and place[0] == stream.stream_id})
+            case RunEnded():
+                return _last_of(run, event.causes)
+            case _:
+                return ()
 
     def last_control(self, root: Run) -> int:
         """Returns the offset of the event that stopped, paused or resumed it; -1 for none."""
@@ -24,7 +45,13 @@ class RunCausality(Causality[Run]):
 
     def part_of(self, event: Message) -> str:
         """Returns the step that one of its events is about; empty for none."""
-        return str(getattr(event, "step", ""))
+        name = getattr(event, "step", "")
+        return f"step {name}" if name else ""
+
+    def part_of_item(self, root: Run, item_id: str) -> str:
+        """Returns the step that a task or child is an item of; empty for none."""
+        found = root.item_of(item_id)
+        return "" if found is None else f"step {found[0]}"
 
     def text_of(self, event: Message) -> str:
         """Returns what starts, begins and ends; other events are their fields."""
@@ -53,3 +80,10 @@ class RunCausality(Causality[Run]):
                 return f"{event.status.value}{f': {causes}' if causes else ''}"
             case _:
                 return ""
+
+
+def _last_of(run: Run, steps: Sequence[str]) -> list[int]:
+    """Returns the offsets of what changed some steps last, which of those that are over is their end."""
+    return sorted(
+        {run.steps[name].changed_at for name in steps if name in run.steps and run.steps[name].over}
+    )

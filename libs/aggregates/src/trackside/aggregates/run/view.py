@@ -6,13 +6,14 @@ from typing import Any, ClassVar
 
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.state import Run
-from trackside.aggregates.run.step_messages import FAILURES
+from trackside.aggregates.run.step_messages import FAILURES, StepState
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display.short_text import named_values
 from trackside.domain.display.task_state import Fields
-from trackside.domain.display.text import duration
+from trackside.domain.display.text import Column, TextTable, duration
 from trackside.domain.display.view import LAST_ATTEMPTS, TASKS, Listed, Progress, StreamEnd, View
-from trackside.domain.pipelines.definition import STEP
+from trackside.domain.pipelines.compiling import needed
+from trackside.domain.pipelines.definition import STEP, kind_of
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
@@ -95,11 +96,49 @@ class RunView(View[Run]):
         found: dict[Any, Fields] = {
             name: {
                 "state": step.state.value,
+                "kind": kind_of(stream.root.spec_of(name)),
                 "items": step.count,
                 "begun": step.begun,
                 "ends": step.ends if step.ended_items else {},
                 "generation": step.generation,
+                "waits_for": _unmet(stream.root, name),
+                "resolved": step.resolved or {},
+                "end_kind": step.kind,
+                "reason": step.reason or ("" if step.error is None else step.error.message),
+                "ready_ms": step.ready_ms or None,
+                "ended_ms": step.ended_ms or None,
             }
             for name, step in stream.root.steps.items()
         }
         return {STEPS: found}
+
+    def state_tables(
+        self, parts: Mapping[str, Mapping[Any, Fields]], tasks: Mapping[str, Fields]
+    ) -> list[TextTable]:
+        """Returns the tables of its steps and of its tasks."""
+        columns = [
+            *(Column("step", keep=True), Column("kind", optional=True), Column("state")),
+            *(Column("items"), Column("took", right=True), Column("details")),
+        ]
+        rows = [_step_cells(name, step) for name, step in parts[STEPS].items()]
+        return [TextTable(columns, rows), *super().state_tables(parts, tasks)]
+
+
+def _unmet(run: Run, name: str) -> list[str]:
+    """Returns the steps that a pending step waits for."""
+    if run.steps[name].state is not StepState.PENDING:
+        return []
+    return [parent for parent in needed(run.spec_of(name)) if not run.steps[parent].over]
+
+
+def _step_cells(name: str, step: Fields) -> list[object]:
+    over = step["ready_ms"] and step["ended_ms"]
+    waits = f"waits for {', '.join(step['waits_for'])}" if step["waits_for"] else ""
+    return [
+        name,
+        step["kind"],
+        step["state"],
+        f"{step['begun']}/{step['items']}" if step["items"] > 1 else "",
+        duration((step["ended_ms"] - step["ready_ms"]) / 1000) if over else None,
+        step["reason"] or waits or named_values(step["resolved"]),
+    ]

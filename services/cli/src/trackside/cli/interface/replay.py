@@ -65,16 +65,17 @@ def why(
         str,
         typer.Argument(
             metavar="SUBJECT",
-            help="Number of a trial or of a version, id of a task, of an attempt (TASK/N) or of a command.",
+            help="Number of a trial or of a version, name of a step, id of a task, of an attempt (TASK/N) or "
+            "of a command, or an offset (@N).",
         ),
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Show the chain of causes of a trial, task, attempt, command or version of a model, from the first on.
+    """Show the chain of causes of a trial, step, task, attempt, command or version of a model.
 
     Each line is an event with its offset, its time, the service that wrote it and the offset of its cause.
     Events without effect, because they came too late or twice, are marked. For a version of a model, what led
-    to the attempt that has trained it comes first.
+    to the attempt that has trained it comes first; so does what happened in the stream of a step's child.
 
     \b
     Examples:
@@ -82,6 +83,7 @@ def why(
       trackside replay why digits-1 7/2          (its second attempt)
       trackside replay why digits-1 digits-1-start --json
       trackside replay why digits 3              (version 3 of a model)
+      trackside replay why nightly train         (a step of a run)
     """
     from trackside.cli.commands.replay import why
 

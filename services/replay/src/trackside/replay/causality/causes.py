@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.children import ChildRequested
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Event, Record
+from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain import child
 from trackside.domain.causality import StreamSubject
 from trackside.domain.fold import fold
@@ -29,7 +31,7 @@ class Step:
     `follows` was inferred from the state instead. `outside` is a cause that is no event of the stream: an
     event of another one, or a publication of a command. `index` is its place in its decision. `also` are
     further events that it rests on, such as the end of the trial that a promoted one continues. `part` is
-    what of its aggregate it is about, if that has no task, and `origin` what it goes back to elsewhere.
+    what of its aggregate it is about, such as a step, and `origins` what it goes back to in other streams.
     """
 
     offset: int
@@ -49,7 +51,7 @@ class Step:
     command: str = ""
     also: Sequence[int] = ()
     part: str = ""
-    origin: StreamSubject | None = None
+    origins: Sequence[StreamSubject] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -83,6 +85,8 @@ class Causes:
     stream: Stream
     steps: list[Step] = field(default_factory=list)
     _offsets: set[int] = field(default_factory=set)
+    _parts: dict[str, int] = field(default_factory=dict)
+    """The last event of its aggregate about each part, which the part's tasks and children rest on too."""
     _named: bool = False
 
     def take(self, record: Record) -> Step:
@@ -98,6 +102,10 @@ class Causes:
         follows, outside = self._named_cause(cause) if cause else (-1, "")
         if outcome is Outcome.APPLIED and not cause:
             follows, outside = inferred, _publication(event)
+        part = self._part_of(event, task)
+        also = self._also_follows(event, part) if outcome is Outcome.APPLIED else ()
+        if part and aggregate is not None:
+            self._parts[part] = record.offset
         self._offsets.add(record.offset)
         step = Step(
             offset=record.offset,
@@ -115,9 +123,9 @@ class Causes:
             task=task,
             attempt=attempt,
             command=getattr(event, "command_id", ""),
-            also=self._also_follows(event) if outcome is Outcome.APPLIED else (),
-            part="" if aggregate is None else aggregate.causes.part_of(event),
-            origin=None if aggregate is None else aggregate.causes.origin_of(event),
+            also=also,
+            part=part,
+            origins=self._origins(event, cause if outside else ""),
         )
         self.steps.append(step)
         return step
@@ -135,11 +143,31 @@ class Causes:
         current = 0 if known is None else known.attempt.number
         return event.task_id, getattr(event, "attempt", current)
 
-    def _also_follows(self, event: Event) -> Sequence[int]:
+    def _part_of(self, event: Event, task: str) -> str:
+        """Returns the part that an event is about, or that its task or child is for; empty for none."""
+        aggregate = AGGREGATES.by_event.get(type(event))
+        if aggregate is not None:
+            return aggregate.causes.part_of(event)
+        owner = AGGREGATES.of(self.stream)
+        return owner.causes.part_of_item(self.stream.root, task) if task and owner is not None else ""
+
+    def _also_follows(self, event: Event, part: str) -> Sequence[int]:
+        if isinstance(event, TaskSubmitted | ChildRequested):
+            return (self._parts[part],) if part in self._parts else ()
         aggregate = AGGREGATES.by_event.get(type(event))
         if aggregate is None or self.stream.root is None:
             return ()
         return [at for at in aggregate.causes.also_follows(self.stream, event) if at in self._offsets]
+
+    def _origins(self, event: Event, outside: str) -> Sequence[StreamSubject]:
+        """Returns what an event goes back to in other streams: what it says itself, and its cause there."""
+        aggregate = AGGREGATES.by_event.get(type(event))
+        own = None if aggregate is None else aggregate.causes.origin_of(event)
+        place = parse_cause(outside)
+        if place is None or place[0] == self.stream.stream_id:
+            return () if own is None else (own,)
+        there = StreamSubject(place[0], f"@{place[1]}")
+        return (there,) if own is None else (own, there)
 
     def _named_cause(self, cause: str) -> tuple[int, str]:
         """Returns the offset of a named cause, or what is known of one that is not in this stream."""

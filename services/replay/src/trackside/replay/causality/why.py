@@ -19,13 +19,17 @@ _ATTEMPT = re.compile(r"(.+)/([1-9]\d{0,8})")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The subject of a query: a command, a task, one attempt of it (`attempt` is 0 for all), another part."""
+    """The subject of a query: a command, a task, one attempt of it (`attempt` is 0 for all), another part.
+
+    Or the event at `offset`.
+    """
 
     name: str
     command: str = ""
     task: str = ""
     attempt: int = 0
     part: str = ""
+    offset: int = -1
 
     def is_of(self, step: Step) -> bool:
         """Returns whether an event is about the subject itself."""
@@ -33,6 +37,8 @@ class Subject:
             return step.command == self.command
         if self.part:
             return step.part == self.part
+        if self.offset >= 0:
+            return step.offset == self.offset
         return step.task == self.task and self.attempt in (0, step.attempt)
 
 
@@ -55,9 +61,9 @@ class Why:
 
     @property
     def origins(self) -> list[StreamSubject]:
-        """What its own events go back to in other streams, each once."""
-        own = (step.origin for step in self.own if step.outcome is Outcome.APPLIED)
-        return list(dict.fromkeys(origin for origin in own if origin is not None))
+        """What its own events and their causes go back to in other streams, each once."""
+        steps = (step for step in (*self.own, *self.causes) if step.outcome is Outcome.APPLIED)
+        return list(dict.fromkeys(origin for step in steps for origin in step.origins))
 
     def as_json(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -79,8 +85,11 @@ async def why(recorded: RecordedStream, subject: str) -> Why:
 def named(steps: Sequence[Step], stream_id: str, text: str) -> Subject:
     """Resolves a subject: a trial's number, a task, an attempt `TASK/N`, a command's id, a model's version.
 
-    Tasks may be called without the stream's id before them. Raises UnknownSubjectError.
+    Or a step, or `@OFFSET`, an event. Tasks may be called without the stream's id before them. Raises
+    UnknownSubjectError.
     """
+    if text.startswith("@") and any(text[1:] == str(step.offset) for step in steps):
+        return Subject(f"event {text}", offset=int(text[1:]))
     commands = {step.command for step in steps if step.command}
     attempts: dict[str, set[int]] = {}
     for step in steps:
@@ -88,13 +97,13 @@ def named(steps: Sequence[Step], stream_id: str, text: str) -> Subject:
             attempts.setdefault(step.task, set()).add(step.attempt)
     if text in commands:
         return Subject(f"command {text}", command=text)
+    parts = dict.fromkeys(step.part for step in steps if step.part)
+    part = next((part for part in parts if text in (part, part.rpartition(" ")[2])), "")
+    if part and text not in attempts:
+        return Subject(part, part=part)
     for task in (text, f"{stream_id}.{text}"):
         if task in attempts:
             return Subject(f"task {task}", task=task)
-    parts = dict.fromkeys(step.part for step in steps if step.part)
-    part = next((part for part in parts if text in (part, part.rpartition(" ")[2])), "")
-    if part:
-        return Subject(part, part=part)
     split = _ATTEMPT.fullmatch(text)
     if split is not None:
         found = named(steps, stream_id, split[1])
@@ -142,8 +151,8 @@ def explain(steps: Sequence[Step], subject: Subject) -> Why:
     then = [
         step
         for step in steps
-        if step.follows >= 0
-        and step.follows == last
+        if last >= 0
+        and last in (step.follows, *step.also)
         and step.offset not in mine
         and step.outcome is Outcome.APPLIED
     ]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from trackside.domain.proposal import parse_cause
 from trackside.domain.stream import Stream
 from trackside.domain.streams import state_adapter
 from trackside.domain.task import TaskState
@@ -24,6 +25,8 @@ GZIP = b"\x1f\x8b"
 MAX_LINE_BYTES = 16 * 2**20
 _CHECK = ',"check":"'
 _CHECK_DIGITS = 16
+_WITH_VALUES = ("values", "sources", "items", "outputs", "parameters")
+"""Fields of events with values that a run passes on between its steps."""
 JsonObject = dict[str, Any]
 
 
@@ -239,10 +242,11 @@ def state_digest(stream: Stream) -> str:
 def _without_name(value: Any, stream_id: str) -> Any:
     own = f"{stream_id}."
     if isinstance(value, str):
-        return value.removeprefix(own)
+        return value.removeprefix(own) if value.startswith(own) else _renamed_cause(value, stream_id, "")
     if isinstance(value, dict):
-        ids = [name for name, each in value.items() if name.endswith("_id") and each == stream_id]
-        plain = {name.removeprefix(own): _without_name(each, stream_id) for name, each in value.items()}
+        named = [(str(name), each) for name, each in value.items()]  # the items of a step have numbers
+        ids = [name for name, each in named if name.endswith("_id") and each == stream_id]
+        plain = {name.removeprefix(own): _without_name(each, stream_id) for name, each in named}
         source = value.get("source")
         if isinstance(source, str):
             plain["source"] = renamed_source(source, stream_id, "")
@@ -259,6 +263,11 @@ def renamed_source(source: str, old: str, new: str) -> str:
     if stream != old or not slash:
         return source
     return f"{new}/{new}{rest[len(old) :]}" if rest.startswith(f"{old}.") else f"{new}/{rest}"
+
+
+def _renamed_cause(cause: str, old: str, new: str) -> str:
+    """Returns an event, `STREAM@OFFSET`, under the stream's new name; any other text as it is."""
+    return f"{new}{cause[len(old) :]}" if parse_cause(cause) and cause.startswith(f"{old}@") else cause
 
 
 def _plain(value: Any) -> Any:
@@ -305,7 +314,11 @@ class StreamRenaming:
             body["task_id"] = self._named(task_id)
         child_id = body.get("child_id")
         if isinstance(child_id, str):
+            self._tasks.add(child_id)
             body["child_id"] = self._named(child_id)
+        for name in (*_WITH_VALUES, *(("body",) if child_id is not None else ())):
+            if isinstance(body.get(name), dict | list):
+                body[name] = self._in_values(body[name])
         for name in ("by", "within"):
             if body.get(name) in self._tasks:
                 body[name] = self._named(body[name])
@@ -314,6 +327,19 @@ class StreamRenaming:
             if isinstance(reference, dict) and isinstance(reference.get("source"), str):
                 reference["source"] = renamed_source(reference["source"], self.old, self.new)
         return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def _in_values(self, value: Any) -> Any:
+        """Returns values that a run has passed on: ids, artifacts and events of the stream are renamed."""
+        if isinstance(value, dict):
+            found = {name: self._in_values(each) for name, each in value.items()}
+            if isinstance(found.get("source"), str):
+                found["source"] = renamed_source(found["source"], self.old, self.new)
+            return found
+        if isinstance(value, list):
+            return [self._in_values(each) for each in value]
+        if not isinstance(value, str):
+            return value
+        return self._named(value) if value in self._tasks else _renamed_cause(value, self.old, self.new)
 
     def _named(self, text: str) -> str:
         if text == self.old:

@@ -16,13 +16,15 @@ from trackside.domain.outcome import Outcome
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log
 from trackside.replay.causality.causes import Step
-from trackside.replay.causality.why import Why
+from trackside.replay.causality.why import Subject, Why
 from trackside.replay.causality.why import why as causes_of
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import UnknownStreamError, UnknownSubjectError
 
 FIRST_CAUSES, LAST_CAUSES = 1, 3
 SHOWN_REPORTS = 2
+FIRST_TASKS, MOST_TASKS = 2, 5
+"""How many of the first tasks of a part are shown if it has more than these."""
 MOST_ORIGINS = 20
 """How many subjects of other streams are explained: a model may go back to tasks that were given models."""
 REPORT = "MetricReported"
@@ -40,7 +42,7 @@ async def _why(stream_id: str, subject: str, as_json: bool) -> None:
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         topics = Topics(prefix=addresses.prefix)
         found = await causes_of(await find_stream(log, topics, stream_id), subject)
-        before, missing = await origins_of(log, topics, found)
+        before, missing = await origins_of(log, topics, stream_id, found)
     if as_json:
         earlier = [{"stream": each.stream} | why.as_json() for each, why in before]
         screen.emit({"stream": stream_id} | found.as_json() | {"origins": earlier})
@@ -54,15 +56,18 @@ async def _why(stream_id: str, subject: str, as_json: bool) -> None:
 
 
 async def origins_of(
-    log: Log, topics: Topics, found: Why
+    log: Log, topics: Topics, stream_id: str, found: Why
 ) -> tuple[list[tuple[StreamSubject, Why]], list[str]]:
-    """Returns what an answer goes back to in other streams, with the causes there, and what is not there."""
+    """Returns what an answer goes back to in other streams, with the causes there, and what is not there.
+
+    The chain from a child back to the stream that asked for it ends there.
+    """
     answers: dict[StreamSubject, Why] = {}
     missing: list[str] = []
     waiting = found.origins
     while waiting and len(answers) < MOST_ORIGINS:
         origin = waiting.pop(0)
-        if origin in answers:
+        if origin in answers or origin.stream == stream_id:
             continue
         try:
             answers[origin] = await causes_of(await find_stream(log, topics, origin.stream), origin.subject)
@@ -98,7 +103,7 @@ def drawn(found: Why) -> Iterator[Text]:
     first = found.own[0].offset
     before = _causes([step for step in found.causes if step.offset < first])
     later = [step for step in found.causes if step.offset > first]
-    life = _life(sorted([*found.own, *later], key=lambda step: step.offset))
+    life = _without_middle_tasks(sorted([*found.own, *later], key=lambda step: step.offset), found.subject)
     began = (found.causes or found.own)[0].time_ms
     foreign = {step.offset for step in later}
     for part, steps in ((_CAUSE, before), (_LIFE, life), (_THEN, [*found.then])):
@@ -131,6 +136,19 @@ def _left_out(groups: Sequence[Sequence[Step]]) -> str:
     events = sum(len(group) for group in groups)
     tasks = len({group[0].task for group in groups if group[0].task})
     return f"{events} events of {tasks} tasks, each of which made room for the next"
+
+
+def _without_middle_tasks(steps: Sequence[Step], about: Subject) -> list[Step | str]:
+    """Leaves out the events of most tasks of a part that has many."""
+    tasks = list(dict.fromkeys(step.task for step in steps if step.task and step.part == about.part))
+    middle = set(tasks[FIRST_TASKS:-1]) if len(tasks) > MOST_TASKS else set()
+    found: list[Step | str] = []
+    for is_left_out, group in groupby(steps, key=lambda step: step.task in middle):
+        part = list(group)
+        found += (
+            [f"{len(part)} events of {len({s.task for s in part})} tasks"] if is_left_out else _life(part)
+        )
+    return found
 
 
 def _life(steps: Iterable[Step]) -> list[Step | str]:
