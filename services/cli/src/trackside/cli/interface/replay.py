@@ -20,7 +20,7 @@ NewIdOption = Annotated[
 
 
 def show(stream_id: StreamArgument, at: AtOption = "now", as_json: JsonOption = False) -> None:
-    """Show the state of a search or a batch at an earlier moment: its trials, tasks and attempts.
+    """Show the state of a search, batch or run at an earlier moment: its trials or steps, and its tasks.
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def diff(
     to: Annotated[str, typer.Option("--to", metavar="OFFSET|TIME", help="Second moment.")] = "now",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what changed in a search or a batch between two moments, for each trial, task and attempt.
+    """Show what changed in a search, batch or run between two moments, by trial, step, task and attempt.
 
     A moment is an offset, a time with its zone, or a duration ago, such as 10m.
 
@@ -97,7 +97,7 @@ def export_stream(
         typer.Option("--with-artifacts", help="Write a tar file that has the bytes of its artifacts, too."),
     ] = False,
 ) -> None:
-    """Write all records of a search or a batch to standard output, with checksums, as one file.
+    """Write all records of a search, batch or run to standard output, with checksums, as one file.
 
     The file is lines of JSON: a header, a line for each record, a trailer with the digest of the state. With
     --with-artifacts it is a tar file of that and of what the store has of the artifacts that the stream has
@@ -124,7 +124,7 @@ def import_stream(
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Import an exported search or batch for reading, by `trackside replay show`, `diff`, `why` and `export`.
+    """Import an exported stream for reading, by `trackside replay show`, `diff`, `why` and `export`.
 
     Every record is checked before the first is written, and so is each artifact that the file has; these are
     saved in the store of this installation first. Imported streams are apart from the live ones: nothing of
