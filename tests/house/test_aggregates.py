@@ -38,6 +38,7 @@ ABOUT_ONE = {
     "trackside.sdk.batches": "tasks as a client's `submit_tasks` takes them",
     "trackside.sdk.blocking": "what becomes a version of a model",
     "trackside.sdk.model_versions": "a version of a model from the log",
+    "trackside.sdk.named_pipelines": "a pipeline that is defined, from Python",
     "trackside.sdk.pipeline_runs": "a run of a pipeline from Python",
     "trackside.sdk.pipelines": "pipelines from Python, and the start of a run",
     "trackside.sdk.reference_from_log": "versions of models as inputs",

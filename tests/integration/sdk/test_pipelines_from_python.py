@@ -21,7 +21,7 @@ from trackside.compat.clearml import PipelineController
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.stream import Stream
 from trackside.eventlog.settings import StackSettings
-from trackside.sdk import Client, Pipeline, PipelineRun
+from trackside.sdk import Client, NamedPipeline, Pipeline, PipelineRun
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.errors import ClientError, RefusedError, UnsendableError
 from trackside.sdk.pipelines import PipelineStep
@@ -216,6 +216,44 @@ def test_a_run_is_followed_and_changed_from_python(client: BlockingClient) -> No
         run.retry_failed()
     with pytest.raises(ClientError, match="there is no run nothing"):
         PipelineRun("nothing").status()
+
+
+def test_a_pipeline_is_defined_under_a_name_and_has_versions_and_numbered_runs() -> None:
+    """P39: versions by content, and run numbers."""
+    pipeline = Pipeline("named", parameters={"of": {"type": "array", "default": [1]}})
+    pipeline.task("first", "sums", parameters={"of": pipeline.parameter("of")})
+    pipeline.outputs(sum=PipelineStep("first").result["sum"])
+    named = NamedPipeline("named")
+    with pytest.raises(ClientError, match="there is no pipeline named; define it first"):
+        named.state()
+    assert [named.define(pipeline), named.define(pipeline)] == [1, 1]
+    pipeline.task("second", "sums")
+    assert named.define(pipeline) == 2
+    old, new = named.run({"of": [2, 3]}, version=1), named.run()
+    assert (old.id, new.id) == ("named.1", "named.2")
+    assert (old.wait(60), new.wait(60)) == (RunStatus.SUCCEEDED, RunStatus.SUCCEEDED)
+    assert (old.outputs(), new.outputs()) == ({"sum": 5}, {"sum": 1})
+    assert [list(run.steps()) for run in (old, new)] == [["first"], ["first", "second"]]
+    named.create_schedule("weekly", cron="0 0 * * 0")
+    named.pause_schedule("weekly")
+    named.fire_schedule("weekly")
+    assert PipelineRun("named.3").wait(60) is RunStatus.SUCCEEDED
+    named.delete_schedule("weekly")
+    named.retire()
+    with pytest.raises(RefusedError):
+        named.run()
+
+
+def test_a_draft_of_a_controller_is_defined_and_run_later() -> None:
+    pipe = PipelineController("a draft", "lab", default_execution_queue="default", task_types=TYPES)
+    pipe.add_step("first", "sums")
+    assert pipe.start(queue=None) is True and pipe.id == ""
+    run = PipelineController.enqueue("a.draft", queue_name="services")
+    assert run.id == "a.draft.1" and run.wait(1) and run.is_successful()
+    assert run.get_pipeline_dag()["first"].status == "completed"
+    with pytest.raises(ValueError, match="unknown_pipeline"):
+        PipelineController.enqueue("no-draft")
+    assert PipelineController.enqueue(pipe) is pipe and pipe.wait(1) and pipe.is_successful()
 
 
 def _submits(message: object, task_id: str) -> bool:

@@ -20,8 +20,8 @@ from trackside.compat.clearml.arguments import (
     Argument,
     Support,
 )
-from trackside.compat.clearml.controller import STATUS_OF_STEP
 from trackside.compat.clearml.conversion import PipelineNode, convert_references
+from trackside.compat.clearml.nodes import STATUS_OF_STEP
 from trackside.contracts.resources import RetryPolicy
 from trackside.domain.pipelines.definition import EndAction, PipelineSpec, StepMirror, StepSpec
 from trackside.sdk import PipelineRun
@@ -67,6 +67,7 @@ def test_every_method_of_the_original_has_its_row_and_every_row_is_one() -> None
         ("### add_step", "add_step"),
         ("### start", "start"),
         ("### start_locally", "start_locally"),
+        ("### enqueue", "enqueue"),
         ("### get", "get"),
     ],
 )

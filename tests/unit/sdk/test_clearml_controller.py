@@ -315,8 +315,6 @@ def test_p8_problems_of_the_definition_are_one_value_error_with_all_of_them() ->
         pipe.start()
     with pytest.raises(ValueError, match=r"bad_length at \$\.steps"):  # an empty pipeline does not "succeed"
         controller().start()
-    with pytest.raises(ValueError, match=r"get_pipeline\(\)\.yaml\(\)"):
-        pipe.start(queue=None)
 
 
 def test_a_step_that_is_a_gate_or_a_search_needs_no_base_task() -> None:

@@ -1,4 +1,4 @@
-"""What users import: Client, Search, Pipeline, PipelineRun, Task, Service, trial, and the errors.
+"""What users import: Client, Search, Pipeline, PipelineRun, NamedPipeline, Task, Service, trial, errors.
 
 All but Task, Service and trial are imported on first use: the process of a task needs no connection to Kafka.
 """
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trackside.sdk.errors import UnreachableError as UnreachableError
     from trackside.sdk.errors import UnsendableError as UnsendableError
     from trackside.sdk.fetching import FetchError as FetchError
+    from trackside.sdk.named_pipelines import NamedPipeline as NamedPipeline
     from trackside.sdk.pipeline_runs import PipelineRun as PipelineRun
     from trackside.sdk.pipelines import Pipeline as Pipeline
     from trackside.sdk.saving import SaveError as SaveError
@@ -36,6 +37,7 @@ def __getattr__(name: str) -> object:
     )  # fmt: skip
     modules = {
         "Client": "client",
+        "NamedPipeline": "named_pipelines",
         "Pipeline": "pipelines",
         "PipelineRun": "pipeline_runs",
         "Search": "search",

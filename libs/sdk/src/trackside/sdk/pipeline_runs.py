@@ -20,16 +20,14 @@ from trackside.aggregates.run.messages import (
 )
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.run.step_messages import StepState
-from trackside.contracts.codec import validate_command
 from trackside.contracts.message import Command, Json
 from trackside.contracts.refusals import nearest
 from trackside.domain.pipelines.definition import kind_of
 from trackside.sdk import discovery
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.client import Client
-from trackside.sdk.durations import put_seconds
-from trackside.sdk.errors import ClientError, UnsendableError
-from trackside.sdk.pipelines import PipelineInput
+from trackside.sdk.errors import ClientError
+from trackside.sdk.pipelines import PipelineInput, command_of
 
 Patches = Mapping[str, Mapping[str, Any]]
 """Patches by the names of steps: each has parameters, inputs, queue, priority, or time limits."""
@@ -64,7 +62,7 @@ class PipelineRun:
 
     def __init__(self, run_id: str, connect: Callable[[], BlockingClient] | None = None) -> None:
         self.id = run_id
-        self._connect = connect or _connected
+        self._connect = connect or connected
 
     @classmethod
     def start(
@@ -76,7 +74,7 @@ class PipelineRun:
         **fields: Any,
     ) -> "PipelineRun":
         """Starts a run, waits until it is accepted, and returns it; raises what Client.start_run raises."""
-        with (connect or _connected)() as client:
+        with (connect or connected)() as client:
             return cls(client.start_run(pipeline, parameters, run_id, **fields), connect)
 
     def wait(self, timeout_s: float | None = None) -> RunStatus:
@@ -164,12 +162,8 @@ class PipelineRun:
         self._send(ArchiveRun)
 
     def _send(self, kind: type[Command], **body: Any) -> None:
-        problems = put_seconds("$", body, kind.model_fields)
-        found = validate_command(kind.wire_type(), body, (kind,))
-        if isinstance(found, tuple) or problems:
-            raise UnsendableError(*problems, *(found if isinstance(found, tuple) else ()))
         with self._connect() as client:
-            client.send(found, self.id)
+            client.send(command_of(kind, body), self.id)
 
 
 def _summary(run: Run, name: str) -> StepSummary:
@@ -187,5 +181,6 @@ def _summary(run: Run, name: str) -> StepSummary:
     )
 
 
-def _connected() -> BlockingClient:
+def connected() -> BlockingClient:
+    """Returns a client of the platform as the command line finds it."""
     return Client.blocking(discovery.bootstrap(), discovery.prefix())

@@ -19,7 +19,7 @@ import yaml
 
 from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.contracts.codec import validate_command
-from trackside.contracts.message import Json
+from trackside.contracts.message import Command, Json
 from trackside.contracts.refusals import Problem, nearest
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline, parameter_values
 from trackside.domain.pipelines.definition import PipelineSpec
@@ -242,6 +242,15 @@ def start_command(
     if problems:
         raise UnsendableError(*problems)
     assert isinstance(found, StartPipelineRun)
+    return found
+
+
+def command_of(kind: type[Command], body: Json) -> Command:
+    """Returns a command by its fields, with durations as texts or seconds; raises UnsendableError."""
+    problems = put_seconds("$", body, kind.model_fields)
+    found = validate_command(kind.wire_type(), body, (kind,))
+    if isinstance(found, tuple) or problems:
+        raise UnsendableError(*specs.merged(problems, found if isinstance(found, tuple) else ()))
     return found
 
 

@@ -120,6 +120,12 @@ GET: Mapping[str, Argument] = {
     "pipeline_tags": Argument(None, REFUSED, "`trackside ls` lists runs; take the id of one"),
     "shallow_search": Argument(False, NO_EFFECT, "nothing is searched"),
 }
+ENQUEUE: Mapping[str, Argument] = {
+    "pipeline_controller": Argument(REQUIRED, KEPT, "a controller, or the name of a defined pipeline"),
+    "queue_name": Argument(None, NO_EFFECT, _NO_CONTROLLER),
+    "queue_id": Argument(None, NO_EFFECT, _NO_CONTROLLER),
+    "force": Argument(False, NO_EFFECT, "each run is a new one"),
+}
 FIRST_RELEASE: Mapping[str, Argument] = {
     "default_execution_queue": Argument(None, KEPT, "`queue` of steps that have none"),
     "pipeline_time_limit": Argument(None, CONVERTED, "`timeout_s`: minutes there, seconds here"),
@@ -136,14 +142,12 @@ _OWN_START = {"parameters": Argument(None, KEPT, "values of the parameters of th
 REFUSED_METHODS: Mapping[str, str] = {
     "add_function_step": "nothing is pickled: make the function a task class, name it in a worker's "
     "catalogue.yaml, and add a step of that task type",
-    "create_draft": "nothing is created before it runs: `get_pipeline().yaml()` is the definition",
     "get_logger": "metrics belong to tasks: use `trial.metric` in the task, and `monitor_metrics`",
     "upload_model": "models are saved by tasks: `trial.save(name, path, kind='model')`",
     "upload_artifact": "artifacts are saved by tasks: `trial.save(name, path)`, or `trackside artifacts put`",
     "task": "a run has no task: `id` is its id, and the events of its stream are its record",
     "create": f"{_CATALOGUE}; build a pipeline with this class, in Python or in YAML",
     "clone": "a definition is a file: start it again, or copy a run with `trackside replay fork`",
-    "enqueue": "a run is started with `start`, or `trackside submit pipeline.yaml`",
 }
 """Methods that raise NotSupportedError, each with what to use."""
 METHODS: Mapping[str, tuple[Mapping[str, Argument], Mapping[str, Argument]]] = {
@@ -151,6 +155,7 @@ METHODS: Mapping[str, tuple[Mapping[str, Argument], Mapping[str, Argument]]] = {
     "add_step": (ADD_STEP, {"step": Argument(None, KEPT, "further fields of a step of ours")}),
     "start": (START, {**_START_FIRST, **_OWN_START}),
     "start_locally": (START_LOCALLY, _OWN_START),
+    "enqueue": (ENQUEUE, {"connect": _OWN_CONSTRUCTOR["connect"]}),
     "get": (GET, {"connect": _OWN_CONSTRUCTOR["connect"]}),
 }
 """The arguments of the original, in its order, and those that are only given by name."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from trackside.aggregates.run.messages import AbortPipelineRun, RunStatus
-from trackside.aggregates.run.state import Run, RunStep, run_of
-from trackside.aggregates.run.step_messages import FAILURES, StepState
+from trackside.aggregates.run.state import Run, run_of
+from trackside.aggregates.run.step_messages import FAILURES
 from trackside.compat.clearml.arguments import refused, with_arguments_of
 from trackside.compat.clearml.conversion import (
     PipelineNode,
@@ -16,36 +16,22 @@ from trackside.compat.clearml.conversion import (
     convert_retries,
     end_rules,
     guard,
+    identifier,
     parameter_schema,
 )
+from trackside.compat.clearml.nodes import STATUS_OF_STEP, current_node, recorded_node
 from trackside.compat.clearml.task_table import key_of, look_up, read_table
 from trackside.contracts.message import Json
-from trackside.domain.pipelines.compiling import needed, source_of
-from trackside.domain.pipelines.definition import StepSpec
+from trackside.domain.pipelines.compiling import source_of
 from trackside.domain.pipelines.references import PIPELINE
 from trackside.eventlog.clock import now_ms
-from trackside.sdk import discovery
 from trackside.sdk.blocking import BlockingClient
-from trackside.sdk.client import Client
 from trackside.sdk.errors import NotOverError, RefusedError, UnsendableError
+from trackside.sdk.named_pipelines import NamedPipeline
+from trackside.sdk.pipeline_runs import connected
 from trackside.sdk.pipelines import Pipeline, start_command
 
 T = TypeVar("T")
-STATUS_OF_STEP = {
-    StepState.PENDING: "pending",
-    StepState.READY: "pending",
-    StepState.QUEUED: "queued",
-    StepState.RUNNING: "running",
-    StepState.SUCCEEDED: "completed",
-    StepState.CACHED: "cached",
-    StepState.FAILED: "failed",
-    StepState.ABORTED: "aborted",
-    StepState.TIMED_OUT: "failed",
-    StepState.LOST: "failed",
-    StepState.SKIPPED: "skipped",
-    StepState.OMITTED: "skipped",
-}
-"""The state of a step in ClearML's words."""
 _SUCCESSES = {
     "all": {"completed"},
     "failed": {"completed", "aborted"},
@@ -78,7 +64,7 @@ class PipelineController:
         """Makes a pipeline; nothing is sent before `start`."""
         self._given = given
         self._table = read_table(given["task_types"])
-        self._connect: Callable[[], BlockingClient] = given["connect"] or _connected
+        self._connect: Callable[[], BlockingClient] = given["connect"] or connected
         self._nodes: dict[str, PipelineNode] = {}
         self._parameters: dict[str, Json] = {}
         self._values: Json = {}
@@ -98,7 +84,6 @@ class PipelineController:
         if run is None:
             raise ValueError(f"pipeline_id: expected the id of a run, got {given['pipeline_id']!r}")
         found._values, found._given["name"] = run.parameters, run.spec.name
-        found._nodes = {step.name: _recorded(step) for step in source_of(run.spec).steps}
         return found
 
     @with_arguments_of("add_step")
@@ -153,13 +138,11 @@ class PipelineController:
         return True
 
     add_function_step = refused("add_function_step")
-    create_draft = refused("create_draft")
     get_logger = classmethod(refused("get_logger"))
     upload_model = classmethod(refused("upload_model"))
     upload_artifact = classmethod(refused("upload_artifact"))
     create = classmethod(refused("create"))
     clone = classmethod(refused("clone"))
-    enqueue = classmethod(refused("enqueue"))
 
     def add_parameter(
         self, name: str, default: Any = None, description: str | None = None, param_type: Any = None
@@ -209,10 +192,12 @@ class PipelineController:
     def start(self, given: Json) -> bool:
         """Starts a run and returns True, once it is over if `wait` is set; a second call changes nothing.
 
-        Raises ValueError with all problems of the definition.
+        With the queue None nothing runs: it is only defined, as by `create_draft`. Raises ValueError with all
+        problems of the definition.
         """
         if given["queue"] is None:
-            raise ValueError("queue None: to run it later, write get_pipeline().yaml() to a file")
+            self.create_draft()
+            return True
         self._start(given["parameters"])
         if given["wait"]:
             self.wait()
@@ -223,6 +208,28 @@ class PipelineController:
         """Starts a run and waits until it is over."""
         self._start(given["parameters"])
         self.wait()
+
+    def create_draft(self) -> None:
+        """Defines the pipeline under its name, to be run later: by `enqueue`, or by a schedule."""
+        try:
+            NamedPipeline(identifier(self._given["name"]), self._connect).define(self.get_pipeline())
+        except (UnsendableError, RefusedError) as error:
+            raise ValueError(str(error)) from error
+
+    @classmethod
+    @with_arguments_of("enqueue")
+    def enqueue(cls, given: Json) -> "PipelineController":
+        """Runs the pipeline of a controller, or a defined one by its name; returns its controller."""
+        source = given["pipeline_controller"]
+        if isinstance(source, PipelineController):
+            source._start(None)
+            return source
+        found: PipelineController = cls(name=source, connect=given["connect"])
+        try:
+            found._run_id = NamedPipeline(source, found._connect).run().id
+        except RefusedError as error:
+            raise ValueError(str(error)) from error
+        return found
 
     def stop(
         self, timeout: float | None = None, mark_failed: bool = False, mark_aborted: bool = False
@@ -284,7 +291,10 @@ class PipelineController:
     def get_pipeline_dag(self) -> dict[str, PipelineNode]:
         """Returns all steps by their names, each with what the log has of it now."""
         run = self._run()
-        return {name: _current(node, run) for name, node in self._nodes.items()}
+        nodes = self._nodes
+        if run is not None and not nodes:  # it was started by another controller, or under a name
+            nodes = {step.name: recorded_node(step) for step in source_of(run.spec).steps}
+        return {name: current_node(node, run) for name, node in nodes.items()}
 
     def get_processed_nodes(self) -> dict[str, PipelineNode]:
         """Returns the steps that have ended, also those that failed."""
@@ -352,39 +362,3 @@ class PipelineController:
         with self._connect() as client:
             stream = client.state(self._run_id)
         return None if stream is None else run_of(stream)
-
-
-def _recorded(step: StepSpec) -> PipelineNode:
-    return PipelineNode(
-        name=step.name,
-        base_task_id=step.task_type or step.kind,
-        queue=step.queue if isinstance(step.queue, str) else None,
-        parents=needed(step),
-        timeout=step.run_timeout_s,
-        parameters=step.parameters,
-        cache_executed_step=step.cache is not None,
-        stage=step.stage or None,
-    )
-
-
-def _current(node: PipelineNode, run: Run | None) -> PipelineNode:
-    step = None if run is None else run.steps.get(node.name)
-    if run is None or step is None:
-        return copy.deepcopy(node)
-    found = copy.deepcopy(node)
-    found.status = STATUS_OF_STEP[step.state]
-    found.executed = _executed(run, node.name, step)
-    found.job_started = step.ready_ms / 1000 if step.ready_ms else None
-    found.job_ended = step.ended_ms / 1000 if step.ended_ms else None
-    return found
-
-
-def _executed(run: Run, name: str, step: RunStep) -> str | bool | None:
-    if not step.over:
-        return None
-    succeeded = step.state in (StepState.SUCCEEDED, StepState.CACHED)
-    return run.item_id(name, max(step.count - 1, 0)) if succeeded else False
-
-
-def _connected() -> BlockingClient:
-    return Client.blocking(discovery.bootstrap(), discovery.prefix())

@@ -152,7 +152,7 @@ def _pairs(step: str, argument: str, given: Iterable[Any] | None, text: Any) -> 
             name, shown = (text(each), text(each)) if is_nested else (text(each[0]), text(each[1]))
         else:
             raise ValueError(f"step {step!r}: {argument}: expected names or pairs of names, got {each!r}")
-        found[name] = _identifier(shown)
+        found[name] = identifier(shown.rstrip("*") or "all")
     return found
 
 
@@ -161,10 +161,11 @@ def _metric(pair: Sequence[str]) -> str:
     return title if title == series else f"{title}/{series}"
 
 
-def _identifier(name: str) -> str:
-    found = re.sub(r"[^A-Za-z0-9._-]+", ".", name.rstrip("*")).strip(".") or "all"
+def identifier(name: str) -> str:
+    """Returns a name with a dot for what no identifier can have; raises ValueError if nothing is left."""
+    found = re.sub(r"[^A-Za-z0-9._-]+", ".", name).strip(".")
     if not is_identifier(found):
-        raise ValueError(f"{name!r} can't be the name of what a run shows; give a pair with another name")
+        raise ValueError(f"{name!r} can't be a name here: it has no letters or digits, or too many")
     return found
 
 
