@@ -83,6 +83,8 @@ class AggregateType(ABC, Generic[S]):
     """The class of its root."""
     begins_with: type[Event]
     """The event that begins it."""
+    begins_once: bool = True
+    """Whether this event changes nothing once it has begun."""
     ends_with: type[Event] | None = None
     """The event that ends it; None: it never ends."""
     events: tuple[type[Event], ...]

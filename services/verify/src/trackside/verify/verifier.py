@@ -145,7 +145,7 @@ class Verifier:
         if begun is not None and history.root is None:
             history.aggregate = begun
             history.root = begun.invariants(record, history.tasks, self.findings)
-        elif begun is not None:
+        elif begun is not None and (begun.begins_once or begun is not history.aggregate):
             self.findings.add("INV-10", record, f"{kind.__name__} in a stream that has its root")
         elif history.root is None or AGGREGATES.by_event.get(kind) is not history.aggregate:
             self.findings.illegal(record, "has no such root")

@@ -42,6 +42,7 @@ class PipelineType(AggregateType[DefinedPipeline]):
     kind = "pipeline"
     state = DefinedPipeline
     begins_with = PipelineDefined
+    begins_once = False
     events: tuple[type[Event], ...] = (
         PipelineDefined,
         PipelineRetired,

@@ -1,0 +1,221 @@
+"""Pipelines that are defined by name, over Kafka and Postgres: versions, numbered runs, and schedules."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
+from tests.integration.dispatcher.test_batches import finish
+from tests.polling import poll_until
+from trackside.aggregates.pipeline.messages import DefinePipeline, RunNumbered, RunPipeline, run_id
+from trackside.aggregates.pipeline.schedule_messages import (
+    ScheduleArmed,
+    ScheduleCreated,
+    ScheduleFired,
+    ScheduleSpec,
+)
+from trackside.aggregates.run.messages import RunEnded, RunStarted
+from trackside.cli.app import call
+from trackside.contracts.children import ChildEnded, ChildRequested
+from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.ids import new_id
+from trackside.contracts.message import Event, Json, Message, Record
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.topics import partition_of
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.record_writer import RecordWriter
+
+STEP = {"name": "train", "task_type": "noop", "parameters": {"rows": "${pipeline.rows}"}}
+PIPELINE = {"parameters": {"rows": {"type": "integer", "default": 10}}, "steps": [STEP]}
+SPEC = """
+kind: pipeline
+parameters:
+  rows: {type: integer, default: 10}
+steps:
+  - {name: train, task_type: noop, parameters: {rows: "${pipeline.rows}"}}
+"""
+
+
+async def until(publisher: Publisher, stream: str, kind: type[Message], number: int = 1) -> Record:
+    """Waits for the event of a type in a stream, the first one or a later one."""
+
+    def found() -> list[Record]:
+        return [
+            record
+            for record in publisher.records
+            if record.envelope.stream == stream and isinstance(record.message, kind)
+        ]
+
+    await publisher.until(lambda record: len(found()) >= number)
+    return found()[number - 1]
+
+
+async def say(publisher: Publisher, kind: type[Message], body: Json, stream: str) -> None:
+    answer = await publisher.say(body, kind.wire_type(), stream)
+    assert isinstance(answer, CommandAccepted), answer
+
+
+async def finish_run(dispatcher: RunningDispatcher, publisher: Publisher, run: str) -> TaskSubmitted:
+    """Lets the only task of a run finish, and returns it."""
+    submitted = (await until(publisher, run, TaskSubmitted)).message
+    assert isinstance(submitted, TaskSubmitted)
+    await finish(dispatcher, run, submitted.task_id)
+    await until(publisher, run, RunEnded)
+    return submitted
+
+
+async def append(dispatcher: RunningDispatcher, stream: str, *events: Event) -> None:
+    """Appends events as a dispatcher writes them, each on its own."""
+    writer, topic = RecordWriter("dispatcher", "t"), dispatcher.topics.events
+    records = [writer.single(stream, event) for event in events]
+    async with KafkaLog(dispatcher.settings.kafka_bootstrap, "test") as log:
+        await log.append(topic.name, partition_of(stream, topic.partitions), records)
+
+
+async def test_runs_of_a_pipeline_are_numbered_and_begin_when_there_is_room(
+    dispatcher: RunningDispatcher, publisher: Publisher
+) -> None:
+    """P39: the run is a stream of its own, with the definition and the place that it comes from."""
+    name = new_id("p")
+    await say(publisher, DefinePipeline, {"pipeline": PIPELINE, "max_runs": 1}, name)
+    await say(publisher, RunPipeline, {"parameters": {"rows": 20}}, name)
+    await say(publisher, RunPipeline, {}, name)
+    first, second = run_id(name, 1), run_id(name, 2)
+    started = (await until(publisher, first, RunStarted)).message
+    assert isinstance(started, RunStarted) and started.origin is not None
+    assert started.origin.model_dump() == {"pipeline": name, "version": 1, "number": 1}
+    assert started.parameters == {"rows": 20}
+    task = await finish_run(dispatcher, publisher, first)
+    assert task.parameters == {"rows": 20}
+    ended = await until(publisher, name, ChildEnded)
+    assert isinstance(ended.message, ChildEnded)
+    assert (ended.message.child_id, ended.message.status) == (first, "SUCCEEDED")
+    asked = await until(publisher, name, ChildRequested, 2)
+    assert asked.offset > ended.offset
+    assert (await finish_run(dispatcher, publisher, second)).parameters == {"rows": 10}
+
+
+async def test_what_its_run_would_refuse_ends_the_run_as_refused(publisher: Publisher) -> None:
+    name = new_id("p")
+    unknown = {"steps": [{"name": "train", "task_type": "nothing"}]}
+    await say(publisher, DefinePipeline, {"pipeline": unknown}, name)
+    answer = await publisher.say({"parameters": {"rows": 1}}, RunPipeline.wire_type(), name)
+    assert isinstance(answer, CommandRefused)
+    assert (answer.code, answer.path) == ("unknown_parameter", "$.parameters.rows")
+    await say(publisher, RunPipeline, {}, name)
+    ended = (await until(publisher, name, ChildEnded)).message
+    assert isinstance(ended, ChildEnded)
+    assert ended.status == "REFUSED"
+    assert [problem["code"] for problem in ended.result["problems"]] == ["unknown_task_type"]
+
+
+@pytest.mark.timeout(120)
+async def test_a_time_that_passed_while_no_dispatcher_ran_has_its_run_once_one_does(
+    dispatcher: RunningDispatcher, publisher: Publisher
+) -> None:
+    """P41: the dispatcher is killed before the time of a schedule, and started after it."""
+    name = new_id("p")
+    await say(publisher, DefinePipeline, {"pipeline": PIPELINE}, name)
+    dispatcher.service.kill()
+    yearly = ScheduleSpec(cron="0 0 1 1 *", parameters={"rows": 30})
+    created = ScheduleCreated(command_id="c-1", change=2, name="yearly", schedule=yearly)
+    await append(dispatcher, name, created)
+    created_ms = (await until(publisher, name, ScheduleCreated)).append_time_ms
+    await append(dispatcher, name, ScheduleArmed(name="yearly", after_ms=created_ms, due_ms=created_ms + 1))
+    dispatcher.service.start()
+    fired = await until(publisher, name, ScheduleFired)
+    assert fired.message == ScheduleFired(name="yearly", fire=1, due_ms=created_ms + 1, run=run_id(name, 1))
+    started = (await until(publisher, run_id(name, 1), RunStarted)).message
+    assert isinstance(started, RunStarted) and started.origin is not None
+    assert (started.origin.schedules, started.parameters) == ([f"{name}/yearly"], {"rows": 30})
+    armed = (await until(publisher, name, ScheduleArmed, 2)).message
+    assert isinstance(armed, ScheduleArmed)
+    assert armed.after_ms == created_ms + 1
+    numbered = (await until(publisher, name, RunNumbered)).message
+    assert isinstance(numbered, RunNumbered)
+    assert numbered.schedule == "yearly"
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """The command `trackside`, for one dispatcher and its database."""
+
+    output: pytest.CaptureFixture[str]
+
+    async def __call__(self, *arguments: str, code: int = 0) -> str:
+        """Runs a command, whose exit code must be this, and returns what it prints."""
+        assert await asyncio.to_thread(call, arguments) == code
+        return "".join(self.output.readouterr())
+
+    async def rows(self, *arguments: str) -> Any:
+        """Runs a command and returns what it prints as JSON."""
+        return json.loads(await self(*arguments, "--json"))
+
+
+@pytest.fixture
+def trackside(
+    dispatcher: RunningDispatcher, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> CommandLine:
+    settings = dispatcher.settings
+    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", settings.kafka_bootstrap)
+    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", settings.postgres_dsn)
+    monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", settings.topic_prefix)
+    return CommandLine(capsys)
+
+
+async def test_pipelines_and_schedules_from_the_command_line(
+    trackside: CommandLine, publisher: Publisher, tmp_path: Path
+) -> None:
+    name, file, rows = new_id("p"), tmp_path / "pipeline.yaml", trackside.rows
+    file.write_text(SPEC, "utf-8")
+
+    def found(listed: Sequence[Json]) -> list[Json]:
+        return [row for row in listed if row["pipeline_id"] == name]
+
+    assert f"{name} accepted" in await trackside("pipelines", "define", name, str(file), "--max-runs", "1")
+    file.write_text(SPEC.replace("pipeline.rows", "pipeline.row"), "utf-8")
+    refused = await trackside("pipelines", "define", name, str(file), code=2)
+    assert f"{file}:6: unknown_parameter at $.pipeline.steps[0].parameters.rows" in refused
+    refused = await trackside("pipelines", "run", name, "--set", "rows=many", code=2)
+    assert "bad_parameters at $.parameters.rows" in refused
+    await trackside("pipelines", "run", name, "--set", "rows=20")
+    await trackside("pipelines", "run", name, "--no-cache")
+    nightly = ("--cron", "30 2 * * *", "--timezone", "Europe/Berlin")
+    assert "bad_cron" in await trackside("schedules", "set", name, "nightly", "--cron", "0 0 31 2 *", code=2)
+    await trackside("schedules", "set", name, "nightly", *nightly, "--set", "rows=5")
+    await trackside("schedules", "pause", name, "nightly", "--reason", "holidays")
+    await trackside("pipelines", "cancel", name, "2")
+
+    async def is_listed() -> bool:
+        listed = found(await rows("schedules", "ls"))
+        page = await rows("pipelines", "show", name)
+        cancelled = [run["status"] for run in page["pipeline_runs"]] == ["CANCELLED", "RUNNING"]
+        return bool(listed) and listed[0]["status"] == "PAUSED" and cancelled
+
+    await poll_until(is_listed)
+    (schedule,) = await rows("schedules", "ls", name)
+    assert (schedule["cron"], schedule["timezone"], schedule["next_at"]) == (nightly[1], nightly[3], None)
+    (listed,) = found(await rows("pipelines", "ls"))
+    assert (listed["version"], listed["runs"], listed["max_runs"], listed["open_runs"]) == (1, 2, 1, 1)
+    assert (await rows("pipelines", "show", f"{name}@1"))["definition"]["steps"][0]["name"] == "train"
+    shown = await trackside("pipelines", "show", name)
+    assert "Europe/Berlin" in shown and f"{name}.2" in shown
+    assert "no version 2" in await trackside("pipelines", "show", f"{name}@2", code=1)
+    assert "there is no pipeline" in await trackside("pipelines", "show", f"{name}x", code=1)
+    await trackside("schedules", "resume", name, "nightly")
+    await trackside("schedules", "fire", name, "nightly")
+    await until(publisher, name, ScheduleFired)
+    await trackside("schedules", "delete", name, "nightly")
+    await trackside("pipelines", "retire", name, "--reason", "old")
+    assert "already_terminal" in await trackside("pipelines", "run", name, code=2)
+
+    async def is_gone() -> bool:
+        (listed,) = found(await rows("pipelines", "ls"))
+        return await rows("schedules", "ls", name) == [] and bool(listed["status"] == "RETIRED")
+
+    await poll_until(is_gone)
