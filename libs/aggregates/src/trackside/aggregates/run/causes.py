@@ -56,8 +56,10 @@ class RunCausality(Causality[Run]):
     def text_of(self, event: Message) -> str:
         """Returns what starts, begins and ends; other events are their fields."""
         match event:
-            case RunStarted(pipeline=pipeline):
-                return f"{pipeline.name}, {len(pipeline.steps)} steps"
+            case RunStarted(pipeline=pipeline, copy_of=copied):
+                taken = f", {len(event.taken)} taken over" if event.taken else ""
+                of = "" if copied is None else f", {copied.kind} of {copied.stream}@{copied.offset}"
+                return f"{pipeline.name}, {len(pipeline.steps)} steps{taken}{of}"
             case StepReady():
                 return f"step {event.step}"
             case StepResolved():

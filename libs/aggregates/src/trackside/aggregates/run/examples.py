@@ -68,10 +68,23 @@ ORIGIN = messages.RunOrigin(pipeline="digits", version=2, number=7, schedules=["
 FOUND = step_messages.CacheEntry(
     stream="digits.6", step="prepare", task="digits.6.prepare", offset=40, ended_ms=1_800_000_000_000
 )
+COPY_OF = messages.RunCopy(kind="fork", stream="digits.6", offset=120)
+SAVED = step_messages.CachedArtifact(version=1, kind="data", reference=INPUT)
+OUTPUT = step_messages.TakenOutput(
+    index=0, task="digits.6.prepare", offset=40, result={"rows": 1797}, artifacts={"digits": SAVED}
+)
+TAKEN = {"prepare": step_messages.TakenStep(stream="digits.6", offset=41, outputs=[OUTPUT])}
 _AT = {"step": "train", "generation": 1}
 EXAMPLES: list[Message] = [
     messages.StartPipelineRun(
-        pipeline=PIPELINE, parameters={"epochs": 5}, overrides=PATCH, seed=7, use_cache=False, origin=ORIGIN
+        pipeline=PIPELINE,
+        parameters={"epochs": 5},
+        overrides=PATCH,
+        seed=7,
+        use_cache=False,
+        origin=ORIGIN,
+        copy_of=COPY_OF,
+        taken=TAKEN,
     ),
     messages.PausePipelineRun(running="return"),
     messages.ResumePipelineRun(),
@@ -93,6 +106,8 @@ EXAMPLES: list[Message] = [
         seed=7,
         use_cache=False,
         origin=ORIGIN,
+        copy_of=COPY_OF,
+        taken=TAKEN,
     ),
     step_messages.StepReady(**_AT, value=True),
     step_messages.StepResolved(

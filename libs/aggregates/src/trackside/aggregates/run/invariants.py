@@ -28,7 +28,8 @@ class RunInvariants(AggregateInvariants):
         self.pipeline = cast(RunStarted, record.message).pipeline
         self.steps = {step.name: step for step in self.pipeline.steps}
         self.generations = dict.fromkeys(self.steps, 0)
-        self.ended: dict[str, StepState] = {}
+        taken = cast(RunStarted, record.message).taken
+        self.ended: dict[str, StepState] = dict.fromkeys(taken, StepState.CACHED)
         self.ready: set[str] = set()
         self.open: dict[str, str] = {}
 

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from trackside.aggregates.run.step_messages import TakenStep
 from trackside.contracts.ids import Identifier
 from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.contracts.resources import Priority, Timeout
@@ -64,8 +65,23 @@ class RunOrigin(_Part):
     """The schedules that started it: itself, and the runs whose events started that one."""
 
 
+class RunCopy(_Part):
+    """The run that another one was made from, as it was after `offset`."""
+
+    kind: Literal["rerun", "fork"]
+    stream: Identifier
+    offset: int = Field(ge=0, le=2**63 - 1)
+
+
+TakenSteps = Annotated[dict[StepName, TakenStep], Field(max_length=MAX_STEPS)]
+"""Steps of another run that are taken over, by their names."""
+
+
 class StartPipelineRun(Command):
-    """Asks for a run of a pipeline, under the stream id of the command. `overrides` patch single steps."""
+    """Asks for a run of a pipeline, under the stream id of the command. `overrides` patch single steps.
+
+    Steps of `taken` are not run: they have succeeded in another run, which `copy_of` names.
+    """
 
     pipeline: PipelineSpec
     parameters: Json = Field(default={})
@@ -73,6 +89,8 @@ class StartPipelineRun(Command):
     seed: int = Field(default=0, ge=0, le=2**53)
     use_cache: bool = Field(default=True)
     origin: RunOrigin | None = Field(default=None)
+    copy_of: RunCopy | None = Field(default=None)
+    taken: TakenSteps = Field(default={})
 
 
 class PausePipelineRun(Command):
@@ -156,7 +174,8 @@ class RunStarted(Event):
     """A run has begun. `pipeline` is compiled: the references in it are parsed.
 
     Its steps need all steps that their references and expressions name. `parameters` are those of the
-    pipeline, with defaults filled in; `sha256` is the digest of the definition as it was given.
+    pipeline, with defaults filled in; `sha256` is the digest of the definition as it was given. The steps of
+    `taken` have ended with it.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
@@ -168,6 +187,8 @@ class RunStarted(Event):
     seed: int = 0
     use_cache: bool = True
     origin: RunOrigin | None = Field(default=None, exclude_if=is_absent)
+    copy_of: RunCopy | None = Field(default=None, exclude_if=is_absent)
+    taken: TakenSteps = Field(default={}, exclude_if=is_absent)
 
 
 class RunPaused(Event):

@@ -2,14 +2,14 @@
 
 from trackside.aggregates.run.messages import RunStarted, RunStatus
 from trackside.aggregates.run.state import WORKING, Run, RunStep, StepOutput, StepWait
-from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, StepState
+from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, StepState, TakenStep
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.child import Child
 from trackside.domain.pipelines.compiling import needed, steps_whose_results_are_used
 from trackside.domain.pipelines.definition import STEP, TASK, action_after, kind_of
-from trackside.domain.task import Task, TaskState
+from trackside.domain.task import SavedArtifact, Task, TaskState
 
 _ENDS = {
     AttemptEnd.FINISHED: StepState.SUCCEEDED,
@@ -18,6 +18,8 @@ _ENDS = {
     AttemptEnd.TIMED_OUT_QUEUE: StepState.TIMED_OUT,
     AttemptEnd.TIMED_OUT_RUN: StepState.TIMED_OUT,
 }
+TAKEN = "taken"
+"""The kind of end of a step that was taken over from another run."""
 _CHILD_ENDS = {
     "DONE": StepState.SUCCEEDED,
     "SUCCEEDED": StepState.SUCCEEDED,
@@ -48,8 +50,26 @@ def begin(run_id: str, event: RunStarted, record: Record) -> Run:
     )
     for number, step in enumerate(spec.steps):
         run.steps[step.name] = RunStep(number, changed_at=record.offset)
+    for name, taken in event.taken.items():
+        if name in run.steps:
+            _take_over(run.steps[name], taken, record)
     connect(run)
     return run
+
+
+def _take_over(step: RunStep, taken: TakenStep, record: Record) -> None:
+    """Ends a step as it had ended in another run; the run's own later steps refer to what was found there."""
+    step.state, step.kind = StepState.CACHED, TAKEN
+    step.ready_ms = step.ended_ms = record.append_time_ms
+    step.count, step.items, step.resolved = taken.count, taken.items, taken.values
+    for found in taken.outputs:
+        artifacts = {
+            name: SavedArtifact(saved.version, saved.kind, saved.reference)
+            for name, saved in found.artifacts.items()
+        }
+        step.outputs[found.index] = StepOutput(
+            found.task, record.offset, found.result, artifacts, dict(found.inputs)
+        )
 
 
 def connect(run: Run) -> None:

@@ -40,6 +40,7 @@ def start(stream: Stream, wanted: StartPipelineRun, command_id: str, capabilitie
     """Begins a run, unless its stream is taken or its definition is wrong; returns all problems."""
     problems = [] if (taken := check_not_begun(stream)) is None else [taken]
     problems += _patch_problems(wanted.pipeline, wanted.overrides, "$.overrides")
+    problems += _taken_problems(wanted)
     unknown = _moved(_unknown(wanted.pipeline, capabilities), "$.pipeline")
     unfit = definition_problems(wanted.pipeline) if wanted.overrides else iter(())
     compiled = tuple(islice(unfit, MAX_PROBLEMS)) or compile_pipeline(
@@ -59,6 +60,8 @@ def start(stream: Stream, wanted: StartPipelineRun, command_id: str, capabilitie
         seed=wanted.seed,
         use_cache=wanted.use_cache,
         origin=wanted.origin,
+        copy_of=wanted.copy_of,
+        taken=wanted.taken,
     )
     if (size := len(started.model_dump_json())) > MAX_BATCH_BYTES:
         message = f"the run takes {size:,} bytes, the limit is {MAX_BATCH_BYTES:,}: use each, or artifacts"
@@ -109,6 +112,18 @@ def _patch_problems(pipeline: PipelineSpec, patch: Patch, path: str) -> list[Pro
         for name in patch
         if name not in names
     ]
+
+
+def _taken_problems(wanted: StartPipelineRun) -> Iterator[Problem]:
+    names = [step.name for step in wanted.pipeline.steps]
+    for name in wanted.taken:
+        path = f"$.taken.{name}"
+        if name not in names:
+            message = f"the pipeline has no step {name!r}{nearest(name, names)}"
+            yield Problem(code="unknown_step", path=path, message=message)
+        elif name in wanted.overrides:
+            message = f"step {name!r} is taken over as it ended in another run, so overrides can't change it"
+            yield Problem(code="bad_step", path=path, message=message)
 
 
 def _patched(pipeline: PipelineSpec, patch: Patch) -> PipelineSpec:

@@ -6,7 +6,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.ids import Identifier
 from trackside.contracts.message import DISPATCHER, Event, Json, is_absent
+from trackside.domain.pipelines.definition import MAX_ITEMS
 
 
 def _is_none(value: object) -> bool:
@@ -147,6 +149,34 @@ class CachedArtifact(BaseModel):
     version: int
     kind: str
     reference: ArtifactReference
+
+
+class TakenOutput(BaseModel):
+    """What a task or child of a step that is taken over has found; `index` is its number in the step."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    index: int = Field(default=0, ge=0, lt=MAX_ITEMS)
+    task: str
+    offset: int = Field(ge=0, le=2**63 - 1)
+    result: Any = Field(default=None, exclude_if=_is_none)
+    artifacts: dict[str, CachedArtifact] = Field(default={}, exclude_if=is_absent)
+    inputs: dict[str, ArtifactReference] = Field(default={}, exclude_if=is_absent)
+
+
+class TakenStep(BaseModel):
+    """A step that had succeeded in another run, at `offset` of its stream, and is not run again.
+
+    `values` and `items` are what its references and its `each` had become there, `count` is how many items
+    it had. `outputs` are those of the items that were kept there.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    stream: Identifier
+    offset: int = Field(ge=0, le=2**63 - 1)
+    count: int = Field(default=1, ge=0, le=MAX_ITEMS)
+    items: list[Any] | None = Field(default=None, exclude_if=_is_none)
+    values: Json = Field(default={}, exclude_if=is_absent)
+    outputs: list[TakenOutput] = Field(default=[], max_length=MAX_ITEMS, exclude_if=is_absent)
 
 
 class StepCacheHit(Event):

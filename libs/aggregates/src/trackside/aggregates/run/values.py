@@ -95,8 +95,8 @@ def _step_value(run: Run, name: str, path: tuple[str, ...], states: States) -> t
     if state not in SUCCESSES:
         raise MissingValueError(f"step {name} is {state.value}, so it has no {kind}")
     if run.spec_of(name).each is None:
-        output = step.outputs[max(step.outputs)]
-        return _found(run, name, output, kind, rest), output.at
+        last = max(step.outputs)
+        return _found(run, name, last, kind, rest), step.outputs[last].at
     indexes = range(step.count)
 
     def good(at: int) -> StepOutput | None:
@@ -105,19 +105,22 @@ def _step_value(run: Run, name: str, path: tuple[str, ...], states: States) -> t
     if kind == "result":
         results = [None if (own := good(at)) is None else own.result for at in indexes]
         return step_into(results, rest, f"{name}.result"), step.changed_at
-    found = [None if (own := good(at)) is None else _found(run, name, own, kind, rest) for at in indexes]
+    found = [None if good(at) is None else _found(run, name, at, kind, rest) for at in indexes]
     return found, step.changed_at
 
 
 def _ids(run: Run, name: str) -> Any:
     step = run.steps[name]
+    taken = step.outputs if step.state is StepState.CACHED else {}  # the tasks of another run
     if run.spec_of(name).each is None:
-        return run.item_id(name, max(step.outputs, default=0))
-    return [run.item_id(name, at) for at in range(step.count)]
+        last = max(step.outputs, default=0)
+        return taken[last].task if last in taken else run.item_id(name, last)
+    return [taken[at].task if at in taken else run.item_id(name, at) for at in range(step.count)]
 
 
-def _found(run: Run, name: str, output: StepOutput, kind: str, path: tuple[str, ...]) -> Any:
+def _found(run: Run, name: str, index: int, kind: str, path: tuple[str, ...]) -> Any:
     """Returns what a reference of a kind finds in the output of an item."""
+    output = run.steps[name].outputs[index]
     if kind == "result":
         return step_into(output.result, path, f"{name}.result")
     if kind == "artifacts":
@@ -130,7 +133,7 @@ def _found(run: Run, name: str, output: StepOutput, kind: str, path: tuple[str, 
         return step_into(_described(path[0], saved), path[1:], f"{name}.artifacts.{path[0]}")
     if kind == "models":
         return _model(name, output, path)
-    return _parameter(run, name, output, path)
+    return _parameter(run, name, index, path)
 
 
 def _described(name: str, saved: SavedArtifact) -> Json:
@@ -153,10 +156,8 @@ def _models(output: StepOutput) -> Json:
     return {"input": given, "output": saved}
 
 
-def _parameter(run: Run, name: str, output: StepOutput, path: tuple[str, ...]) -> Any:
+def _parameter(run: Run, name: str, index: int, path: tuple[str, ...]) -> Any:
     """Returns a parameter that an item got: `Section/name` is a name as it is, or a path."""
-    found = run.item_of(output.task)
-    index = 0 if found is None else found[1]
     parameters = item_parameters(run, name, index)
     whole = ".".join(path)
     for names in ((whole,), path, tuple(part for each in path for part in each.split("/"))):

@@ -15,7 +15,7 @@ from trackside.cli.interface.options import (
 )
 
 NewIdOption = Annotated[
-    str, typer.Option("--id", metavar="NEW", help="Id of the new search; without it a new one is made.")
+    str, typer.Option("--id", metavar="NEW", help="Id of the new stream; without it a new one is made.")
 ]
 
 
@@ -241,15 +241,17 @@ def rerun(
     command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Run the trials of a recorded search again as a new search: same parameters, order and seed, no tuner.
+    """Run the trials of a recorded search again as a new search, or the steps of a run as a new run.
 
-    The recorded search is not changed. With --wait the two are compared trial by trial at the end;
-    `trackside replay compare OLD NEW` does so at any time.
+    Parameters, order and seed are the same, no tuner is used. What is recorded is not changed. With --wait
+    two searches are compared trial by trial at the end; `trackside replay compare OLD NEW` does so at any
+    time.
 
     \b
     Examples:
       trackside replay rerun digits-1 --id digits-1-again --wait
       trackside replay rerun imported/digits-1 --no-assessor
+      trackside replay rerun nightly-7 --id nightly-7-again
     """
     from trackside.cli.commands.publishing import Publishing
     from trackside.cli.commands.replay import rerun
@@ -265,7 +267,9 @@ def fork(
     changes: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE,...", help="New value of a field of the spec, such as tuner.name=gp."
+            "--set",
+            metavar="NAME=VALUE,...",
+            help="New value of a field, such as tuner.name=gp, of a step or of a parameter of a run.",
         ),
     ] = None,
     wait: WaitOption = False,
@@ -273,16 +277,20 @@ def fork(
     command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Start a new search that continues a recorded one from an earlier moment.
+    """Start a new search or run that continues a recorded one from an earlier moment.
 
     Trials that ended with a value are copied, and its tuner learns from them; trials that had not ended run
     first. `max_trials` includes the copied ones: raise it to continue a search that is done.
+
+    Of a run, steps that had succeeded by then are taken over with their results and artifacts, and are not
+    run again, unless they are changed or come after a step that runs. The moment may be a step: its end.
 
     \b
     Examples:
       trackside replay fork digits-1 --set max_trials=24 --wait
       trackside replay fork digits-1 --at 120 --set tuner.name=gp --id digits-by-gp
       trackside replay fork digits-1 --at 10m --set concurrency=4,assessor.name=asha
+      trackside replay fork nightly-7 --at prepare --set train.parameters.lr=0.01,pipeline.epochs=5
     """
     from trackside.cli.commands.publishing import Publishing
     from trackside.cli.commands.replay import rerun

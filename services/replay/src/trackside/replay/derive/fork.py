@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,10 +47,11 @@ class Fork:
         return [f"left out: {_listed(trials)}: {reason}" for reason, trials in self.left_out.items()]
 
 
-def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
+def parse_changes(texts: Sequence[str], not_to_set: Collection[str] = _NOT_TO_SET) -> dict[str, Any]:
     """Parses `max_trials=40,tuner.name=gp`, once or several times; raises BadScenarioError.
 
-    A value is JSON where it is, else text. A comma within brackets or quotes separates nothing.
+    A value is JSON where it is, else text. A comma within brackets or quotes separates nothing. Fields of
+    `not_to_set` are refused.
     """
     found: dict[str, Any] = {}
     for text in texts:
@@ -59,7 +60,7 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
             name = name.strip()
             if not equals or not name:
                 raise BadScenarioError(f"{part!r} sets nothing: expected NAME=VALUE, such as max_trials=40")
-            if name.partition(".")[0] in _NOT_TO_SET:
+            if name.partition(".")[0] in not_to_set:
                 raise BadScenarioError(f"{name} is set by the fork itself; it can't be changed")
             try:
                 found[name] = json.loads(value)

@@ -1,9 +1,9 @@
-"""Commands that start from a recorded search, `replay rerun` and `fork`, and `replay compare`."""
+"""Commands that start from a recorded search or run, `replay rerun` and `fork`, and `replay compare`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trackside.aggregates.search.messages import StartSearch
+from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.commands import submit
 from trackside.cli.commands.publishing import Publishing
@@ -12,6 +12,7 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.message import Command
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import Column, duration, number
 from trackside.eventlog.clock import now_ms
@@ -24,10 +25,11 @@ from trackside.replay.derive.rerun import (
     rerun_command,
     status_of,
 )
+from trackside.replay.derive.run_copy import end_of_step, fork_run, rerun_run
 from trackside.replay.find_stream import find_stream
-from trackside.replay.history.errors import LiveTargetError, NotRecordedError
+from trackside.replay.history.errors import BadRangeError, LiveTargetError, NotRecordedError
 from trackside.replay.history.point_in_time import NOW, PointInTime, parse_point_in_time
-from trackside.replay.history.recorded_stream import find_live, state_at
+from trackside.replay.history.recorded_stream import PastState, find_live, state_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,8 @@ class Submission:
         """Whether JSON is printed."""
         return self.publishing.as_json
 
-    def submit(self, command: StartSearch) -> str:
-        """Submits a search and returns its id; raises LiveTargetError if the log has a stream of this id."""
+    def submit(self, command: Command) -> str:
+        """Begins a stream and returns its id; raises LiveTargetError if the log has a stream of this id."""
         publishing = self.publishing.identified()
         stream_id = self.new_id or submit.new_stream_id(command, publishing.command_id)
         if not is_identifier(stream_id):
@@ -52,7 +54,7 @@ class Submission:
         run(self._submit(command, stream_id, publishing))
         return stream_id
 
-    async def _submit(self, command: StartSearch, stream_id: str, publishing: Publishing) -> None:
+    async def _submit(self, command: Command, stream_id: str, publishing: Publishing) -> None:
         if not self.publishing.command_id:  # else it may be there by this very command
             await self._check_new(stream_id)
         await submit.start(command, stream_id, publishing, self.wait)
@@ -61,12 +63,19 @@ class Submission:
         addresses = Addresses()
         async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
             if await find_live(log, Topics(prefix=addresses.prefix), stream_id) is not None:
-                raise LiveTargetError(f"the log has a stream {stream_id!r}; give the new search another --id")
+                raise LiveTargetError(f"the log has a stream {stream_id!r}; give the new one another --id")
 
 
 def rerun(stream_id: str, at: str, submission: Submission, *, no_assessor: bool) -> None:
-    """Runs the trials of a recorded search again as a new search."""
-    search, offset = run(_recorded(stream_id, parse_point_in_time(at, now_ms())))
+    """Runs the trials of a recorded search again as a new search, or a recorded run as a new run."""
+    past = run(_past(stream_id, at))
+    offset, recorded = past.last.offset, run_of(past.stream)
+    if recorded is not None:
+        if not submission.as_json:
+            screen.complain(f"{stream_id} after offset {offset}: {len(recorded.steps)} steps to run again")
+        submission.submit(rerun_run(recorded, stream_id, offset))
+        return
+    search = _search(past, stream_id)
     command = rerun_command(search, stream_id, offset, with_assessor=not no_assessor)
     if not submission.as_json:
         screen.complain(f"{stream_id} after offset {offset}: {len(search.trials)} trials to run again")
@@ -76,8 +85,13 @@ def rerun(stream_id: str, at: str, submission: Submission, *, no_assessor: bool)
 
 
 def fork(stream_id: str, at: str, changes: Sequence[str], submission: Submission) -> None:
-    """Starts a search that continues a recorded one from a moment, with some fields of its spec changed."""
-    search, offset = run(_recorded(stream_id, parse_point_in_time(at, now_ms())))
+    """Starts a search or run that continues a recorded one from a moment, with some fields changed."""
+    past = run(_past(stream_id, at))
+    offset, recorded = past.last.offset, run_of(past.stream)
+    if recorded is not None:
+        _fork_run(recorded, stream_id, offset, changes, submission)
+        return
+    search = _search(past, stream_id)
     made = fork_search(search, stream_id, offset, parse_changes(changes))
     if not submission.as_json:
         screen.complain(
@@ -89,13 +103,27 @@ def fork(stream_id: str, at: str, changes: Sequence[str], submission: Submission
     submission.submit(made.command)
 
 
+def _fork_run(
+    recorded: Run, stream_id: str, offset: int, changes: Sequence[str], submission: Submission
+) -> None:
+    made = fork_run(recorded, stream_id, offset, parse_changes(changes, ()))
+    if not submission.as_json:
+        taken, to_run = (", ".join(names) or "none" for names in (made.taken, made.to_run))
+        screen.complain(
+            f"{stream_id} after offset {offset}: {len(made.taken)} of {len(recorded.steps)} steps taken over"
+        )
+        screen.complain(f"  taken over: {taken}")
+        screen.complain(f"  to run: {to_run}")
+    submission.submit(made.command)
+
+
 def compare(old: str, new: str, as_json: bool) -> None:
     """Prints two searches side by side."""
-    _show_both(old, run(_recorded(old, NOW))[0], new, as_json)
+    _show_both(old, _search(run(_past(old, "now")), old), new, as_json)
 
 
 def _show_both(old: str, search: Search, new: str, as_json: bool) -> None:
-    found = compare_searches(search, run(_recorded(new, NOW))[0])
+    found = compare_searches(search, _search(run(_past(new, "now")), new))
     if as_json:
         screen.emit(found.as_json())
     else:
@@ -145,13 +173,23 @@ def _cells(pair: TrialPair) -> list[object]:
     return [pair.number, *sides, difference, max(pair.steps, key=abs, default=None), same]
 
 
-async def _recorded(stream_id: str, point: PointInTime) -> tuple[Search, int]:
-    """Returns a recorded search at a moment, and the offset of its last record then."""
+async def _past(stream_id: str, at: str) -> PastState:
+    """Returns a recorded stream at a moment, which for a run can be the name of a step: at its end."""
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
-        past = await state_at(recorded, point, addresses.state_cache)
+        try:
+            point = parse_point_in_time(at, now_ms())
+        except BadRangeError:
+            last = run_of((await state_at(recorded, NOW, addresses.state_cache)).stream)
+            if last is None or at not in last.steps:
+                raise
+            point = PointInTime(offset=end_of_step(last, at))
+        return await state_at(recorded, point, addresses.state_cache)
+
+
+def _search(past: PastState, stream_id: str) -> Search:
     search = search_of(past.stream)
     if search is None:
         raise NotRecordedError(f"{stream_id} is not a search at that moment")
-    return search, past.last.offset
+    return search
