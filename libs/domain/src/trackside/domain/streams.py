@@ -10,20 +10,21 @@ from pydantic import TypeAdapter
 
 from trackside.contracts.message import Record
 from trackside.domain.aggregate import Aggregates
-from trackside.domain.fold import ANSWERS, fold
+from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 
 MAX_IDLE_IN_MEMORY = 1_000
-"""How many streams that hold only refused commands stay in memory: the most recently written ones."""
+"""How many streams stay in memory of which nothing runs: the most recently written ones."""
 
 
 @dataclass(slots=True)
 class Streams:
     """Streams by id, of any of the `aggregates`; `positions[partition]` is the next offset to fold.
 
-    With a store to spill to (`spilled`), streams that hold only refused commands leave the memory when
-    `spill_idle` is called, and come back unchanged when a record or `find` needs them.
+    With a store to spill to (`spilled`), streams of which nothing runs leave the memory when `spill_idle` is
+    called: those that hold only refused commands, and those that are over and may be continued. They come back
+    unchanged when a record or `find` needs them.
     """
 
     aggregates: Aggregates
@@ -66,7 +67,7 @@ class Streams:
             self.overtaken += 1
             if stream.rules == 0:
                 del self.by_id[stream_id]
-        elif type(record.message) in ANSWERS and _is_idle(stream):
+        elif _is_idle(stream):
             self._idle.pop(stream_id, None)
             self._idle[stream_id] = None
         return stream, outcome
@@ -85,8 +86,12 @@ class Streams:
 
 
 def _is_idle(stream: Stream) -> bool:
-    """Returns whether a stream has no root and no unanswered command, so only a new record changes it."""
-    return stream.root is None and not stream.unanswered
+    """Returns whether only a new record, or a time limit, changes a stream: nothing of it runs or is asked.
+
+    One that is closed is small, and stays.
+    """
+    root = stream.root
+    return (root is None or (root.over and not stream.closed)) and not stream.unanswered
 
 
 _KIND = re.compile(rb'\{"stream_id": ?"(?:[^"\\]|\\.)*", ?"partition": ?\d+, ?"kind": ?"(\w+)"')

@@ -120,7 +120,7 @@ class Dispatcher:
             if facts.busy(events, stream_id):
                 continue
             self._changed.discard(stream_id)
-            stream = self._streams.by_id.get(stream_id)
+            stream = self._streams.find(stream_id)
             if stream is None:
                 continue
             aggregate = self._streams.aggregates.of(stream)
@@ -184,7 +184,7 @@ class Dispatcher:
     def _overdue(self, facts: Facts) -> Iterable[Decision]:
         events, now_ms = self._topics.events.name, facts.now_ms
         for stream_id in self._deadlines.pop_due(now_ms, lambda stream: facts.busy(events, stream)):
-            stream = self._streams.by_id.get(stream_id)
+            stream = self._streams.find(stream_id)
             aggregate = None if stream is None else self._streams.aggregates.of(stream)
             if stream is not None and aggregate is not None:
                 for proposal in aggregate.due(stream, now_ms):

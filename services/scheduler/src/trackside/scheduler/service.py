@@ -302,7 +302,7 @@ class Scheduler:
 
         Heartbeats may be read before the events they rest on: a placement that is not folded yet is current.
         """
-        stream = self._streams.by_id.get(running.stream)
+        stream = self._streams.find(running.stream)
         task = None if stream is None else stream.tasks.get(running.task_id)
         if stream is None or task is None:
             return stream is None or not stream.is_settled(running.task_id)
@@ -312,7 +312,8 @@ class Scheduler:
 
     def _changed_at(self, orphan: RunningPlacement) -> int:
         """Returns the offset of the last event that changed the task of an orphan, or ended its stream."""
-        stream = self._streams.by_id[orphan.stream]
+        stream = self._streams.find(orphan.stream)
+        assert stream is not None  # it is an orphan by the state of its stream
         found = stream.tasks.get(orphan.task_id) or stream.root
         return -1 if found is None else int(found.changed_at)
 
