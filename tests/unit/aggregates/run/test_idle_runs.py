@@ -29,7 +29,7 @@ def test_only_the_newest_runs_that_are_over_stay_in_memory_and_the_others_come_b
     streams.spill_idle()
     assert len(streams.by_id) == MAX_IDLE_IN_MEMORY
     assert "run-0" not in streams.by_id
-    command = published(1, RetryFailedSteps.wire_type(), {})
+    command = published(99, RetryFailedSteps.wire_type(), {})
     stream, outcome = streams.fold(record_of(command, 900, stream="run-0"))
     assert outcome is Outcome.APPLIED
     assert stream.unanswered

@@ -23,8 +23,8 @@ class Streams:
     """Streams by id, of any of the `aggregates`; `positions[partition]` is the next offset to fold.
 
     With a store to spill to (`spilled`), streams of which nothing runs leave the memory when `spill_idle` is
-    called: those that hold only refused commands, and those that are over and may be continued. They come back
-    unchanged when a record or `find` needs them.
+    called: those that hold only refused commands, and those that are over and may be continued. They come
+    back unchanged when a record or `find` needs them.
     """
 
     aggregates: Aggregates
