@@ -23,6 +23,7 @@ from trackside.cli.interface import (
     pipelines,
     publish,
     replay,
+    runs,
     services,
     stack,
 )
@@ -31,7 +32,8 @@ from trackside.cli.runtime.failures import CommandFailed
 
 START = "Start and stop"
 PUBLISH = "Publish"
-CHANGE = "Change a running search"
+CHANGE = "Change what runs"
+RUNS = "Continue and decide runs of pipelines"
 INSPECT = "Inspect"
 LOG = "The log"
 SERVE = "Services"
@@ -57,6 +59,14 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "stop-trial": change.stop_trial,
         "instruct": change.instruct,
         "ping": change.ping,
+    },
+    RUNS: {
+        "retry-failed": runs.retry_failed,
+        "restart-from": runs.restart_from,
+        "skip": runs.skip,
+        "approve": runs.approve,
+        "reject": runs.reject,
+        "archive": runs.archive,
     },
     INSPECT: {
         "ls": inspect.ls,
@@ -163,7 +173,7 @@ def trackside(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Run hyper-parameter searches and batches of tasks; every step is an event in Kafka.
+    """Run hyper-parameter searches, pipelines and batches of tasks; every step is an event in Kafka.
 
     Exit codes: 0 done, 1 failed, 2 bad usage or refused, 130 interrupted. For completion of commands and
     options in your shell, run `trackside --install-completion` once.
@@ -186,8 +196,6 @@ def make_app() -> typer.Typer:
             made.command(name, cls=LoggingCommand, help=help_text(command), rich_help_panel=panel)(command)
     said = "Read the log again: past states, causes, copies, rebuilt read models, searches run again."
     made.add_typer(_group(said, REPLAY_COMMANDS), name="replay", rich_help_panel=LOG)
-    said = "Find, copy, check and delete the files that tasks have saved."
-    made.add_typer(_group(said, ARTIFACT_COMMANDS), name="artifacts", rich_help_panel=INSPECT)
     said = "Find, copy, check and delete the files that tasks have saved."
     made.add_typer(_group(said, ARTIFACT_COMMANDS), name="artifacts", rich_help_panel=INSPECT)
     said = "Versions of trained weights: add them, find them, see where they come from, say which is in use."

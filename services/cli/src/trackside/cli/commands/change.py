@@ -1,11 +1,13 @@
-"""Commands that change a search while it runs: `update`, `pause`, `add-trial` and the like."""
+"""Commands that change a search or a run while it goes on: `update`, `pause`, `add-trial` and the like."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from trackside.aggregates.run.aggregate import RUN
+from trackside.aggregates.run.messages import PausePipelineRun, ResumePipelineRun
 from trackside.aggregates.search.messages import (
     AddTrial,
     PauseSearch,
@@ -16,11 +18,12 @@ from trackside.aggregates.search.messages import (
     UpdateSearchSpace,
 )
 from trackside.cli.commands.publishing import Publishing
-from trackside.cli.commands.submit import check_id, send
+from trackside.cli.commands.submit import check_id, publish_and_print, send
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
+from trackside.contracts.message import Command
 from trackside.sdk import durations
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Pong
@@ -63,9 +66,20 @@ def add_trial(
 
 
 def pause(stream_id: str, reason: str, publishing: Publishing, *, give_back: bool) -> None:
-    """Starts no new trials of a search; with `give_back` stops the running ones until it is resumed."""
-    running = "return" if give_back else "finish"
-    send(stream_id, PauseSearch, {"running": running, "reason": reason}, publishing)
+    """Starts no new trials of a search, or steps of a run, until it is resumed.
+
+    With `give_back` stops the running ones too.
+    """
+    running: Literal["finish", "return"] = "return" if give_back else "finish"
+
+    def command(kind: str | None) -> Command:
+        if kind != RUN.kind:
+            return PauseSearch(running=running, reason=reason)
+        if reason:
+            raise BadUsage(f"{stream_id} is a run: --reason is for a search")
+        return PausePipelineRun(running=running)
+
+    _send_by_kind(stream_id, command, publishing)
 
 
 def stop_trial(stream_id: str, trial: int, publishing: Publishing) -> None:
@@ -74,8 +88,10 @@ def stop_trial(stream_id: str, trial: int, publishing: Publishing) -> None:
 
 
 def resume(stream_id: str, publishing: Publishing) -> None:
-    """Resumes a paused search."""
-    send(stream_id, ResumeSearch, {}, publishing)
+    """Resumes a paused search or run."""
+    _send_by_kind(
+        stream_id, lambda kind: ResumePipelineRun() if kind == RUN.kind else ResumeSearch(), publishing
+    )
 
 
 def ping(stream_id: str, timeout_s: float, *, as_json: bool) -> None:
@@ -103,7 +119,7 @@ def seconds(text: str) -> float | None:
 
 def assignments(parameters: Sequence[str]) -> dict[str, Any]:
     """Reads NAME=VALUE pairs; a value is JSON, else text."""
-    return {name: _value(text) for name, text in assigned_texts(parameters).items()}
+    return {name: value_of(text) for name, text in assigned_texts(parameters).items()}
 
 
 def assigned_texts(pairs: Sequence[str]) -> dict[str, str]:
@@ -117,7 +133,8 @@ def assigned_texts(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
+    """Reads a value that is written in a command: JSON, else text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -131,6 +148,21 @@ def _read(file: Path) -> Document:
         raise BadUsage(f"{file}: cannot be read: {error.strerror or error}") from error
     except YamlError as error:
         raise BadUsage(f"{file}:{error.line}: {error}") from error
+
+
+def _send_by_kind(stream_id: str, command: Callable[[str | None], Command], publishing: Publishing) -> None:
+    """Publishes a command that depends on what the stream is about, and prints its answer."""
+    check_id(stream_id)
+    run(_sent_by_kind(stream_id, command, publishing.identified()))
+
+
+async def _sent_by_kind(
+    stream_id: str, command: Callable[[str | None], Command], publishing: Publishing
+) -> None:
+    addresses = Addresses()
+    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
+        wanted = command(await client.kind(stream_id))
+        await publish_and_print(client, wanted, stream_id, publishing)
 
 
 async def _ping(stream_id: str, timeout_s: float) -> Pong:

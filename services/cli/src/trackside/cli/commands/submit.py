@@ -1,7 +1,7 @@
 """Commands that publish one command: `submit`, `stop`, and what the others share with them."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -36,13 +36,23 @@ ANSWER_LEAST_S = 1.0
 """How long an answer is awaited, s, where publishing has taken all of the time."""
 
 
-def submit(spec: Path, stream_id: str, past: Path | None, publishing: Publishing, *, wait: bool) -> None:
-    """Submits a spec and prints the answer; raises BadUsage for a bad spec or if it is refused."""
+def submit(
+    spec: Path,
+    stream_id: str,
+    changes: Sequence[Callable[[Command], Command]],
+    publishing: Publishing,
+    *,
+    wait: bool,
+) -> None:
+    """Submits a spec and prints the answer; raises BadUsage for a bad spec or if it is refused.
+
+    `changes` are what options add to the command of the spec.
+    """
     resolve = partial(resolving.resolve, spec.parent, quiet=publishing.as_json)
     find = partial(recorded_tasks.find, quiet=publishing.as_json)
     command, spec_file = read_spec_file(spec, resolve, find)
-    if past is not None:
-        command = _with_past(command, past)
+    for change in changes:
+        command = change(command)
     publishing = publishing.identified()
     stream_id = stream_id or new_stream_id(command, publishing.command_id)
     check_id(stream_id)
@@ -82,7 +92,7 @@ def _spec_kind_of(command: Command) -> SpecKind:
     return next(spec for spec in AGGREGATES.specs.values() if spec.command is type(command))
 
 
-def _with_past(command: Command, file: Path) -> Command:
+def with_past_trials(file: Path, command: Command) -> Command:
     """Adds the trials of a file to those that a search starts with; raises BadUsage."""
     parts = import_commands(read_trials(file))
     if len(parts) > 1:

@@ -1,4 +1,4 @@
-"""Commands that change a search while it runs: `pause`, `update`, `add-trial` and the like."""
+"""Commands that change a search or a run while it goes on: `pause`, `update`, `add-trial` and the like."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from trackside.cli.interface.options import CommandIdOption, JsonOption, SearchArgument, TimeoutOption
+
+PausedArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the search or run.")]
 
 
 def update(
@@ -151,22 +153,22 @@ def import_trials(
 
 
 def pause(
-    stream_id: SearchArgument,
+    stream_id: PausedArgument,
     give_back: Annotated[
         bool,
         typer.Option(
             "--return",
-            help="Stop the running trials too, free their devices, and start them again on resume.",
+            help="Stop the running trials or tasks too, free their devices, and start them again on resume.",
         ),
     ] = False,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log with the command.")
+        str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log; of a search.")
     ] = "",
     timeout_s: TimeoutOption = 30.0,
     command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Start no new trials of a search until it is resumed; running trials continue to their end.
+    """Start no new trials of a search, or tasks of a run, until it is resumed; what runs continues.
 
     \b
     Examples:
@@ -180,12 +182,12 @@ def pause(
 
 
 def resume(
-    stream_id: SearchArgument,
+    stream_id: PausedArgument,
     timeout_s: TimeoutOption = 30.0,
     command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Resume a paused search.
+    """Resume a paused search or run.
 
     \b
     Examples:

@@ -11,10 +11,12 @@ from trackside.cli.interface.options import CommandIdOption, JsonOption, Timeout
 def submit(
     spec: Annotated[
         Path,
-        typer.Argument(metavar="SPEC.yaml", help="Spec of a search, of tasks in groups, or of one task."),
+        typer.Argument(
+            metavar="SPEC.yaml", help="Spec of a search, of a pipeline, of tasks in groups, or of one task."
+        ),
     ],
     stream_id: Annotated[
-        str, typer.Option("--id", metavar="ID", help="Id of the search or batch; without it a new one.")
+        str, typer.Option("--id", metavar="ID", help="Id of the search, run or batch; without it a new one.")
     ] = "",
     past: Annotated[
         Path | None,
@@ -22,12 +24,20 @@ def submit(
             "--past", metavar="TRIALS", help="CSV or JSON file of known trials that the tuner learns from."
         ),
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A parameter of the pipeline; a value is JSON, else text. May be repeated.",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show the progress and wait for the end.")] = False,
     timeout_s: TimeoutOption = 30.0,
     command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Submit a search, tasks in groups, or one task, and print whether it was accepted.
+    """Submit a search, a pipeline, tasks in groups, or one task, and print whether it was accepted.
 
     An input of the spec may be STREAM/TASK/NAME, model:NAME, either with @VERSION, or a path such as
     ./digits.csv, which is saved in the store. What it refers to is looked up, and printed, before the command
@@ -44,13 +54,19 @@ def submit(
       trackside submit search.yaml
       trackside submit search.yaml --id digits-1 --wait
       trackside submit search.yaml --past trials.csv
+      trackside submit pipeline.yaml --set rows=500 --wait
       trackside submit search.yaml --command-id nightly-2026-11-22
       trackside submit tasks.yaml --wait
     """
-    from trackside.cli.commands import submit
+    from functools import partial
+
+    from trackside.cli.commands import runs, submit
     from trackside.cli.commands.publishing import Publishing
 
-    submit.submit(spec, stream_id, past, Publishing(timeout_s, as_json, command_id), wait=wait)
+    changes = [] if past is None else [partial(submit.with_past_trials, past)]
+    if set_:
+        changes.append(partial(runs.with_parameters, set_))
+    submit.submit(spec, stream_id, changes, Publishing(timeout_s, as_json, command_id), wait=wait)
 
 
 def publish(
@@ -95,7 +111,11 @@ def publish(
 
 
 def stop(
-    stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the search or batch.")],
+    stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the search, run or batch.")],
+    step: Annotated[str, typer.Argument(metavar="[STEP]", help="Stop only this step of a run.")] = "",
+    index: Annotated[
+        int | None, typer.Option("--index", min=0, metavar="N", help="Stop only this item of the step.")
+    ] = None,
     task: Annotated[str, typer.Option("--task", metavar="NAME", help="Stop only this task of a batch.")] = "",
     trial: Annotated[
         int | None, typer.Option("--trial", metavar="N", help="Stop only this trial of a search.")
@@ -108,7 +128,7 @@ def stop(
     command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Stop a search or a batch, or one task of it: what waits is not started, what runs is ended.
+    """Stop a search, a run or a batch, or a part of it: what waits is not started, what runs is ended.
 
     \b
     Examples:
@@ -116,12 +136,16 @@ def stop(
       trackside stop digits-1 --trial 7
       trackside stop digits-1 --reason "good enough" --wait
       trackside stop compare-1 --task small
+      trackside stop nightly-1 training
+      trackside stop nightly-1 training --index 7
     """
-    from trackside.cli.commands import change, submit
+    from trackside.cli.commands import change, runs, submit
     from trackside.cli.commands.publishing import Publishing
 
     publishing = Publishing(timeout_s, as_json, command_id)
     if trial is not None:
         change.stop_trial(stream_id, trial, publishing)
+    elif index is not None:
+        runs.abort_item(stream_id, step, index, reason, publishing)
     else:
-        submit.stop(stream_id, task, reason, publishing, wait=wait)
+        submit.stop(stream_id, step or task, reason, publishing, wait=wait)

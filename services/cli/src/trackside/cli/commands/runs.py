@@ -1,0 +1,111 @@
+"""Commands that change a run of a pipeline: `retry-failed`, `skip`, `approve` and the like."""
+
+import getpass
+from collections.abc import Sequence
+from typing import Any
+
+from trackside.aggregates.run.messages import (
+    AbortStep,
+    ApproveGate,
+    ArchiveRun,
+    RejectGate,
+    RestartFromStep,
+    RetryFailedSteps,
+    SkipStep,
+    StartPipelineRun,
+)
+from trackside.cli.commands.change import assigned_texts, assignments, value_of
+from trackside.cli.commands.publishing import Publishing
+from trackside.cli.commands.submit import send
+from trackside.cli.runtime.failures import BadUsage
+from trackside.contracts.message import Command
+
+
+def with_parameters(pairs: Sequence[str], command: Command) -> Command:
+    """Gives parameters, each NAME=VALUE, to a run that is started.
+
+    A value is JSON, else text; that of a parameter of type string is always text. Raises BadUsage.
+    """
+    if not isinstance(command, StartPipelineRun):
+        raise BadUsage("--set is for the parameters of a pipeline; the spec is of another kind")
+    schemas = command.pipeline.parameters
+    given = {
+        name: text if schemas.get(name, {}).get("type") == "string" else value_of(text)
+        for name, text in assigned_texts(pairs).items()
+    }
+    return command.model_copy(update={"parameters": {**command.parameters, **given}})
+
+
+def retry_failed(
+    run_id: str, steps: Sequence[str], items: Sequence[str], pairs: Sequence[str], publishing: Publishing
+) -> None:
+    """Runs the failed steps of a run that is over again: all, those named, or single items of some."""
+    body: dict[str, Any] = {"patch": patches(pairs)}
+    if steps:
+        body["steps"] = list(steps)
+    if items:
+        body["indexes"] = _indexes(items)
+    send(run_id, RetryFailedSteps, body, publishing)
+
+
+def restart_from(run_id: str, steps: Sequence[str], pairs: Sequence[str], publishing: Publishing) -> None:
+    """Runs steps of a run that is over again, and all that come after them."""
+    send(run_id, RestartFromStep, {"steps": list(steps), "patch": patches(pairs)}, publishing)
+
+
+def skip(run_id: str, step: str, reason: str, publishing: Publishing) -> None:
+    """Skips a step that has not begun."""
+    send(run_id, SkipStep, {"step": step, "reason": reason}, publishing)
+
+
+def abort_item(run_id: str, step: str, index: int, reason: str, publishing: Publishing) -> None:
+    """Aborts one item of a step; raises BadUsage without one."""
+    if not step:
+        raise BadUsage(f"--index is of a step: expected trackside stop {run_id} STEP --index {index}")
+    send(run_id, AbortStep, {"step": step, "index": index, "reason": reason}, publishing)
+
+
+def approve(run_id: str, gate: str, pairs: Sequence[str], actor: str, publishing: Publishing) -> None:
+    """Approves a gate with its form filled in."""
+    body = {"step": gate, "inputs": assignments(pairs), "actor": actor or _login_name()}
+    send(run_id, ApproveGate, body, publishing)
+
+
+def reject(run_id: str, gate: str, reason: str, actor: str, publishing: Publishing) -> None:
+    """Rejects a gate."""
+    body = {"step": gate, "reason": reason, "actor": actor or _login_name()}
+    send(run_id, RejectGate, body, publishing)
+
+
+def archive(run_id: str, publishing: Publishing) -> None:
+    """Archives a run that is over."""
+    send(run_id, ArchiveRun, {}, publishing)
+
+
+def patches(pairs: Sequence[str]) -> dict[str, Any]:
+    """Reads STEP.NAME=VALUE pairs as patches of the parameters of steps; raises BadUsage."""
+    found: dict[str, Any] = {}
+    for where, text in assigned_texts(pairs).items():
+        step, dot, name = where.partition(".")  # the name of a step has no dot
+        if not step or not dot or not name:
+            raise BadUsage(f"--set {where}={text}: expected STEP.NAME=VALUE, such as train.lr=0.1")
+        found.setdefault(step, {"parameters": {}})["parameters"][name] = value_of(text)
+    return found
+
+
+def _indexes(items: Sequence[str]) -> dict[str, list[int]]:
+    """Reads items as STEP.INDEX, as they are in the ids of their tasks; raises BadUsage."""
+    found: dict[str, list[int]] = {}
+    for item in items:
+        step, _, index = item.rpartition(".")
+        if not step or not index.isascii() or not index.isdecimal():
+            raise BadUsage(f"--index {item}: expected STEP.INDEX with an index from 0, such as train.7")
+        found.setdefault(step, []).append(int(index))
+    return found
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # what it raises differs between versions of Python
+        return ""

@@ -1,0 +1,167 @@
+"""Commands that change a run of a pipeline: `retry-failed`, `skip`, `approve` and the like."""
+
+from typing import Annotated
+
+import typer
+
+from trackside.cli.interface.options import CommandIdOption, JsonOption, TimeoutOption
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
+StepArgument = Annotated[str, typer.Argument(metavar="STEP", help="Name of the step.")]
+GateArgument = Annotated[str, typer.Argument(metavar="GATE", help="Name of the step that is the gate.")]
+PatchOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="STEP.NAME=VALUE",
+        help="Change a parameter of a step; a value is JSON, else text. May be repeated.",
+    ),
+]
+ReasonOption = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log with the command.")
+]
+ActorOption = Annotated[
+    str, typer.Option("--actor", metavar="NAME", help="Who decides; your login name if not given.")
+]
+
+
+def retry_failed(
+    run_id: RunArgument,
+    step: Annotated[
+        list[str] | None,
+        typer.Option("--step", metavar="STEP", help="Retry only this failed step; may be repeated."),
+    ] = None,
+    index: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--index", metavar="STEP.N", help="Retry only this item of a failed step; may be repeated."
+        ),
+    ] = None,
+    set_: PatchOption = None,
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Run the failed steps of a run that is over again, and what comes after them; what succeeded is kept.
+
+    \b
+    Examples:
+      trackside retry-failed nightly-1
+      trackside retry-failed nightly-1 --step training --set training.lr=0.1
+      trackside retry-failed nightly-1 --index training.7 --index training.9
+    """
+    from trackside.cli.commands import runs
+    from trackside.cli.commands.publishing import Publishing
+
+    publishing = Publishing(timeout_s, as_json, command_id)
+    runs.retry_failed(run_id, step or [], index or [], set_ or [], publishing)
+
+
+def restart_from(
+    run_id: RunArgument,
+    steps: Annotated[list[str], typer.Argument(metavar="STEP...", help="Names of the steps.")],
+    set_: PatchOption = None,
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Run steps of a run that is over again, and all steps that come after them.
+
+    \b
+    Examples:
+      trackside restart-from nightly-1 processing
+      trackside restart-from nightly-1 processing --set training.epochs=50
+    """
+    from trackside.cli.commands import runs
+    from trackside.cli.commands.publishing import Publishing
+
+    runs.restart_from(run_id, steps, set_ or [], Publishing(timeout_s, as_json, command_id))
+
+
+def skip(
+    run_id: RunArgument,
+    step: StepArgument,
+    reason: ReasonOption = "",
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Skip a step of a run that has not begun; steps that need it are omitted.
+
+    \b
+    Examples:
+      trackside skip nightly-1 report --reason "not needed today"
+    """
+    from trackside.cli.commands import runs
+    from trackside.cli.commands.publishing import Publishing
+
+    runs.skip(run_id, step, reason, Publishing(timeout_s, as_json, command_id))
+
+
+def approve(
+    run_id: RunArgument,
+    gate: GateArgument,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A field of the gate's form; a value is JSON, else text. May be repeated.",
+        ),
+    ] = None,
+    actor: ActorOption = "",
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Approve a gate of a run, with its form filled in; the steps that wait for it continue.
+
+    \b
+    Examples:
+      trackside approve nightly-1 review
+      trackside approve nightly-1 review --set threshold=0.5 --actor ada
+    """
+    from trackside.cli.commands import runs
+    from trackside.cli.commands.publishing import Publishing
+
+    publishing = Publishing(timeout_s, as_json, command_id)
+    runs.approve(run_id, gate, set_ or [], actor, publishing)
+
+
+def reject(
+    run_id: RunArgument,
+    gate: GateArgument,
+    reason: ReasonOption = "",
+    actor: ActorOption = "",
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Reject a gate of a run; the steps that need it are omitted.
+
+    \b
+    Examples:
+      trackside reject nightly-1 review --reason "accuracy is too low"
+    """
+    from trackside.cli.commands import runs
+    from trackside.cli.commands.publishing import Publishing
+
+    runs.reject(run_id, gate, reason, actor, Publishing(timeout_s, as_json, command_id))
+
+
+def archive(
+    run_id: RunArgument,
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Archive a run that is over: it can't be continued any more.
+
+    \b
+    Examples:
+      trackside archive nightly-1
+    """
+    from trackside.cli.commands import runs
+    from trackside.cli.commands.publishing import Publishing
+
+    runs.archive(run_id, Publishing(timeout_s, as_json, command_id))
