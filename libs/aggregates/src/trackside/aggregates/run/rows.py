@@ -13,7 +13,8 @@ from trackside.aggregates.run.messages import (
     RunTimeLimitReached,
     RunUpdated,
 )
-from trackside.aggregates.run.state import Run, run_of
+from trackside.aggregates.run.state import run_of
+from trackside.aggregates.run.step_display import share_ended, shown_parameters
 from trackside.aggregates.run.step_messages import (
     GateDecided,
     GateOpened,
@@ -102,7 +103,9 @@ class StepRows:
         "steps",
         (
             *("run_id", "step", "number", "kind", "what", "state", "generation", "needs", "stage", "weight"),
-            *("items", "begun", "open", "ends", "end_kind", "resolved", "error", "reason"),
+            *("share_ended",),
+            *("items", "begun", "open", "ends", "end_kind", "resolved", "parameters"),
+            *("error", "reason"),
             *("ready_ms", "ended_ms"),
         ),
         key_width=2,
@@ -146,12 +149,14 @@ class StepRows:
             json_text(needed(spec)),
             without_nul(spec.stage),
             spec.weight,
+            share_ended(run, name),
             step.count,
             step.begun,
             len(step.open),
             json_text(step.ends if step.ended_items else {}),
             step.kind,
             json_text(step.resolved),
+            json_text(shown_parameters(run, name)),
             json_text(step.error),
             without_nul(step.reason),
             time_or_null(step.ready_ms),
@@ -206,10 +211,3 @@ class GateRows:
             gate.opened_ms + int(gate.timeout_s * 1000) if gate.timeout_s is not None else None,
             time_or_null(gate.decided_ms),
         )
-
-
-def total_weight(run: Run) -> tuple[float, float]:
-    """Returns the weight of the steps that have ended, and of all: the progress of a run."""
-    weights = {step.name: step.weight for step in run.spec.steps}
-    ended = sum(weights[name] for name, step in run.steps.items() if step.over)
-    return ended, sum(weights.values())

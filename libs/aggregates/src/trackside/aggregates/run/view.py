@@ -1,25 +1,32 @@
-"""What people see of a run: a line of a list, its progress by steps, its end."""
+"""What people see of a run: its steps with their times, what waits for a decision, its progress, its end."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from trackside.aggregates.run.messages import RunStatus
-from trackside.aggregates.run.state import Run
+from trackside.aggregates.run.state import WORKING, Run
+from trackside.aggregates.run.step_display import progress_of
 from trackside.aggregates.run.step_messages import FAILURES, StepState
 from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.display.short_text import named_values
+from trackside.domain.display import task_rows
+from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
-from trackside.domain.display.text import Column, TextTable, duration
-from trackside.domain.display.view import LAST_ATTEMPTS, TASKS, Listed, Progress, StreamEnd, View
+from trackside.domain.display.text import Column, TextTable, as_text, duration, number
+from trackside.domain.display.view import CHILDREN, Listed, Page, Progress, QueriedRows, StreamEnd, View
 from trackside.domain.pipelines.compiling import needed
 from trackside.domain.pipelines.definition import STEP, kind_of
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
-STEPS = "steps"
+STEPS, GATES = "steps", "gates"
+FAILED_TASKS, FAILED_ATTEMPTS = "failed_tasks", "failed_attempts"
 SHOWN_STEPS = 12
 """How many steps a board shows: those that are open, and those before and after them."""
+SHOWN_FAILED = 20
+"""How many steps that failed are listed at the end."""
+VALUE_WIDTH, VALUES_WIDTH = 24, 44
+"""How many characters of a parameter's value, and of all parameters of a step, a table shows."""
 
 
 class RunView(View[Run]):
@@ -27,12 +34,20 @@ class RunView(View[Run]):
 
     id_column = "run_id"
     queries: ClassVar[Mapping[str, str]] = {
-        "newest": "SELECT run_id, name, status, steps, ended_steps, started_at, ended_at, duration_s, "
-        "stop_reason FROM runs ORDER BY started_at DESC, run_id LIMIT $1",
+        "newest": "SELECT run_id, name, status, steps, ended_steps, progress, started_at, ended_at, "
+        "duration_s, stop_reason FROM runs ORDER BY started_at DESC, run_id LIMIT $1",
         "one": "SELECT * FROM runs WHERE run_id = $1",
         STEPS: "SELECT * FROM steps WHERE run_id = $1 ORDER BY number",
+        GATES: "SELECT * FROM gates WHERE run_id = $1 ORDER BY opened_at, step",
+        FAILED_TASKS: "SELECT * FROM tasks WHERE stream_id = $1 AND ending <> 'finished' "
+        "ORDER BY ended_at DESC, task_id LIMIT 20",
+        FAILED_ATTEMPTS: "SELECT attempts.* FROM attempts JOIN tasks USING (task_id, stream_id) "
+        "WHERE tasks.stream_id = $1 AND tasks.ending <> 'finished' AND attempts.attempt = tasks.attempts "
+        "ORDER BY tasks.ended_at DESC, tasks.task_id LIMIT 20",
     }
-    page_queries = (STEPS, TASKS, LAST_ATTEMPTS)
+    page_queries = (STEPS, GATES, FAILED_TASKS, FAILED_ATTEMPTS, CHILDREN)
+    list_query = STEPS
+    statuses = tuple(StepState)
     parts: ClassVar[Mapping[str, str]] = {STEPS: STEP}
     state_names = ("steps", "open_items", "concurrency", "revival")
 
@@ -44,10 +59,46 @@ class RunView(View[Run]):
         """Returns how many steps have not ended."""
         return int(row["steps"] - row["ended_steps"])
 
+    def sort_keys(self, row: ViewRow) -> Mapping[str, SortKey]:
+        """Returns what steps may be sorted by."""
+        return {
+            "step": SortKey(lambda step: step["step"]),
+            "waited": SortKey(lambda step: step["waited_s"], descending=True),
+            "took": SortKey(lambda step: step["took_s"], descending=True),
+            "ended": SortKey(lambda step: step["ended_at"], descending=True),
+        }
+
+    def status_of(self, row: ViewRow) -> str:
+        """Returns the state of a step."""
+        return str(row["state"])
+
+    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
+        """Returns its steps with their times and parameters, its gates, and the tasks that did not finish."""
+        tables = [_step_table(rows[STEPS], rows[FAILED_TASKS], task_rows.by_task(rows[FAILED_ATTEMPTS]))]
+        if rows[GATES]:
+            tables.append(_gate_table(rows[GATES]))
+        if rows[FAILED_TASKS]:
+            attempts = task_rows.by_task(rows[FAILED_ATTEMPTS])
+            tables.append(task_rows.task_table(rows[FAILED_TASKS], attempts, row["run_id"]))
+        return Page(_facts(row, rows[GATES]), tables)
+
+    def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
+        """Returns its steps, its gates, the tasks that did not finish, and its children."""
+        attempts = task_rows.by_task(rows[FAILED_ATTEMPTS])
+        failed = [task_rows.with_newest_attempt(task, attempts) for task in rows[FAILED_TASKS]]
+        return {
+            STEPS: rows[STEPS],
+            GATES: rows[GATES],
+            FAILED_TASKS: failed,
+            CHILDREN: rows[CHILDREN],
+        }
+
     def progress(self, stream: Stream[Run]) -> Progress:
-        """Returns how many steps have ended and how."""
+        """Returns how many steps have ended and how, and the steps around those that are open."""
         run = stream.root
         states = Counter(step.state.value for step in run.steps.values() if step.over)
+        share = progress_of(run)
+        rows, hidden = _board(run)
         return Progress(
             status=run.status.value,
             started_ms=run.started_ms,
@@ -55,24 +106,41 @@ class RunView(View[Run]):
             ended=states.total(),
             total=len(run.steps),
             unit=STEPS,
-            detail=f": {named_values(dict(sorted(states.items())))}" if states else "",
+            detail=f" ({share:.0%}): {_counted(states)}" if states else "",
+            lines=[f"gate {name} waits: trackside approve {run.run_id} {name}" for name in run.open_gates],
+            rows=rows,
+            more=f"and {hidden} more steps" if hidden else "",
+            share=share,
         )
 
     def end(self, stream: Stream[Run], accepted: Collection[AttemptEnd]) -> StreamEnd:
-        """Returns how it ended: a failure unless it has succeeded."""
+        """Returns how it ended: a failure unless it has succeeded, or was aborted where that is accepted."""
         run = stream.root
         found = self.progress(stream)
-        bad = [name for name, step in run.steps.items() if step.state in FAILURES]
-        line = f"{stream.stream_id} {run.status.value}: {found.count} in {duration(found.duration_s)}"
+        states = Counter(step.state.value for step in run.steps.values())
+        lines = [
+            f"{stream.stream_id} {run.status.value}: {found.count} in {duration(found.duration_s)}: "
+            f"{_counted(states)}"
+        ]
+        bad = [(name, step) for name, step in run.steps.items() if step.state in FAILURES]
+        for name, step in bad[:SHOWN_FAILED]:
+            why = step.reason if step.error is None else step.error.message
+            why = why or (step.kind if step.kind != step.state.value else "")
+            lines.append(f"  {name} {step.state.value}" + (f": {why}" if why else ""))
+        if len(bad) > SHOWN_FAILED:
+            more = len(bad) - SHOWN_FAILED
+            lines.append(f"  and {more} more; `trackside show {stream.stream_id}` has all")
+        lines += [f"{name}: {_cut(value, 200)}" for name, value in run.outputs.items()]
+        good = {RunStatus.SUCCEEDED} | ({RunStatus.ABORTED} if AttemptEnd.CANCELLED in accepted else set())
+        failure = "" if run.status in good else f"{stream.stream_id} {run.status.value}"
         summary = {
             "run_id": stream.stream_id,
             "status": run.status.value,
             STEPS: {name: step.state.value for name, step in run.steps.items()},
+            "causes": run.causes,
             "outputs": run.outputs,
             "duration_s": found.duration_s,
         }
-        lines = [line + found.detail, *(f"  {name} {run.steps[name].state.value}" for name in bad[:20])]
-        failure = "" if run.status is RunStatus.SUCCEEDED else f"{stream.stream_id} {run.status.value}"
         return StreamEnd(summary, lines, failure=failure)
 
     def state(self, stream: Stream[Run]) -> Fields:
@@ -120,7 +188,7 @@ class RunView(View[Run]):
             *(Column("step", keep=True), Column("kind", optional=True), Column("state")),
             *(Column("items"), Column("took", right=True), Column("details")),
         ]
-        rows = [_step_cells(name, step) for name, step in parts[STEPS].items()]
+        rows = [_state_cells(name, step) for name, step in parts[STEPS].items()]
         return [TextTable(columns, rows), *super().state_tables(parts, tasks)]
 
 
@@ -131,7 +199,7 @@ def _unmet(run: Run, name: str) -> list[str]:
     return [parent for parent in needed(run.spec_of(name)) if not run.steps[parent].over]
 
 
-def _step_cells(name: str, step: Fields) -> list[object]:
+def _state_cells(name: str, step: Fields) -> list[object]:
     over = step["ready_ms"] and step["ended_ms"]
     waits = f"waits for {', '.join(step['waits_for'])}" if step["waits_for"] else ""
     return [
@@ -142,3 +210,148 @@ def _step_cells(name: str, step: Fields) -> list[object]:
         duration((step["ended_ms"] - step["ready_ms"]) / 1000) if over else None,
         step["reason"] or waits or named_values(step["resolved"]),
     ]
+
+
+def _counted(states: Mapping[str, int]) -> str:
+    """Returns counted states as text, in the order of their declaration: `3 succeeded, 1 failed`."""
+    return ", ".join(f"{states[state.value]} {state.value}" for state in StepState if states.get(state.value))
+
+
+def _cut(value: object, width: int) -> str:
+    text = as_text(value)
+    return text if len(text) <= width else f"{text[:width]} ..."
+
+
+def short_values(values: object) -> str:
+    """Returns parameters as a short text, each value and the whole cut: `rows=500 lr=0.5 ...`."""
+    if not isinstance(values, dict) or not values:
+        return ""
+    text = " ".join(f"{name}={_cut(value, VALUE_WIDTH)}" for name, value in values.items())
+    return text if len(text) <= VALUES_WIDTH else f"{text[: VALUES_WIDTH - 4]} ..."
+
+
+def _facts(run: ViewRow, gates: Iterable[ViewRow]) -> list[tuple[str, object]]:
+    status = run["status"] + (f" ({run['stop_reason']})" if run["stop_reason"] else "")
+    steps = f"{run['ended_steps']} ended of {run['steps']}, {run['open_steps']} open"
+    if run["failed_steps"]:
+        steps += f", {run['failed_steps']} failed"
+    facts: list[tuple[str, object]] = [
+        ("run", run["run_id"]),
+        ("name", run["name"]),
+        ("status", status + (", archived" if run["archived"] else "")),
+        ("steps", f"{steps}; {run['progress']:.0%} done"),
+    ]
+    if run["pipeline_id"]:
+        facts.append(("pipeline", f"{run['pipeline_id']}@{run['version']}, run #{run['number']}"))
+    if run["causes"]:
+        facts.append(("failed for", run["causes"]))
+    if run["revival"]:
+        facts.append(("continued", "once" if run["revival"] == 1 else f"{run['revival']} times"))
+    if run["parameters"]:
+        facts.append(("parameters", run["parameters"]))
+    facts += [("output", f"{name}: {_cut(value, 200)}") for name, value in run["outputs"].items()]
+    facts += [
+        ("waits for", f"gate {gate['step']}: trackside approve {run['run_id']} {gate['step']}{_form(gate)}")
+        for gate in gates
+        if gate["state"] == "open"
+    ]
+    facts += [("started", run["started_at"]), ("ended", run["ended_at"])]
+    if run["due_at"] is not None:
+        facts.append(("time limit", run["due_at"]))
+    return facts
+
+
+def _form(gate: ViewRow) -> str:
+    """Returns the options that a form needs: its fields without a default."""
+    return "".join(
+        f" --set {name}=..."
+        for name, schema in gate["form"].items()
+        if not isinstance(schema, dict) or "default" not in schema
+    )
+
+
+def _step_table(
+    steps: Sequence[ViewRow], failed: Iterable[ViewRow], attempts: Mapping[str, ViewRow]
+) -> TextTable:
+    columns = [
+        Column("step", keep=True),
+        Column("runs", optional=True),
+        Column("state"),
+        Column("items", right=True),
+        Column("waited", right=True),
+        Column("took", right=True),
+        Column("parameters", optional=True),
+        Column("why", keep=True),
+    ]
+    errors = {task["name"]: task_rows.error_of(attempts.get(task["task_id"])) for task in failed}
+    rows = [_step_cells(step, errors.get(step["step"], "")) for step in steps]
+    empty = {at for at in (3, 6, 7) if not any(row[at] for row in rows)}
+    kept = [at for at in range(len(columns)) if at not in empty]
+    return TextTable([columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
+
+
+def _step_cells(step: ViewRow, error: str) -> list[object]:
+    several = step["items"] > 1 or len(step["ends"]) > 1
+    why = step["reason"]
+    if step["error"] is not None:
+        why = step["error"]["message"]
+    elif step["state"] in FAILURES:
+        why = error or why or (step["end_kind"] if step["end_kind"] != step["state"] else "")
+    elif step["state"] == StepState.OMITTED and not why:
+        why = step["end_kind"]
+    waited = None if step["waited_s"] is None else duration(step["waited_s"])
+    return [
+        step["step"],
+        step["what"],
+        step["state"],
+        f"{sum(step['ends'].values())}/{step['items']}" if several else None,
+        waited,
+        duration(step["took_s"]),
+        short_values(step["parameters"]),
+        why,
+    ]
+
+
+def _gate_table(gates: Iterable[ViewRow]) -> TextTable:
+    columns = [
+        Column("gate", keep=True),
+        Column("is"),
+        Column("by"),
+        Column("opened", optional=True),
+        Column("decided"),
+        Column("due", optional=True),
+        Column("form", keep=True),
+        Column("message", keep=True),
+    ]
+    names = ("step", "state", "actor", "opened_at", "decided_at", "due_at")
+    rows = [
+        [
+            *(gate[name] for name in names),
+            gate["inputs"] if gate["decided_at"] else list(gate["form"]),
+            gate["reason"] or gate["message"],
+        ]
+        for gate in gates
+    ]
+    return TextTable(columns, rows)
+
+
+def _board(run: Run) -> tuple[list[list[str]], int]:
+    """Returns the rows of the steps around the first that is open, and how many others there are."""
+    names = list(run.steps)
+    opened = [step.number for step in run.steps.values() if step.state in WORKING]
+    next_ = next((step.number for step in run.steps.values() if not step.over), len(names) - 1)
+    first = max(0, min((opened[0] if opened else next_) - SHOWN_STEPS // 3, len(names) - SHOWN_STEPS))
+    shown = names[first : first + SHOWN_STEPS]
+    return [_board_row(run, name) for name in shown], len(names) - len(shown)
+
+
+def _board_row(run: Run, name: str) -> list[str]:
+    step, spec = run.steps[name], run.spec_of(name)
+    took = duration((step.ended_ms - step.ready_ms) / 1000) if step.over and step.ready_ms else ""
+    items = ""
+    if spec.each is not None and step.count:
+        items = f"{step.ended_items}/{step.count}"
+    elif spec.repeat is not None and step.count:
+        items = f"{step.ended_items} of at most {spec.repeat.times}"
+    weight = f"weight {number(spec.weight)}" if spec.weight != 1 else ""
+    return [name, step.state.value, items, took, weight]

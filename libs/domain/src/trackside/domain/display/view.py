@@ -62,6 +62,8 @@ class Progress:
     """A table without headings, for parts that have a progress of their own."""
     more: str = ""
     """What follows the rows if some are left out."""
+    share: float | None = None
+    """How far it is, from 0 to 1, where parts count differently; None: as many as have ended."""
 
     @property
     def count(self) -> str:

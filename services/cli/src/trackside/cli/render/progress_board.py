@@ -105,10 +105,13 @@ def pace_text(progress: Progress, pace: EndRate | None, now_ms: int) -> str:
 def _progress(progress: Progress, pace: EndRate | None, now_ms: int) -> list[RenderableType]:
     """Draws the bar, then the progress of parts, then lines."""
     bar = Table.grid(padding=(0, 1))
+    share = progress.share
     bar.add_row(
         styled(progress.status),
-        ProgressBar(total=progress.total, completed=progress.ended, width=BAR_WIDTH),
-        progress.count,
+        ProgressBar(total=progress.total, completed=progress.ended, width=BAR_WIDTH)
+        if share is None
+        else ProgressBar(total=1.0, completed=share, width=BAR_WIDTH),
+        progress.count if share is None else f"{progress.count}, {share:.0%}",
         duration(max(0.0, ((progress.ended_ms or now_ms) - progress.started_ms) / 1000)),
         Text(pace_text(progress, pace, now_ms), "dim"),
     )

@@ -1,4 +1,5 @@
--- Runs of pipelines; progress is the weight of the steps that have ended, from 0 to 1.
+-- Runs of pipelines; progress is from 0 to 1: each step counts with its weight, and while it goes on with
+-- the share of its items that have ended.
 SELECT
     runs.run_id, runs.name, runs.status, runs.pipeline_id, runs.version, runs.number, runs.steps,
     counted.ended_steps, counted.failed_steps, counted.open_steps, counted.progress,
@@ -14,7 +15,7 @@ JOIN LATERAL (
         (count(*) FILTER (WHERE steps.ended_ms IS NOT NULL))::integer AS ended_steps,
         (count(*) FILTER (WHERE steps.state IN ('failed', 'aborted', 'timed_out', 'lost')))::integer AS failed_steps,
         (count(*) FILTER (WHERE steps.state IN ('ready', 'queued', 'running')))::integer AS open_steps,
-        sum(CASE WHEN steps.ended_ms IS NOT NULL THEN steps.weight ELSE 0 END) / sum(steps.weight) AS progress
+        sum(steps.weight * steps.share_ended) / sum(steps.weight) AS progress
     FROM steps
     WHERE steps.run_id = runs.run_id
 ) AS counted ON true
