@@ -9,7 +9,7 @@ from trackside.aggregates.run.state import WORKING, Run
 from trackside.aggregates.run.step_display import progress_of
 from trackside.aggregates.run.step_messages import FAILURES, StepState
 from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.display import task_rows
+from trackside.domain.display import task_rows, task_state
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, as_text, duration, number
@@ -25,7 +25,7 @@ SHOWN_STEPS = 12
 """How many steps a board shows: those that are open, and those before and after them."""
 SHOWN_FAILED = 20
 """How many steps that failed are listed at the end."""
-VALUE_WIDTH, VALUES_WIDTH = 24, 44
+VALUE_WIDTH, VALUES_WIDTH = 24, 40
 """How many characters of a parameter's value, and of all parameters of a step, a table shows."""
 
 
@@ -74,7 +74,7 @@ class RunView(View[Run]):
 
     def page(self, row: ViewRow, rows: QueriedRows) -> Page:
         """Returns its steps with their times and parameters, its gates, and the tasks that did not finish."""
-        tables = [_step_table(rows[STEPS], rows[FAILED_TASKS], task_rows.by_task(rows[FAILED_ATTEMPTS]))]
+        tables = [_step_table(rows[STEPS])]
         if rows[GATES]:
             tables.append(_gate_table(rows[GATES]))
         if rows[FAILED_TASKS]:
@@ -123,8 +123,11 @@ class RunView(View[Run]):
             f"{_counted(states)}"
         ]
         bad = [(name, step) for name, step in run.steps.items() if step.state in FAILURES]
+        unfinished = {task.part.name: task for task in task_state.unfinished(stream, ()) if task.part}
         for name, step in bad[:SHOWN_FAILED]:
             why = step.reason if step.error is None else step.error.message
+            if not why and name in unfinished:
+                why = task_state.why(unfinished[name])
             why = why or (step.kind if step.kind != step.state.value else "")
             lines.append(f"  {name} {step.state.value}" + (f": {why}" if why else ""))
         if len(bad) > SHOWN_FAILED:
@@ -270,9 +273,7 @@ def _form(gate: ViewRow) -> str:
     )
 
 
-def _step_table(
-    steps: Sequence[ViewRow], failed: Iterable[ViewRow], attempts: Mapping[str, ViewRow]
-) -> TextTable:
+def _step_table(steps: Sequence[ViewRow]) -> TextTable:
     columns = [
         Column("step", keep=True),
         Column("runs", optional=True),
@@ -280,29 +281,26 @@ def _step_table(
         Column("items", right=True),
         Column("waited", right=True),
         Column("took", right=True),
-        Column("parameters", optional=True),
+        Column("parameters"),
         Column("why", keep=True),
     ]
-    errors = {task["name"]: task_rows.error_of(attempts.get(task["task_id"])) for task in failed}
-    rows = [_step_cells(step, errors.get(step["step"], "")) for step in steps]
+    rows = [_step_cells(step) for step in steps]
     empty = {at for at in (3, 6, 7) if not any(row[at] for row in rows)}
     kept = [at for at in range(len(columns)) if at not in empty]
     return TextTable([columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
 
 
-def _step_cells(step: ViewRow, error: str) -> list[object]:
+def _step_cells(step: ViewRow) -> list[object]:
     several = step["items"] > 1 or len(step["ends"]) > 1
     why = step["reason"]
     if step["error"] is not None:
         why = step["error"]["message"]
     elif step["state"] in FAILURES:
-        why = error or why or (step["end_kind"] if step["end_kind"] != step["state"] else "")
-    elif step["state"] == StepState.OMITTED and not why:
-        why = step["end_kind"]
+        why = why or (step["end_kind"] if step["end_kind"] != step["state"] else "")
     waited = None if step["waited_s"] is None else duration(step["waited_s"])
     return [
         step["step"],
-        step["what"],
+        step["what"] or step["kind"],
         step["state"],
         f"{sum(step['ends'].values())}/{step['items']}" if several else None,
         waited,

@@ -9,7 +9,7 @@ from trackside.cli.interface.options import JsonOption, LimitOption, SearchArgum
 
 
 def ls(limit: LimitOption = 30, as_json: JsonOption = False) -> None:
-    """List searches and batches, the newest first.
+    """List searches, runs of pipelines, batches and models, the newest first.
 
     \b
     Examples:
@@ -23,7 +23,8 @@ def ls(limit: LimitOption = 30, as_json: JsonOption = False) -> None:
 
 def show(
     stream_id: Annotated[
-        str, typer.Argument(metavar="ID", help="Id of a search, of a batch, or of a task such as digits-1.7.")
+        str,
+        typer.Argument(metavar="ID", help="Id of a search, run or batch, or of a task such as digits-1.7."),
     ],
     limit: Annotated[
         int | None,
@@ -33,7 +34,7 @@ def show(
             min=1,
             max=100_000,
             metavar="N",
-            help="List at most N trials or tasks; 50 if not given, with --json all.",
+            help="List at most N trials, steps or tasks; 50 if not given, with --json all.",
         ),
     ] = None,
     sort: Annotated[
@@ -41,8 +42,8 @@ def show(
         typer.Option(
             "--sort",
             metavar="NAME",
-            help="Sort trials by value (the best first), took, ended, reports or trial; tasks by value, "
-            "queued, ended or type.",
+            help="Sort trials by value (the best first), took, ended, reports or trial; steps by waited, "
+            "took, ended or step; tasks by value, queued, ended or type.",
         ),
     ] = "",
     status: Annotated[
@@ -50,7 +51,8 @@ def show(
         typer.Option(
             "--status",
             metavar="STATUS",
-            help="List only trials of this status, such as FAILED, or tasks that ended so, such as oom_host.",
+            help="List only trials of this status, such as FAILED, steps in this state, such as failed, or "
+            "tasks that ended so, such as oom_host.",
         ),
     ] = "",
     lineage: Annotated[
@@ -58,7 +60,7 @@ def show(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a search with its trials, a batch with its groups, or a task with its attempts and placements.
+    """Show a search with its trials, a run with its steps, a batch with its groups, or a task.
 
     \b
     Examples:
@@ -67,6 +69,7 @@ def show(
       trackside show digits-1 --status FAILED
       trackside show digits-1 --lineage
       trackside show digits-1.7
+      trackside show nightly-1 --sort took
       trackside show digits-1 --json
     """
     from trackside.cli.commands import show
@@ -79,10 +82,10 @@ def show(
 
 
 def watch(
-    stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the search or batch.")],
+    stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the search, run or batch.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Watch a search or a batch until it ends: its progress, its best value or its groups, its devices.
+    """Watch a stream until it ends: its progress, its best value, its steps or its groups, its devices.
 
     Exit 0 if it is done or was stopped, 1 if it or one of its tasks failed, or if there is none of this id.
 
@@ -98,7 +101,7 @@ def watch(
 
 def tasks(
     stream: Annotated[
-        str, typer.Option("--stream", metavar="ID", help="List only the tasks of this search or batch.")
+        str, typer.Option("--stream", metavar="ID", help="List only the tasks of this stream.")
     ] = "",
     state: Annotated[
         str,
