@@ -9,7 +9,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 14): "d64329e42ae2d715",
+    ("dispatcher", 15): "f9312b36a1b11a33",
     ("scheduler", 10): "8371b4b1cf23b797",
 }
 MIGRATED = {

@@ -11,6 +11,7 @@ from trackside.aggregates.run.step_messages import FAILURES, StepState
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display import task_rows, task_state
 from trackside.domain.display.selection import SortKey
+from trackside.domain.display.short_text import named_values
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, as_text, duration, number
 from trackside.domain.display.view import CHILDREN, Listed, Page, Progress, QueriedRows, StreamEnd, View

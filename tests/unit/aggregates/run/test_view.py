@@ -1,0 +1,81 @@
+"""What people see of a run while it goes on and at its end."""
+
+from tests.unit.aggregates.run.given import RunLog, started, step
+from trackside.aggregates.run.aggregate import RUN
+from trackside.aggregates.run.messages import AbortPipelineRun, ApproveGate
+from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.display.view import Progress, StreamEnd
+
+
+def progress(log: RunLog) -> Progress:
+    return RUN.view.progress(log.stream)
+
+
+def end(log: RunLog, *accepted: AttemptEnd) -> StreamEnd:
+    return RUN.view.end(log.stream, accepted)
+
+
+def test_progress_counts_each_step_with_its_weight_and_the_items_of_a_fan_out() -> None:
+    """P39: progress is the weighted mean of the steps."""
+    log = started(step("a"), step("b", "a", each=[1, 2, 3, 4], weight=3))
+    assert progress(log).share == 0
+    log.finish("a")
+    assert progress(log).share == 0.25
+    log.finish("b.0")
+    log.finish("b.1")
+    found = progress(log)
+    assert found.share == 0.25 + 0.75 / 2
+    assert (found.ended, found.total, found.line) == (1, 2, "1/2 steps ended (62%): 1 succeeded")
+    log.finish("b.2")
+    log.finish("b.3")
+    assert progress(log).share == 1
+
+
+def test_the_board_shows_the_steps_around_the_first_that_is_open() -> None:
+    steps = [step("s0"), *(step(f"s{number}", f"s{number - 1}") for number in range(1, 30))]
+    log = started(*steps)
+    for number in range(20):
+        log.finish(f"s{number}")
+    found = progress(log)
+    shown = [row[0] for row in found.rows]
+    assert len(shown) == 12 and shown[0] == "s16" and "s20" in shown
+    assert found.more == "and 18 more steps"
+    assert [row[1] for row in found.rows if row[0] in ("s19", "s20", "s21")] == [
+        "succeeded",
+        "queued",
+        "pending",
+    ]
+
+
+def test_the_board_says_which_command_decides_an_open_gate() -> None:
+    log = started(step("ok", gate={}), step("b", "ok"))
+    run_id = log.run.run_id
+    assert progress(log).lines == [f"gate ok waits: trackside approve {run_id} ok"]
+    log.command(ApproveGate(step="ok"))
+    assert progress(log).lines == []
+
+
+def test_the_end_names_each_step_that_failed_and_why() -> None:
+    log = started(step("a"), step("b"), step("c", "a", "b"), step("d", when="1 < 2"))
+    log.finish("a", end=AttemptEnd.TIMED_OUT_RUN)
+    log.finish("b")
+    log.finish("d")
+    found = end(log)
+    assert found.failure == f"{log.run.run_id} FAILED"
+    assert found.lines[0].endswith("2 succeeded, 1 timed_out, 1 omitted")
+    assert found.lines[1].startswith("  a timed_out: timed_out_run")
+    assert found.summary["causes"] == ["a"]
+
+
+def test_a_run_that_was_aborted_is_no_failure_for_those_who_accept_that() -> None:
+    log = started(step("a"))
+    log.command(AbortPipelineRun(reason="enough"))
+    assert end(log).failure == f"{log.run.run_id} ABORTED"
+    assert end(log, AttemptEnd.CANCELLED).failure == ""
+
+
+def test_outputs_are_part_of_the_end() -> None:
+    log = started(step("a"), outputs={"rows": "${a.result.n}"})
+    log.finish("a", {"n": 3})
+    assert end(log).lines[1:] == ["rows: 3"]
+    assert end(log).summary["outputs"] == {"rows": 3}
