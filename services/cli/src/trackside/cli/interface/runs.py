@@ -17,7 +17,7 @@ PatchOption = Annotated[
         help="Change a parameter of a step; a value is JSON, else text. May be repeated.",
     ),
 ]
-ReasonOption = Annotated[
+RunReasonOption = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log with the command.")
 ]
 ActorOption = Annotated[
@@ -81,7 +81,7 @@ def restart_from(
 def skip(
     run_id: RunArgument,
     step: StepArgument,
-    reason: ReasonOption = "",
+    reason: RunReasonOption = "",
     timeout_s: TimeoutOption = 30.0,
     command_id: CommandIdOption = "",
     as_json: JsonOption = False,
@@ -131,7 +131,7 @@ def approve(
 def reject(
     run_id: RunArgument,
     gate: GateArgument,
-    reason: ReasonOption = "",
+    reason: RunReasonOption = "",
     actor: ActorOption = "",
     timeout_s: TimeoutOption = 30.0,
     command_id: CommandIdOption = "",
