@@ -25,7 +25,6 @@ ABOUT_ONE = {
     "trackside.cli.commands.models": "the commands of models",
     "trackside.cli.commands.pipelines": "the commands of pipelines and their schedules",
     "trackside.cli.commands.replay.rerun": "a new search or run from a recorded one",
-    "trackside.cli.commands.replay.rerun": "a new search from a recorded one",
     "trackside.cli.commands.runs": "the commands that continue and decide runs",
     "trackside.cli.commands.trials": "the trials of a search",
     "trackside.cli.demo": "the demo is a search",
