@@ -50,6 +50,7 @@ NAMES: dict[str, Any] = {
         ("n is None", True),
         ("n is not null", False),
         ("a.result.x is 3.0", False),
+        ("a.result.x + 1000 is 1003", True),
         ("not a.result.flag", False),
         ("a.result.flag == true and not false", True),
         ("a.result.x if n is None else 0", 3),
@@ -226,7 +227,8 @@ def test_no_nesting_overflows_the_stack(text: str) -> None:
         "long * wide",
         "wide * long",
         "wide + wide",
-        "sum(lists, lists)",
+        "len(sum(lists, wide)) > 0",
+        "big" + " * big" * 25 + " > 0",
         "long" + " + long" * 25,
         "big" + " * big" * 25,
         "max("

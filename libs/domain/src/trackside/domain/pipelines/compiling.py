@@ -11,7 +11,7 @@ import rfc8785
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
 from trackside.domain.pipelines import references
-from trackside.domain.pipelines.definition import PipelineSpec, StepNeeds, StepSpec, templates_of
+from trackside.domain.pipelines.definition import PipelineSpec, StepSpec, templates_of
 from trackside.domain.pipelines.json_limits import json_problems
 from trackside.domain.pipelines.step_checks import (
     StepReferences,
@@ -51,10 +51,7 @@ def compile_pipeline(given: PipelineSpec) -> CompiledPipeline | tuple[Problem, .
     outputs = {name: references.parse(template) for name, template in given.outputs.items()}
     parsed = given.model_copy(update={"steps": steps, "outputs": outputs})
     named = [names_of(step) for step in steps]
-    needing = [
-        step.model_copy(update={"needs": _all_needs(step, names)})
-        for step, names in zip(steps, named, strict=True)
-    ]
+    needing = [_with_all_needs(step, names) for step, names in zip(steps, named, strict=True)]
     found = chain(
         _cycles(needing), step_problems(parsed, named), output_problems(parsed), _all_schema_problems(given)
     )
@@ -157,11 +154,14 @@ def steps_whose_results_are_used(pipeline: PipelineSpec) -> set[str]:
     }
 
 
-def _all_needs(step: StepSpec, names: StepReferences) -> StepNeeds:
-    """Returns what a step needs: what it says, and what it refers to."""
+def _with_all_needs(step: StepSpec, names: StepReferences) -> StepSpec:
+    """Returns a step that needs what it says, and what it refers to."""
     said = {*step.needs.all, *step.needs.any_of, *step.needs.all_ended}
     implied = [name for name in names.steps() if name not in said]
-    return step.needs.model_copy(update={"all": [*dict.fromkeys(step.needs.all), *implied]})
+    wanted = [*dict.fromkeys(step.needs.all), *implied]
+    if len(wanted) == len(step.needs.all):
+        return step
+    return step.model_copy(update={"needs": step.needs.model_copy(update={"all": wanted})})
 
 
 def needed(step: StepSpec) -> list[str]:
@@ -185,7 +185,7 @@ def _cycles(steps: Sequence[StepSpec]) -> Iterator[Problem]:
             cycle = list(reversed(error.args[1]))
             message = f"steps wait for each other: {' needs '.join(_shortened(cycle))}"
             yield Problem(code="pipeline_cycle", path=f"$.steps[{places[cycle[0]]}].needs", message=message)
-            graph = {name: needs - {*cycle} for name, needs in graph.items() if name not in cycle}
+            graph = {name: needs for name, needs in graph.items() if name not in cycle}
         else:
             return
 

@@ -89,7 +89,7 @@ _NODES: tuple[type[ast.AST], ...] = (
     *(ast.Expr, ast.Constant, ast.Name, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp),
     *(ast.Call, ast.Attribute, ast.Subscript),
 )
-_OTHERS: tuple[type[ast.AST], ...] = (ast.And, ast.Or, ast.Load, *_OPERATORS)
+_AVAILABLE = frozenset({*_NODES, ast.And, ast.Or, ast.Load, *_OPERATORS})
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
@@ -136,7 +136,7 @@ def _check_node(node: ast.AST) -> None:
     elif isinstance(node, ast.Constant):
         if not isinstance(node.value, str | int | float | None):
             raise ExpressionError("bad_expression", f"{node.value!r} is not a JSON value")
-    elif not isinstance(node, (*_NODES, *_OTHERS)):
+    elif type(node) not in _AVAILABLE:
         what = type(node).__name__
         message = (
             f"{what} is not available in an expression: it has names, comparison, arithmetic, and/or/not, "
