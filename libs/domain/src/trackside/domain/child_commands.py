@@ -48,6 +48,8 @@ def _next(
     if start.refusal:
         problems: Json = {"problems": [problem.model_dump() for problem in start.refusal]}
         return _end(parent, child, REFUSED, problems, start.publications[0].answered_at)
+    if stream.root is None:  # its answer is read, and what follows in the same decision is not
+        return None
     if stream.root.over:
         return _end(parent, child, *aggregate.outcome(stream.root), stream.root.changed_at)
     if not child.stopping or _received(parent, child.stop_requested_at, stream) is not None:

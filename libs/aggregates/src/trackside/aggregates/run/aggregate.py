@@ -72,6 +72,8 @@ class RunType(AggregateType[Run]):
         messages.RunPaused,
         messages.RunResumed,
         messages.RunUpdated,
+        messages.RunRevived,
+        RunArchived,
         step_messages.StepAbortRequested,
         step_messages.StepSkipped,
         step_messages.GateDecided,

@@ -1,6 +1,6 @@
 """What the dispatcher decides about runs: which steps begin and end, and when a run is over. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,9 +12,13 @@ from trackside.aggregates.run.state import Run, RunStep
 from trackside.aggregates.run.step_messages import (
     FAILURES,
     GateDecided,
+    GateOpened,
     StepEnded,
     StepError,
+    StepExpanded,
+    StepReady,
     StepRepeated,
+    StepResolved,
     StepState,
 )
 from trackside.aggregates.run.values import RunNames
@@ -51,8 +55,9 @@ def lacking(stream: Stream[Run]) -> Iterator[Proposal]:
     for name in list(islice(run.finished, MOST_ENDS)):
         room.renew()
         events = _after_items(run, name, room)
-        if events:
-            yield Proposal("end step", events, run.steps[name].changed_at, traceparent)
+        yield from _apart(run, "end step", events, run.steps[name].changed_at, traceparent)
+        if any(_stops_run(run, event) for event in events):
+            return
     if run.status is RunStatus.RUNNING:
         yield from _begin(run, room, traceparent)
     if not run.unended:
@@ -76,8 +81,40 @@ def _begin(run: Run, room: Room, traceparent: str) -> Iterator[Proposal]:
             break
         if name not in room.claimed:
             events += begin_step(run, name, run.steps[name].wait, {}, room)
-    if events:
-        yield Proposal("begin steps", events, run.changed_at, traceparent)
+    yield from _apart(run, "begin step", events, run.changed_at, traceparent)
+
+
+def _apart(
+    run: Run, span: str, events: Sequence[Event], follows: int, traceparent: str
+) -> Iterator[Proposal]:
+    """Yields events as decisions, each of which counts whole or not at all, whatever was written before it.
+
+    What begins a step goes with its values and items: nothing but that lets these count. A task needs room
+    in the run, which a rival may have taken, so it is a decision of its own. All are appended together; what
+    comes after a step that stops the run would not count.
+    """
+    first = 0
+    for at in range(1, len(events) + 1):
+        if at == len(events) or not _belongs_to(events[at - 1], events[at]):
+            yield Proposal(span, events[first:at], follows, traceparent)
+            first = at
+            if _stops_run(run, events[at - 1]):
+                return
+
+
+def _belongs_to(before: Event, event: Event) -> bool:
+    """Says whether an event counts wherever the one before it does: both are of the beginning of a step."""
+    kinds = (StepResolved, StepExpanded, GateOpened, StepEnded)
+    begins = isinstance(before, StepReady | StepResolved | StepExpanded)
+    return begins and isinstance(event, kinds) and getattr(before, "step", "") == event.step
+
+
+def _stops_run(run: Run, event: Event) -> bool:
+    """Says whether an event is the end of a step at which its run is stopped."""
+    if not isinstance(event, StepEnded):
+        return False
+    spec = run.spec_of(event.step)
+    return event.status in FAILURES and action_after(run.spec, spec, event.status.value) == "fail"
 
 
 def _after_items(run: Run, name: str, room: Room) -> list[Event]:
@@ -85,8 +122,7 @@ def _after_items(run: Run, name: str, room: Room) -> list[Event]:
 
     Nothing while its run is paused and it is to be repeated.
     """
-    spec, step = run.spec_of(name), run.steps[name]
-    decided = _end_of_step(run, name)
+    step, decided = run.steps[name], _end_of_step(run, name)
     if isinstance(decided, StepRepeated):
         if run.status is not RunStatus.RUNNING:
             return []
@@ -94,8 +130,7 @@ def _after_items(run: Run, name: str, room: Room) -> list[Event]:
     events: list[Event] = [decided]
     room.events -= 1
     state = decided.status
-    fails = state in FAILURES and action_after(run.spec, spec, state.value) == "fail"
-    if run.status is not RunStatus.RUNNING or fails:
+    if run.status is not RunStatus.RUNNING or _stops_run(run, decided):
         return events
     for dependent in step.dependents:
         waiting = run.steps[dependent]
@@ -182,8 +217,13 @@ def _stops(stream: Stream[Run]) -> Iterator[Proposal]:
             follows = max(follows, step.changed_at)
             if len(events) == MOST_STOPS:
                 break
-    if events:
-        yield Proposal("stop steps", events[:MOST_STOPS], max(follows, run.control_at), stream.traceparent)
+    after = max(follows, run.control_at)
+    tasks = [event for event in events[:MOST_STOPS] if isinstance(event, TaskStopRequested)]
+    if tasks:
+        yield Proposal("stop steps", tasks, after, stream.traceparent)
+    for event in events[:MOST_STOPS]:
+        if isinstance(event, ChildStopRequested):  # alone: others count, too, if this child has ended
+            yield Proposal("stop steps", [event], after, stream.traceparent)
 
 
 def _holds(stream: Stream[Run]) -> Iterator[Proposal]:
@@ -192,18 +232,18 @@ def _holds(stream: Stream[Run]) -> Iterator[Proposal]:
     if not run.changes or run.stopping:
         return
     hold = run.paused == "return"
-    events: list[Event] = []
+    held = 0
     for task in stream.tasks.values():
         if task.state is TaskState.ENDED or task.stop_reason or task.held is hold:
             continue
+        event: Event = TaskReleased(task_id=task.task_id, hold=task.holds)
         if hold:
-            events.append(TaskHeld(task_id=task.task_id, hold=task.holds + 1))
-        else:
-            events.append(TaskReleased(task_id=task.task_id, hold=task.holds))
-        if len(events) == MOST_STOPS:
+            event = TaskHeld(task_id=task.task_id, hold=task.holds + 1)
+        span = "hold task" if hold else "release task"
+        yield Proposal(span, [event], run.control_at, stream.traceparent)
+        held += 1
+        if held == MOST_STOPS:
             break
-    if events:
-        yield Proposal("hold tasks" if hold else "release tasks", events, run.control_at, stream.traceparent)
 
 
 def next_due_ms(run: Run) -> int | None:

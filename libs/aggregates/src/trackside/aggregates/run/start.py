@@ -160,9 +160,10 @@ def retry(stream: Stream, wanted: RetryFailedSteps, command_id: str, capabilitie
     whole = {*wanted.patch, *(name for name, step in run.steps.items() if _never_ran(step))}
     after = _descendants(run, [*chosen, *whole]) | whole
     partly = {
-        name: wanted.indexes.get(name) or _unsuccessful(run, name)
+        name: indexes
         for name in chosen
         if name not in after and run.spec_of(name).each is not None and run.steps[name].items is not None
+        if (indexes := wanted.indexes.get(name) or _unsuccessful(run, name))
     }
     return _revived(run, command_id, {*chosen, *after}, partly, wanted.patch)
 

@@ -163,7 +163,7 @@ def _gate_decided(run: Run, event: GateDecided, record: Record) -> Outcome:
     due_ms = gate.due_ms
     late = due_ms is not None and record.append_time_ms >= due_ms
     expired = event.decision == "expired"
-    if run.stopping or expired is not late or (expired and event.due_ms != due_ms):
+    if event.step not in run.open_gates or expired is not late or (expired and event.due_ms != due_ms):
         return Outcome.OVERTAKEN
     gate.decision, gate.actor, gate.reason = event.decision, event.actor, event.reason
     gate.inputs, gate.decided_ms = event.inputs, record.append_time_ms

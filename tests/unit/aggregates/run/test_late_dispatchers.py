@@ -1,0 +1,72 @@
+"""What dispatchers write that have read less than the log has: it counts whole, or not at all."""
+
+from tests.unit.aggregates.run.given import started, step
+from tests.unit.domain.given import STREAM
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.run.decide import lacking
+from trackside.aggregates.run.messages import RetryFailedSteps
+from trackside.aggregates.run.step_messages import (
+    GateDecided,
+    StepAbortRequested,
+    StepEnded,
+    StepReady,
+    StepResolved,
+)
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
+from trackside.domain import child_commands
+from trackside.domain.outcome import Outcome
+from trackside.domain.streams import Streams
+
+BATCH = {"groups": [{"tasks": [{"task_type": "noop"}]}]}
+
+
+def test_a_gate_that_was_asked_to_end_takes_no_decision() -> None:
+    log = started({"name": "a", "gate": {}})
+    log.tell(StepAbortRequested(command_id="c-1", step="a", request=1))
+    late = GateDecided(step="a", decision="approved")
+    assert log.tell(late, role="dispatcher") == [Outcome.OVERTAKEN]
+    log.settle()
+    assert log.states == {"a": "aborted"}
+
+
+def test_a_step_none_of_whose_items_failed_is_retried_whole() -> None:
+    log = started(step("a", each=[], collect="succeeded > 0"), step("b", "a"))
+    assert log.states == {"a": "failed", "b": "omitted"}
+    log.command(RetryFailedSteps())
+    assert (log.states, log.run.revival, log.run.over) == ({"a": "failed", "b": "omitted"}, 1, True)
+
+
+def test_a_task_is_a_decision_of_its_own_for_a_rival_may_have_taken_its_room() -> None:
+    log = started(step("a"), step("b", parameters={"n": "${a.result.n}"}), step("c", "a"), concurrency=2)
+    token = log.place("a")
+    log.tell(AttemptEnded.model_validate({**token, "end": "finished", "result": {"n": 1}}), role="worker")
+    decisions = [[type(event) for event in proposal.events] for proposal in lacking(log.stream)]
+    assert decisions == [
+        [StepEnded],
+        [StepReady, StepResolved],
+        [TaskSubmitted],
+        [StepReady],
+        [TaskSubmitted],
+    ]
+
+
+def test_nothing_is_proposed_behind_the_end_that_stops_the_run() -> None:
+    log = started(step("a", on_end="fail"), step("b"), step("c", "b"))
+    tokens = [log.place(name) for name in ("a", "b")]
+    for token, end in zip(tokens, (AttemptEnd.FAILED, AttemptEnd.FINISHED), strict=True):
+        log.tell(AttemptEnded.model_validate({**token, "end": end}), role="worker")
+    (only,) = lacking(log.stream)
+    assert [type(event) for event in only.events] == [StepEnded]
+    log.settle()
+    assert log.states == {"a": "failed", "b": "succeeded", "c": "omitted"}
+
+
+def test_a_child_whose_answer_is_read_and_its_beginning_is_not_lacks_nothing_yet() -> None:
+    log = started(step("a", kind="batch", spec=BATCH))
+    late = Streams(AGGREGATES)
+    for record in log.records:
+        stream, _ = late.fold(record)
+        if stream.stream_id != STREAM and not stream.unanswered:
+            break
+    assert stream.root is None
+    assert list(child_commands.pending(late.by_id[STREAM], late.find, AGGREGATES, "events")) == []
