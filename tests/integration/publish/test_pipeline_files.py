@@ -5,9 +5,11 @@ from pathlib import Path
 
 from tests.integration.dispatcher.harness import RunningDispatcher
 from tests.integration.publish.test_command_line import trackside
+from trackside.aggregates.pipeline.messages import PipelineDefined
 from trackside.aggregates.run.messages import RunStarted
 from trackside.contracts.ids import new_id
 from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.pipelines.compiling import digest
 from trackside.sdk import Client
 
 TASK = {"name": "fit", "task_type": "noop", "parameters": {"lr": 0.1, "epochs": 3}, "priority": 7}
@@ -40,11 +42,21 @@ async def test_a_step_that_is_a_copy_runs_what_the_log_has(
         file.write_text(PIPELINE % (stream, f"{stream}/{stream}.1.fit"))
         code, output, errors = await trackside(dispatcher, "submit", str(file), "--id", run)
         assert (code, errors) == (0, "")
+        name = new_id("nightly")
+        code, _, errors = await trackside(dispatcher, "pipelines", "define", name, str(file))
+        assert (code, errors) == (0, "")
+        [defined] = [
+            record.message
+            async for record in client.events(name)
+            if isinstance(record.message, PipelineDefined)
+        ]
+        assert defined.sha256 == digest(defined.pipeline)
         records = [record async for record in client.events(stream)]
         [submitted] = [record for record in records if isinstance(record.message, TaskSubmitted)]
         [started] = [
             record.message async for record in client.events(run) if isinstance(record.message, RunStarted)
         ]
+    assert started.sha256 == defined.sha256
     again, other = started.pipeline.steps
     assert again.recorded is not None and other.recorded is not None
     place = {"stream": stream, "task": f"{stream}.1.fit", "offset": submitted.offset}

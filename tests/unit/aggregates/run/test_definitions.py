@@ -3,7 +3,11 @@
 import pytest
 
 from tests.unit.aggregates.given import CAPABILITIES as DIGITS
+from tests.unit.aggregates.given import problems
+from tests.unit.aggregates.pipeline.given import ask, do
 from tests.unit.aggregates.run.given import RunLog, refusal, started, step
+from tests.unit.domain.given import Told
+from trackside.aggregates.pipeline.messages import DefinePipeline
 from trackside.aggregates.run.messages import ApproveGate, StartPipelineRun
 from trackside.aggregates.run.start import start
 from trackside.contracts.message import Event, Json
@@ -26,6 +30,16 @@ def test_an_unknown_kind_is_refused_also_where_the_spec_is_a_template() -> None:
         assert refusal(step("a", kind="serach", spec=spec, **fields)) == [
             ("unknown_kind", "$.pipeline.steps[0].kind")
         ]
+
+
+def test_an_unknown_kind_is_refused_where_a_pipeline_is_defined() -> None:
+    """P9."""
+    bad = [step("a"), step("b", kind="serach", spec={}), step("c", kind="search", spec={"max_trials": 0})]
+    told = Told()
+    assert problems(ask(told, DefinePipeline, {"pipeline": {"steps": bad}})) == [
+        ("unknown_kind", "$.pipeline.steps[1].kind")
+    ]
+    do(told, DefinePipeline, {"pipeline": {"steps": [step("b", kind="search", spec={})]}})
 
 
 def test_the_spec_of_a_child_is_checked_as_far_as_it_is_known() -> None:

@@ -25,7 +25,7 @@ from trackside.aggregates.pipeline.rows import (
 from trackside.aggregates.pipeline.spec import SPECS, stop_command
 from trackside.aggregates.pipeline.state import DefinedPipeline
 from trackside.aggregates.pipeline.view import PipelineView
-from trackside.contracts.children import ChildRequested
+from trackside.contracts.children import ChildRequested, WantedChild
 from trackside.contracts.message import Command, Event, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
@@ -90,6 +90,10 @@ class PipelineType(AggregateType[DefinedPipeline]):
     def stop_command(self, task: str, reason: str) -> Command | None:
         """Returns what cancels all of its runs, or with `task` the run of that number."""
         return stop_command(task, reason)
+
+    def children_of(self, command: Command, stream_id: str) -> Iterable[WantedChild]:
+        """Yields the children that runs of a definition ask for."""
+        return decide.children_of(command, stream_id)
 
     def admits_child(self, root: DefinedPipeline, event: ChildRequested) -> bool:
         """Says whether a child is the run whose turn it is."""

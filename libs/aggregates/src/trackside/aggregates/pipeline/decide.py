@@ -25,12 +25,13 @@ from trackside.aggregates.pipeline.messages import (
 )
 from trackside.aggregates.pipeline.run_checks import MAX_BODY_BYTES, check_run
 from trackside.aggregates.pipeline.state import DefinedPipeline, NumberedRun, PipelineVersion, pipeline_of
-from trackside.contracts.children import ChildRequested, ChildStopRequested
+from trackside.contracts.children import ChildRequested, ChildStopRequested, WantedChild
 from trackside.contracts.ids import is_identifier
-from trackside.contracts.message import Event, Json
+from trackside.contracts.message import Command, Event, Json
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.pipelines import compiling
+from trackside.domain.pipelines.child_steps import wanted_children
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream, check_not_begun, no_aggregate
 
@@ -63,6 +64,13 @@ def define(stream: Stream, wanted: DefinePipeline, command_id: str, capabilities
         max_runs=max_runs,
     )
     return _too_long(pipeline, event, is_new=known is None) or [event]
+
+
+def children_of(command: Command, pipeline: str) -> Iterator[WantedChild]:
+    """Yields the children that runs of a definition ask for; their specs are checked when a run begins."""
+    if isinstance(command, DefinePipeline):
+        for child in wanted_children(command.pipeline, run_id(pipeline, 1), "$.pipeline"):
+            yield child._replace(body=None)
 
 
 def retire(stream: Stream, wanted: RetirePipeline, command_id: str, capabilities: Capabilities) -> _Decided:

@@ -15,19 +15,17 @@ from trackside.aggregates.run.messages import (
 from trackside.aggregates.run.state import Run, RunStep, run_of
 from trackside.aggregates.run.step_messages import FAILURES, StepState
 from trackside.contracts.children import WantedChild
-from trackside.contracts.ids import step_task_id
 from trackside.contracts.message import Command, Event
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
 from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.domain.capabilities import Capabilities, device_problem, service_problem, type_problem
-from trackside.domain.pipelines import references
+from trackside.domain.pipelines.child_steps import wanted_children
 from trackside.domain.pipelines.compiling import (
     CompiledPipeline,
     compile_pipeline,
     definition_problems,
     digest,
     parameter_values,
-    parsed_step,
     source_of,
 )
 from trackside.domain.pipelines.definition import PipelineSpec, StepSpec
@@ -70,16 +68,9 @@ def start(stream: Stream, wanted: StartPipelineRun, command_id: str, capabilitie
 
 
 def children_of(command: Command, run_id: str) -> Iterator[WantedChild]:
-    """Yields the children that a run asks for, one of each step; bodies with references left out."""
-    if not isinstance(command, StartPipelineRun):
-        return
-    for at, step in enumerate(command.pipeline.steps):
-        if step.kind is None:
-            continue
-        index = None if step.each is None and step.repeat is None else 0
-        is_known = isinstance(step.spec, dict) and not any(references.references(parsed_step(step).spec))
-        child_id = step_task_id(run_id, step.name, index, 0)
-        yield WantedChild(f"$.pipeline.steps[{at}]", child_id, step.kind, step.spec if is_known else None)
+    """Yields the children that a run asks for."""
+    if isinstance(command, StartPipelineRun):
+        yield from wanted_children(command.pipeline, run_id, "$.pipeline")
 
 
 def _moved(problems: Iterable[Problem], place: str) -> list[Problem]:

@@ -1,6 +1,7 @@
 """The commands `trackside pipelines ...` and `trackside schedules ...`: rows are read from Postgres."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from trackside.aggregates.pipeline.schedule_messages import (
     UpdateSchedule,
 )
 from trackside.aggregates.pipeline.view import ALL_SCHEDULES, SCHEDULES, VERSIONS
+from trackside.cli.commands import recorded_tasks
 from trackside.cli.commands import show as streams
+from trackside.cli.commands.artifacts import resolving
 from trackside.cli.commands.change import assignments
 from trackside.cli.commands.publishing import Publishing
 from trackside.cli.commands.submit import check_id, send
@@ -68,7 +71,9 @@ def show(pipeline: str, as_json: bool) -> None:
 
 def define(pipeline: str, file: Path, max_runs: int | None, publishing: Publishing) -> None:
     """Defines a pipeline by a spec file; raises BadUsage for one of another kind."""
-    command, spec = read_spec_file(file)
+    quiet = publishing.as_json
+    find = partial(recorded_tasks.find, quiet=quiet)
+    command, spec = read_spec_file(file, partial(resolving.resolve, file.parent, quiet=quiet), find)
     body = command.model_dump(mode="json", include={"pipeline"})
     if not body:
         raise BadUsage(f"{file}: expected `kind: pipeline`")
