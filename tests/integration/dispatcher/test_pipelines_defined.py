@@ -14,10 +14,12 @@ from tests.integration.dispatcher.test_batches import finish
 from tests.polling import poll_until
 from trackside.aggregates.pipeline.messages import DefinePipeline, RunNumbered, RunPipeline, run_id
 from trackside.aggregates.pipeline.schedule_messages import (
+    CreateSchedule,
     ScheduleArmed,
     ScheduleCreated,
     ScheduleFired,
     ScheduleSpec,
+    ScheduleWatched,
 )
 from trackside.aggregates.run.messages import RunEnded, RunStarted
 from trackside.cli.app import call
@@ -141,6 +143,44 @@ async def test_a_time_that_passed_while_no_dispatcher_ran_has_its_run_once_one_d
     assert numbered.schedule == "yearly"
 
 
+async def wait_for_runs(publisher: Publisher, name: str, other: str) -> None:
+    """Lets a pipeline have a run after each run of another one."""
+    await say(publisher, DefinePipeline, {"pipeline": PIPELINE}, name)
+    schedule = {"on": {"stream": other, "event": "run_ended", "of": "SUCCEEDED"}}
+    parameters = {"rows": "${trigger.number}"}
+    body = {"name": "after", "schedule": schedule | {"parameters": parameters}}
+    await say(publisher, CreateSchedule, body, name)
+    await until(publisher, name, ScheduleWatched)
+
+
+@pytest.mark.timeout(120)
+async def test_pipelines_that_wait_for_each_other_end_and_a_killed_dispatcher_loses_no_run(
+    dispatcher: RunningDispatcher, publisher: Publisher
+) -> None:
+    """P41: a run never triggers the schedule that started it, however long the chain."""
+    one, two = new_id("p"), new_id("p")
+    await wait_for_runs(publisher, one, two)
+    await wait_for_runs(publisher, two, one)
+    await say(publisher, RunPipeline, {}, one)
+    submitted = (await until(publisher, run_id(one, 1), TaskSubmitted)).message
+    assert isinstance(submitted, TaskSubmitted)
+    dispatcher.service.kill()
+    await finish(dispatcher, run_id(one, 1), submitted.task_id)
+    dispatcher.service.start()
+    task = await finish_run(dispatcher, publisher, run_id(two, 1))
+    assert task.parameters == {"rows": 1}
+    await finish_run(dispatcher, publisher, run_id(one, 2))
+    fired = (await until(publisher, two, ScheduleFired, 2)).message
+    assert isinstance(fired, ScheduleFired)
+    assert (fired.skipped, fired.run, fired.key) == ("schedule_loop", "", "2")
+    chains = [
+        record.message.schedules
+        for record in publisher.records
+        if isinstance(record.message, RunNumbered) and record.envelope.stream in (one, two)
+    ]
+    assert chains == [[], [f"{two}/after"], [f"{one}/after", f"{two}/after"]]
+
+
 @dataclass(frozen=True)
 class CommandLine:
     """The command `trackside`, for one dispatcher and its database."""
@@ -210,6 +250,8 @@ async def test_pipelines_and_schedules_from_the_command_line(
     await trackside("schedules", "resume", name, "nightly")
     await trackside("schedules", "fire", name, "nightly")
     await until(publisher, name, ScheduleFired)
+    on = ("--on", "stage", "--of", "production", "--stream", "faces")
+    await trackside("schedules", "set", name, "deployed", *on, "--set", "rows=${trigger.version}")
     await trackside("schedules", "delete", name, "nightly")
     await trackside("pipelines", "retire", name, "--reason", "old")
     assert "already_terminal" in await trackside("pipelines", "run", name, code=2)

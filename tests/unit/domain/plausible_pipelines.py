@@ -12,7 +12,9 @@ from trackside.aggregates.pipeline.schedule_messages import (
     SchedulePaused,
     ScheduleResumed,
     ScheduleSpec,
+    ScheduleTrigger,
     ScheduleUpdated,
+    ScheduleWatched,
 )
 from trackside.aggregates.pipeline.state import DefinedPipeline
 from trackside.contracts.children import ChildStopRequested
@@ -22,6 +24,7 @@ from trackside.domain.stream import Stream
 Move = list[Message]
 NAMES = ("a", "b")
 HOURLY = ScheduleSpec(cron="0 * * * *")
+SPECS = (HOURLY, ScheduleSpec(on=ScheduleTrigger(stream="faces", event="version")))
 ENDS = ("SUCCEEDED", "FAILED", "REFUSED")
 
 
@@ -52,7 +55,9 @@ def _of_schedules(random: Random, root: DefinedPipeline, now_ms: int) -> list[Mo
     change = root.changes + 1
     schedule = root.schedules.get(random.choice(NAMES))
     if schedule is None:
-        created = ScheduleCreated(command_id="c-5", change=change, name=random.choice(NAMES), schedule=HOURLY)
+        created = ScheduleCreated(
+            command_id="c-5", change=change, name=random.choice(NAMES), schedule=random.choice(SPECS)
+        )
         return [] if created.name in root.schedules else [[created]]
     name = schedule.name
     found: list[Move] = [
@@ -63,6 +68,17 @@ def _of_schedules(random: Random, root: DefinedPipeline, now_ms: int) -> list[Mo
     ]
     found = random.sample(found, 1)
     due_ms = now_ms + random.randint(1, 3)
+    if schedule.spec.on is not None and schedule.seen is None:
+        found += [[ScheduleWatched(name=name, key="1")]] * 4
+    elif schedule.spec.on is not None:
+        fired = {
+            "name": name,
+            "fire": schedule.fires + 1,
+            "key": str(random.randint(1, 3)),
+            "cause": "faces@1",
+        }
+        run = numbered(root.numbered + 1, schedule=name)
+        found += [[ScheduleFired(**fired, run=run.run), run], [ScheduleFired(**fired, skipped="x")]] * 2
     if schedule.needs_time:
         found += [[ScheduleArmed(name=name, after_ms=schedule.after_ms, due_ms=due_ms)]] * 4
     elif schedule.due_ms is not None:

@@ -287,3 +287,18 @@ def test_a_pipeline_has_so_many_schedules_at_most(monkeypatch: pytest.MonkeyPatc
     assert refusal(ask(told, CreateSchedule, wanted))[:2] == ("too_many_schedules", "$.name")
     do(told, DeleteSchedule, {"name": NAME})
     do(told, CreateSchedule, wanted)
+
+
+def test_two_schedules_at_the_same_time_have_a_run_each() -> None:
+    told = scheduled()
+    do(told, CreateSchedule, {"name": "other", "schedule": {"cron": "0 * * * *"}})
+    react(told)
+    told.time_ms = BEGAN_MS + HOUR // 2
+    both = [
+        schedules.fire_events(pipeline(told), each, due_ms=each.due_ms)
+        for each in pipeline(told).schedules.values()
+    ]
+    assert set(told.tell(*both[0], role="dispatcher")) == {Outcome.APPLIED}
+    assert set(told.tell(*both[1], role="dispatcher")) == {Outcome.OVERTAKEN}  # it has the same number
+    assert runs(told.wait_until(told.time_ms)) == [2]
+    assert [each.fires for each in pipeline(told).schedules.values()] == [1, 1]

@@ -20,6 +20,7 @@ from trackside.domain.display.view import View
 from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
+from trackside.domain.signals import Signal
 from trackside.domain.spec_kind import SpecKind
 from trackside.domain.stream import Stream
 from trackside.domain.table import Projection
@@ -66,6 +67,7 @@ class Root(Protocol):
 
 
 S = TypeVar("S", bound=Root)
+FindStream = Callable[[str], Stream | None]
 Handler = Callable[[Stream, Any, str, Capabilities], list[Event] | Problem | tuple[Problem, ...]]
 """Decides a command: (stream, command, command id, capabilities) to the events of its effect, or why not.
 
@@ -157,6 +159,24 @@ class AggregateType(ABC, Generic[S]):
     def outcome(self, root: S) -> tuple[str, Json]:
         """Returns the status of one that is over, and what it has found; also of one that was released."""
         return "OVER", {}
+
+    def signals(self, root: S) -> Iterable[Signal]:
+        """Yields what others may wait for: of most aggregates, that one is over."""
+        if root.over:
+            status, result = self.outcome(root)
+            yield Signal("ended", status, {"status": status, "result": result})
+
+    def schedules_of(self, root: S) -> list[str]:
+        """Returns the schedules that led to it; none for what was begun by a command of its own."""
+        return []
+
+    def awaits(self, root: S) -> Iterable[str]:
+        """Returns the ids of the streams whose signals it waits for."""
+        return ()
+
+    def signalled(self, stream: Stream[S], find: FindStream, aggregates: "Aggregates") -> Iterable[Proposal]:
+        """Yields what follows from the signals of the streams that it waits for; `find` returns them."""
+        return ()
 
     @abstractmethod
     def lacking(self, stream: Stream[S]) -> Iterable[Proposal]:

@@ -4,19 +4,17 @@ All of it follows from the folded state of both, so it is proposed again until i
 twice counts once. Pure.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from trackside.contracts.children import ChildEnded
 from trackside.contracts.commands import RULES, CommandReceived, Source
 from trackside.contracts.ingress import digest_of
 from trackside.contracts.message import Json
-from trackside.domain.aggregate import Aggregates
+from trackside.domain.aggregate import Aggregates, FindStream
 from trackside.domain.child import REFUSED, Child
 from trackside.domain.command import ReceivedCommand
 from trackside.domain.proposal import Proposal, cause_of
 from trackside.domain.stream import Stream
-
-FindStream = Callable[[str], Stream | None]
 
 
 def pending(

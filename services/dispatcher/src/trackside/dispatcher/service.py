@@ -15,6 +15,7 @@ from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVeri
 from trackside.dispatcher.parents import Parents
 from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
+from trackside.dispatcher.watchers import Watchers
 from trackside.domain import child_commands, fleet
 from trackside.domain.capabilities import Capabilities, capabilities_of
 from trackside.domain.outcome import Outcome
@@ -58,6 +59,7 @@ class Dispatcher:
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)
         self._parents = Parents(streams)
+        self._watchers = Watchers(streams)
 
     def fold(self, record: Record) -> None:
         """Folds a record of the events or the fleet topic."""
@@ -81,6 +83,7 @@ class Dispatcher:
         shrink(stream)
         self._look_at(stream.stream_id)
         self._changed.update(self._parents.fold(stream, message))
+        self._changed.update(self._watchers.fold(stream))
 
     def reconsider(self, stream: str) -> None:
         """Looks at a stream again, and asks again: a suggestion for it may have been lost on its way.
@@ -128,6 +131,9 @@ class Dispatcher:
             for proposal in react(stream, self._capabilities, self._streams.aggregates):
                 yield self._decision(stream_id, proposal)
             yield from self._children(stream, facts)
+            if aggregate is not None:
+                for proposal in aggregate.signalled(stream, self._streams.find, self._streams.aggregates):
+                    yield self._decision(stream_id, proposal)
         yield from self._overdue(facts)
 
     def act(self, facts: Facts) -> None:

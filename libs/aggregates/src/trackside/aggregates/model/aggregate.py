@@ -7,6 +7,7 @@ from trackside.aggregates.model.causes import ModelCausality
 from trackside.aggregates.model.examples import EXAMPLES
 from trackside.aggregates.model.invariants import ModelInvariants
 from trackside.aggregates.model.messages import (
+    EXCLUSIVE,
     AddModelVersion,
     ArchiveModel,
     ModelArchived,
@@ -29,6 +30,7 @@ from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
+from trackside.domain.signals import Signal
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task
 
@@ -73,6 +75,19 @@ class ModelType(AggregateType[Model]):
     def admits(self, root: Model, event: TaskSubmitted) -> bool:
         """Says that a model has no tasks."""
         return False
+
+    def signals(self, root: Model) -> Iterable[Signal]:
+        """Yields its newest version, those with a stage of their own, and the newest with each tag."""
+        named = {"version": len(root.versions)}
+        named |= {f"tag.{tag}": version.number for version in root.versions for tag in version.tags}
+        named |= {f"stage.{stage}": root.holder(stage) or 0 for stage in sorted(EXCLUSIVE)}
+        for name, number in named.items():
+            version = root.version(number)
+            if version is not None:
+                spec = version.spec
+                values = {"model": root.model_id, "version": number, "uri": spec.artifact.uri}
+                values |= {"sha256": spec.artifact.sha256, "format": spec.format}
+                yield Signal(name, str(number), values, "" if spec.task is None else spec.task.stream)
 
     def lacking(self, stream: Stream[Model]) -> Iterable[Proposal]:
         """Yields nothing: a model changes by commands only."""

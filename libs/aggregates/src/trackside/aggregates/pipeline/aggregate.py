@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from trackside.aggregates.pipeline import decide, evolve, schedule_messages, schedules
+from trackside.aggregates.pipeline import decide, evolve, schedule_messages, schedules, triggers
 from trackside.aggregates.pipeline.causes import PipelineCausality
 from trackside.aggregates.pipeline.examples import EXAMPLES
 from trackside.aggregates.pipeline.invariants import PipelineInvariants
@@ -28,10 +28,11 @@ from trackside.aggregates.pipeline.view import PipelineView
 from trackside.contracts.children import ChildRequested, WantedChild
 from trackside.contracts.message import Command, Event, Record
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.aggregate import AggregateType, Handler
+from trackside.domain.aggregate import Aggregates, AggregateType, FindStream, Handler
 from trackside.domain.child import Child
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
+from trackside.domain.signals import Signal
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task
 
@@ -54,6 +55,7 @@ class PipelineType(AggregateType[DefinedPipeline]):
         schedule_messages.ScheduleResumed,
         schedule_messages.ScheduleDeleted,
         schedule_messages.ScheduleArmed,
+        schedule_messages.ScheduleWatched,
         schedule_messages.ScheduleFired,
     )
     commands: Mapping[type[Command], Handler] = {
@@ -106,6 +108,20 @@ class PipelineType(AggregateType[DefinedPipeline]):
     def lacking(self, stream: Stream[DefinedPipeline]) -> Iterable[Proposal]:
         """Yields the run whose turn it is, and the next times of schedules."""
         return decide.lacking(stream)
+
+    def signals(self, root: DefinedPipeline) -> Iterable[Signal]:
+        """Yields the run that ended last, of all and with each status."""
+        return triggers.signals(root)
+
+    def awaits(self, root: DefinedPipeline) -> Iterable[str]:
+        """Returns the streams that its schedules wait for."""
+        return triggers.awaits(root)
+
+    def signalled(
+        self, stream: Stream[DefinedPipeline], find: FindStream, aggregates: Aggregates
+    ) -> Iterable[Proposal]:
+        """Yields what follows from what its schedules wait for."""
+        return triggers.signalled(stream, find, aggregates)
 
     def next_due_ms(self, stream: Stream[DefinedPipeline]) -> int | None:
         """Returns the next time of a schedule."""

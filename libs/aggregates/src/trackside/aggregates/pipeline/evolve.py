@@ -11,7 +11,12 @@ from trackside.aggregates.pipeline.messages import (
     run_number,
 )
 from trackside.aggregates.pipeline.run_checks import size_of
-from trackside.aggregates.pipeline.schedule_messages import ScheduleArmed, ScheduleChange, ScheduleFired
+from trackside.aggregates.pipeline.schedule_messages import (
+    ScheduleArmed,
+    ScheduleChange,
+    ScheduleFired,
+    ScheduleWatched,
+)
 from trackside.aggregates.pipeline.state import (
     CANCELLED,
     RUNNING,
@@ -60,6 +65,8 @@ def note_child(pipeline: DefinedPipeline, child: Child, record: Record) -> None:
         run.status, run.ended_ms = child.status, record.append_time_ms
         pipeline.open_runs.pop(run.number, None)
         pipeline.ended_runs.append(run.number)
+        pipeline.newest_ends.pop(child.status, None)  # so that the one that ended last comes last
+        pipeline.newest_ends[child.status] = run.number
     elif child.stopping:
         run.status, run.reason = STOPPING, child.stop_reason
     else:
@@ -77,6 +84,8 @@ def _evolve(pipeline: DefinedPipeline, record: Record) -> Outcome:
             return _cancelled(pipeline, event, record)
         case ScheduleArmed():
             return schedule_events.armed(pipeline, event, record)
+        case ScheduleWatched():
+            return schedule_events.watched(pipeline, event)
         case ScheduleFired():
             return schedule_events.fired(pipeline, event, record)
         case _ if isinstance(event, PipelineDefined | PipelineRetired | ScheduleChange):

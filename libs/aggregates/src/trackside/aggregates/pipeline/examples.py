@@ -23,7 +23,9 @@ from trackside.aggregates.pipeline.schedule_messages import (
     SchedulePaused,
     ScheduleResumed,
     ScheduleSpec,
+    ScheduleTrigger,
     ScheduleUpdated,
+    ScheduleWatched,
     UpdateSchedule,
 )
 from trackside.contracts.message import Message
@@ -43,6 +45,7 @@ PIPELINE = PipelineSpec.model_validate(
 )
 SCHEDULE = ScheduleSpec(
     cron="30 2 * * MON-FRI",
+    on=ScheduleTrigger(stream="digits-1", event="best", of="accuracy", above=0.9, below=1.0),
     timezone="Europe/Berlin",
     overlap="queue",
     catch_up="latest",
@@ -95,11 +98,14 @@ EXAMPLES: list[Message] = [
     ScheduleArmed(
         name="nightly", after_ms=1_793_000_000_000, due_ms=1_793_059_800_000, passed_ms=1_793_000_100_000
     ),
+    ScheduleWatched(name="nightly", key="16"),
     ScheduleFired(
         command_id="c-10",
         name="nightly",
         fire=5,
         due_ms=1_793_059_800_000,
+        cause="digits-1@4711",
+        key="17",
         run="digits.5",
         skipped="schedule_busy",
         message="run digits.4 of the schedule has not ended; it has `overlap: skip`",

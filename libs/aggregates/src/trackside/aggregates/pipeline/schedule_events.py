@@ -11,6 +11,7 @@ from trackside.aggregates.pipeline.schedule_messages import (
     SchedulePaused,
     ScheduleResumed,
     ScheduleUpdated,
+    ScheduleWatched,
 )
 from trackside.aggregates.pipeline.schedule_state import Schedule, ScheduleStatus
 from trackside.aggregates.pipeline.state import DefinedPipeline
@@ -41,10 +42,12 @@ def _changed(
     match event:
         case ScheduleUpdated():
             schedule.spec, schedule.after_ms, schedule.due_ms = event.schedule, record.append_time_ms, None
+            schedule.seen = None
         case SchedulePaused():
             if schedule.status is ScheduleStatus.PAUSED:
                 return Outcome.OVERTAKEN
             schedule.status, schedule.due_ms, schedule.reason = ScheduleStatus.PAUSED, None, event.reason
+            schedule.seen = None
         case ScheduleResumed():
             if schedule.status is not ScheduleStatus.PAUSED:
                 return Outcome.OVERTAKEN
@@ -71,6 +74,17 @@ def armed(pipeline: DefinedPipeline, event: ScheduleArmed, record: Record) -> Ou
     return Outcome.APPLIED
 
 
+def watched(pipeline: DefinedPipeline, event: ScheduleWatched) -> Outcome:
+    """Folds what was there when a schedule began to wait."""
+    schedule = pipeline.schedules.get(event.name)
+    if schedule is None or schedule.status is not ScheduleStatus.ACTIVE or schedule.spec.on is None:
+        return Outcome.OVERTAKEN
+    if schedule.seen is not None:
+        return Outcome.DUPLICATE
+    schedule.seen = event.key
+    return Outcome.APPLIED
+
+
 def fired(pipeline: DefinedPipeline, event: ScheduleFired, record: Record) -> Outcome:
     """Folds that a schedule asks for a run, or for none."""
     schedule = pipeline.schedules.get(event.name)
@@ -78,10 +92,16 @@ def fired(pipeline: DefinedPipeline, event: ScheduleFired, record: Record) -> Ou
         return Outcome.OVERTAKEN
     if event.fire != schedule.fires + 1:
         return Outcome.DUPLICATE if event.fire <= schedule.fires else Outcome.OVERTAKEN
+    if event.run and event.run != pipeline.run_id(pipeline.numbered + 1):
+        return Outcome.OVERTAKEN  # another run has this number: the rest of the decision would have no effect
     if event.due_ms is not None:
         if event.due_ms != schedule.due_ms or record.append_time_ms < event.due_ms:
             return Outcome.OVERTAKEN
         schedule.after_ms, schedule.due_ms = event.due_ms, None
+    elif event.cause:
+        if schedule.seen is None or event.key == schedule.seen:
+            return Outcome.OVERTAKEN
+        schedule.seen = event.key
     elif not event.command_id:
         return Outcome.OVERTAKEN
     schedule.fires += 1

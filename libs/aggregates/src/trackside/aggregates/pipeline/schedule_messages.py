@@ -19,16 +19,34 @@ ScheduleName = Annotated[Identifier, Field(max_length=100)]
 _Reason = Annotated[str, Field(max_length=1_000)]
 
 
+class ScheduleTrigger(BaseModel):
+    """What a schedule waits for in another stream, instead of times.
+
+    That a search, batch or run has ended (`of`: with this status), a run of a defined pipeline has, a model
+    has a version, or another one with a stage or tag (`of`: which), or a search another best trial. `above`
+    and `below` are bounds of its value.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    stream: Identifier
+    event: Literal["ended", "run_ended", "version", "stage", "tag", "best"]
+    of: str = Field(default="", max_length=200, exclude_if=is_absent)
+    above: float | None = Field(default=None, allow_inf_nan=False, exclude_if=is_absent)
+    below: float | None = Field(default=None, allow_inf_nan=False, exclude_if=is_absent)
+
+
 class ScheduleSpec(BaseModel):
     """When runs of a pipeline begin, and which ones.
 
-    `cron` has five fields, as Debian's, in the time zone. `overlap` says what follows if a run of this
-    schedule has not ended: no run, a run that waits for that end, or one more. `catch_up` says which times
-    have a run that passed while nothing could begin it: none, the latest one, or the newest hundred.
+    They begin at times, or when something happens (`on`); then `${trigger.NAME}` in `parameters` is what is
+    known of it. `cron` has five fields, as Debian's, in the time zone. `overlap` says what follows if a run
+    of this schedule has not ended: no run, a run that waits for that end, or one more. `catch_up` says which
+    times have a run that passed while nothing could begin it: none, the latest one, or the newest hundred.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     cron: str | None = Field(default=None, min_length=1, max_length=200, exclude_if=is_absent)
+    on: ScheduleTrigger | None = Field(default=None, exclude_if=is_absent)
     timezone: str = Field(default="UTC", min_length=1, max_length=100)
     overlap: Literal["skip", "queue", "allow"] = "skip"
     catch_up: Literal["none", "latest", "all"] = "latest"
@@ -140,11 +158,20 @@ class ScheduleArmed(Event):
     passed_ms: int | None = Field(default=None, exclude_if=is_absent)
 
 
+class ScheduleWatched(Event):
+    """A schedule waits for something in another stream from here on: `key` is what was there before."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    name: str
+    key: str
+
+
 class ScheduleFired(Event):
     """A schedule asks for a run, which follows in this decision: at its time, or by a command.
 
-    `fire` counts from 1. Void if written before `due_ms`. There is no run if it is `skipped`: this is the
-    code of the reason, `message` says more.
+    Or since something has happened: `key` is what, and `cause` the last event of its stream then,
+    `STREAM@OFFSET`. `fire` counts from 1. Void if written before `due_ms`. There is no run if it is
+    `skipped`: this is the code of the reason, `message` says more.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
@@ -152,6 +179,8 @@ class ScheduleFired(Event):
     name: str
     fire: int
     due_ms: int | None = Field(default=None, exclude_if=is_absent)
+    cause: str = Field(default="", exclude_if=is_absent)
+    key: str = Field(default="", exclude_if=is_absent)
     run: str = Field(default="", exclude_if=is_absent)
     skipped: str = Field(default="", exclude_if=is_absent)
     message: str = Field(default="", exclude_if=is_absent)
@@ -159,5 +188,5 @@ class ScheduleFired(Event):
 
 ScheduleChange = ScheduleCreated | ScheduleUpdated | SchedulePaused | ScheduleResumed | ScheduleDeleted
 """The events that commands change schedules by."""
-ScheduleEvent = ScheduleChange | ScheduleArmed | ScheduleFired
+ScheduleEvent = ScheduleChange | ScheduleArmed | ScheduleWatched | ScheduleFired
 """The events of schedules."""

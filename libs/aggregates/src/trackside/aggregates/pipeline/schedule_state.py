@@ -29,6 +29,8 @@ class Schedule:
     """Its state."""
     due_ms: int | None = None
     """Its next time in ms since 1970, once that is in the log."""
+    seen: str | None = None
+    """What was there, or what fired it last, of what it waits for: a key. None until that is in the log."""
     fires: int = 0
     """How often it was fired: the number of the last time."""
     skips: int = 0

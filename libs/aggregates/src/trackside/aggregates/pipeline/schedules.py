@@ -1,6 +1,8 @@
 """What the dispatcher decides about schedules of pipelines. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
 from trackside.aggregates.pipeline import cron
 from trackside.aggregates.pipeline.messages import PipelineStatus, RunNumbered, run_id
@@ -26,11 +28,33 @@ from trackside.aggregates.pipeline.schedule_messages import (
 )
 from trackside.aggregates.pipeline.schedule_state import Schedule, ScheduleStatus
 from trackside.aggregates.pipeline.state import DefinedPipeline, pipeline_of
-from trackside.contracts.message import Event
+from trackside.contracts.message import Event, Json
 from trackside.contracts.refusals import Problem, nearest
 from trackside.domain.capabilities import Capabilities
+from trackside.domain.pipelines.references import (
+    MissingValueError,
+    Reference,
+    parse,
+    references,
+    resolve,
+    step_into,
+)
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream, no_aggregate
+
+TRIGGER = "trigger"
+"""What references name that stand for what is known of the cause of a run."""
+MAX_CHAIN = 1_000
+
+
+class Cause(NamedTuple):
+    """What has fired a schedule: an event of another stream, and the schedules that led to it."""
+
+    event: str = ""
+    key: str = ""
+    values: Mapping[str, Any] = MappingProxyType({})
+    schedules: Sequence[str] = ()
+
 
 _Decided = list[Event] | Problem | tuple[Problem, ...]
 
@@ -141,30 +165,59 @@ def due(stream: Stream[DefinedPipeline], now_ms: int) -> Iterator[Proposal]:
             # Void after the event above. That one is void if our clock is ahead: then this time has its run.
             events = fire_events(pipeline, schedule, due_ms=due_ms)
             yield Proposal("fire schedule", events, pipeline.changed_at, stream.traceparent)
+            return  # the next one has the number after it
 
 
 def fire_events(
-    pipeline: DefinedPipeline, schedule: Schedule, *, command_id: str = "", due_ms: int | None = None
+    pipeline: DefinedPipeline,
+    schedule: Schedule,
+    *,
+    command_id: str = "",
+    due_ms: int | None = None,
+    cause: Cause | None = None,
 ) -> tuple[ScheduleFired, *tuple[RunNumbered, ...]]:
     """Returns that a schedule is fired, and the run that it asks for, unless there can be none."""
     spec, number = schedule.spec, pipeline.numbered + 1
+    own, cause = schedule_id(pipeline, schedule), cause or Cause()
+    parameters = _resolved(spec, cause)
     numbered = RunNumbered(
         number=number,
         run=run_id(pipeline.pipeline_id, number),
         version=spec.version or pipeline.current,
-        parameters=spec.parameters,
+        parameters={} if isinstance(parameters, Problem) else parameters,
         overrides=spec.overrides,
         seed=spec.seed,
         use_cache=spec.use_cache,
         schedule=schedule.name,
         alone=spec.overlap == "queue",
-        schedules=[schedule_id(pipeline, schedule)],
+        schedules=[own, *cause.schedules][:MAX_CHAIN],
     )
-    problem = _overlap(pipeline, schedule) or next(iter(check_run(pipeline, numbered)), None)
+    problem = parameters if isinstance(parameters, Problem) else None
+    if own in cause.schedules or len(cause.schedules) >= MAX_CHAIN:
+        message = f"a run of the schedule has led to it: {' after '.join(cause.schedules[:10])}"
+        problem = Problem(code="schedule_loop", path="$.name", message=message)
+    problem = problem or _overlap(pipeline, schedule) or next(iter(check_run(pipeline, numbered)), None)
     fields = {"command_id": command_id, "name": schedule.name, "fire": schedule.fires + 1, "due_ms": due_ms}
+    fields |= {"cause": cause.event, "key": cause.key}
     if problem is not None:
         return (ScheduleFired(**fields, skipped=problem.code, message=problem.message[:500]),)
     return ScheduleFired(**fields, run=numbered.run), numbered
+
+
+def _resolved(spec: ScheduleSpec, cause: Cause) -> Json | Problem:
+    """Returns the parameters of a run, with what is known of its cause filled in."""
+
+    def value_of(reference: Reference) -> Any:
+        if reference.base != TRIGGER:
+            raise MissingValueError(f"{reference.text}: expected {TRIGGER}.NAME")
+        return step_into(dict(cause.values), reference.path[1:], TRIGGER)
+
+    try:
+        return (
+            cast(Json, resolve(parse(spec.parameters), value_of)) if spec.on is not None else spec.parameters
+        )
+    except MissingValueError as error:
+        return Problem(code="bad_reference", path="$.name", message=str(error))
 
 
 def schedule_id(pipeline: DefinedPipeline, schedule: Schedule) -> str:
@@ -218,10 +271,13 @@ def _find(stream: Stream, name: str) -> tuple[DefinedPipeline, Schedule] | Probl
 
 def _problems(pipeline: DefinedPipeline, spec: ScheduleSpec) -> list[Problem]:
     path = "$.schedule"
-    if spec.cron is None:
-        problems = [Problem(code="missing_field", path=f"{path}.cron", message="missing field 'cron'")]
-    else:
+    if (spec.cron is None) == (spec.on is None):
+        message = "a schedule has either times (`cron`) or what it waits for (`on`)"
+        problems = [Problem(code="missing_field", path=f"{path}.cron", message=message)]
+    elif spec.cron is not None:
         problems = cron.check_cron(spec.cron, spec.timezone, path)
+    else:
+        problems = list(_trigger_problems(spec, path))
     wanted = RunNumbered(
         number=pipeline.numbered + 1,
         run="",
@@ -229,8 +285,27 @@ def _problems(pipeline: DefinedPipeline, spec: ScheduleSpec) -> list[Problem]:
         parameters=spec.parameters,
         overrides=spec.overrides,
     )
-    now = ("too_many_runs",)  # of what may be different when its time comes
+    now = {"too_many_runs"}  # of what may be different when its time comes
+    now |= {"bad_parameters"} if spec.on is not None else set()  # references have no values yet
     found = (problem for problem in check_run(pipeline, wanted) if problem.code not in now)
     return problems + [
         problem.model_copy(update={"path": f"{path}{problem.path.removeprefix('$')}"}) for problem in found
     ]
+
+
+def _trigger_problems(spec: ScheduleSpec, path: str) -> Iterator[Problem]:
+    on = spec.on
+    assert on is not None
+    if on.event in ("stage", "tag") and not on.of:
+        message = f"missing: which {on.event}"
+        yield Problem(code="missing_field", path=f"{path}.on.of", message=message)
+    if on.event in ("version", "best") and on.of:
+        message = f"{on.event!r} has no kinds; leave it out"
+        yield Problem(code="unknown_field", path=f"{path}.on.of", message=message)
+    if on.event != "best" and not (on.above is None and on.below is None):
+        message = "bounds are for the value of the best trial: `event: best`"
+        yield Problem(code="unknown_field", path=f"{path}.on", message=message)
+    for reference in references(parse(spec.parameters)):
+        if reference.base != TRIGGER:
+            message = f"{reference.text}: only what is known of the cause can be named: ${{{TRIGGER}.NAME}}"
+            yield Problem(code="bad_reference", path=f"{path}.parameters", message=message)

@@ -89,6 +89,8 @@ class DefinedPipeline:
     """The numbers of the runs that have been asked for and have not ended, as keys."""
     ended_runs: list[int] = field(default_factory=list)
     """The numbers of the runs that have ended and are still kept."""
+    newest_ends: dict[str, int] = field(default_factory=dict)
+    """The number of the run that ended last with each status; the one that ended last of all comes last."""
     schedules: dict[str, Schedule] = field(default_factory=dict)
     """Its schedules by name."""
     changes: int = 0

@@ -18,6 +18,7 @@ from trackside.domain.aggregate import AggregateType, Handler
 from trackside.domain.child import Child
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
+from trackside.domain.signals import Signal
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task
 
@@ -125,6 +126,15 @@ class RunType(AggregateType[Run]):
     def outcome(self, root: Run) -> tuple[str, Json]:
         """Returns its status and what it has found."""
         return root.status.value, root.outputs
+
+    def signals(self, root: Run) -> Iterable[Signal]:
+        """Yields that it is over, again after each revival."""
+        for signal in super().signals(root):
+            yield signal._replace(key=f"{signal.key}.{root.revival}")
+
+    def schedules_of(self, root: Run) -> list[str]:
+        """Returns the schedules that led to the run."""
+        return [] if root.origin is None else list(root.origin.schedules)
 
     def lacking(self, stream: Stream[Run]) -> Iterable[Proposal]:
         """Yields what the run lacks now."""

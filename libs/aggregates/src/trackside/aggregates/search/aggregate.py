@@ -34,6 +34,7 @@ from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
+from trackside.domain.signals import Signal
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
@@ -114,6 +115,12 @@ class SearchType(AggregateType[Search]):
     def outcome(self, root: Search) -> tuple[str, Json]:
         """Returns its status and what it has found."""
         return root.status.value, root.outcome
+
+    def signals(self, root: Search) -> Iterable[Signal]:
+        """Yields that it is over, and its best trial."""
+        yield from super().signals(root)
+        if root.best is not None:
+            yield Signal("best", str(root.best), root.outcome["best"][0])
 
     def lacking(self, stream: Stream[Search]) -> Iterable[Proposal]:
         """Yields what the search lacks now."""

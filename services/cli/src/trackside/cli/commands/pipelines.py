@@ -109,10 +109,18 @@ def list_schedules(pipeline: str, as_json: bool) -> None:
         run(_versions(pipeline))
     rows = run(_rows(SCHEDULES, pipeline) if pipeline else _rows(ALL_SCHEDULES))
     columns = [Column("pipeline", keep=True), Column("schedule", keep=True), Column("status")]
-    columns += [Column("cron"), Column("timezone"), Column("next"), Column("fires", right=True)]
+    columns += [
+        Column("cron"),
+        Column("timezone"),
+        Column("event"),
+        Column("of"),
+        Column("next"),
+        Column("fires", right=True),
+    ]
     columns += [Column("skips", right=True), Column("last run"), Column("last skip", optional=True)]
-    names = ("pipeline_id", "schedule", "status", "cron", "timezone", "next_at", "fires", "skips")
-    _print(rows, columns, (*names, "last_run", "last_skip"), as_json)
+    names = ("pipeline_id", "schedule", "status", "cron", "timezone", "event", "event_stream")
+    rest = ("next_at", "fires", "skips", "last_run", "last_skip")
+    _print(rows, columns, (*names, *rest), as_json)
 
 
 def set_schedule(

@@ -201,7 +201,20 @@ def schedules_ls(
 def schedules_set(
     pipeline: PipelineArgument,
     schedule: ScheduleArgument,
-    cron: CronOption,
+    cron: CronOption = "",
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="EVENT",
+            help="Instead of times: ended, run_ended, version, stage, tag or best, of the --stream.",
+        ),
+    ] = "",
+    stream: Annotated[
+        str, typer.Option(metavar="ID", help="The search, batch, run, pipeline or model of --on.")
+    ] = "",
+    of: Annotated[str, typer.Option(metavar="TEXT", help="The status, stage or tag of --on.")] = "",
+    above: Annotated[float | None, typer.Option(metavar="X", help="Least value of --on best.")] = None,
+    below: Annotated[float | None, typer.Option(metavar="X", help="Greatest value of --on best.")] = None,
     timezone: TimezoneOption = "UTC",
     overlap: OverlapOption = "skip",
     catch_up: CatchUpOption = "latest",
@@ -216,19 +229,24 @@ def schedules_set(
     command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Create a schedule of a pipeline, or replace one with --update: runs begin at its times from now on.
+    """Create a schedule of a pipeline, or replace one with --update: runs begin by themselves from now on.
+
+    They begin at times (--cron), or when something happens in another stream (--on). In the values of --set
+    `${trigger.NAME}` is what is known of that: version, uri, status, run, value.
 
     \b
     Examples:
       trackside schedules set digits nightly --cron '30 2 * * *' --timezone Europe/Berlin
       trackside schedules set digits hourly --cron '0 * * * *' --overlap queue --set seed=11
       trackside schedules set digits nightly --cron '0 3 * * *' --update
+      trackside schedules set rate deployed --on stage --of production --stream digits
     """
     from trackside.cli.commands import pipelines
     from trackside.cli.commands.publishing import Publishing
 
-    times = {"cron": cron, "timezone": timezone, "overlap": overlap, "catch_up": catch_up}
-    spec = times | pipelines.run_body(version, set_ or [], seed, not no_cache)
+    event = {"stream": stream, "event": on, "of": of, "above": above, "below": below}
+    times = {"cron": cron or None, "timezone": timezone, "overlap": overlap, "catch_up": catch_up}
+    spec = times | {"on": event if on else None} | pipelines.run_body(version, set_ or [], seed, not no_cache)
     publishing = Publishing(timeout_s, as_json, command_id)
     pipelines.set_schedule(pipeline, schedule, spec, publishing, update=update)
 
