@@ -28,7 +28,8 @@ from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk import Client
 from trackside.sdk.errors import SpecError, UnsendableError
-from trackside.sdk.recorded_steps import WantedTask, wanted_task
+from trackside.sdk.pipelines import start_command
+from trackside.sdk.recorded_steps import WantedTask, resolve_steps, wanted_task
 from trackside.sdk.specs import parse_spec, read_spec_file
 
 TOPICS = Topics()
@@ -194,6 +195,39 @@ async def test_all_tasks_and_inputs_that_are_not_there_are_named_with_their_line
         ("bad_reference", "$.steps[1].from", 10),
     ]
     assert "'home' of the task has ${...} in it" in str(error)
+
+
+async def test_a_mapping_has_the_tasks_that_its_steps_are_copies_of(client: Client) -> None:
+    """P4, P5: as a file."""
+    given = {
+        "kind": "pipeline",
+        "steps": [
+            {"name": "first", "from": "line/1.fit", "parameters": {"lr": 0.5}},
+            {"name": "second", "task_type": "fit", "inputs": {"m": "${first.artifacts.m}"}},
+        ],
+    }
+    found = await resolve_steps(client, given)
+    command = start_command(found)
+    assert command.pipeline.steps[0].parameters == {"lr": 0.5, "deep": {"x": 1}}
+    assert command.pipeline.steps[1].inputs == {"m": "${first.artifacts.m}"}
+    assert "from" in given["steps"][0], "what was given is not changed"
+    assert await resolve_steps(client, command.pipeline) is command.pipeline
+
+
+async def test_all_that_is_not_there_is_named_for_a_mapping_too(client: Client) -> None:
+    """P8."""
+    steps = [
+        {"name": "a", "from": "lines/1.fit"},
+        {"name": "b", "from": "line"},
+        {"name": "c", "task_type": "fit", "inputs": {"m": "line/1.fit/model"}},
+    ]
+    with pytest.raises(UnsendableError) as raised:
+        await client.start_run({"steps": steps})
+    assert [(each.code, each.path) for each in raised.value.problems] == [
+        ("unknown_artifact", "$.steps[2].inputs.m"),
+        ("bad_reference", "$.steps[1].from"),
+        ("unknown_task", "$.steps[0].from"),
+    ]
 
 
 def test_nothing_is_looked_for_in_a_file_that_is_wrong_elsewhere(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ from trackside.sdk.publication import (
     check_size,
     command_record,
 )
-from trackside.sdk.recorded_steps import recorded_step
+from trackside.sdk.recorded_steps import recorded_step, resolve_steps
 from trackside.sdk.records import found_answer, of_stream, record_of
 from trackside.sdk.reference_from_log import reference
 from trackside.sdk.signing import Signer
@@ -167,10 +167,10 @@ class AsyncClient:
     ) -> str:
         """Starts a run of a pipeline, waits until it is accepted, and returns its id; `wait` for its end.
 
-        A mapping has the fields of a definition; `fields` are more of StartPipelineRun: overrides, seed,
-        use_cache. Raises UnsendableError if either is invalid, and what `send` raises.
+        A mapping has the fields of a definition, or is a spec file; `fields` are more of StartPipelineRun:
+        overrides, seed, use_cache. Raises UnsendableError if either is invalid, and what `send` raises.
         """
-        command = start_command(pipeline, parameters, **fields)
+        command = start_command(await resolve_steps(self, pipeline), parameters, **fields)
         name = command.pipeline.name if is_identifier(command.pipeline.name) else "run"
         return (await self.send(command, run_id or new_id(name[:32]), timeout_s)).stream_id
 

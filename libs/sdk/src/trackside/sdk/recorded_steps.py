@@ -1,9 +1,9 @@
 """Steps that are copies of recorded tasks: `from: STREAM/TASK`, resolved before a pipeline is published."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from trackside.contracts.message import Json, Record
 from trackside.contracts.refusals import Problem, nearest
@@ -12,6 +12,10 @@ from trackside.domain.pipelines import references
 from trackside.domain.pipelines.definition import OWN_NEEDS, RecordedTask
 from trackside.sdk.errors import UnsendableError
 
+if TYPE_CHECKING:
+    from trackside.sdk.async_client import AsyncClient
+
+T = TypeVar("T")
 FROM = "from"
 UNRESOLVED = "unresolved"
 """The task type of such a step until its task is found: the rest of the file is checked before."""
@@ -135,6 +139,40 @@ async def recorded_step(events: Callable[[str], Records], source: str) -> Json:
     if isinstance(found, Problem):
         raise UnsendableError(found)
     return found
+
+
+async def resolve_steps(client: "AsyncClient", pipeline: T) -> T | Json:
+    """Returns a mapping of a definition with the tasks that its steps are copies of, and whole references.
+
+    Anything else is returned as it is. Raises UnsendableError with all that is not there.
+    """
+    steps = pipeline.get("steps") if isinstance(pipeline, Mapping) else None
+    if not isinstance(pipeline, Mapping) or not isinstance(steps, Sequence):
+        return pipeline
+    body = dict(pipeline) | {"steps": [dict(step) if isinstance(step, Mapping) else step for step in steps]}
+    problems = [problem async for problem in _put_references(client, body)]
+    copied, wrong = take_copied(body)
+    wanted = {each.path: each.task for each in copied}
+    found = await find_tasks(lambda stream: aclosing(client.events(stream)), wanted)
+    problems += [*wrong, *put_tasks(copied, found)]
+    if problems:
+        raise UnsendableError(*problems)
+    return body
+
+
+async def _put_references(client: "AsyncClient", body: Json) -> AsyncIterator[Problem]:
+    """Replaces short references in the inputs of steps by whole ones, and yields problems."""
+    for at, step in enumerate(body["steps"]):
+        inputs = step.get("inputs") if isinstance(step, dict) else None
+        if not isinstance(inputs, Mapping):
+            continue
+        step["inputs"] = dict(inputs)
+        for name, given in inputs.items():
+            if isinstance(given, str) and not has_references(given):
+                try:
+                    step["inputs"][name] = (await client.reference(given)).model_dump(mode="json")
+                except UnsendableError as error:
+                    yield error.problem.model_copy(update={"path": f"$.steps[{at}].inputs.{name}"})
 
 
 def _step_of(wanted: WantedTask, submitted: Mapping[str, Record], begun: bool) -> Json | Problem:
