@@ -32,9 +32,9 @@ class Root(Protocol):
     """The folded state of what a stream is about.
 
     `changed_at` is the offset of the last event that changed it, which decisions name as their cause.
-    `settled` are the ids of tasks that have settled and are still kept: no event changes them any more, and
-    no decision depends on them. Each reader forgets them at its own time (`stream.shrink`), so outcomes and
-    decisions must be the same whether a settled task is still there or not.
+    `settled` are the ids of tasks and children that have settled and are still kept: no event changes them
+    any more, and no decision depends on them. Each reader forgets them at its own time (`stream.shrink`), so
+    outcomes and decisions must be the same whether a settled one is still there or not.
     """
 
     changed_at: int

@@ -7,7 +7,7 @@ state permits, written by a role that may write it, and with it the rest of its 
 from typing import Any, cast
 
 from trackside.contracts.artifacts import ArtifactsForgotten
-from trackside.contracts.children import ChildRequested
+from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskSubmitted
@@ -138,6 +138,8 @@ def _child_event(stream: Stream, aggregate: AggregateType[Any], record: Record) 
         if outcome is Outcome.APPLIED:
             aggregate.child_changed(stream.root, known, record)
         return outcome
+    if stream.root.has_settled(event.child_id):  # as if it was still there
+        return Outcome.OVERTAKEN if isinstance(event, ChildStopRequested) else Outcome.DUPLICATE
     if not isinstance(event, ChildRequested) or not aggregate.admits_child(stream.root, event):
         return Outcome.OVERTAKEN
     new = stream.children[event.child_id] = child.requested(event, record)

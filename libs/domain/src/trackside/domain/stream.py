@@ -81,23 +81,28 @@ def shrink(stream: Stream) -> None:
 
 
 def settled_part(stream: Stream) -> Stream:
-    """Returns the stream with only those tasks that have settled and are still kept."""
+    """Returns the stream with only those tasks and children that have settled and are still kept."""
     settled = () if stream.root is None else stream.root.settled
-    return replace(stream, tasks={task_id: stream.tasks[task_id] for task_id in settled})
+    return replace(
+        stream,
+        tasks={task_id: stream.tasks[task_id] for task_id in settled if task_id in stream.tasks},
+        children={each: stream.children[each] for each in settled if each in stream.children},
+    )
 
 
 def forgotten_attempts(stream: Stream) -> Iterator[tuple[str, Attempt]]:
     """Yields the attempts that are forgotten next, with their task: of settled tasks, and of services."""
     settled = () if stream.root is None else stream.root.settled
     for task_id in settled:
-        yield from ((task_id, attempt) for attempt in stream.tasks[task_id].attempts)
+        if (task := stream.tasks.get(task_id)) is not None:
+            yield from ((task_id, attempt) for attempt in task.attempts)
     for task_id in stream.crowded.keys() - set(settled):
         if (task := stream.tasks.get(task_id)) is not None:
             yield from ((task_id, attempt) for attempt in task.attempts[:-KEPT_ATTEMPTS])
 
 
 def forget_settled(stream: Stream) -> None:
-    """Forgets the tasks that have settled, and what only the rows of ended parts are computed from."""
+    """Forgets the tasks and children that have settled, and what only rows of ended parts need."""
     root = stream.root
     if stream.crowded:
         for task_id in stream.crowded:
@@ -109,5 +114,6 @@ def forget_settled(stream: Stream) -> None:
     if root.settled:  # seldom, and a service calls this for each record
         for task_id in root.settled:
             stream.tasks.pop(task_id, None)
+            stream.children.pop(task_id, None)
         root.settled.clear()
     root.trim()

@@ -37,6 +37,11 @@ class ChildRows:
         """Returns all children of the stream."""
         return ((stream.stream_id, child_id) for child_id in stream.children)
 
+    def settled_keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns the children that have settled and are still kept."""
+        settled = () if stream.root is None else stream.root.settled
+        return [(stream.stream_id, child_id) for child_id in settled if child_id in stream.children]
+
     def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of a child."""
         child = stream.children[key[1]]

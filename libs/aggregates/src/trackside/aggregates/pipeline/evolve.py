@@ -27,7 +27,7 @@ from trackside.aggregates.pipeline.state import (
 )
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.message import Record
-from trackside.domain.child import Child
+from trackside.domain.child import REFUSED, Child
 from trackside.domain.outcome import Outcome
 
 
@@ -65,6 +65,9 @@ def note_child(pipeline: DefinedPipeline, child: Child, record: Record) -> None:
         run.status, run.ended_ms = child.status, record.append_time_ms
         pipeline.open_runs.pop(run.number, None)
         pipeline.ended_runs.append(run.number)
+        pipeline.settled.append(child.child_id)
+        if child.status == REFUSED:
+            run.reason = _refusal(child)
         pipeline.newest_ends.pop(child.status, None)  # so that the one that ended last comes last
         pipeline.newest_ends[child.status] = run.number
     elif child.stopping:
@@ -73,6 +76,13 @@ def note_child(pipeline: DefinedPipeline, child: Child, record: Record) -> None:
         run.status, run.requested_ms = RUNNING, record.append_time_ms
         pipeline.queued.remove(run.number)
         pipeline.open_runs[run.number] = None
+
+
+def _refusal(child: Child) -> str:
+    """Returns the first problem for which a run was refused, as far as its text is readable."""
+    problems = child.result.get("problems")
+    first = problems[0] if isinstance(problems, list) and problems else {}
+    return str(first.get("message", ""))[:500] if isinstance(first, dict) else ""
 
 
 def _evolve(pipeline: DefinedPipeline, record: Record) -> Outcome:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from trackside.aggregates.pipeline.messages import DEFAULT_MAX_RUNS, PipelineStatus, run_id
+from trackside.aggregates.pipeline.messages import DEFAULT_MAX_RUNS, PipelineStatus, run_id, run_number
 from trackside.aggregates.pipeline.schedule_state import Schedule
 from trackside.contracts.message import Json
 from trackside.domain.stream import Stream
@@ -60,7 +60,7 @@ class NumberedRun:
     ended_ms: int = 0
     """When the pipeline had its end, or it was cancelled, in ms since 1970; 0 before that."""
     reason: str = ""
-    """Why it was cancelled or is to stop; empty for none."""
+    """Why it was cancelled, is to stop or was refused; empty for none."""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class DefinedPipeline:
     changed_at: int = -1
     """Offset of the last event that changed it."""
     settled: list[str] = field(default_factory=list)
-    """Empty: a pipeline has no tasks, those of its steps are its runs'."""
+    """The ids of the runs that have ended and whose streams are still kept as children."""
 
     @property
     def over(self) -> bool:
@@ -115,8 +115,11 @@ class DefinedPipeline:
         return False
 
     def has_settled(self, task_id: str) -> bool:
-        """Says that no task has: a pipeline has none."""
-        return False
+        """Says of a child that is not kept whether it was a run that has ended; a pipeline has no tasks."""
+        number = run_number(self.pipeline_id, task_id)
+        if number is None or number > self.numbered:
+            return False
+        return number not in self.open_runs and number not in self.queued
 
     def trim(self) -> None:
         """Drops the runs that have ended: their streams have all that is known of them."""

@@ -197,10 +197,11 @@ def _run_table(runs: Sequence[ViewRow]) -> TextTable:
         Column("version", right=True),
         Column("duration_s", right=True),
         Column("parameters"),
+        Column("reason", optional=True),
         Column("schedule", optional=True),
         Column("queued", optional=True),
     ]
-    names = ("run_id", "status", "version", "duration_s", "parameters", "schedule", "queued_at")
+    names = ("run_id", "status", "version", "duration_s", "parameters", "reason", "schedule", "queued_at")
     return TextTable(columns, [[run[name] for name in names] for run in runs])
 
 
