@@ -22,6 +22,7 @@ from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.message import Event, Json
 from trackside.contracts.parts import Part
+from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.domain.pipelines.definition import CHILD, GATE, MAX_ITEMS, STEP, StepSpec, kind_of, needs_of
@@ -34,6 +35,8 @@ MOST_BYTES = MAX_BATCH_BYTES // 4
 """How much the values, items and parameters of one decision take, except those of its first task."""
 MOST_VALUE_BYTES = MAX_BATCH_BYTES // 2
 """How much the values of a step, or its items, may take."""
+
+_NeedsByQueue = dict[str | None, Needs]
 
 
 @dataclass
@@ -150,7 +153,7 @@ def _opened(run: Run, name: str, states: States, room: Room) -> list[Event]:
     values, items = step.resolved, step.items
     if values is None:
         values = {}
-        if has_references(run, name):
+        if not step.begun and items is None and has_references(run, name):
             values, sources = _values(run, name, states)
             events.append(StepResolved(**own, values=values, sources=sources))
             room.bytes -= len(to_json(values))
@@ -199,8 +202,9 @@ def _expanded(run: Run, name: str, values: Json) -> list[Any]:
 
 def _check_items(run: Run, name: str, values: Json, items: list[Any]) -> None:
     """Checks that each item has what the step refers to, before the first one begins."""
+    needs: _NeedsByQueue = {}
     for index, item in enumerate(items):
-        _submitted(run, name, index, values, item)
+        _submitted(run, name, index, values, item, needs)
 
 
 def _items(run: Run, name: str, begun: _Begun, room: Room) -> list[Event]:
@@ -208,11 +212,12 @@ def _items(run: Run, name: str, begun: _Begun, room: Room) -> list[Event]:
     step = run.steps[name]
     todo = begun.count if step.again is None else len(step.again)
     wanted = min(todo - begun.first, run.at_once(name) - len(step.open), room.items)
+    needs: _NeedsByQueue = {}
     events: list[Event] = []
     for position in range(begun.first, begun.first + wanted):
         index = position if step.again is None else step.again[position]
         item = None if begun.items is None else begun.items[index]
-        event = _submitted(run, name, index, begun.values, item)
+        event = _submitted(run, name, index, begun.values, item, needs)
         room.bytes -= len(to_json(event.body if isinstance(event, ChildRequested) else event.parameters))
         room.events -= 1
         room.items -= 1
@@ -222,7 +227,10 @@ def _items(run: Run, name: str, begun: _Begun, room: Room) -> list[Event]:
     return events
 
 
-def _submitted(run: Run, name: str, index: int, values: Json, item: Any) -> TaskSubmitted | ChildRequested:
+def _submitted(
+    run: Run, name: str, index: int, values: Json, item: Any, needs: _NeedsByQueue
+) -> TaskSubmitted | ChildRequested:
+    """Returns the task or child of an item; keeps in `needs` what is the same for many items."""
     spec = run.spec_of(name)
     item_id = run.item_id(name, index)
     if kind_of(spec) == CHILD:
@@ -231,7 +239,8 @@ def _submitted(run: Run, name: str, index: int, values: Json, item: Any) -> Task
     queue = _fill(spec.queue, values, item, index)
     parameters = _fill(spec.parameters, values, item, index)
     try:
-        needs = needs_of(run.spec, spec, queue)
+        if queue not in needs:
+            needs[queue] = _needs_of(run, spec, queue)
         inputs = {
             own: ArtifactReference.model_validate(_fill(tree, values, item, index))
             for own, tree in spec.inputs.items()
@@ -240,17 +249,20 @@ def _submitted(run: Run, name: str, index: int, values: Json, item: Any) -> Task
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise StepFailure("ref_error", f"{where}: {first['msg']}") from error
-    if run.priority is not None:
-        needs = needs.model_copy(update={"priority": run.priority})
     part = Part(kind=STEP, number=index, name=name)
     return TaskSubmitted(
         task_id=item_id,
         task_type=spec.task_type or "",
         parameters=parameters,
         part=part,
-        needs=needs,
+        needs=needs[queue],
         inputs=inputs,
     )
+
+
+def _needs_of(run: Run, spec: StepSpec, queue: str | None) -> Needs:
+    needs = needs_of(run.spec, spec, queue)
+    return needs if run.priority is None else needs.model_copy(update={"priority": run.priority})
 
 
 def _fill(tree: Any, values: Json, item: Any = None, index: int | None = None) -> Any:

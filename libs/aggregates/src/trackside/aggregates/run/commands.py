@@ -115,7 +115,7 @@ def abort_step(stream: Stream, wanted: AbortStep, command_id: str, capabilities:
     if wanted.index is not None and wanted.index not in step.open:
         message = f"item {wanted.index} of step {wanted.step} is not open"
         return Problem(code="unknown_index", path="$.index", message=message)
-    if step.aborted or (wanted.index is not None and wanted.index in step.to_stop):
+    if step.aborted or (wanted.index is not None and wanted.index in step.to_stop | step.stopping):
         return []
     return [
         StepAbortRequested(

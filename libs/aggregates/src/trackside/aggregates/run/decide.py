@@ -43,8 +43,8 @@ MOST_CAUSES = 100
 def lacking(stream: Stream[Run]) -> Iterator[Proposal]:
     """Yields what a run lacks now: stops, ends of steps with what follows, steps that begin, its own end.
 
-    Takes as long as it gives events, whatever the size of the run; only while items are asked to end, or
-    held, it looks at all that are open.
+    Takes as long as it gives events, whatever the size of the run; only while items are still to be held it
+    looks at all that are open.
     """
     run, traceparent = stream.root, stream.traceparent
     if run.over:
@@ -229,11 +229,11 @@ def _stops(stream: Stream[Run]) -> Iterator[Proposal]:
 def _holds(stream: Stream[Run]) -> Iterator[Proposal]:
     """Yields holds of the tasks of a run that was paused with `return`, and their release after that."""
     run = stream.root
-    if not run.changes or run.stopping:
-        return
     hold = run.paused == "return"
+    if run.stopping or (len(run.held) + len(run.settled) == len(stream.tasks) if hold else not run.held):
+        return
     held = 0
-    for task in stream.tasks.values():
+    for task in stream.tasks.values() if hold else (stream.tasks[task_id] for task_id in run.held):
         if task.state is TaskState.ENDED or task.stop_reason or task.held is hold:
             continue
         event: Event = TaskReleased(task_id=task.task_id, hold=task.holds)

@@ -109,11 +109,11 @@ def _reset(run: Run, name: str, indexes: list[int] | None, offset: int) -> None:
     old = run.steps[name]
     new = RunStep(old.number, generation=run.revival, changed_at=offset)
     if indexes is not None:
-        again = sorted(set(indexes))
-        new.again, new.items, new.count = again, old.items, old.count
+        chosen = set(indexes)
+        new.again, new.items, new.count = sorted(chosen), old.items, old.count
         new.resolved, new.sources = old.resolved, old.sources
-        new.unsuccessful = {at: end for at, end in old.unsuccessful.items() if at not in again}
-        new.outputs = {at: output for at, output in old.outputs.items() if at not in again}
+        new.unsuccessful = {at: end for at, end in old.unsuccessful.items() if at not in chosen}
+        new.outputs = {at: output for at, output in old.outputs.items() if at not in chosen}
         new.ended_items = old.ended_items - len(old.unsuccessful) + len(new.unsuccessful)
     run.steps[name] = new
 

@@ -8,7 +8,7 @@ from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.child import Child
 from trackside.domain.pipelines.compiling import needed, steps_whose_results_are_used
-from trackside.domain.pipelines.definition import STEP, TASK, action_after, kind_of
+from trackside.domain.pipelines.definition import STEP, TASK, StepNeeds, action_after, kind_of
 from trackside.domain.task import SavedArtifact, Task, TaskState
 
 _ENDS = {
@@ -77,10 +77,11 @@ def connect(run: Run) -> None:
     run.unended = sum(not step.over for step in run.steps.values())
     used = steps_whose_results_are_used(run.spec)
     for name, step in run.steps.items():
-        step.dependents, step.keeps_outputs = [], name in used
+        step.dependents, step.keeps_outputs = {}, name in used
     for spec in run.spec.steps:
-        for name in needed(spec):
-            run.steps[name].dependents.append(spec.name)
+        for rule in StepNeeds.model_fields:
+            for name in dict.fromkeys(getattr(spec.needs, rule)):
+                run.steps[name].dependents.setdefault(spec.name, []).append(rule)
     run.frontier.clear()
     for name, step in run.steps.items():
         if step.state is StepState.PENDING:
@@ -100,14 +101,14 @@ def _wait_of(run: Run, name: str) -> StepWait:
 
 def wait_after(run: Run, name: str, wait: StepWait, parent: str, state: StepState) -> StepWait:
     """Returns how far the needs of a step are met once one of the steps that it needs has ended."""
-    needs = run.spec_of(name).needs
+    rules = run.steps[parent].dependents[name]  # not the needs of the step, which may be 10,000 names
     good = run.counts_as_success(parent, state)
     unmet, any_left, any_met, blocked_by = wait.unmet, wait.any_left, wait.any_met, wait.blocked_by
-    if parent in needs.all or parent in needs.all_ended:
+    if "all" in rules or "all_ended" in rules:
         unmet -= 1
-        if parent in needs.all and not good:
+        if "all" in rules and not good:
             blocked_by = blocked_by or parent
-    if parent in needs.any_of:
+    if "any_of" in rules:
         any_left -= 1
         any_met = any_met or good
         if not any_met and not any_left:
@@ -144,8 +145,9 @@ def note_begun(run: Run, name: str, index: int) -> None:
     step.open.add(index)
     run.open += 1
     _set_working_state(step)
-    if step.next_index is None:
-        run.ready.pop(name, None)
+    limit = run.spec_of(name).at_once
+    if step.next_index is None or (limit is not None and len(step.open) >= limit):
+        run.ready.pop(name, None)  # until an item ends
 
 
 def note_task(run: Run, task: Task, record: Record) -> None:
@@ -159,6 +161,12 @@ def note_task(run: Run, task: Task, record: Record) -> None:
         step.active.add(index)
     else:
         step.active.discard(index)
+    if task.held and task.end is None:
+        run.held[task.task_id] = None
+    else:
+        run.held.pop(task.task_id, None)
+    if task.stop_reason:
+        _note_stop(run, part.name, index)
     if task.end is None:
         _set_working_state(step)
         return
@@ -166,6 +174,15 @@ def note_task(run: Run, task: Task, record: Record) -> None:
     output = StepOutput(task.task_id, record.offset, task.result, dict(task.artifacts), dict(task.inputs))
     _item_ended(run, part.name, index, state, task.end.value, output)
     run.settled.append(task.task_id)
+
+
+def _note_stop(run: Run, name: str, index: int) -> None:
+    """Takes in that an open item was sent a stop."""
+    step = run.steps[name]
+    step.stopping.add(index)
+    step.to_stop.discard(index)
+    if not step.to_stop:
+        run.ending.pop(name, None)
 
 
 def note_child(run: Run, child: Child, record: Record) -> None:
@@ -178,6 +195,8 @@ def note_child(run: Run, child: Child, record: Record) -> None:
             note_begun(run, name, index)
             run.steps[name].active.add(index)
             _set_working_state(run.steps[name])
+        if child.stopping:
+            _note_stop(run, name, index)
         return
     state = _CHILD_ENDS.get(child.status, StepState.FAILED)
     output = StepOutput(child.child_id, record.offset, child.result)
@@ -188,6 +207,7 @@ def _item_ended(run: Run, name: str, index: int, state: StepState, kind: str, ou
     step = run.steps[name]
     step.open.discard(index)
     step.active.discard(index)
+    step.stopping.discard(index)
     step.to_stop.discard(index)
     if not step.to_stop:
         run.ending.pop(name, None)
@@ -280,7 +300,7 @@ def stop(run: Run, status: RunStatus, record: Record) -> None:
             )
             run.unended -= 1
         elif step.open:
-            step.to_stop |= step.open
+            step.to_stop |= step.open - step.stopping
             run.ending[name] = None
         else:
             run.finished[name] = None

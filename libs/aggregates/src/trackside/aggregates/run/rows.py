@@ -13,9 +13,10 @@ from trackside.aggregates.run.messages import (
     RunTimeLimitReached,
     RunUpdated,
 )
-from trackside.aggregates.run.state import run_of
+from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.run.step_display import share_ended, shown_parameters
 from trackside.aggregates.run.step_messages import (
+    FAILURES,
     GateDecided,
     GateOpened,
     StepAbortRequested,
@@ -46,6 +47,13 @@ _OF_STEP = (
 )
 _ENDS_STEP = (StepEnded, StepSkipped)
 """Events that end a step, and may stop the run and so end others."""
+_SHOWN_CAUSES = 100
+"""How many of the steps for which a run fails its row names."""
+
+
+def _has_stopped(run: Run, event: Event) -> bool:
+    """Says whether the event that was folded last has ended a step and so stopped its run."""
+    return isinstance(event, _ENDS_STEP) and run.stopping and run.control_at == run.changed_at
 
 
 class RunRows:
@@ -62,8 +70,16 @@ class RunRows:
     )
 
     def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
-        """Returns the run of an event about it; most events of steps and tasks don't change its row."""
-        return ((stream.stream_id,),) if isinstance(event, (*_OF_RUN, *_ENDS_STEP)) else ()
+        """Returns the run of an event about it; most events of steps and tasks don't change its row.
+
+        The row has the whole definition, so it must not be written again for each step that ends.
+        """
+        run = run_of(stream)
+        if run is None:
+            return ()
+        fails = isinstance(event, StepEnded) and event.status in FAILURES and len(run.causes) <= _SHOWN_CAUSES
+        changed = isinstance(event, _OF_RUN) or fails or _has_stopped(run, event)
+        return ((stream.stream_id,),) if changed else ()
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
         """Returns the stream's run, if it has one."""
@@ -84,7 +100,7 @@ class RunRows:
             len(run.steps),
             json_text(run.parameters),
             json_text(run.outputs),
-            json_text(run.causes[:100]),
+            json_text(run.causes[:_SHOWN_CAUSES]),
             run.revival,
             without_nul(run.stop_reason),
             run.started_ms,
@@ -116,7 +132,7 @@ class StepRows:
         run = run_of(stream)
         if run is None:
             return ()
-        if isinstance(event, _OF_ALL_STEPS) or (isinstance(event, _ENDS_STEP) and run.stopping):
+        if isinstance(event, _OF_ALL_STEPS) or _has_stopped(run, event):
             return self.keys(stream)
         if isinstance(event, (*_OF_STEP, *_ENDS_STEP)):
             return ((stream.stream_id, event.step),)
@@ -180,10 +196,14 @@ class GateRows:
     def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
         """Returns the run of an event that opens, decides or closes gates."""
         run = run_of(stream)
-        gates = isinstance(event, GateOpened | GateDecided | StepEnded)
-        if run is None or not (gates or isinstance(event, _OF_ALL_STEPS)):
+        if run is None:
             return ()
-        return ((stream.stream_id,),) if any(step.gate is not None for step in run.steps.values()) else ()
+        if isinstance(event, _OF_ALL_STEPS) or _has_stopped(run, event):
+            names: Iterable[str] = run.steps
+        else:
+            names = (event.step,) if isinstance(event, (GateOpened, GateDecided, *_ENDS_STEP)) else ()
+        opened = any(run.steps[name].gate is not None for name in names)
+        return ((stream.stream_id,),) if opened else ()
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
         """Returns all gates of the stream's run that were opened."""

@@ -1,6 +1,7 @@
 """The state of a run: its steps, what each waits for, and what is open. Drawn in ARCHITECTURE.md."""
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -99,8 +100,8 @@ class RunStep:
 
     number: int
     """Its place in the definition, from 0."""
-    dependents: list[str] = field(default_factory=list)
-    """The steps that need it."""
+    dependents: dict[str, list[str]] = field(default_factory=dict)
+    """The steps that need it, each with its rules that name it: `all`, `any_of`, `all_ended`."""
     wait: StepWait = field(default_factory=StepWait)
     """How far its needs are met."""
     state: StepState = StepState.PENDING
@@ -116,7 +117,7 @@ class RunStep:
     count: int = 0
     """How many items it has: 0 before it is ready; one more for each repetition."""
     again: list[int] | None = None
-    """The indexes that begin in this generation; None for all."""
+    """The indexes that begin in this generation, in order; None for all."""
     begun: int = 0
     """How many items have begun in this generation."""
     open: _Indexes = field(default_factory=set)
@@ -142,7 +143,9 @@ class RunStep:
     aborted: bool = False
     """Whether it begins no more items since it was asked to end."""
     to_stop: _Indexes = field(default_factory=set)
-    """The open items that were asked to end."""
+    """The open items that are to be sent a stop."""
+    stopping: _Indexes = field(default_factory=set)
+    """The open items that were sent one."""
     error: StepError | None = None
     """Why it failed, if no task of it says so."""
     reason: str = ""
@@ -182,7 +185,8 @@ class RunStep:
         """Says whether an item has begun in this generation."""
         if self.again is None:
             return 0 <= index < self.begun
-        return index in self.again[: self.begun]
+        position = bisect_left(self.again, index)
+        return position < self.begun and self.again[position] == index
 
 
 @dataclass(slots=True)
@@ -234,7 +238,9 @@ class Run:
     open_gates: _Order = field(default_factory=dict)
     """The steps whose gates wait for a decision."""
     ending: _Order = field(default_factory=dict)
-    """The steps with open items that were asked to end."""
+    """The steps with open items that are to be sent a stop."""
+    held: _Order = field(default_factory=dict)
+    """The ids of the tasks that are held."""
     causes: list[str] = field(default_factory=list)
     """The steps for which it fails."""
     revival: int = 0
@@ -302,8 +308,7 @@ class Run:
         self.settled.clear()
         for step in self.steps.values():
             step.items = step.resolved = None
-            step.outputs.clear()
-            step.sources.clear()
+            step.outputs, step.sources = {}, {}  # replaced, not emptied: events have these objects, too
 
     def spec_of(self, name: str) -> StepSpec:
         """Returns the definition of a step."""

@@ -192,10 +192,10 @@ def _abort_requested(run: Run, event: StepAbortRequested, record: Record) -> Out
     run.ending[event.step] = None
     if event.index is None:
         step.aborted = True
-        step.to_stop |= step.open
+        step.to_stop |= step.open - step.stopping
         run.open_gates.pop(event.step, None)
         note_work(run, event.step)
-    else:
+    elif event.index not in step.stopping:
         step.to_stop.add(event.index)
     return Outcome.APPLIED
 
