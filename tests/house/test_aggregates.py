@@ -25,6 +25,7 @@ ABOUT_ONE = {
     "trackside.cli.commands.models": "the commands of models",
     "trackside.cli.commands.pipelines": "the commands of pipelines and their schedules",
     "trackside.cli.commands.replay.rerun": "a new search or run from a recorded one",
+    "trackside.cli.commands.replay.whatif_run": "predictions of runs",
     "trackside.cli.commands.runs": "the commands that continue and decide runs",
     "trackside.cli.commands.trials": "the trials of a search",
     "trackside.cli.demo": "the demo is a search",
@@ -48,7 +49,7 @@ ABOUT_ONE = {
     "trackside.sdk.trial_lists": "the trials of a search as files and tables",
     "trackside.simulation.running_scenarios": "batches with services, and what must be true of them",
     "trackside.simulation.scenarios": "what is simulated of each aggregate, and what must be true of it",
-    "trackside.whatif": "searches with another assessor",
+    "trackside.whatif": "searches with another assessor, runs with another fleet",
 }
 """Modules, or folders of them, that are about one aggregate by their purpose: they may import its folder."""
 

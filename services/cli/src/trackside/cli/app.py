@@ -103,6 +103,7 @@ REPLAY_COMMANDS: Mapping[str, Callable[..., None]] = {
     "import": replay.import_stream,
     "rebuild": replay.rebuild,
     "whatif": replay.whatif,
+    "dry-run": replay.dry_run,
     "rerun": replay.rerun,
     "compare": replay.compare,
     "fork": replay.fork,

@@ -202,6 +202,14 @@ def whatif(
             "--concurrency", min=1, max=10_000, metavar="N", help="Trials at once; without it as recorded."
         ),
     ] = None,
+    on_end: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--on-end",
+            metavar="ACTION",
+            help="What follows a step of a run that fails: continue, skip or fail; may be repeated.",
+        ),
+    ] = None,
     at: AtOption = "now",
     plot: Annotated[
         list[Path] | None,
@@ -211,22 +219,71 @@ def whatif(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Re-evaluate a recorded search with another early-stopping rule, fleet size or queue order.
+    """Re-evaluate a recorded search or run with another early-stopping rule, fleet size or queue order.
 
     Every given assessor is combined with every fleet and order, and compared in makespan, device time and
     best value. The recorded reports are replayed in virtual time: no task runs, nothing is written.
+
+    Of a run, the recorded durations and results are replayed: makespan, device use and critical path with
+    another fleet, limit or order, or with another action after steps that fail.
 
     \b
     Examples:
       trackside replay whatif digits-1 --assessor median --assessor asha
       trackside replay whatif digits-1 --assessor median:n_warmup_steps=5 --plot whatif.html
       trackside replay whatif digits-1 --workers 1 --workers 4 --slots 2 --concurrency 8 --json
+      trackside replay whatif nightly-7 --workers 2 --workers 8 --on-end continue
     """
     from trackside.cli.commands.replay import whatif
 
     whatif.check_plots(plot or [])
-    grid = whatif.scenario_grid(assessor or [], workers or [], slots, policy or [], concurrency)
-    whatif.whatif(stream_id, at, grid, plot or [], as_json)
+    options = whatif.WhatIfOptions(
+        assessor or (), workers or (), slots, policy or (), concurrency, on_end or (), plot or ()
+    )
+    whatif.whatif(stream_id, at, options, as_json)
+
+
+def dry_run(
+    spec: Annotated[Path, typer.Argument(metavar="FILE", help="Spec file of a pipeline.")],
+    durations: Annotated[
+        list[str] | None,
+        typer.Option("--durations", metavar="STEP=SECONDS,...", help="How long steps take; may be repeated."),
+    ] = None,
+    like: Annotated[
+        str,
+        typer.Option("--like", metavar="RUN", help="Recorded run whose durations other steps take."),
+    ] = "",
+    workers: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--workers", min=1, max=100_000, metavar="N", help="Number of workers; may be repeated."
+        ),
+    ] = None,
+    slots: Annotated[
+        int, typer.Option("--slots", min=1, max=64, metavar="N", help="Number of devices of each worker.")
+    ] = 1,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            "--concurrency", min=1, max=10_000, metavar="N", help="Tasks at once; else as the spec says."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a pipeline and predict how long a run of it takes, with its critical path. Nothing is started.
+
+    The dispatcher's own code decides which steps begin, in virtual time. Durations are given by step, in
+    seconds, or are the medians of a recorded run. Without workers there is a device for each task.
+
+    \b
+    Examples:
+      trackside replay dry-run pipeline.yaml --durations prepare=10,train=600
+      trackside replay dry-run pipeline.yaml --like nightly-7 --workers 1 --workers 4 --slots 2
+    """
+    from trackside.cli.commands.replay import whatif, whatif_run
+
+    options = whatif.WhatIfOptions(workers=workers or (), slots=slots, concurrency=concurrency)
+    whatif_run.dry(spec, durations or (), like, options.of_run(), as_json)
 
 
 def rerun(

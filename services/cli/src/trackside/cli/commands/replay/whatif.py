@@ -1,13 +1,16 @@
-"""The command `replay whatif`: a recorded search with other assessors, fleets and queue orders."""
+"""The command `replay whatif`: a recorded search or run with other fleets, queue orders and rules."""
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from trackside.cli.commands.replay import whatif_run
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
+from trackside.contracts.refusals import nearest
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import Column, duration, number
 from trackside.eventlog.clock import now_ms
@@ -25,13 +28,61 @@ from trackside.whatif.compare import (
     parse_placement_order,
 )
 from trackside.whatif.recording import Recording, read_recording
+from trackside.whatif.run_comparison import ON_END, RunGrid
+from trackside.whatif.run_recording import RunRecording, has_run, read_run
 
 PICTURES = frozenset({".png", ".html", ".htm"})
 
 
-def whatif(stream_id: str, at: str, grid: ScenarioGrid, plots: Sequence[Path], as_json: bool) -> None:
-    """Prints a recorded search under each scenario of a grid, and draws it into the files of `plots`."""
-    comparison = compare(run(_recorded(stream_id, parse_point_in_time(at, now_ms()))), grid)
+@dataclass(frozen=True, slots=True)
+class WhatIfOptions:
+    """The texts of the options of `replay whatif`, of which a search has some and a run others."""
+
+    assessors: Sequence[str] = ()
+    workers: Sequence[int] = ()
+    slots: int = 1
+    policies: Sequence[str] = ()
+    concurrency: int | None = None
+    on_end: Sequence[str] = ()
+    plots: Sequence[Path] = ()
+
+    def of_search(self) -> ScenarioGrid:
+        """Returns the scenarios of a search; raises BadUsage for options of runs."""
+        if self.on_end:
+            raise BadUsage("--on-end is for runs of pipelines")
+        return ScenarioGrid(
+            [parse_assessor(text) for text in self.assessors],
+            self.workers,
+            self.slots,
+            [parse_placement_order(text) for text in self.policies],
+            self.concurrency,
+        )
+
+    def of_run(self) -> RunGrid:
+        """Returns the scenarios of a run; raises BadUsage for options of searches."""
+        if self.assessors or self.plots:
+            raise BadUsage("--assessor and --plot are for searches")
+        wrong = [text for text in self.on_end if text not in ON_END]
+        if wrong:
+            raise BadUsage(
+                f"--on-end {wrong[0]}: expected one of {', '.join(ON_END)}{nearest(wrong[0], ON_END)}"
+            )
+        return RunGrid(
+            self.workers,
+            self.slots,
+            [parse_placement_order(text) for text in self.policies],
+            [action for action in ON_END if action in self.on_end],
+            self.concurrency,
+        )
+
+
+def whatif(stream_id: str, at: str, options: WhatIfOptions, as_json: bool) -> None:
+    """Prints a recorded search or run under each scenario, and draws a search into files."""
+    recorded = run(_recorded(stream_id, parse_point_in_time(at, now_ms())))
+    if isinstance(recorded, RunRecording):
+        whatif_run.compare(recorded, options.of_run(), as_json)
+        return
+    plots, comparison = options.plots, compare(recorded, options.of_search())
     for path in plots:
         _draw(comparison, path)
     if as_json:
@@ -49,27 +100,11 @@ def check_plots(plots: Sequence[Path]) -> None:
             )
 
 
-def scenario_grid(
-    assessors: Sequence[str],
-    workers: Sequence[int],
-    slots: int,
-    policies: Sequence[str],
-    concurrency: int | None,
-) -> ScenarioGrid:
-    """Returns the scenarios to compare, from the texts of assessors and policies."""
-    return ScenarioGrid(
-        [parse_assessor(text) for text in assessors],
-        workers,
-        slots,
-        [parse_placement_order(text) for text in policies],
-        concurrency,
-    )
-
-
-async def _recorded(stream_id: str, point: PointInTime) -> Recording:
+async def _recorded(stream_id: str, point: PointInTime) -> Recording | RunRecording:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        return await read_recording(await find_stream(log, Topics(prefix=addresses.prefix), stream_id), point)
+        stream = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
+        return await (read_run if await has_run(stream) else read_recording)(stream, point)
 
 
 def _draw(comparison: Comparison, path: Path) -> None:
