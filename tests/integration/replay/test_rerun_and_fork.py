@@ -170,3 +170,73 @@ async def test_what_if_is_asked_of_a_recorded_search_and_writes_nothing(
     code, _, err = await typed("replay", "whatif", old, "--assessor", "medium")
     assert (code, err.split(": ")[1]) == (2, "bad_option")
     assert len(await events(settings, old)) == len(before)
+
+
+PIPELINE = """
+kind: pipeline
+name: nightly
+parameters:
+  seconds: { type: number, default: 0.2 }
+steps:
+  - { name: prepare, task_type: noop, parameters: { seconds: "${pipeline.seconds}" } }
+  - name: train
+    task_type: noop
+    needs: [prepare]
+    each: [0.4, 0.6, 0.8]
+    parameters: { seconds: "${item}" }
+  - name: tune
+    kind: search
+    needs: [prepare]
+    spec:
+      task_type: noop
+      max_trials: 2
+      space: { value: { type: uniform, low: 0.0, high: 1.0 } }
+  - name: report
+    task_type: noop
+    needs: [tune]
+    parameters: { of: "${train.result}", fail: train }
+"""
+
+
+async def test_a_run_that_failed_is_explained_forked_run_again_and_simulated(
+    settings: StackSettings, typed: Typed, tmp_path: Path
+) -> None:
+    """A whole life of a recorded run: why, fork with a changed step, rerun from an export, what-if."""
+    spec, old = tmp_path / "pipeline.yaml", f"nightly-{secrets.token_hex(3)}"
+    spec.write_text(PIPELINE)
+    code, _, err = await typed("submit", str(spec), "--id", old, "--wait")
+    assert code == 1 and "FAILED" in err, err
+
+    code, out, err = await typed("replay", "why", old, "tune")
+    assert code == 0 and f"{old}.tune: event @" in out and f"{old}: step tune" in out, err
+    code, out, err = await typed("replay", "why", old, "report")
+    assert code == 0 and "StepResolved" in out and "step train succeeded" in out, err
+    code, out, err = await typed("replay", "why", f"{old}.tune", "0")
+    assert code == 0 and "ChildRequested" in out, err
+
+    code, _, err = await typed(
+        "replay", "fork", old, "--set", "report.parameters.fail=null", "--id", f"{old}-fork", "--wait"
+    )
+    assert code == 0 and "3 of 4 steps taken over" in err, err
+    started = [type(r.message).__name__ for r in await events(settings, f"{old}-fork")]
+    assert (started.count("TaskSubmitted"), started.count("ChildRequested")) == (1, 0)
+    code, _, err = await typed("replay", "fork", old, "--at", "prepare", "--id", f"{old}-early", "--wait")
+    assert code == 1 and "1 of 4 steps taken over" in err, err
+
+    exported = tmp_path / "run.jsonl"
+    code, out, err = await typed("replay", "export", f"{old}-fork")
+    exported.write_text(out)
+    assert (await typed("replay", "import", str(exported), "--as", f"{old}-moved"))[0] == 0
+    code, _, err = await typed("replay", "rerun", f"{old}-moved", "--id", f"{old}-again", "--wait")
+    assert code == 0, err
+
+    code, out, err = await typed(
+        "replay", "whatif", f"{old}-again", "--workers", "1", "--workers", "4", "--json"
+    )
+    found = json.loads(out)
+    one, four = found["scenarios"][1:]
+    assert one["status"] == four["status"] == "SUCCEEDED"
+    assert one["makespan_s"] > four["makespan_s"] > 0.8
+    assert found["scenarios"][0]["makespan_s"] == pytest.approx(found["recorded"]["makespan_s"], rel=0.5)
+    code, out, err = await typed("replay", "dry-run", str(spec), "--like", f"{old}-again", "--workers", "4")
+    assert code == 0 and "critical path, 4 x 1 devices" in out, err

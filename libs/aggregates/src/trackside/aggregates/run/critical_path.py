@@ -1,8 +1,10 @@
 """The critical path of a run: the steps without whose durations it would have ended earlier. Pure."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from trackside.aggregates.run.state import Run
+from trackside.domain.display.text import duration
 from trackside.domain.pipelines.compiling import needed
 
 
@@ -17,6 +19,19 @@ class CriticalStep(NamedTuple):
     def duration_s(self) -> float:
         """How long it took from readiness to its end, with its wait for devices, s."""
         return (self.ended_ms - self.ready_ms) / 1000
+
+
+SHOWN_STEPS = 6
+"""How many steps of a path are shown; of a longer one its ends."""
+
+
+def path_text(path: Sequence[CriticalStep]) -> str:
+    """Returns a critical path as a line: `prepare 2 s > train 1 min > report 0.5 s`."""
+    steps = [f"{each.step} {duration(each.duration_s)}" for each in path]
+    if len(steps) > SHOWN_STEPS:
+        half = SHOWN_STEPS // 2
+        steps = [*steps[:half], f"{len(steps) - 2 * half} more", *steps[-half:]]
+    return " > ".join(steps) or "no step has ended"
 
 
 def critical_path(run: Run) -> list[CriticalStep]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from trackside.aggregates.run.critical_path import critical_path, path_text
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.state import WORKING, Run
 from trackside.aggregates.run.step_display import progress_of
@@ -22,6 +23,8 @@ from trackside.domain.table import ViewRow
 
 STEPS, GATES = "steps", "gates"
 FAILED_TASKS, FAILED_ATTEMPTS = "failed_tasks", "failed_attempts"
+MOST_DETAILS = 50
+"""How long the details of a step are, in characters."""
 SHOWN_STEPS = 12
 """How many steps a board shows: those that are open, and those before and after them."""
 SHOWN_FAILED = 20
@@ -161,7 +164,13 @@ class RunView(View[Run]):
             "stop_reason": run.stop_reason,
             "started_ms": run.started_ms,
             "ended_ms": run.ended_ms or None,
+            **({"critical_path": path_text(critical_path(run))} if run.over else {}),
         }
+
+    def state_lines(self, state: Fields) -> list[str]:
+        """Returns its fields as a line, and its critical path once it is over."""
+        path = state.get("critical_path")
+        return [*super().state_lines(state), *([f"critical path: {path}"] if path else [])]
 
     def state_of_parts(self, stream: Stream[Run]) -> dict[str, dict[Any, Fields]]:
         """Returns its steps by their names."""
@@ -212,7 +221,7 @@ def _state_cells(name: str, step: Fields) -> list[object]:
         step["state"],
         f"{step['begun']}/{step['items']}" if step["items"] > 1 else "",
         duration((step["ended_ms"] - step["ready_ms"]) / 1000) if over else None,
-        step["reason"] or waits or named_values(step["resolved"]),
+        _cut(step["reason"] or waits or named_values(step["resolved"]), MOST_DETAILS),
     ]
 
 

@@ -14,6 +14,21 @@ from trackside.cli.interface.options import (
     WaitOption,
 )
 
+OnEndOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--on-end",
+        metavar="ACTION",
+        help="What follows a step of a run that fails: continue, skip or fail; may be repeated.",
+    ),
+]
+WorkersOption = Annotated[
+    list[int] | None,
+    typer.Option("--workers", min=1, max=100_000, metavar="N", help="Number of workers; may be repeated."),
+]
+SlotsOption = Annotated[
+    int, typer.Option("--slots", min=1, max=64, metavar="N", help="Number of devices of each worker.")
+]
 NewIdOption = Annotated[
     str, typer.Option("--id", metavar="NEW", help="Id of the new stream; without it a new one is made.")
 ]
@@ -178,15 +193,8 @@ def whatif(
             "--assessor", metavar="NAME[:OPTION=VALUE,...]", help="Early-stopping rule; may be repeated."
         ),
     ] = None,
-    workers: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--workers", min=1, max=100_000, metavar="N", help="Number of workers; may be repeated."
-        ),
-    ] = None,
-    slots: Annotated[
-        int, typer.Option("--slots", min=1, max=64, metavar="N", help="Number of devices of each worker.")
-    ] = 1,
+    workers: WorkersOption = None,
+    slots: SlotsOption = 1,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -202,14 +210,7 @@ def whatif(
             "--concurrency", min=1, max=10_000, metavar="N", help="Trials at once; without it as recorded."
         ),
     ] = None,
-    on_end: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--on-end",
-            metavar="ACTION",
-            help="What follows a step of a run that fails: continue, skip or fail; may be repeated.",
-        ),
-    ] = None,
+    on_end: OnEndOption = None,
     at: AtOption = "now",
     plot: Annotated[
         list[Path] | None,
@@ -253,15 +254,8 @@ def dry_run(
         str,
         typer.Option("--like", metavar="RUN", help="Recorded run whose durations other steps take."),
     ] = "",
-    workers: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--workers", min=1, max=100_000, metavar="N", help="Number of workers; may be repeated."
-        ),
-    ] = None,
-    slots: Annotated[
-        int, typer.Option("--slots", min=1, max=64, metavar="N", help="Number of devices of each worker.")
-    ] = 1,
+    workers: WorkersOption = None,
+    slots: SlotsOption = 1,
     concurrency: Annotated[
         int | None,
         typer.Option(

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from trackside.aggregates.run.critical_path import path_text
 from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.cli.commands import recorded_tasks
 from trackside.cli.commands.artifacts import resolving
@@ -23,9 +24,6 @@ from trackside.sdk.specs import read_spec_file
 from trackside.whatif.run_comparison import RunComparison, RunGrid, compare_run, dry_run
 from trackside.whatif.run_recording import RunRecording, read_run
 from trackside.whatif.run_simulation import SimulatedRun
-
-SHOWN_STEPS = 6
-"""How many steps of a critical path are shown; of a longer one its ends."""
 
 
 def compare(recording: RunRecording, grid: RunGrid, as_json: bool) -> None:
@@ -98,19 +96,10 @@ def show(comparison: RunComparison) -> None:
     ]
     screen.show_table(columns, [_cells(result, comparison) for result in comparison.results])
     for result in comparison.results:
-        screen.say(f"critical path, {result.scenario.name}: {path_text(result)}")
+        screen.say(f"critical path, {result.scenario.name}: {path_text(result.path)}")
     screen.say("assumed:")
     for line in comparison.assumptions:
         screen.say(textwrap.fill(line, screen.WIDTH, initial_indent="  ", subsequent_indent="    "))
-
-
-def path_text(result: SimulatedRun) -> str:
-    """Returns a critical path as a line: `prepare 2 s > train 1 min > report 0.5 s`."""
-    steps = [f"{each.step} {duration(each.duration_s)}" for each in result.path]
-    if len(steps) > SHOWN_STEPS:
-        half = SHOWN_STEPS // 2
-        steps = [*steps[:half], f"{len(steps) - 2 * half} more", *steps[-half:]]
-    return " > ".join(steps) or "no step has ended"
 
 
 def _cells(result: SimulatedRun, comparison: RunComparison) -> list[object]:

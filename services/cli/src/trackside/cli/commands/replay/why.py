@@ -135,7 +135,7 @@ def _causes(steps: Sequence[Step]) -> list[Step | str]:
 def _left_out(groups: Sequence[Sequence[Step]]) -> str:
     events = sum(len(group) for group in groups)
     tasks = len({group[0].task for group in groups if group[0].task})
-    return f"{events} events of {tasks} tasks, each of which made room for the next"
+    return f"{events} events of {tasks} tasks"
 
 
 def _without_middle_tasks(steps: Sequence[Step], about: Subject) -> list[Step | str]:
