@@ -229,9 +229,8 @@ class _Known:
         """Returns what is wrong with a reference at a place of a step, or of the outputs."""
         base, rest = reference.base, reference.path[1:]
         if base.startswith(RUN):
-            if not is_identifier(base.removeprefix(RUN)) or not rest:
-                return "bad_reference", "expected run:ID.STEP.KIND, with the id of a run"
-            return step_path_problem(rest[1:])
+            message = "the values of another run can't be referenced: give them to this one as parameters"
+            return "bad_reference", message
         if base in (ITEM, INDEX):
             return _item_problem(reference, where, step)
         if base == PIPELINE:
