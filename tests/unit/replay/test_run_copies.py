@@ -133,7 +133,7 @@ async def test_the_items_of_a_fan_out_are_taken_over_by_their_indexes() -> None:
         step("join", parameters={"all": "${each.result}", "ns": "${each.parameters.n}", "ids": "${each.id}"}),
     )
     log.finish("each.0", {"n": 10})
-    log.finish("each.1", end=AttemptEnd.FAILED)
+    log.finish("each.1", {"n": 20}, end=AttemptEnd.FAILED)
     log.finish("each.2", {"n": 30})
     fork = forked(await at(log))
     (submitted,) = [event for event in fork.written if isinstance(event, TaskSubmitted)]

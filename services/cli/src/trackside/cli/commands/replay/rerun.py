@@ -71,6 +71,8 @@ def rerun(stream_id: str, at: str, submission: Submission, *, no_assessor: bool)
     past = run(_past(stream_id, at))
     offset, recorded = past.last.offset, run_of(past.stream)
     if recorded is not None:
+        if no_assessor:
+            raise BadUsage("--no-assessor is for searches")
         if not submission.as_json:
             screen.complain(f"{stream_id} after offset {offset}: {len(recorded.steps)} steps to run again")
         submission.submit(rerun_run(recorded, stream_id, offset))
