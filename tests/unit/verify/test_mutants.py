@@ -15,7 +15,7 @@ pytestmark = pytest.mark.thorough
 
 CLUSTERS = 60
 ELSEWHERE = {"INV-11", "INV-13", "INV-14", "INV-15", "INV-19", "INV-20", "INV-22"}
-"""Pipelines are not there yet; secrets, Postgres, children, models, artifacts and stores have own tests."""
+"""Runs, secrets, Postgres, children, models, artifacts and stores have tests of their own."""
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.description.replace(" ", "-"))

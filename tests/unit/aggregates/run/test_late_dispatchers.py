@@ -4,7 +4,7 @@ from tests.unit.aggregates.run.given import started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run.decide import lacking
-from trackside.aggregates.run.messages import RetryFailedSteps
+from trackside.aggregates.run.messages import AbortPipelineRun, RestartFromStep, RetryFailedSteps, RunStatus
 from trackside.aggregates.run.step_messages import (
     GateDecided,
     StepAbortRequested,
@@ -59,6 +59,15 @@ def test_nothing_is_proposed_behind_the_end_that_stops_the_run() -> None:
     assert [type(event) for event in only.events] == [StepEnded]
     log.settle()
     assert log.states == {"a": "failed", "b": "succeeded", "c": "omitted"}
+
+
+def test_a_run_does_not_succeed_while_a_step_is_kept_that_failed_as_it_was_stopped() -> None:
+    log = started(step("a"), step("b"))
+    log.command(AbortPipelineRun())
+    log.command(RestartFromStep(steps=["b"]))
+    log.finish("b.g1")
+    assert log.states == {"a": "aborted", "b": "succeeded"}
+    assert (log.run.status, log.run.causes) == (RunStatus.FAILED, ["a"])
 
 
 def test_a_child_whose_answer_is_read_and_its_beginning_is_not_lacks_nothing_yet() -> None:

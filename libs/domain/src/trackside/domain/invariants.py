@@ -29,6 +29,11 @@ class CheckedTask(Protocol):
         ...
 
     @property
+    def succeeded(self) -> bool:
+        """Says whether it is over, and its last attempt has finished."""
+        ...
+
+    @property
     def awaits_parameters(self) -> bool:
         """Says whether its process waits for the answer to a request."""
         ...

@@ -24,7 +24,7 @@ from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.replay.history.errors import SILENCE_LIMIT_S
 from trackside.verify.checks.secrets import secret_field
-from trackside.verify.invariants import NEEDS_POSTGRES, NEEDS_STORE, NOT_YET
+from trackside.verify.invariants import NEEDS_POSTGRES, NEEDS_STORE
 from trackside.verify.verifier import Fold, Verifier
 
 QUIET_S = 3.0
@@ -103,7 +103,7 @@ async def verify_topics(
     report.findings = verifier.finish()
     report.open, report.uncompared_uses = in_order(verifier.findings.open), verifier.uncompared_uses
     report.checked = dict(verifier.findings.checked)
-    report.skipped = {**NOT_YET, **NEEDS_POSTGRES, **NEEDS_STORE}
+    report.skipped = {**NEEDS_POSTGRES, **NEEDS_STORE}
     report.streams = len(verifier.histories)
     return report
 

@@ -17,6 +17,7 @@ from trackside.aggregates.run.messages import (
 )
 from trackside.aggregates.run.progress import connect, stop
 from trackside.aggregates.run.state import Run, RunStep
+from trackside.aggregates.run.step_messages import FAILURES
 from trackside.contracts.message import Message, Record
 from trackside.domain.outcome import Outcome
 
@@ -100,9 +101,14 @@ def _revived(run: Run, event: RunRevived, record: Record) -> Outcome:
     run.control_at, run.ended_ms, run.outputs, run.stop_reason, run.paused = record.offset, 0, {}, "", ""
     for name in event.reset:
         _reset(run, name, event.indexes.get(name), record.offset)
-    run.causes = [name for name in run.causes if run.steps[name].over]
+    run.causes = [name for name, step in run.steps.items() if _fails_run(run, name, step)]
     connect(run)
     return Outcome.APPLIED
+
+
+def _fails_run(run: Run, name: str, step: RunStep) -> bool:
+    """Says whether a step has ended so that its run can't succeed, also while it was being stopped."""
+    return step.state in FAILURES and not run.counts_as_success(name, step.state)
 
 
 def _reset(run: Run, name: str, indexes: list[int] | None, offset: int) -> None:

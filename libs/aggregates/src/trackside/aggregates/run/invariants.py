@@ -3,12 +3,28 @@
 from collections.abc import Mapping
 from typing import cast
 
-from trackside.aggregates.run.messages import RunEnded, RunRevived, RunStarted
+from trackside.aggregates.run.messages import (
+    RunAbortRequested,
+    RunArchived,
+    RunEnded,
+    RunPaused,
+    RunResumed,
+    RunRevived,
+    RunStarted,
+    RunStatus,
+    RunTimeLimitReached,
+    RunUpdated,
+)
 from trackside.aggregates.run.step_messages import (
-    ENDED,
+    FAILURES,
     SUCCESSES,
+    GateDecided,
+    GateOpened,
+    StepCacheHit,
     StepEnded,
+    StepExpanded,
     StepReady,
+    StepResolved,
     StepSkipped,
     StepState,
 )
@@ -16,7 +32,16 @@ from trackside.contracts.message import Message, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask
-from trackside.domain.pipelines.definition import STEP, action_after
+from trackside.domain.pipelines.compiling import needed
+from trackside.domain.pipelines.definition import GATE, STEP, TASK, action_after, kind_of
+
+_GATE_ENDS = {
+    "approved": StepState.SUCCEEDED,
+    "rejected": StepState.FAILED,
+    "expired": StepState.TIMED_OUT,
+}
+_Items = dict[int, bool | None]
+"""How the items of a step have ended, by index: True for success, None for open ones and for children."""
 
 
 class RunInvariants(AggregateInvariants):
@@ -25,59 +50,85 @@ class RunInvariants(AggregateInvariants):
     def __init__(self, record: Record, tasks: Mapping[str, CheckedTask], findings: Findings) -> None:
         """Begins with the record of RunStarted."""
         super().__init__(record, tasks, findings)
-        self.pipeline = cast(RunStarted, record.message).pipeline
+        started = cast(RunStarted, record.message)
+        self.pipeline = started.pipeline
         self.steps = {step.name: step for step in self.pipeline.steps}
-        self.generations = dict.fromkeys(self.steps, 0)
-        taken = cast(RunStarted, record.message).taken
-        self.ended: dict[str, StepState] = dict.fromkeys(taken, StepState.CACHED)
+        self.ended: dict[str, StepState] = dict.fromkeys(started.taken, StepState.CACHED)
         self.ready: set[str] = set()
-        self.open: dict[str, str] = {}
+        self.begun: set[str] = set()
+        self.said: set[tuple[str, str]] = set()
+        self.items: dict[str, _Items] = {}
+        self.gates: dict[str, str] = {}
+        self.open: dict[str, tuple[str, int]] = {}
+        self.room = self.pipeline.concurrency
+        self.revival = 0
+        self.over = self.paused = self.stopping = False
 
     def take(self, event: Message, record: Record) -> None:
         """Checks an event of the run after its first one."""
+        if self.over and not isinstance(event, RunRevived | RunArchived):
+            self.findings.illegal(record, "the run is over")
         match event:
             case StepReady():
                 self._ready(event, record)
-            case StepSkipped() | StepEnded():
+            case StepResolved() | StepExpanded() | GateOpened():
+                self._once(event, record)
+            case GateDecided():
+                self._decided(event, record)
+            case StepSkipped() | StepEnded() | StepCacheHit():
                 self._ended(event, record)
+            case RunPaused() | RunResumed():
+                self.paused = isinstance(event, RunPaused)
+            case RunUpdated():
+                self.room = event.concurrency or self.room
+            case RunAbortRequested() | RunTimeLimitReached():
+                self.stopping = True
             case RunRevived():
-                self.steps |= {step.name: step for step in event.steps}
-                for name in event.reset:
-                    self.generations[name] = event.revival
-                    self.ended.pop(name, None)
-                    self.ready.discard(name)
+                self._revived(event, record)
             case RunEnded():
-                if self.open:
-                    self.findings.illegal(record, f"{len(self.open)} tasks and children are open")
+                self._run_ended(event, record)
 
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
         """Checks that the step of a task is ready."""
-        name = event.part.name if event.part is not None and event.part.kind == STEP else ""
-        self._begun(name, event.task_id, record)
+        part = event.part
+        name, index = (part.name, part.number) if part is not None and part.kind == STEP else ("", 0)
+        self._begun(name, index, event.task_id, record)
 
     def child_requested(self, child_id: str, record: Record) -> None:
         """Checks that the step of a child is ready."""
-        name = child_id.removeprefix(f"{self.stream_id}.").partition(".")[0]
-        self._begun(name, child_id, record)
+        name, *more = child_id.removeprefix(f"{self.stream_id}.").split(".")
+        index = int(more[0]) if more and more[0].isdigit() else 0
+        self._begun(name, index, child_id, record)
 
     def child_ended(self, child_id: str) -> None:
         """Takes in that a child has ended."""
         self.open.pop(child_id, None)
 
     def task_ended(self, task_id: str) -> None:
-        """Takes in that a task has ended."""
-        self.open.pop(task_id, None)
+        """Takes in that a task has ended, and whether it has succeeded."""
+        name, index = self.open.pop(task_id, ("", 0))
+        if name:
+            self.items[name][index] = self.tasks[task_id].succeeded
 
-    def _begun(self, name: str, item_id: str, record: Record) -> None:
+    def _begun(self, name: str, index: int, item_id: str, record: Record) -> None:
         self.findings.checked["INV-11"] += 1
         if name not in self.ready or name in self.ended:
             self.findings.add("INV-11", record, f"{item_id} begins, and its step is not ready")
-        self.open[item_id] = name
+        if self.over or self.paused or self.stopping:
+            self.findings.illegal(record, "the run begins nothing")
+        if index in self.items.setdefault(name, {}):
+            self.findings.add("INV-11", record, f"item {index} of step {name} begins a second time")
+        self.begun.add(name)
+        self.items[name][index] = None
+        self.open[item_id] = (name, index)
+        self.findings.check_concurrency(len(self.open), self.room, "tasks and children", record)
 
     def _ready(self, event: StepReady, record: Record) -> None:
         self.findings.checked["INV-11"] += 1
-        if event.step in self.ready:
-            self.findings.add("INV-11", record, f"step {event.step} is ready already")
+        if event.step in self.ready or event.step in self.ended:
+            self.findings.add("INV-11", record, f"step {event.step} is ready already, or has ended")
+        if self.paused or self.stopping:
+            self.findings.illegal(record, "the run begins nothing")
         self.ready.add(event.step)
         needs = self.steps[event.step].needs
         unmet = [name for name in needs.all if not self._succeeded(name)]
@@ -89,22 +140,104 @@ class RunInvariants(AggregateInvariants):
             message = f"step {event.step} is ready before the steps that it needs: {listed}"
             self.findings.add("INV-11", record, message)
 
+    def _once(self, event: StepResolved | StepExpanded | GateOpened, record: Record) -> None:
+        """Checks what happens to a step that is ready, once until it begins again."""
+        said = (event.step, type(event).__name__)
+        if event.step not in self.ready or event.step in self.ended or said in self.said:
+            self.findings.add("INV-11", record, f"step {event.step} is not ready, or was told of it already")
+        self.said.add(said)
+        if isinstance(event, GateOpened):
+            self.gates[event.step] = ""
+
+    def _decided(self, event: GateDecided, record: Record) -> None:
+        if self.gates.get(event.step) != "":
+            self.findings.add("INV-11", record, f"gate {event.step} is not open, or was decided")
+        self.gates[event.step] = event.decision
+
     def _succeeded(self, name: str) -> bool:
         state = self.ended.get(name)
-        if state is None:
-            return False
-        action = action_after(self.pipeline, self.steps[name], state.value)
-        wanted = state in ENDED - {StepState.SKIPPED, StepState.OMITTED} and action == "continue"
-        return state in SUCCESSES or wanted
+        return state is not None and (state in SUCCESSES or self._goes_on_after(name, state))
 
-    def _ended(self, event: StepSkipped | StepEnded, record: Record) -> None:
-        if event.step in self.ended:
-            self.findings.add("INV-11", record, f"step {event.step} ends a second time")
+    def _goes_on_after(self, name: str, state: StepState) -> bool:
+        return state in FAILURES and action_after(self.pipeline, self.steps[name], state.value) == "continue"
+
+    def _ended(self, event: StepSkipped | StepEnded | StepCacheHit, record: Record) -> None:
+        name = event.step
+        if name in self.ended:
+            self.findings.add("INV-11", record, f"step {name} ends a second time")
+        if isinstance(event, StepSkipped):
+            self.ended[name] = StepState.OMITTED if event.by == "upstream" else StepState.SKIPPED
+            if name in self.begun:
+                self.findings.add("INV-11", record, f"step {name} is skipped, and has begun")
+            return
+        state = self.ended[name] = event.status if isinstance(event, StepEnded) else StepState.CACHED
         if isinstance(event, StepEnded):
-            self.ended[event.step] = event.status
-            open_items = [item for item, name in self.open.items() if name == event.step]
-            if open_items:
-                message = f"step {event.step} ends with {len(open_items)} tasks or children that go on"
-                self.findings.add("INV-11", record, message)
+            self._check_end(event, record)
+        if state in FAILURES and action_after(self.pipeline, self.steps[name], state.value) == "fail":
+            self.stopping = True
+
+    def _check_end(self, event: StepEnded, record: Record) -> None:
+        """Checks that a step ends after its tasks, children or gate, and as these did."""
+        name, status = event.step, event.status
+        going = [item for item, (step, _) in self.open.items() if step == name]
+        if going:
+            message = f"step {name} ends with {len(going)} tasks or children that go on"
+            self.findings.add("INV-11", record, message)
+        if event.error is not None or status is StepState.ABORTED or going:
+            return
+        spec, ends = self.steps[name], self.items.get(name, {})
+        if kind_of(spec) == GATE:
+            fits = _GATE_ENDS.get(self.gates.get(name, "")) is status
+        elif kind_of(spec) != TASK or spec.collect:
+            fits = bool(ends) or spec.each is not None
         else:
-            self.ended[event.step] = StepState.OMITTED if event.by == "upstream" else StepState.SKIPPED
+            fits = (status is StepState.SUCCEEDED) is all(ends.values()) and bool(
+                ends or spec.each is not None
+            )
+        if not fits:
+            message = f"step {name} ends as {status.value}, and what it has begun did not"
+            self.findings.add("INV-11", record, message)
+
+    def _revived(self, event: RunRevived, record: Record) -> None:
+        if not self.over:
+            self.findings.illegal(record, "the run is not over")
+        if event.revival != self.revival + 1:
+            self.findings.illegal(record, f"it was revived {self.revival} times")
+        self.revival = event.revival
+        self.over = self.paused = self.stopping = False
+        self.steps |= {step.name: step for step in event.steps}
+        for name in event.reset:
+            self.ended.pop(name, None)
+            self.ready.discard(name)
+            self.begun.discard(name)
+            self.gates.pop(name, None)
+            again = event.indexes.get(name)
+            kept = {} if again is None else self.items.get(name, {})
+            self.items[name] = {index: end for index, end in kept.items() if index not in (again or ())}
+            if again is None:
+                self.said = {said for said in self.said if said[0] != name}
+        reset = set(event.reset)
+        for name in self.ended:
+            early = reset.intersection(needed(self.steps[name]))
+            if early:
+                message = f"step {name} is kept, and {min(early)}, which it needs, begins again"
+                self.findings.add("INV-11", record, message)
+
+    def _run_ended(self, event: RunEnded, record: Record) -> None:
+        self.findings.checked["INV-11"] += 1
+        if self.open:
+            self.findings.illegal(record, f"{len(self.open)} tasks and children are open")
+        left = [name for name in self.steps if name not in self.ended]
+        if self.stopping:  # what has not begun is omitted without an event
+            self.ended |= {name: StepState.OMITTED for name in left if name not in self.begun}
+            left = [name for name in left if name in self.begun]
+        if left:
+            self.findings.add("INV-11", record, f"the run ends before its steps: {', '.join(left[:10])}")
+        failed = [
+            name for name, state in self.ended.items() if state in FAILURES and not self._succeeded(name)
+        ]
+        if event.status is RunStatus.SUCCEEDED and (failed or self.stopping):
+            self.findings.add(
+                "INV-11", record, "the run succeeds, and was stopped, or a step of it has failed"
+            )
+        self.over = True

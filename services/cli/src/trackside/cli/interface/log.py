@@ -70,11 +70,11 @@ def verify_log(
 ) -> None:
     """Check the invariants of the log: no event is lost, none has effect twice, all are in order.
 
-    Prints a table of the invariants and how much of the log each was checked on (INV-11, of pipelines, has
-    nothing to check yet). Each violation is printed with its topic, partition and offset, and so are records
-    that no service can decode. The log may be in use meanwhile: what a longer log may still set right, such
-    as a command without an answer, is open, and no violation. With STREAM, invariants between streams, such
-    as one task at a time on a device, are checked only within that stream.
+    Prints a table of the invariants and how much of the log each was checked on. Each violation is printed
+    with its topic, partition and offset, and so are records that no service can decode. The log may be in use
+    meanwhile: what a longer log may still set right, such as a command without an answer, is open, and no
+    violation. With STREAM, invariants between streams, such as one task at a time on a device, are checked
+    only within that stream.
 
     With --store each artifact that a stream refers to and has not forgotten is looked up in the store, by its
     size, or with --digests by reading it; copies of the store do not count. Let no `trackside artifacts gc

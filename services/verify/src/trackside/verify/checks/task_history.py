@@ -85,6 +85,11 @@ class TaskHistory:
         return self.phase is TaskPhase.ENDED
 
     @property
+    def succeeded(self) -> bool:
+        """Returns whether the task is over, and its last attempt has finished."""
+        return self.has_ended and self.ends[AttemptEnd.FINISHED.value] > 0
+
+    @property
     def interrupted(self) -> int:
         """The number of interrupts of the attempt."""
         return sum(self.interrupts.values())

@@ -1,0 +1,193 @@
+"""INV-11, and INV-10 and INV-12 of runs: in logs of which a broken fold applies everything."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.unit.aggregates.run.drawn import draw
+from tests.unit.aggregates.run.given import RunLog, started, step
+from tests.unit.aggregates.run.rivals import disturbed
+from tests.unit.domain.given import STREAM, record_of
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.run import progress, step_events
+from trackside.aggregates.run.begin import Room
+from trackside.aggregates.run.messages import RunAbortRequested, RunEnded, RunPaused, RunRevived, RunStatus
+from trackside.aggregates.run.state import Run, StepWait
+from trackside.aggregates.run.step_messages import (
+    GateDecided,
+    GateOpened,
+    StepEnded,
+    StepReady,
+    StepResolved,
+    StepSkipped,
+    StepState,
+)
+from trackside.contracts.message import Event, Record
+from trackside.contracts.parts import Part
+from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.verify.verifier import Verifier
+
+OF_RUNS = {"INV-10", "INV-11", "INV-12"}
+
+
+def log_of(end: AttemptEnd = AttemptEnd.FINISHED) -> RunLog:
+    """Returns the log of a run of a, b after it, and a gate; only a has ended."""
+    log = started(step("a"), step("b", "a"), {"name": "g", "gate": {}}, step("c", "b"), concurrency=1)
+    log.finish("a", end=end)
+    return log
+
+
+def found(log: RunLog, *events: Event) -> list[tuple[str, str]]:
+    """Returns what is found with these events behind a log, all of which a broken fold applies."""
+    streams = Streams(AGGREGATES)
+
+    def fold(record: Record) -> tuple[Stream, Outcome]:
+        return streams.fold(record)[0], Outcome.APPLIED
+
+    verifier = Verifier(fold)
+    records = list(log.records)
+    for event in events:
+        records.append(record_of(event, len(records), role="dispatcher"))
+    for record in records:
+        verifier.take(record)
+    findings = verifier.finish()
+    return [(each.invariant, each.message) for each in findings if each.invariant in OF_RUNS]
+
+
+def submitted(name: str) -> TaskSubmitted:
+    part = Part(kind="step", number=0, name=name)
+    return TaskSubmitted(task_id=f"{STREAM}.{name}", task_type="noop", parameters={}, part=part)
+
+
+def over(name: str, status: StepState = StepState.SUCCEEDED) -> StepEnded:
+    return StepEnded(step=name, status=status)
+
+
+def test_a_log_as_it_is_written_has_no_finding() -> None:
+    log = log_of()
+    log.finish("b")
+    log.command("trackside.approve-gate.v1", {"step": "g"})
+    log.finish("c")
+    assert log.run.over
+    assert found(log) == []
+
+
+ENDED = RunEnded(status=RunStatus.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("events", "invariant", "message"),
+    [
+        ((StepReady(step="c"),), "INV-11", "step c is ready before the steps that it needs: b"),
+        ((StepReady(step="a"),), "INV-11", "step a is ready already, or has ended"),
+        ((submitted("c"),), "INV-11", f"{STREAM}.c begins, and its step is not ready"),
+        ((over("b"),), "INV-11", "step b ends with 1 tasks or children that go on"),
+        ((over("a"),), "INV-11", "step a ends a second time"),
+        ((over("g"),), "INV-11", "step g ends as succeeded, and what it has begun did not"),
+        ((GateDecided(step="g", decision="rejected"), over("g")), "INV-11", "step g ends as succeeded"),
+        ((GateDecided(step="g", decision="approved"),) * 2, "INV-11", "gate g is not open, or was decided"),
+        ((GateDecided(step="c", decision="approved"),), "INV-11", "gate c is not open"),
+        ((GateOpened(step="g"),), "INV-11", "step g is not ready, or was told of it already"),
+        ((StepResolved(step="c", values={}, sources={}),), "INV-11", "step c is not ready"),
+        ((StepSkipped(step="b", by="operator"),), "INV-11", "step b is skipped, and has begun"),
+        ((StepSkipped(step="c", by="operator"), StepReady(step="c")), "INV-11", "step c is ready already"),
+        ((ENDED,), "INV-10", "1 tasks and children are open"),
+        ((ENDED,), "INV-11", "the run ends before its steps: b, g, c"),
+        ((ENDED, StepReady(step="c")), "INV-10", "the run is over"),
+        (
+            (RunAbortRequested(command_id="c-9"), RunEnded(status=RunStatus.SUCCEEDED)),
+            "INV-11",
+            "the run succeeds, and was stopped",
+        ),
+        ((RunPaused(command_id="c-9", change=1), StepReady(step="c")), "INV-10", "the run begins nothing"),
+        ((RunRevived(command_id="c-9", revival=1, reset=["b"]),), "INV-10", "the run is not over"),
+        (
+            (ENDED, RunRevived(command_id="c-9", revival=2, reset=["b"])),
+            "INV-10",
+            "it was revived 0 times",
+        ),
+        (
+            (
+                StepSkipped(step="c", by="operator"),
+                ENDED,
+                RunRevived(command_id="c-9", revival=1, reset=["b"]),
+            ),
+            "INV-11",
+            "step c is kept, and b, which it needs, begins again",
+        ),
+    ],
+)
+def test_what_goes_against_the_order_of_steps_is_found(events: Any, invariant: str, message: str) -> None:
+    findings = found(log_of(), *events)
+    assert [name for name, text in findings if message in text] == [invariant], findings
+
+
+@pytest.mark.parametrize(
+    ("end", "status"), [(AttemptEnd.FAILED, StepState.SUCCEEDED), (AttemptEnd.FINISHED, StepState.FAILED)]
+)
+def test_a_step_that_ends_otherwise_than_its_task_is_found(end: AttemptEnd, status: StepState) -> None:
+    log = log_of(end)
+    at = next(at for at, record in enumerate(log.records) if isinstance(record.message, StepEnded))
+    log.records[at].message = over("a", status)
+    assert ("INV-11", f"step a ends as {status.value}, and what it has begun did not") in found(log)
+
+
+def test_more_at_once_than_a_run_allows_is_found() -> None:
+    log = log_of()
+    names = [text for name, text in found(log, StepReady(step="c"), submitted("c")) if name == "INV-12"]
+    assert names == ["2 tasks and children at once, the concurrency is 1"]
+
+
+def any_step_begins(patch: pytest.MonkeyPatch) -> None:
+    """A step is ready whatever it needs."""
+    patch.setattr(StepWait, "met", property(lambda _: True))
+    patch.setattr(StepWait, "decided", property(lambda _: True))
+
+
+def any_number_is_open(patch: pytest.MonkeyPatch) -> None:
+    """The limit of a run is not looked at."""
+    may_begin = Run.may_begin
+
+    def lax(run: Run, name: str) -> int | None:
+        limit, run.concurrency = run.concurrency, 10_000
+        try:
+            return may_begin(run, name)
+        finally:
+            run.concurrency = limit
+
+    patch.setattr(Run, "may_begin", lax)
+    patch.setattr("trackside.aggregates.run.decide.Room", lambda _: Room(10_000))
+
+
+def any_end_of_a_step(patch: pytest.MonkeyPatch) -> None:
+    """A step ends as the last one of its items that has ended."""
+    every = frozenset(StepState)
+    patch.setattr(step_events, "possible_ends", lambda run, name: every)
+    patch.setattr(progress, "worst_end", lambda step: StepState.SUCCEEDED)
+    patch.setattr("trackside.aggregates.run.decide.possible_ends", lambda run, name: {StepState.SUCCEEDED})
+
+
+@pytest.mark.parametrize("mutate", [any_step_begins, any_number_is_open, any_end_of_a_step])
+def test_a_guard_of_the_fold_of_runs_removed_is_found(
+    mutate: Any, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found_by: Counter[str] = Counter()
+    for number in range(40):
+        drawn = f"{seed}/{number}"
+        with monkeypatch.context() as patch:
+            mutate(patch)
+            try:
+                told = disturbed(draw(drawn, limited=True), drawn, 60)
+            except (AssertionError, LookupError, ValueError):
+                continue
+            verifier = Verifier()
+            for record in told.records:
+                verifier.take(record)
+        found_by.update(each.invariant for each in verifier.finish())
+        if found_by.keys() & {"INV-11", "INV-12"}:
+            return
+    pytest.fail(f"found was {dict(found_by)}")
