@@ -10,6 +10,7 @@ from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.contracts.resources import RetryPolicy
 from trackside.simulation import scenarios
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
+from trackside.simulation.pipeline_scenario import PipelineScenario
 from trackside.simulation.run import simulate, sweep
 from trackside.simulation.running_scenarios import ServicesScenario, TrainingScenario
 from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
@@ -81,6 +82,10 @@ def test_trials_continue_from_checkpoints_without_a_step_missing_or_twice_whatev
 
 def test_services_come_back_and_acknowledge_their_newest_instruction_whatever_goes_wrong(seed: int) -> None:
     check_quick_seeds(seed, ServicesScenario)
+
+
+def test_runs_of_pipelines_end_right_whatever_goes_wrong(seed: int) -> None:
+    check_quick_seeds(seed, PipelineScenario)
 
 
 def test_t18_workers_on_one_host_share_its_gpu_whatever_goes_wrong(seed: int) -> None:
