@@ -220,7 +220,7 @@ async def test_pipelines_and_schedules_from_the_command_line(
     assert f"{name} accepted" in await trackside("pipelines", "define", name, str(file), "--max-runs", "1")
     file.write_text(SPEC.replace("pipeline.rows", "pipeline.row"), "utf-8")
     refused = await trackside("pipelines", "define", name, str(file), code=2)
-    assert f"{file}:6: unknown_parameter at $.pipeline.steps[0].parameters.rows" in refused
+    assert f"{file}:6: unknown_parameter at $.steps[0].parameters.rows" in refused
     refused = await trackside("pipelines", "run", name, "--set", "rows=many", code=2)
     assert "bad_parameters at $.parameters.rows" in refused
     await trackside("pipelines", "run", name, "--set", "rows=20")

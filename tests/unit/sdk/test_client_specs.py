@@ -332,3 +332,14 @@ def test_an_error_in_a_file_of_tasks_names_its_place(text: str, path: str, line:
     error = refused(text)
     assert (error.problem.path, error.line) == (path, line)
     assert expected in str(error)
+
+
+def test_a_later_problem_of_a_pipeline_has_its_path_in_the_file(tmp_path: Path) -> None:
+    """The command has the file under `pipeline`, which its author has not written."""
+    file = tmp_path / "pipeline.yaml"
+    file.write_text("kind: pipeline\nsteps:\n  - name: a\n    task_type: t\n    when: b.id\n")
+    _, spec = read_spec_file(file)
+    problem = Problem(code="unknown_step", path="$.pipeline.steps[0].when", message="none")
+    assert spec.describe(problem) == f"{file}:5: unknown_step at $.steps[0].when: none"
+    whole = Problem(code="missing_parameter", path="$.parameters.x", message="none")
+    assert spec.describe(whole) == f"{file}: missing_parameter at $.parameters.x: none"

@@ -18,6 +18,7 @@ from trackside.aggregates.run.messages import (
     StepPatch,
     UpdatePipelineRun,
 )
+from trackside.contracts.commands import CommandRefused
 from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased
 
 FAILED = AttemptEnd.FAILED
@@ -229,3 +230,13 @@ def test_limits_of_a_run_can_be_changed_while_it_goes_on() -> None:
     assert log.stream.tasks[f"{STREAM}.a.1"].needs.priority == 9
     assert log.run.due_ms == log.run.since_ms + 5_000
     assert refused(log.command("trackside.update-pipeline-run.v1", {})) == ("missing_field", "$")
+
+
+def test_items_of_a_step_without_items_are_refused_and_the_step_is_not_its_own_hint() -> None:
+    log = started(step("train"), step("trains", each=[0]))
+    log.finish("train", end=FAILED)
+    log.finish("trains.0", end=FAILED)
+    outcome = log.command(RetryFailedSteps(indexes={"train": [0]}))
+    assert refused(outcome) == ("unknown_step", "$.indexes.train")
+    [answer] = [event for event in outcome if isinstance(event, CommandRefused)]
+    assert answer.message == f"run {STREAM} has no step 'train' with each; did you mean 'trains'?"

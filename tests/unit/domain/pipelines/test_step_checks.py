@@ -101,6 +101,7 @@ def test_each_kind_of_reference_is_accepted() -> None:
         ("prepare.id.upper()", "bad_expression", "methods are not available"),
         ("prepare.__class__", "bad_reference", "unknown kind '__class__'"),
         ("1 +", "bad_expression", "is not an expression"),
+        ("prepare.result.x = 1", "bad_expression", "did you mean '=='?"),
         ("1" * 1_001, "expression_too_long", "1,001 characters"),
         ("-" * 30 + "1", "expression_too_deep", "30 levels"),
     ],
@@ -227,3 +228,11 @@ def test_ten_thousand_items_are_allowed_and_one_more_is_not() -> None:
     [problem] = problems(step("a", each=list(range(10_001))))
     assert (problem.code, problem.path) == ("too_many_items", "$.steps[0].each")
     assert "10,001" in problem.message
+
+
+def test_one_name_instead_of_a_list_of_needs_is_refused_with_the_list_that_was_meant() -> None:
+    with pytest.raises(ValidationError) as caught:
+        pipeline(step("a"), step("b", needs="a"))
+    [problem] = problems_of(caught.value, (), {"steps": [step("a"), step("b", needs="a")]})
+    assert (problem.code, problem.path) == ("wrong_type", "$.steps[1].needs")
+    assert problem.message.startswith("expected a list of steps, such as [a], or an object with all")

@@ -41,10 +41,10 @@ class SpecFile:
     moved: tuple[tuple[str, str], ...] = ()
 
     def describe(self, problem: Problem) -> str:
-        """Returns a problem with its file, and with its line if its field is in the file."""
+        """Returns a problem with its place in the file, and with its line if its field is there."""
         line = self.line_of(problem)
         where = f"{self.file}:{line}" if line else self.file
-        return f"{where}: {problem.code} at {problem.path}: {problem.message}"
+        return f"{where}: {problem.code} at {self.path_of(problem.path)}: {problem.message}"
 
     def line_of(self, problem: Problem) -> int:
         """Returns the line of the place of a problem, 0 if its field is not in the file."""

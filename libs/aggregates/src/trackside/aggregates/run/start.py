@@ -201,7 +201,8 @@ def _retry_problems(run: Run, wanted: RetryFailedSteps) -> Iterator[Problem]:
             yield Problem(code="nothing_failed", path=f"$.steps[{at}]", message=message)
     for name, indexes in wanted.indexes.items():
         if name not in run.steps or run.spec_of(name).each is None:
-            message = f"run {run.run_id} has no step {name!r} with each{nearest(name, run.steps)}"
+            with_each = [known for known in run.steps if run.spec_of(known).each is not None]
+            message = f"run {run.run_id} has no step {name!r} with each{nearest(name, with_each)}"
             yield Problem(code="unknown_step", path=f"$.indexes.{name}", message=message)
         elif unknown := sorted(set(indexes) - set(_unsuccessful(run, name))):
             message = f"items {', '.join(map(str, unknown[:10]))} of step {name} have not failed"

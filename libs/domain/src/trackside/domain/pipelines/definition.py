@@ -74,6 +74,13 @@ class StepNeeds(_Spec):
 
 
 def _from_list(given: object) -> object:
+    if isinstance(given, str):
+        # One name without brackets is a common slip, and "expected an object" would not help with it.
+        raise PydanticCustomError(
+            "wrong_type",
+            "expected a list of steps, such as [{name}], or an object with all, any_of or all_ended",
+            {"name": given},
+        )
     return {"all": given} if isinstance(given, list) else given
 
 

@@ -112,7 +112,8 @@ def check_expression(text: str) -> ast.Expr:
         reason = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
         raise ExpressionError("bad_expression", f"{text!r} is not an expression: {reason}") from None
     if len(body) != 1 or not isinstance(body[0], ast.Expr):
-        raise ExpressionError("bad_expression", f"{text!r} is not one expression")
+        hint = "; did you mean '=='?" if len(body) == 1 and isinstance(body[0], ast.Assign) else ""
+        raise ExpressionError("bad_expression", f"{text!r} is not one expression{hint}")
     waiting: list[tuple[ast.AST, int]] = [(body[0].value, 1)]
     while waiting:
         node, depth = waiting.pop()
