@@ -23,6 +23,7 @@ from bench import (
     instructions,
     metric_points,
     noop_trials,
+    pipelines,
     promotion,
     rebuild_rate,
     recovery,
@@ -43,7 +44,7 @@ from trackside.telemetry.logs import configure_logs
 PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
-    *("promotion", "artifacts", "instructions", "resumption"),
+    *("promotion", "artifacts", "instructions", "resumption", "pipelines"),
 )
 
 
@@ -108,6 +109,9 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         if "resumption" in parts:
             console.print(f"a task with a checkpoint, whose worker is killed {resumption.RUNS} times")
             measurements.append(await resumption.measure(stack, log))
+        if "pipelines" in parts:
+            console.print(f"pipelines: {options.trials} no-op steps, chains of fibo, fan-outs, 10,000 steps")
+            measurements.append(await pipelines.measure(stack, log, options.trials, append_p50_ms))
         if "ended" in parts:
             console.print(f"the state of a search with {ended_trials.TRIALS:,} ended trials")
             measurements.append(await ended_trials.measure())
