@@ -55,7 +55,7 @@ def any_number_is_open(patch: pytest.MonkeyPatch) -> None:
             run.concurrency = limit
 
     patch.setattr(Run, "may_begin", lax)
-    patch.setattr(decide, "Room", lambda _: Room(10_000))
+    patch.setattr(decide, "Room", lambda *_: Room(10_000))
 
 
 def a_step_waits_for_none(patch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from tests.aggregates.repeat.view import RepeatView
 from trackside.contracts.message import Command, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
+from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
@@ -75,7 +76,7 @@ class RepeatType(AggregateType[Repeat]):
         """Returns what stops it."""
         return stop_command(task, reason)
 
-    def lacking(self, stream: Stream[Repeat]) -> Iterable[Proposal]:
+    def lacking(self, stream: Stream[Repeat], lookup: Lookup) -> Iterable[Proposal]:
         """Yields what the repeat lacks now."""
         return decide.lacking(stream)
 

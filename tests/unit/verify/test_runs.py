@@ -160,7 +160,7 @@ def any_number_is_open(patch: pytest.MonkeyPatch) -> None:
             run.concurrency = limit
 
     patch.setattr(Run, "may_begin", lax)
-    patch.setattr("trackside.aggregates.run.decide.Room", lambda _: Room(10_000))
+    patch.setattr("trackside.aggregates.run.decide.Room", lambda *_: Room(10_000))
 
 
 def any_end_of_a_step(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
 from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.commands import CommandRefused
-from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.fleet import CHECK_ARTIFACTS
+from trackside.contracts.message import Command, Event, Json, Record
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.domain import child_commands
 from trackside.domain.capabilities import Capabilities
@@ -19,9 +20,14 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.react import react
 from trackside.domain.stream import shrink
+from trackside.domain.stream_index import StreamIndex
 from trackside.domain.task import TaskState
 
-CAPABILITIES = Capabilities(frozenset({"noop", "digits"}))
+CAPABILITIES = Capabilities(
+    frozenset({"noop", "digits"}),
+    digests={"noop": ("d1",), "digits": ("d2",)},
+    built_in=frozenset({CHECK_ARTIFACTS}),
+)
 EVENTS = "trackside.events"
 DIGEST = "ab" * 32
 
@@ -38,6 +44,19 @@ class RunLog(Told):
 
     written: list[Event] = field(default_factory=list)
     commands: int = 0
+    capabilities: Capabilities = CAPABILITIES
+    index: StreamIndex = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begins with no run."""
+        self.index = StreamIndex(self.streams)
+
+    def fold(self, record: Record) -> Outcome:
+        """Appends and folds a record at the next offset, for the decisions of other runs too."""
+        outcome = super().fold(record)
+        if outcome is Outcome.APPLIED:
+            self.index.fold(self.streams.by_id[record.envelope.stream], record.message)
+        return outcome
 
     @property
     def run(self) -> Run:
@@ -91,7 +110,7 @@ class RunLog(Told):
 
     def _proposals(self) -> Iterator[tuple[str, Proposal]]:
         for stream in list(self.streams.by_id.values()):
-            for proposal in react(stream, CAPABILITIES, AGGREGATES):
+            for proposal in react(stream, self.capabilities, AGGREGATES, self.index):
                 yield stream.stream_id, proposal
                 return  # one decision after another, as a partition takes them
             for found in child_commands.pending(stream, self.streams.find, AGGREGATES, EVENTS):

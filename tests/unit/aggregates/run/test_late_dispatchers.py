@@ -14,6 +14,7 @@ from trackside.aggregates.run.step_messages import (
 )
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
 from trackside.domain import child_commands
+from trackside.domain.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
 
@@ -40,7 +41,7 @@ def test_a_task_is_a_decision_of_its_own_for_a_rival_may_have_taken_its_room() -
     log = started(step("a"), step("b", parameters={"n": "${a.result.n}"}), step("c", "a"), concurrency=2)
     token = log.place("a")
     log.tell(AttemptEnded.model_validate({**token, "end": "finished", "result": {"n": 1}}), role="worker")
-    decisions = [[type(event) for event in proposal.events] for proposal in lacking(log.stream)]
+    decisions = [[type(event) for event in proposal.events] for proposal in lacking(log.stream, NO_LOOKUP)]
     assert decisions == [
         [StepEnded],
         [StepReady, StepResolved],
@@ -55,7 +56,7 @@ def test_nothing_is_proposed_behind_the_end_that_stops_the_run() -> None:
     tokens = [log.place(name) for name in ("a", "b")]
     for token, end in zip(tokens, (AttemptEnd.FAILED, AttemptEnd.FINISHED), strict=True):
         log.tell(AttemptEnded.model_validate({**token, "end": end}), role="worker")
-    (only,) = lacking(log.stream)
+    (only,) = lacking(log.stream, NO_LOOKUP)
     assert [type(event) for event in only.events] == [StepEnded]
     log.settle()
     assert log.states == {"a": "failed", "b": "succeeded", "c": "omitted"}

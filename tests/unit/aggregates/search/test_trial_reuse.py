@@ -22,6 +22,7 @@ from trackside.aggregates.search.messages import (
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import ParametersWithheld, TaskStopRequested
 from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
 from trackside.domain.react import react
 
@@ -120,4 +121,4 @@ def test_a_task_that_is_being_stopped_gets_no_answer() -> None:
 def test_a_task_of_a_batch_gets_none() -> None:
     told = asking()
     told.stream.root = Batch("s", BatchSpec.model_construct(groups=[]), 0, asking={task_id(0)})
-    assert next(iter(BATCH.lacking(told.stream))).span == "withhold parameters"
+    assert next(iter(BATCH.lacking(told.stream, NO_LOOKUP))).span == "withhold parameters"

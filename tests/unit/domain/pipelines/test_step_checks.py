@@ -38,8 +38,9 @@ ARTIFACT = {"uri": "store:sha256/" + "a" * 64, "sha256": "a" * 64, "size_bytes":
         ("${pipeline.row}", "unknown_parameter", "no parameter 'row'; did you mean 'rows'?"),
         ("${item}", "bad_reference", "item is only there in a step with each"),
         ("${index}", "bad_reference", "index is only there in a step with each or repeat"),
-        ("${run:}", "bad_reference", "values of another run can't be referenced"),
-        ("${run:nightly\\.3.prepare.id}", "bad_reference", "give them to this one as parameters"),
+        ("${run:}", "bad_reference", "expected run:ID.STEP.KIND"),
+        ("${run:nightly\\.3}", "bad_reference", "expected run:ID.STEP.KIND"),
+        ("${run:nightly\\.3.prepare.ids}", "bad_reference", "did you mean 'id'?"),
     ],
 )
 def test_a_reference_to_nothing_is_named(text: str, code: str, expected: str) -> None:

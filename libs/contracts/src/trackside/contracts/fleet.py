@@ -6,6 +6,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.contracts.message import DISPATCHER, SCHEDULER, WORKER, Event, is_absent
 
+CHECK_ARTIFACTS = "trackside.check-artifacts"
+"""The task type, built into workers, that says which artifacts the store lacks.
+
+Its parameter `artifacts` lists `{name, sha256, size_bytes, media_type}`; its result is `{missing: [name]}`.
+"""
+
 
 class Device(BaseModel):
     """One device of a worker: a GPU, or a slot of a CPU, whose memory is its share of the host's.
@@ -39,6 +45,8 @@ class WorkerJoined(Event):
     `max_memory_bytes` is the most that one task of a type may have of it, `max_cuda_memory_bytes` the most of
     each GPU; types without a limit are left out. `credentials` are the names of those that its host has, not
     their keys: what an input needs. `services` are those of its task types that are services.
+    `digests` are the SHA-256 of what its catalogue says of each task type. `built_in` are the task types that
+    it runs itself, such as `trackside.check-artifacts`.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER
@@ -56,6 +64,8 @@ class WorkerJoined(Event):
     max_cuda_memory_bytes: dict[str, int] = Field(default={})
     credentials: list[str] = Field(default=[], exclude_if=is_absent)
     services: list[str] = Field(default=[], exclude_if=is_absent)
+    digests: dict[str, str] = Field(default={}, exclude_if=is_absent)
+    built_in: list[str] = Field(default=[], exclude_if=is_absent)
 
 
 class CatalogueChanged(Event):
@@ -71,6 +81,7 @@ class CatalogueChanged(Event):
     max_memory_bytes: dict[str, int] = Field(default_factory=dict)
     max_cuda_memory_bytes: dict[str, int] = Field(default_factory=dict)
     services: list[str] = Field(default=[], exclude_if=is_absent)
+    digests: dict[str, str] = Field(default={}, exclude_if=is_absent)
 
 
 class WorkerLeft(Event):

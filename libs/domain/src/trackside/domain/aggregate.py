@@ -5,7 +5,7 @@ tasks; all else is its aggregate's, which is found by the type of the event that
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from trackside.contracts import codec
@@ -18,6 +18,7 @@ from trackside.domain.causality import Causality
 from trackside.domain.child import Child
 from trackside.domain.display.view import View
 from trackside.domain.invariants import AggregateInvariants
+from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.signals import Signal
@@ -111,6 +112,9 @@ class AggregateType(ABC, Generic[S]):
     child_begins_by: type[Command] | None = None
     """The command that begins one as the child of another stream; None: it is never a child."""
 
+    indexed_after: frozenset[type[Event]] = frozenset()
+    """Its events after which one can be found by other keys: see `index_keys`."""
+
     rows: tuple[Projection[Stream], ...] = ()
     """The rows of its tables; `tables.sql` next to its module defines them, `views/` has views of them."""
     view: View[S]
@@ -178,9 +182,19 @@ class AggregateType(ABC, Generic[S]):
         """Yields what follows from the signals of the streams that it waits for; `find` returns them."""
         return ()
 
+    def index_keys(self, root: S, event: Message | None) -> Iterable[tuple[str, int]]:
+        """Yields keys by which decisions of other streams find this one, with since when, in ms since 1970.
+
+        Those that the event has added, which was applied just now; without an event all.
+        """
+        return ()
+
+    def artifacts_forgotten(self, root: S, digests: Collection[str]) -> None:
+        """Takes in that the store need not keep artifacts of the stream; not if it is closed."""
+
     @abstractmethod
-    def lacking(self, stream: Stream[S]) -> Iterable[Proposal]:
-        """Yields what the stream lacks now, by its state alone: tasks, ends of parts, its own end."""
+    def lacking(self, stream: Stream[S], lookup: Lookup) -> Iterable[Proposal]:
+        """Yields what the stream lacks now, by its state and a lookup: tasks, ends of parts, its own end."""
 
     def next_due_ms(self, stream: Stream[S]) -> int | None:
         """Returns when its next time limit is reached, in ms since 1970; None without one."""

@@ -1,6 +1,7 @@
 """What the fleet and this installation have to give, as far as a command may ask for it: pure."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from trackside.contracts.refusals import Problem, nearest
 from trackside.domain.fleet import Fleet
@@ -14,7 +15,8 @@ class Capabilities:
     """The task types of all catalogues, and the devices of the workers that are there, by all their names.
 
     `services` are task types that are services, `mixed` those that are one in some catalogues only.
-    `tuners` and `assessors` are the names of those that users have installed beside ours.
+    `tuners` and `assessors` are the names of those that users have installed beside ours. `digests` are those
+    of a task type in all catalogues that have it, sorted; `built_in` the task types of workers themselves.
     """
 
     task_types: frozenset[str] = frozenset()
@@ -24,6 +26,8 @@ class Capabilities:
     assessors: frozenset[str] = frozenset()
     services: frozenset[str] = frozenset()
     mixed: frozenset[str] = frozenset()
+    digests: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    built_in: frozenset[str] = frozenset()
 
 
 def capabilities_of(
@@ -39,7 +43,15 @@ def capabilities_of(
     names = {name for worker_id, device_id in devices for name in _names(worker_id, device_id)}
     listed = tuple(f"{worker_id}/{device_id}" for worker_id, device_id in devices)
     return Capabilities(
-        fleet.task_types, listed, frozenset(names), tuners, assessors, fleet.services, fleet.mixed
+        task_types=fleet.task_types,
+        devices=listed,
+        device_names=frozenset(names),
+        tuners=tuners,
+        assessors=assessors,
+        services=fleet.services,
+        mixed=fleet.mixed,
+        digests=fleet.digests,
+        built_in=frozenset().union(*(each.built_in for each in fleet.workers.values() if not each.gone)),
     )
 
 

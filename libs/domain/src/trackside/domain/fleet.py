@@ -53,6 +53,10 @@ class Worker:
     """The names of the credentials that its host has."""
     services: frozenset[str] = frozenset()
     """Those of its task types that are services."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """The digests of what its catalogue says of each task type; empty for a worker of an earlier release."""
+    built_in: frozenset[str] = frozenset()
+    """The task types that it runs itself, whatever its catalogue."""
     unhealthy: dict[str, str] = field(default_factory=dict)
     """Why devices have failed, by device id; cleared when the worker joins again."""
     gone: str = ""
@@ -89,6 +93,15 @@ class Fleet:
         """The task types that are a service in some catalogues, and none in others."""
         found = frozenset().union(*(worker.services for worker in self.workers.values()))
         return found - self.services
+
+    @property
+    def digests(self) -> dict[str, tuple[str, ...]]:
+        """The digests of each task type in all newest catalogues that have one, sorted."""
+        found: dict[str, set[str]] = {}
+        for worker in self.workers.values():
+            for task_type, digest in worker.digests.items():
+                found.setdefault(task_type, set()).add(digest)
+        return {task_type: tuple(sorted(digests)) for task_type, digests in found.items()}
 
     def current(self, worker_id: str, incarnation: str) -> bool:
         """Says whether this incarnation of a worker is there."""
@@ -142,6 +155,8 @@ def _joined(fleet: Fleet, event: WorkerJoined, record: Record) -> Outcome:
         max_cuda_memory_bytes=event.max_cuda_memory_bytes,
         credentials=frozenset(event.credentials),
         services=frozenset(event.services),
+        digests=event.digests,
+        built_in=frozenset(event.built_in),
     )
     return Outcome.APPLIED
 
@@ -174,6 +189,7 @@ def _catalogue_changed(fleet: Fleet, event: CatalogueChanged) -> Outcome:
         max_memory_bytes=dict(event.max_memory_bytes),
         max_cuda_memory_bytes=dict(event.max_cuda_memory_bytes),
         services=frozenset(event.services),
+        digests=event.digests,
     )
     return Outcome.APPLIED
 

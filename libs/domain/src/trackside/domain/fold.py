@@ -56,7 +56,7 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
     if kind in ANSWERS:
         return command.answered(stream.commands, cast(CommandAccepted | CommandRefused, event), record.offset)
     if kind is ArtifactsForgotten:
-        return _forgotten(stream, cast(ArtifactsForgotten, event))
+        return _forgotten(stream, cast(ArtifactsForgotten, event), aggregates)
     root = stream.root
     if root is None:
         return _without_root(stream, record, aggregates)
@@ -74,10 +74,15 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
     return outcome
 
 
-def _forgotten(stream: Stream, event: ArtifactsForgotten) -> Outcome:
-    """Folds what changes rows only, also of a closed stream; not if a task has come to need it meanwhile."""
+def _forgotten(stream: Stream, event: ArtifactsForgotten, aggregates: Aggregates) -> Outcome:
+    """Folds what a closed stream has too; not if a task has come to need it meanwhile."""
     used = task_commands.in_use(stream)
-    return Outcome.OVERTAKEN if any(digest in used for digest in event.artifacts) else Outcome.APPLIED
+    if any(digest in used for digest in event.artifacts):
+        return Outcome.OVERTAKEN
+    aggregate = aggregates.of(stream)
+    if aggregate is not None and not stream.closed:
+        aggregate.artifacts_forgotten(stream.root, event.artifacts)
+    return Outcome.APPLIED
 
 
 def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome:

@@ -16,21 +16,29 @@ from trackside.domain import task_commands
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.command import Publication, ReceivedCommand, id_conflict, refused
+from trackside.domain.lookup import Lookup
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
+from trackside.domain.stream_index import StreamIndex
 from trackside.domain.task_commands import TaskCommand
 
 
-def react(stream: Stream, capabilities: Capabilities, aggregates: Aggregates) -> list[Proposal]:
+def react(
+    stream: Stream, capabilities: Capabilities, aggregates: Aggregates, others: StreamIndex | None = None
+) -> list[Proposal]:
     """Returns what a stream lacks now: an answer to its oldest open command, else what its aggregate lacks.
 
     Not both: an answer may change the aggregate, and a task that is submitted with a stop is in vain.
+    Without `others` decisions know of no other stream.
     """
     answer = _answer(stream, capabilities, aggregates)
     if answer is not None:
         return [answer]
     aggregate = aggregates.of(stream)
-    return [] if aggregate is None or stream.closed else list(aggregate.lacking(stream))
+    if aggregate is None or stream.closed:
+        return []
+    lookup = Lookup(capabilities) if others is None else others.lookup(capabilities)
+    return list(aggregate.lacking(stream, lookup))
 
 
 def _answer(stream: Stream, capabilities: Capabilities, aggregates: Aggregates) -> Proposal | None:

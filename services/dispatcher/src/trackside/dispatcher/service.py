@@ -22,6 +22,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.react import react
 from trackside.domain.stream import Stream, shrink
+from trackside.domain.stream_index import StreamIndex
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, write_dead_letter
 from trackside.eventlog.log import Entry
@@ -60,6 +61,7 @@ class Dispatcher:
         self._unasked = set(streams.by_id)
         self._parents = Parents(streams)
         self._watchers = Watchers(streams)
+        self._index = StreamIndex(streams)
 
     def fold(self, record: Record) -> None:
         """Folds a record of the events or the fleet topic."""
@@ -73,6 +75,7 @@ class Dispatcher:
             self._intake.recorded(message)
         self._advice.note(stream.stream_id, message, outcome)
         if outcome is Outcome.APPLIED:
+            self._index.fold(stream, message)
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
                 self._receipts.answer(message, record.offset)
         else:
@@ -128,7 +131,7 @@ class Dispatcher:
                 continue
             aggregate = self._streams.aggregates.of(stream)
             self._deadlines.set(stream_id, None if aggregate is None else aggregate.next_due_ms(stream))
-            for proposal in react(stream, self._capabilities, self._streams.aggregates):
+            for proposal in react(stream, self._capabilities, self._streams.aggregates, self._index):
                 yield self._decision(stream_id, proposal)
             yield from self._children(stream, facts)
             if aggregate is not None:

@@ -213,7 +213,7 @@ class HostState:
         """
         worker = self.worker
         return (
-            requirements.task_type in worker.task_types
+            (requirements.task_type in worker.task_types or requirements.task_type in worker.built_in)
             and requirements.queue in worker.queues
             and requirements.credentials <= worker.credentials
             and requirements.worker_id in ("", worker.worker_id)

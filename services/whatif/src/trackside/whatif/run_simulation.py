@@ -28,6 +28,7 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
 )
 from trackside.domain.fold import fold
+from trackside.domain.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.definition import EndAction, OnEnd, PipelineSpec
 from trackside.domain.stream import Stream, forget_settled
@@ -172,7 +173,7 @@ class _RunSimulation:
         """Lets the dispatcher decide until nothing is lacking, and gives free devices to waiting tasks."""
         aggregate = AGGREGATES.of(self.stream)
         assert aggregate is not None
-        while (proposal := next(iter(aggregate.lacking(self.stream)), None)) is not None:
+        while (proposal := next(iter(aggregate.lacking(self.stream, NO_LOOKUP)), None)) is not None:
             self._append(proposal.events)
         forget_settled(self.stream)
         while self.waiting and self.devices[self.waiting[0][2]] <= self.free:

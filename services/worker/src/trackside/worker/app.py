@@ -33,6 +33,7 @@ from trackside.worker.attempts.device_locks import RETRY_S, DeviceLocks, try_loc
 from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
 from trackside.worker.attempts.memory_pressure import MemoryPressure
 from trackside.worker.attempts.spec import AttemptContext
+from trackside.worker.catalogue.built_in import BUILT_IN
 from trackside.worker.catalogue.catalogue_watch import CatalogueWatch, known_types
 from trackside.worker.catalogue.task_catalogue import CatalogueError, TaskCatalogue, read_catalogue
 from trackside.worker.host.devices import HostDevice, discover
@@ -257,7 +258,7 @@ class WorkerRunner:
             memory_pool=memory_pool(),
         )
         fencing = FencingTable(
-            new_id(), frozenset(self._catalogue.current.tasks), self._catalogue.current.services
+            new_id(), frozenset((*self._catalogue.current.tasks, *BUILT_IN)), self._catalogue.current.services
         )
         placements = PlacementController(
             {host_device.id: host_device for host_device in host_devices},
@@ -301,6 +302,7 @@ class WorkerRunner:
             max_tasks=self._settings.max_tasks,
             memory_pool=incarnation.placements.ledger.memory_pool,
             credentials=sorted(incarnation.credentials),
+            built_in=sorted(BUILT_IN),
             **known_types(self._catalogue.current),
         )
         in_log: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()

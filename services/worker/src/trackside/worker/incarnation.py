@@ -23,6 +23,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.telemetry import metrics
+from trackside.worker.catalogue.built_in import BUILT_IN
 from trackside.worker.catalogue.catalogue_watch import CatalogueChange, known_types
 from trackside.worker.catalogue.task_catalogue import TaskCatalogue
 from trackside.worker.placements.controller import PlacementController
@@ -149,7 +150,7 @@ class Incarnation:
         """
         before, known = known_types(self._catalogue), known_types(change.catalogue)
         self._catalogue = change.catalogue
-        self._fencing.task_types = frozenset(change.catalogue.tasks)
+        self._fencing.task_types = frozenset((*change.catalogue.tasks, *BUILT_IN))
         self._fencing.services = change.catalogue.services
         self.placements.warm.end_types((*change.changed, *change.removed))
         if known != before:
@@ -202,7 +203,7 @@ class Incarnation:
         if action is CommandAction.RUN:
             action = self._check_credentials(command)
         if action is CommandAction.RUN:
-            task_type = self._catalogue.tasks[command.task_type]
+            task_type = BUILT_IN.get(command.task_type) or self._catalogue.tasks[command.task_type]
             action = self.placements.accept(command, task_type, envelope) or CommandAction.RUN
         if isinstance(action, Refusal):
             metrics.counter("trackside.worker.refused.tasks").labels(code=action.code).inc()

@@ -23,6 +23,7 @@ from trackside.contracts.message import Command, Json, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
 from trackside.domain.child import Child
+from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
@@ -88,7 +89,7 @@ class BatchType(AggregateType[Batch]):
         """Returns its status and what it has found."""
         return root.status.value, root.outcome
 
-    def lacking(self, stream: Stream[Batch]) -> Iterable[Proposal]:
+    def lacking(self, stream: Stream[Batch], lookup: Lookup) -> Iterable[Proposal]:
         """Yields what the batch lacks now."""
         return decide.lacking(stream)
 

@@ -28,6 +28,7 @@ from trackside.aggregates.model.view import ModelView
 from trackside.contracts.message import Command, Event, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
+from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.signals import Signal
@@ -89,7 +90,7 @@ class ModelType(AggregateType[Model]):
                 values |= {"sha256": spec.artifact.sha256, "format": spec.format}
                 yield Signal(name, str(number), values, "" if spec.task is None else spec.task.stream)
 
-    def lacking(self, stream: Stream[Model]) -> Iterable[Proposal]:
+    def lacking(self, stream: Stream[Model], lookup: Lookup) -> Iterable[Proposal]:
         """Yields nothing: a model changes by commands only."""
         return ()
 

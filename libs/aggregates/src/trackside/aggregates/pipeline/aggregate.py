@@ -30,6 +30,7 @@ from trackside.contracts.message import Command, Event, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import Aggregates, AggregateType, FindStream, Handler
 from trackside.domain.child import Child
+from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.signals import Signal
@@ -105,7 +106,7 @@ class PipelineType(AggregateType[DefinedPipeline]):
         """Takes in that a run was begun, is to stop, or has ended."""
         evolve.note_child(root, child, record)
 
-    def lacking(self, stream: Stream[DefinedPipeline]) -> Iterable[Proposal]:
+    def lacking(self, stream: Stream[DefinedPipeline], lookup: Lookup) -> Iterable[Proposal]:
         """Yields the run whose turn it is, and the next times of schedules."""
         return decide.lacking(stream)
 

@@ -1,8 +1,8 @@
 """The run as an aggregate type: its events and commands, who folds and who decides them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from trackside.aggregates.run import commands, decide, evolve, messages, progress, start, step_messages
+from trackside.aggregates.run import cache, commands, decide, evolve, messages, progress, start, step_messages
 from trackside.aggregates.run.causes import RunCausality
 from trackside.aggregates.run.examples import EXAMPLES
 from trackside.aggregates.run.invariants import RunInvariants
@@ -12,11 +12,13 @@ from trackside.aggregates.run.spec import SPECS, stop_command
 from trackside.aggregates.run.state import Run
 from trackside.aggregates.run.view import RunView
 from trackside.contracts.children import ChildRequested, WantedChild
-from trackside.contracts.message import Command, Json, Record
+from trackside.contracts.message import Command, Event, Json, Message, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
 from trackside.domain.child import Child
+from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
+from trackside.domain.pipelines.definition import CACHE
 from trackside.domain.proposal import Proposal
 from trackside.domain.signals import Signal
 from trackside.domain.stream import Stream
@@ -52,6 +54,7 @@ class RunType(AggregateType[Run]):
         RunEnded,
         RunArchived,
     )
+    indexed_after = frozenset[type[Event]]((step_messages.StepEnded, step_messages.StepCacheHit))
     commands: Mapping[type[Command], Handler] = {
         messages.StartPipelineRun: start.start,
         messages.PausePipelineRun: commands.pause,
@@ -101,6 +104,9 @@ class RunType(AggregateType[Run]):
     def task_submitted(self, root: Run, task: Task, record: Record) -> None:
         """Counts an item that has begun."""
         assert task.part is not None
+        if task.part.kind == CACHE:
+            progress.note_check(root, task.part.name, task)
+            return
         progress.note_begun(root, task.part.name, task.part.number)
 
     def task_changed(self, root: Run, task: Task, record: Record, reports: int) -> None:
@@ -136,9 +142,18 @@ class RunType(AggregateType[Run]):
         """Returns the schedules that led to the run."""
         return [] if root.origin is None else list(root.origin.schedules)
 
-    def lacking(self, stream: Stream[Run]) -> Iterable[Proposal]:
+    def index_keys(self, root: Run, event: Message | None) -> Iterable[tuple[str, int]]:
+        """Yields the keys of steps that are in the cache: those of one event, or all."""
+        assert event is None or isinstance(event, step_messages.StepEnded | step_messages.StepCacheHit)
+        return cache.index_keys(root, root.steps if event is None else (event.step,))
+
+    def artifacts_forgotten(self, root: Run, digests: Collection[str]) -> None:
+        """Takes steps out of the cache whose artifacts need not be kept."""
+        progress.forget_artifacts(root, digests)
+
+    def lacking(self, stream: Stream[Run], lookup: Lookup) -> Iterable[Proposal]:
         """Yields what the run lacks now."""
-        return decide.lacking(stream)
+        return decide.lacking(stream, lookup)
 
     def next_due_ms(self, stream: Stream[Run]) -> int | None:
         """Returns when its next time limit is reached."""

@@ -6,9 +6,11 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from trackside.aggregates.run.cache import look_up
 from trackside.aggregates.run.state import Run, StepWait
 from trackside.aggregates.run.step_messages import (
     GateOpened,
+    StepCacheMissed,
     StepEnded,
     StepError,
     StepExpanded,
@@ -17,7 +19,15 @@ from trackside.aggregates.run.step_messages import (
     StepSkipped,
     StepState,
 )
-from trackside.aggregates.run.values import RunNames, States, fill, has_references, resolve_step, value_of
+from trackside.aggregates.run.values import (
+    FindRun,
+    RunNames,
+    States,
+    fill,
+    has_references,
+    resolve_step,
+    value_of,
+)
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.message import Event, Json
@@ -25,6 +35,7 @@ from trackside.contracts.parts import Part
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.topics import MAX_BATCH_BYTES
+from trackside.domain.lookup import NO_LOOKUP, Lookup
 from trackside.domain.pipelines.definition import CHILD, GATE, MAX_ITEMS, STEP, StepSpec, kind_of, needs_of
 from trackside.domain.pipelines.expressions import ExpressionError, evaluate
 from trackside.domain.pipelines.references import MissingValueError, resolve
@@ -45,6 +56,8 @@ class Room:
 
     items: int
     """How many items of all steps may begin."""
+    lookup: Lookup = NO_LOOKUP
+    """What the decision may read besides its run."""
     events: int = MOST_EVENTS
     """How many events the decision may still have."""
     bytes: int = MOST_BYTES
@@ -154,7 +167,7 @@ def _opened(run: Run, name: str, states: States, room: Room) -> list[Event]:
     if values is None:
         values = {}
         if not step.begun and items is None and has_references(run, name):
-            values, sources = _values(run, name, states)
+            values, sources = _values(run, name, states, room.lookup.find)
             events.append(StepResolved(**own, values=values, sources=sources))
             room.bytes -= len(to_json(values))
     count = step.count if step.state is not StepState.PENDING or step.again is not None else 1
@@ -165,6 +178,15 @@ def _opened(run: Run, name: str, states: States, room: Room) -> list[Event]:
         count = len(items)
         _check_items(run, name, values, items)
     room.events -= len(events)
+    if spec.cache is not None and not step.cache_parts:
+        if step.state is StepState.PENDING:
+            return events  # its age limit counts from when it is ready, by the clock of the log
+        found = look_up(run, name, _task(run, name, 0, values, None, {}), room.lookup)
+        room.events -= len(found)
+        room.bytes -= sum(len(to_json(event)) for event in found)
+        events += found
+        if not found or not isinstance(found[-1], StepCacheMissed):
+            return events
     begun = _Begun(values, items, count, step.begun)
     return events + _items(run, name, begun, room)
 
@@ -175,9 +197,9 @@ def _gate(spec: StepSpec, own: Json) -> list[Event]:
     return [GateOpened(**own, message=gate.message, timeout_s=gate.timeout_s)]
 
 
-def _values(run: Run, name: str, states: States) -> tuple[Json, dict[str, str]]:
+def _values(run: Run, name: str, states: States, find: FindRun) -> tuple[Json, dict[str, str]]:
     try:
-        values, sources = resolve_step(run, name, states)
+        values, sources = resolve_step(run, name, states, find)
     except MissingValueError as error:
         raise StepFailure("ref_error", str(error)) from error
     if (size := len(to_json(values))) > MOST_VALUE_BYTES:
@@ -232,10 +254,14 @@ def _submitted(
 ) -> TaskSubmitted | ChildRequested:
     """Returns the task or child of an item; keeps in `needs` what is the same for many items."""
     spec = run.spec_of(name)
-    item_id = run.item_id(name, index)
     if kind_of(spec) == CHILD:
         body = _fill(spec.spec or {}, values, item, index)
-        return ChildRequested(child_id=item_id, kind=spec.kind or "", body=body)
+        return ChildRequested(child_id=run.item_id(name, index), kind=spec.kind or "", body=body)
+    return _task(run, name, index, values, item, needs)
+
+
+def _task(run: Run, name: str, index: int, values: Json, item: Any, needs: _NeedsByQueue) -> TaskSubmitted:
+    spec = run.spec_of(name)
     queue = _fill(spec.queue, values, item, index)
     parameters = _fill(spec.parameters, values, item, index)
     try:
@@ -251,7 +277,7 @@ def _submitted(
         raise StepFailure("ref_error", f"{where}: {first['msg']}") from error
     part = Part(kind=STEP, number=index, name=name)
     return TaskSubmitted(
-        task_id=item_id,
+        task_id=run.item_id(name, index),
         task_type=spec.task_type or "",
         parameters=parameters,
         part=part,

@@ -6,6 +6,8 @@ from trackside.aggregates.run.messages import RunEnded, RunRevived, RunStarted
 from trackside.aggregates.run.state import Run
 from trackside.aggregates.run.step_messages import (
     GateDecided,
+    StepCacheHit,
+    StepCacheMissed,
     StepEnded,
     StepExpanded,
     StepReady,
@@ -73,6 +75,13 @@ class RunCausality(Causality[Run]):
                 error = "" if event.error is None else f": {event.error.message}"
                 ends = f": {named_values(event.ends)}" if event.ends else ""
                 return f"step {event.step} {event.status.value}{ends}{error}"
+            case StepCacheHit():
+                return f"step {event.step} from {event.found.stream}/{event.found.step}"
+            case StepCacheMissed():
+                nearest = event.nearest
+                beside = "" if nearest is None else f", nearest {nearest.stream}/{nearest.step}"
+                differs = f" differs in {', '.join(event.differs)}" if event.differs else ""
+                return f"step {event.step}{f' {event.reason}' if event.reason else ''}{beside}{differs}"
             case GateDecided():
                 return f"gate {event.step} {event.decision}{f' by {event.actor}' if event.actor else ''}"
             case RunRevived():

@@ -25,6 +25,7 @@ from trackside.aggregates.run.values import RunNames
 from trackside.contracts.children import ChildStopRequested
 from trackside.contracts.message import Event, Json
 from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
+from trackside.domain.lookup import Lookup
 from trackside.domain.pipelines.definition import action_after
 from trackside.domain.pipelines.expressions import ExpressionError, evaluate
 from trackside.domain.pipelines.references import INDEX, MissingValueError
@@ -40,7 +41,7 @@ MOST_CAUSES = 100
 """How many of the steps for which a run fails its end names."""
 
 
-def lacking(stream: Stream[Run]) -> Iterator[Proposal]:
+def lacking(stream: Stream[Run], lookup: Lookup) -> Iterator[Proposal]:
     """Yields what a run lacks now: stops, ends of steps with what follows, steps that begin, its own end.
 
     Takes as long as it gives events, whatever the size of the run; only while items are still to be held it
@@ -51,7 +52,7 @@ def lacking(stream: Stream[Run]) -> Iterator[Proposal]:
         return
     yield from _stops(stream)
     yield from _holds(stream)
-    room = Room(run.concurrency - run.open)
+    room = Room(run.concurrency - run.open, lookup)
     for name in list(islice(run.finished, MOST_ENDS)):
         room.renew()
         events = _after_items(run, name, room)
@@ -60,7 +61,7 @@ def lacking(stream: Stream[Run]) -> Iterator[Proposal]:
             return
     if run.status is RunStatus.RUNNING:
         yield from _begin(run, room, traceparent)
-    if not run.unended:
+    if not run.unended and not run.checks:
         ended = RunEnded(
             revival=run.revival, status=end_of(run), causes=run.causes[:MOST_CAUSES], outputs=outputs_of(run)
         )
@@ -217,6 +218,11 @@ def _stops(stream: Stream[Run]) -> Iterator[Proposal]:
             follows = max(follows, step.changed_at)
             if len(events) == MOST_STOPS:
                 break
+    for name, check_id in run.checks.items():
+        task = stream.tasks.get(check_id)
+        if (run.stopping or run.steps[name].over) and task is not None and not task.stop_reason:
+            events.append(TaskStopRequested(task_id=check_id, reason=reason))
+            follows = max(follows, run.steps[name].changed_at)
     after = max(follows, run.control_at)
     tasks = [event for event in events[:MOST_STOPS] if isinstance(event, TaskStopRequested)]
     if tasks:

@@ -127,7 +127,7 @@ def _reset(run: Run, name: str, indexes: list[int] | None, offset: int) -> None:
 def _ended(run: Run, event: RunEnded, record: Record) -> Outcome:
     if run.over or event.revival < run.revival:
         return Outcome.DUPLICATE
-    if run.unended or event.revival != run.revival or event.status is not end_of(run):
+    if run.unended or run.checks or event.revival != run.revival or event.status is not end_of(run):
         return Outcome.OVERTAKEN
     run.status, run.ended_ms, run.outputs = event.status, record.append_time_ms, event.outputs
     return Outcome.APPLIED

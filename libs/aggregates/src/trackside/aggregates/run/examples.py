@@ -148,7 +148,8 @@ EXAMPLES: list[Message] = [
         key="5f3a",
         parts={"task_type": "prepare"},
         nearest=FOUND,
-        differs=["parameters"],
+        differs=["parameters.epochs"],
+        reason="expired",
     ),
     step_messages.GateOpened(step="release", generation=1, message="Release it?", timeout_s=3_600.0),
     step_messages.GateDecided(

@@ -33,7 +33,7 @@ from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask
 from trackside.domain.pipelines.compiling import needed
-from trackside.domain.pipelines.definition import GATE, STEP, TASK, action_after, kind_of
+from trackside.domain.pipelines.definition import CACHE, GATE, STEP, TASK, action_after, kind_of
 
 _GATE_ENDS = {
     "approved": StepState.SUCCEEDED,
@@ -60,6 +60,7 @@ class RunInvariants(AggregateInvariants):
         self.items: dict[str, _Items] = {}
         self.gates: dict[str, str] = {}
         self.open: dict[str, tuple[str, int]] = {}
+        self.checks: set[str] = set()
         self.room = self.pipeline.concurrency
         self.revival = 0
         self.over = self.paused = self.stopping = False
@@ -91,6 +92,9 @@ class RunInvariants(AggregateInvariants):
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
         """Checks that the step of a task is ready."""
         part = event.part
+        if part is not None and part.kind == CACHE:
+            self._check_begun(part.name, event.task_id, record)
+            return
         name, index = (part.name, part.number) if part is not None and part.kind == STEP else ("", 0)
         self._begun(name, index, event.task_id, record)
 
@@ -106,9 +110,17 @@ class RunInvariants(AggregateInvariants):
 
     def task_ended(self, task_id: str) -> None:
         """Takes in that a task has ended, and whether it has succeeded."""
+        self.checks.discard(task_id)
         name, index = self.open.pop(task_id, ("", 0))
         if name:
             self.items[name][index] = self.tasks[task_id].succeeded
+
+    def _check_begun(self, name: str, task_id: str, record: Record) -> None:
+        """Checks that a step whose artifacts in the cache are checked is ready, and has not begun."""
+        self.findings.checked["INV-11"] += 1
+        if name not in self.ready or name in self.ended or name in self.begun:
+            self.findings.add("INV-11", record, f"{task_id} begins, and its step does not wait for it")
+        self.checks.add(task_id)
 
     def _begun(self, name: str, index: int, item_id: str, record: Record) -> None:
         self.findings.checked["INV-11"] += 1
@@ -225,8 +237,8 @@ class RunInvariants(AggregateInvariants):
 
     def _run_ended(self, event: RunEnded, record: Record) -> None:
         self.findings.checked["INV-11"] += 1
-        if self.open:
-            self.findings.illegal(record, f"{len(self.open)} tasks and children are open")
+        if self.open or self.checks:
+            self.findings.illegal(record, f"{len(self.open) + len(self.checks)} tasks and children are open")
         left = [name for name in self.steps if name not in self.ended]
         if self.stopping:  # what has not begun is omitted without an event
             self.ended |= {name: StepState.OMITTED for name in left if name not in self.begun}

@@ -1,14 +1,18 @@
 """How a run proceeds: which steps may begin, which items are open, what follows when a step has ended."""
 
+from collections.abc import Collection
+
+from trackside.aggregates.run.artifact_check import ArtifactCheck
 from trackside.aggregates.run.messages import RunStarted, RunStatus
 from trackside.aggregates.run.state import WORKING, Run, RunStep, StepOutput, StepWait
 from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, StepState, TakenStep
 from trackside.contracts.children import ChildRequested
+from trackside.contracts.fleet import CHECK_ARTIFACTS
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.child import Child
 from trackside.domain.pipelines.compiling import needed, steps_whose_results_are_used
-from trackside.domain.pipelines.definition import STEP, TASK, StepNeeds, action_after, kind_of
+from trackside.domain.pipelines.definition import CACHE, STEP, TASK, StepNeeds, action_after, kind_of
 from trackside.domain.task import SavedArtifact, Task, TaskState
 
 _ENDS = {
@@ -119,11 +123,25 @@ def wait_after(run: Run, name: str, wait: StepWait, parent: str, state: StepStat
 def admits(run: Run, event: TaskSubmitted) -> bool:
     """Says whether a task is the next item of its step, and may begin now."""
     part = event.part
-    if part is None or part.kind != STEP or part.name not in run.steps:
+    if part is None or part.name not in run.steps:
+        return False
+    if part.kind == CACHE:
+        return _admits_check(run, part.name, event)
+    if part.kind != STEP:
         return False
     if kind_of(run.spec_of(part.name)) != TASK:
         return False
     return _admits_item(run, part.name, part.number, event.task_id)
+
+
+def _admits_check(run: Run, name: str, event: TaskSubmitted) -> bool:
+    """Says whether a task may check the artifacts of a step in the cache: once, before it runs."""
+    step, cache = run.steps[name], run.spec_of(name).cache
+    if run.status is not RunStatus.RUNNING or step.state is not StepState.READY or step.cache_parts:
+        return False
+    if cache is None or cache.refresh or not run.use_cache or step.check is not None:
+        return False
+    return event.task_type == CHECK_ARTIFACTS and event.task_id == run.check_id(name)
 
 
 def admits_child(run: Run, event: ChildRequested) -> bool:
@@ -136,6 +154,31 @@ def admits_child(run: Run, event: ChildRequested) -> bool:
 
 def _admits_item(run: Run, name: str, index: int, item_id: str) -> bool:
     return run.may_begin(name) == index and run.item_id(name, index) == item_id
+
+
+def note_check(run: Run, name: str, task: Task) -> None:
+    """Takes in that the artifacts of a step in the cache are checked."""
+    found = task.parameters.get("found", {})
+    run.steps[name].check = ArtifactCheck(
+        str(task.parameters.get("key", "")),
+        str(found.get("stream", "")),
+        str(found.get("step", "")),
+        int(found.get("offset", -1)),
+    )
+    run.checks[name] = task.task_id
+
+
+def _note_check_end(run: Run, name: str, task: Task, record: Record) -> None:
+    """Takes in what the check of a step's artifacts has found, if it has ended."""
+    step, check = run.steps[name], run.steps[name].check
+    if task.end is None or run.checks.get(name) != task.task_id or check is None:
+        return
+    check.open = False
+    missing = (task.result or {}).get("missing") if task.end is AttemptEnd.FINISHED else None
+    check.missing = [str(each) for each in missing] if isinstance(missing, list) else None
+    del run.checks[name]
+    step.changed_at = run.changed_at = record.offset
+    run.settled.append(task.task_id)
 
 
 def note_begun(run: Run, name: str, index: int) -> None:
@@ -154,6 +197,9 @@ def note_task(run: Run, task: Task, record: Record) -> None:
     """Takes in what became of a task: whether it runs, or how it ended."""
     part = task.part
     assert part is not None
+    if part.kind == CACHE:
+        _note_check_end(run, part.name, task, record)
+        return
     step, index = run.steps[part.name], part.number
     if index not in step.open:
         return
@@ -305,3 +351,11 @@ def stop(run: Run, status: RunStatus, record: Record) -> None:
         else:
             run.finished[name] = None
     run.open_gates.clear()
+
+
+def forget_artifacts(run: Run, digests: Collection[str]) -> None:
+    """Takes steps out of the cache that have saved artifacts which need not be kept."""
+    for step in run.steps.values():
+        saved = (each for output in step.outputs.values() for each in output.artifacts.values())
+        if step.cache_key and any(each.reference.sha256 in digests for each in saved):
+            step.cache_key = ""

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer
 
+from trackside.aggregates.run.artifact_check import ArtifactCheck
 from trackside.aggregates.run.messages import RunOrigin, RunStatus
 from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, StepError, StepState
 from trackside.contracts.artifacts import ArtifactReference
@@ -21,6 +22,8 @@ OVER = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.ABORTED, RunS
 STOPPING = frozenset({RunStatus.FAILING, RunStatus.ABORTING, RunStatus.TIMING_OUT})
 WORKING = frozenset({StepState.READY, StepState.QUEUED, StepState.RUNNING})
 MS_PER_DAY = 86_400_000
+CHECK = ".check"
+"""What the id of a task that checks artifacts ends with; the name of a step has no dot."""
 _ITEM = re.compile(r"([^.]+)(?:\.([0-9]{1,9}))?(?:\.g([0-9]{1,9}))?")
 _Indexes = Annotated[set[int], PlainSerializer(sorted, return_type=list[int])]
 _Order = dict[str, None]
@@ -137,7 +140,13 @@ class RunStep:
     gate: OpenGate | None = None
     """Its gate, once it is open."""
     cache_key: str = ""
-    """Its key in the cache, once that was looked up; empty otherwise."""
+    """The key that later steps find it by; empty before that is known, and if its artifacts are forgotten."""
+    cache_parts: dict[str, str] = field(default_factory=dict)
+    """What the key was computed from, as short texts by part; empty before it was looked up."""
+    check: ArtifactCheck | None = None
+    """The check of the artifacts of the step that was found; None if there was none."""
+    made_ms: int = 0
+    """When the task ended whose result was found in the cache, in ms since 1970; 0 if none was."""
     aborts: int = 0
     """How often it was asked to end."""
     aborted: bool = False
@@ -237,6 +246,10 @@ class Run:
     """The steps that have not ended and whose items have: their end, or another repetition, comes next."""
     open_gates: _Order = field(default_factory=dict)
     """The steps whose gates wait for a decision."""
+    checks: dict[str, str] = field(default_factory=dict)
+    """The steps whose artifacts in the cache are checked now, with the ids of the tasks that do that."""
+    cached: dict[str, str] = field(default_factory=dict)
+    """The steps that others may find in the cache, by their keys."""
     ending: _Order = field(default_factory=dict)
     """The steps with open items that are to be sent a stop."""
     held: _Order = field(default_factory=dict)
@@ -274,12 +287,13 @@ class Run:
 
     def has_settled(self, task_id: str) -> bool:
         """Says of a task that is not kept whether it has settled: whether it has begun."""
-        found = self.item_of(task_id)
+        found = self.item_of(task_id.removesuffix(CHECK))
         if found is None:
             return False
         step, index, generation = found
         known = self.steps[step]
-        return generation < known.generation or (generation == known.generation and known.has_begun(index))
+        begun = known.check is not None if task_id.endswith(CHECK) else known.has_begun(index)
+        return generation < known.generation or (generation == known.generation and begun)
 
     def item_of(self, task_id: str) -> tuple[str, int, int] | None:
         """Returns step, index and generation of a task's or child's id; None for any other id."""
@@ -295,6 +309,10 @@ class Run:
         number = step.generation if generation is None else generation
         return step_task_id(self.run_id, name, index if self.has_items(name) else None, number)
 
+    def check_id(self, name: str) -> str:
+        """Returns the id of the task that checks the artifacts of a step in the cache."""
+        return self.item_id(name, 0) + CHECK
+
     def has_items(self, name: str) -> bool:
         """Says whether a step may have several items."""
         spec = self.spec_of(name)
@@ -306,9 +324,11 @@ class Run:
     def release(self) -> None:
         """Drops what is only needed to continue."""
         self.settled.clear()
+        self.cached.clear()
         for step in self.steps.values():
             step.items = step.resolved = None
             step.outputs, step.sources = {}, {}  # replaced, not emptied: events have these objects, too
+            step.cache_parts = {}
 
     def spec_of(self, name: str) -> StepSpec:
         """Returns the definition of a step."""
@@ -329,6 +349,8 @@ class Run:
         if self.status is not RunStatus.RUNNING or step.state not in WORKING or self.open >= self.concurrency:
             return None
         if len(step.open) >= self.at_once(name) or kind_of(self.spec_of(name)) == GATE:
+            return None
+        if self.spec_of(name).cache is not None and not step.cache_parts:
             return None
         return step.next_index
 

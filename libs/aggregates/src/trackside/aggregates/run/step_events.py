@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from trackside.aggregates.run.cache import inputs_of, is_expired, short_parts
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.progress import end_step, note_work, possible_ends
 from trackside.aggregates.run.state import WORKING, OpenGate, Run, RunStep, StepOutput
@@ -118,14 +119,24 @@ def _cached(run: Run, event: StepCacheHit, record: Record) -> Outcome:
     step = _step_in(run, event.step, event.generation, (StepState.READY,))
     if isinstance(step, Outcome):
         return step
-    if step.cache_key or step.begun:
+    if step.cache_parts or step.begun:
         return Outcome.DUPLICATE
-    step.cache_key = event.key
+    check, cache = step.check, run.spec_of(event.step).cache
+    if run.status is not RunStatus.RUNNING or not run.use_cache or cache is None or cache.refresh:
+        return Outcome.OVERTAKEN
+    if is_expired(run, event.step, event.found):
+        return Outcome.OVERTAKEN
+    if event.artifacts and (check is None or not check.is_of(event.found) or check.missing != []):
+        return Outcome.OVERTAKEN
+    step.cache_key, step.cache_parts, step.made_ms = event.key, short_parts(event.parts), event.found.ended_ms
     artifacts = {
         name: SavedArtifact(saved.version, saved.kind, saved.reference)
         for name, saved in event.artifacts.items()
     }
-    step.outputs[0] = StepOutput(event.found.task, record.offset, event.result, artifacts)
+    step.outputs[0] = StepOutput(
+        event.found.task, record.offset, event.result, artifacts, inputs_of(run, event.step)
+    )
+    run.cached[event.key] = event.step
     end_step(run, event.step, StepState.CACHED, record)
     return Outcome.APPLIED
 
@@ -134,9 +145,14 @@ def _missed(run: Run, event: StepCacheMissed, record: Record) -> Outcome:
     step = _step_in(run, event.step, event.generation, (StepState.READY,))
     if isinstance(step, Outcome):
         return step
-    if step.cache_key or step.begun:
+    if step.cache_parts or step.begun:
         return Outcome.DUPLICATE
-    step.cache_key, step.changed_at = event.key, record.offset
+    if run.status is not RunStatus.RUNNING or event.step in run.checks:
+        return Outcome.OVERTAKEN
+    if run.spec_of(event.step).cache is None:
+        return Outcome.OVERTAKEN
+    step.cache_key, step.cache_parts = event.key, short_parts(event.parts)
+    step.changed_at = record.offset
     return Outcome.APPLIED
 
 
@@ -210,6 +226,8 @@ def _step_ended(run: Run, event: StepEnded, record: Record) -> Outcome:
     if not own_error and event.status not in possible_ends(run, event.step):
         return Outcome.OVERTAKEN
     step.error, step.kind = event.error, event.kind
+    if step.cache_key and event.status is StepState.SUCCEEDED:
+        run.cached[step.cache_key] = event.step
     end_step(run, event.step, event.status, record)
     return Outcome.APPLIED
 

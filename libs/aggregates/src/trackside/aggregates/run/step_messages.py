@@ -132,7 +132,11 @@ class StepEnded(Event):
 
 
 class CacheEntry(BaseModel):
-    """A step of a run that has succeeded, as the cache finds it: where it is, and what it has found."""
+    """A step of a run that has succeeded, as the cache finds it.
+
+    `task` and `offset` are its task and the event that ended it; `ended_ms` is when the task ended that made
+    the result, also if this step was found in the cache itself.
+    """
 
     model_config = ConfigDict(frozen=True)
     stream: str
@@ -196,7 +200,13 @@ class StepCacheHit(Event):
 
 
 class StepCacheMissed(Event):
-    """No step has the same `parts`; `nearest` differs least, in the parts that `differs` names."""
+    """A step runs: no other has the same `parts`; `nearest` differs least, in the parts that `differs` names.
+
+    With a reason it runs although one has them, or none was looked for: that is too old (`expired`), the
+    store lacks artifacts of it (`artifacts_missing`) or no worker could say (`unchecked`); its rule wants it
+    to run (`refresh`), its run uses no cache (`off`), or no catalogue gives a digest of its task type
+    (`no_digest`).
+    """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     step: str
@@ -205,6 +215,9 @@ class StepCacheMissed(Event):
     parts: Json
     nearest: CacheEntry | None = Field(default=None, exclude_if=is_absent)
     differs: list[str] = Field(default=[], exclude_if=is_absent)
+    reason: Literal["", "expired", "refresh", "off", "no_digest", "artifacts_missing", "unchecked"] = Field(
+        default="", exclude_if=is_absent
+    )
 
 
 class GateOpened(Event):

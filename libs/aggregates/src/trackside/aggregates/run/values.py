@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from trackside.aggregates.run.state import Run, RunStep, StepOutput
+from trackside.aggregates.run.state import Run, RunStep, StepOutput, run_of
 from trackside.aggregates.run.step_messages import SUCCESSES, StepState
 from trackside.contracts.message import Json
+from trackside.contracts.refusals import nearest
 from trackside.domain.pipelines import references
 from trackside.domain.pipelines.definition import templates_of
 from trackside.domain.pipelines.references import (
@@ -13,35 +14,62 @@ from trackside.domain.pipelines.references import (
     ITEM,
     KINDS,
     PIPELINE,
+    RUN,
     MissingValueError,
     Reference,
     step_into,
 )
 from trackside.domain.proposal import cause_of
+from trackside.domain.stream import Stream
 from trackside.domain.task import SavedArtifact
 
 States = Mapping[str, StepState]
 """The states that steps are about to have, by name: those that end in the same decision."""
+FindRun = Callable[[str], Stream | None]
+"""Returns the stream of another run by its id; None if there is none."""
 MODEL = "model"
 
 
-def resolve_step(run: Run, name: str, states: States) -> tuple[Json, dict[str, str]]:
+def resolve_step(run: Run, name: str, states: States, find: FindRun) -> tuple[Json, dict[str, str]]:
     """Returns the values of a step's references by their texts, and the events that they come from.
 
-    Those to its items are left out, and those that have a default and no value. Raises MissingValueError.
+    Those to its items are left out, and those that have a default and no value. `find` returns the streams of
+    other runs. Raises MissingValueError.
     """
     values: Json = {}
     sources: dict[str, str] = {}
     for reference in _references(run, name):
         try:
-            value, offset = value_of(run, reference, states)
+            value, source = _value_and_source(run, reference, states, find)
         except MissingValueError as error:
             if reference.default is None:
                 raise MissingValueError(f"{reference.text}: {error}") from None
             continue
         values[reference.text] = value
-        sources[reference.text] = cause_of(run.run_id, offset)
+        sources[reference.text] = source
     return values, sources
+
+
+def _value_and_source(run: Run, reference: Reference, states: States, find: FindRun) -> tuple[Any, str]:
+    if not reference.base.startswith(RUN):
+        value, offset = value_of(run, reference, states)
+        return value, cause_of(run.run_id, offset)
+    run_id, path = reference.base.removeprefix(RUN), reference.path[1:]
+    if run_id == run.run_id:
+        raise MissingValueError("a run can't refer to itself by its id: name the step")
+    stream = find(run_id)
+    other = None if stream is None else run_of(stream)
+    if other is None:
+        raise MissingValueError(f"there is no run {run_id!r}")
+    if other.archived:
+        raise MissingValueError(f"run {run_id} is archived: what its steps have found is not kept")
+    if path[0] not in other.steps:
+        raise MissingValueError(f"run {run_id} has no step {path[0]!r}{nearest(path[0], other.steps)}")
+    try:
+        value, offset = _step_value(other, path[0], path[1:], {})
+    except MissingValueError as error:
+        raise MissingValueError(f"run {run_id}: {error}") from None
+    return value, cause_of(run_id, offset)
 
 
 def _references(run: Run, name: str) -> Iterator[Reference]:

@@ -32,6 +32,7 @@ from trackside.contracts.message import Command, Event, Json, Message, Record
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
+from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.signals import Signal
@@ -122,7 +123,7 @@ class SearchType(AggregateType[Search]):
         if root.best is not None:
             yield Signal("best", str(root.best), root.outcome["best"][0])
 
-    def lacking(self, stream: Stream[Search]) -> Iterable[Proposal]:
+    def lacking(self, stream: Stream[Search], lookup: Lookup) -> Iterable[Proposal]:
         """Yields what the search lacks now."""
         return react.lacking(stream)
 

@@ -23,6 +23,8 @@ from trackside.contracts.resources import (
 
 STEP = "step"
 """The kind of part that the tasks of a run are for: its number is the index, its name that of the step."""
+CACHE = "cache"
+"""The kind of part of tasks that check the artifacts of a step in the cache; its name is the step's."""
 MAX_STEPS = 10_000
 MAX_ITEMS = 10_000
 """How many items a step may have with `each`, and how often one may be repeated."""

@@ -229,8 +229,7 @@ class _Known:
         """Returns what is wrong with a reference at a place of a step, or of the outputs."""
         base, rest = reference.base, reference.path[1:]
         if base.startswith(RUN):
-            message = "the values of another run can't be referenced: give them to this one as parameters"
-            return "bad_reference", message
+            return _run_problem(base.removeprefix(RUN), rest, step)
         if base in (ITEM, INDEX):
             return _item_problem(reference, where, step)
         if base == PIPELINE:
@@ -274,6 +273,14 @@ class _Known:
         compared = self._steps if known is None else known
         self._compared += len(compared)
         return nearest(name, compared) if self._compared <= MAX_COMPARED_NAMES else ""
+
+
+def _run_problem(run_id: str, rest: Sequence[str], step: StepSpec | None) -> Found | None:
+    if step is None:
+        return "bad_reference", "the values of another run are only there in a step"
+    if not is_identifier(run_id) or not rest or not rest[0]:
+        return "bad_reference", "expected run:ID.STEP.KIND, with \\. for a dot in the id"
+    return step_path_problem(rest[1:])
 
 
 def _item_problem(reference: Reference, where: str, step: StepSpec | None) -> Found | None:

@@ -58,9 +58,10 @@ async def _until_known(found: Stack, wanted: KnownTypes) -> None:
 
 
 def _knows(worker: Worker, wanted: KnownTypes) -> bool:
-    limits = worker.max_memory_bytes, worker.max_cuda_memory_bytes
-    return (sorted(worker.task_types), *limits) == (
+    known = worker.max_memory_bytes, worker.max_cuda_memory_bytes, worker.digests
+    return (sorted(worker.task_types), *known) == (
         wanted["task_types"],
         wanted["max_memory_bytes"],
         wanted["max_cuda_memory_bytes"],
+        wanted["digests"],
     )

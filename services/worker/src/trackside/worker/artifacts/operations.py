@@ -7,7 +7,7 @@ from pathlib import Path
 from trackside.artifacts.cache import Cache
 from trackside.artifacts.errors import ArtifactChanged, ArtifactError
 from trackside.artifacts.source_files import SourceFile
-from trackside.artifacts.store import ReportBytes, Store
+from trackside.artifacts.store import ReportBytes, Store, stored_uri
 from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
 from trackside.contracts.message import Json
 
@@ -78,4 +78,25 @@ def fetch(store: Store, arguments: Json, report: ReportBytes) -> Json:
     return {}
 
 
-OPERATIONS: Mapping[str, Operation] = {"put": put, "get": get, "fetch": fetch}
+def missing(store: Store, arguments: Json, _report: ReportBytes) -> Json:
+    """Returns `{"missing": [names]}` of `artifacts`, each `{name, sha256, size_bytes, media_type}`.
+
+    One with another size is missing too. Nothing but the manifests of folders is read.
+    """
+    store.check_reachable()
+    wanted = {each["name"]: _reference_of(each) for each in arguments["artifacts"]}
+    return {
+        "missing": [name for name, each in wanted.items() if store.verify(each, digests=False) != "ok"],
+    }
+
+
+def _reference_of(described: Json) -> ArtifactReference:
+    return ArtifactReference(
+        uri=stored_uri(described["sha256"]),
+        sha256=described["sha256"],
+        size_bytes=described["size_bytes"],
+        media_type=described["media_type"],
+    )
+
+
+OPERATIONS: Mapping[str, Operation] = {"put": put, "get": get, "fetch": fetch, "missing": missing}

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from trackside.artifacts.cache import CacheLease
 from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.message import Json
 from trackside.worker.artifacts.inputs import InputCache, release
 from trackside.worker.artifacts.store_client import StoreError
 from trackside.worker.attempts.conversation import Conversation
@@ -32,18 +34,24 @@ class ArtifactsInUse:
         self._reporter = reporter
         self._conversation = conversation
         self._write = write
-        self._inputs: asyncio.Task[list[CacheLease]] | None = None
+        self._inputs: asyncio.Task[Any] | None = None
         self._leases: list[CacheLease] = []
         self._paths: dict[tuple[str, int, str], Path] = {}
         self._answering: set[asyncio.Task[None]] = set()
 
     async def fetch_inputs(self, inputs: Mapping[str, ArtifactReference], folder: Path) -> None:
         """Fetches inputs into a new folder; StoreError, an OSError; CancelledError after `cancel_inputs`."""
-        self._inputs = asyncio.create_task(self._cache.lease_all(inputs, folder, self._tell))
-        self._leases += await self._inputs
+        fetching = self._inputs = asyncio.create_task(self._cache.lease_all(inputs, folder, self._tell))
+        self._leases += await fetching
+
+    async def missing(self, wanted: Json) -> Json:
+        """Returns which artifacts the store lacks; errors as those of `fetch_inputs`."""
+        looking: asyncio.Task[Json]
+        looking = self._inputs = asyncio.create_task(self._cache.store.request("missing", wanted))
+        return await looking
 
     def cancel_inputs(self) -> None:
-        """Fetches no further inputs."""
+        """Fetches no further inputs, and looks for none."""
         if self._inputs is not None:
             self._inputs.cancel()
 

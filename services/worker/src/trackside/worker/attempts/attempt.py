@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 import structlog
 
+from trackside.contracts.fleet import CHECK_ARTIFACTS
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.artifacts.store_client import StoreError
@@ -23,7 +24,7 @@ from trackside.worker.attempts.forkserver_client import (
     TaskProcess,
 )
 from trackside.worker.attempts.memory_at_end import MemoryAtEnd, memory_at_end
-from trackside.worker.attempts.outcome import Ending, determine_ending, load_failure, start_failure
+from trackside.worker.attempts.outcome import Ending, determine_ending, finished, load_failure, start_failure
 from trackside.worker.attempts.output import read_lines
 from trackside.worker.attempts.spec import AttemptContext, AttemptListener, AttemptSpec, assignment_of
 from trackside.worker.child.orphans import MAX_NAMED
@@ -178,11 +179,14 @@ class AttemptRun:
                 warm_process.close()  # it has exited, or does so when its channel closes
 
     async def _fetch_inputs(self) -> Ending | None:
-        """Fetches the inputs; returns the ending where that fails, or the attempt is stopped meanwhile."""
-        if not self.spec.inputs or self._requested_end is not None:
+        """Fetches the inputs; returns the ending of a check, if that fails, or if the attempt is stopped."""
+        is_check = self.spec.task_type.name == CHECK_ARTIFACTS
+        if not (self.spec.inputs or is_check) or self._requested_end is not None:
             return None
         folder = self._context.journal.workdir(self.spec.entry) / INPUTS
         try:
+            if is_check:
+                return finished(await self._artifacts.missing(dict(self.spec.parameters)))
             await self._artifacts.fetch_inputs(self.spec.inputs, folder)
         except StoreError as error:
             return load_failure(error.code, str(error))

@@ -4,6 +4,7 @@ import signal
 from dataclasses import replace
 from typing import Any, Final
 
+from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, TaskError, TaskStatus
 from trackside.worker.attempts.memory_at_end import MEMORY_UNKNOWN, MemoryAtEnd
 from trackside.worker.process_messages import AttemptEnding
@@ -87,6 +88,11 @@ def recovered_ending(written: AttemptEnding | None) -> Ending:
 def load_failure(code: str, message: str) -> Ending:
     """Returns the fields of AttemptEnded for a task whose inputs can't be had; `code` says why."""
     return {"end": AttemptEnd.FAILED, "error": TaskError(stage="LOAD", type=code, message=message)}
+
+
+def finished(result: Json) -> Ending:
+    """Returns the fields of AttemptEnded for a task that was carried out without a process."""
+    return {"end": AttemptEnd.FINISHED, "result": result}
 
 
 def start_failure(error: OSError) -> Ending:

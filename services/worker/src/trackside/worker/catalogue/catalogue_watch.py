@@ -28,6 +28,7 @@ class KnownTypes(TypedDict):
     max_memory_bytes: dict[str, int]
     max_cuda_memory_bytes: dict[str, int]
     services: list[str]
+    digests: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ def known_types(catalogue: TaskCatalogue) -> KnownTypes:
         max_memory_bytes=catalogue.max_memory_bytes,
         max_cuda_memory_bytes=catalogue.max_cuda_memory_bytes,
         services=sorted(catalogue.services),
+        digests=catalogue.digests,
     )
 
 

@@ -17,6 +17,8 @@ A command contains a task's type and parameters; code, folders and environment c
         runner: warm                     classes only: one process runs many tasks, one after another,
         max_tasks: 100                   at most this many, 1,000 if not given,
         max_growth: 512MiB               until it has grown by this much, which is the default
+        version: "2024-05"               any text; with another one, steps of pipelines that were cached
+                                         before run again: for code that has changed
       serve:
         entry: serve:Model               a class with `serve` instead of `train`, or a program
         runner: service                  it runs until it is stopped, and is tried again for ever
@@ -43,6 +45,7 @@ from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.memory import Memory
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import field_names, problem_of
+from trackside.domain.pipelines.canonical import canonical_digest
 from trackside.worker.catalogue.parameter_schemas import BadSchemaError, check_schema, violation
 
 ENTRY_POINTS = "trackside.tasks"
@@ -67,7 +70,7 @@ class TaskType:
     `parameters` is the JSON Schema of its parameters, None for any. `max_memory_bytes` and
     `max_cuda_memory_bytes` (per device) are the most one task may request, None for no limit. A warm
     process ends after `max_tasks`, or once its memory has grown by `max_growth_bytes` since the end of its
-    first task.
+    first task. `digest` is the SHA-256 of what the catalogue says of it, as it is written there.
     """
 
     name: str
@@ -81,6 +84,7 @@ class TaskType:
     runner: Literal["process", "warm", "service"] = "process"
     max_tasks: int | None = None
     max_growth_bytes: int | None = None
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +107,19 @@ class TaskCatalogue:
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     @property
+    def digests(self) -> dict[str, str]:
+        """The digests of what it says of each task type."""
+        return {name: task_type.digest for name, task_type in sorted(self.tasks.items()) if task_type.digest}
+
+    @property
     def services(self) -> frozenset[str]:
         """The task types that run until they are stopped."""
         return frozenset(name for name, task_type in self.tasks.items() if task_type.runner == "service")
 
     def violation_of(self, task_type: str, parameters: Json) -> str | None:
-        """Returns how parameters violate the schema of a known type, as a sentence; None if they don't."""
-        schema = self.tasks[task_type].parameters
+        """Returns how parameters violate the schema of a type, as a sentence; None if they don't."""
+        known = self.tasks.get(task_type)
+        schema = None if known is None else known.parameters
         return None if schema is None else violation(schema, parameters)
 
 
@@ -125,6 +135,7 @@ class _Task(BaseModel):
     runner: Literal["process", "warm", "service"] = "process"
     max_tasks: int | None = Field(default=None, ge=1, le=1_000_000)
     max_growth: Memory | None = None
+    version: str = Field(default="", max_length=200)
 
     @field_validator("entry")
     @classmethod
@@ -228,8 +239,15 @@ def installed_task_types() -> dict[str, TaskType]:
                 f"entry point {ENTRY_POINTS} {point.name!r}{package}: a task type is {IDENTIFIER_RULE}"
             )
     return {
-        point.name: TaskType(point.name, point.value) for point in points if _ENTRY.fullmatch(point.value)
+        point.name: TaskType(point.name, point.value, digest=_digest_of_point(point))
+        for point in points
+        if _ENTRY.fullmatch(point.value)
     }
+
+
+def _digest_of_point(point: importlib.metadata.EntryPoint) -> str:
+    package = {} if point.dist is None else {"package": point.dist.name, "version": point.dist.version}
+    return canonical_digest({"entry": point.value, **package})
 
 
 def _parsed(path: Path, found: dict[str, Any]) -> _File:
@@ -261,6 +279,7 @@ def _task(path: Path, name: str, task: _Task) -> TaskType:
         runner=task.runner,
         max_tasks=(task.max_tasks or WARM_TASKS) if task.runner == "warm" else None,
         max_growth_bytes=(task.max_growth or WARM_GROWTH_BYTES) if task.runner == "warm" else None,
+        digest=canonical_digest(task.model_dump(mode="json", exclude_defaults=True)),
     )
 
 

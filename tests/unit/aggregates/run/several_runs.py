@@ -1,0 +1,120 @@
+"""A log with several runs, whose steps may find each other in the cache."""
+
+from typing import Any
+
+from tests.unit.aggregates.given import published
+from tests.unit.aggregates.run.given import DIGEST, RunLog, body_of, step
+from trackside.aggregates.run.messages import (
+    StartPipelineRun,
+)
+from trackside.aggregates.run.state import Run, run_of
+from trackside.aggregates.run.step_messages import StepCacheHit, StepCacheMissed
+from trackside.contracts.artifacts import ArtifactSaved
+from trackside.contracts.fleet import CHECK_ARTIFACTS
+from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    TaskAccepted,
+    TaskAssigned,
+    TaskSubmitted,
+)
+from trackside.domain.stream import Stream
+
+
+class CacheLog(RunLog):
+    """A log with several runs."""
+
+    def start(self, run_id: str, *steps: Json, use_cache: bool = True, **fields: Any) -> list[Event]:
+        """Starts a run; returns what dispatchers write then."""
+        body = {**body_of(*steps, parameters=None, schemas=None, **fields), "use_cache": use_cache}
+        return self.ask(run_id, StartPipelineRun.wire_type(), body)
+
+    def ask(self, run_id: str, wanted: Command | str, body: Json | None = None) -> list[Event]:
+        """Publishes a command for a run; returns what dispatchers write then."""
+        self.commands += 1
+        kind = wanted if isinstance(wanted, str) else wanted.wire_type()
+        given_body = body if isinstance(wanted, str) else wanted.model_dump(mode="json", exclude_none=True)
+        self.tell(published(self.commands, kind, given_body or {}), stream=run_id)
+        return self.settle()
+
+    def end(
+        self,
+        task: str,
+        result: Json | None = None,
+        *artifacts: str,
+        digest: str = DIGEST,
+        end: AttemptEnd = AttemptEnd.FINISHED,
+    ) -> list[Event]:
+        """Runs a task, `RUN.STEP`, to its end; returns what dispatchers write then."""
+        run_id = task.partition(".")[0]
+        token = self.place_in(task)
+        for number, name in enumerate(artifacts, 1):
+            about = {"number": number, "name": name, "version": 1, "kind": "file"}
+            where = {"uri": f"store:sha256/{digest}", "sha256": digest, "size_bytes": 8}
+            saved = ArtifactSaved.model_validate({**token, **about, **where})
+            self.tell(saved, role="worker", stream=run_id)
+        done = AttemptEnded.model_validate({**token, "end": end, "result": result})
+        self.tell(done, role="worker", stream=run_id)
+        return self.settle()
+
+    def place_in(self, task: str) -> Json:
+        """Gives a task, `RUN.STEP`, a device, and lets its worker accept it; returns what names both."""
+        run_id = task.partition(".")[0]
+        token: Json = {"task_id": task, "attempt": 1, "placement": 1, "incarnation": "i-1"}
+        placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
+        self.tell(TaskAssigned.model_validate({**token, **placed}), stream=run_id)
+        self.tell(TaskAccepted.model_validate(token), stream=run_id)
+        return token
+
+    def finish_in(self, task: str, result: Json | None) -> list[Event]:
+        """Ends a task that was placed; returns what dispatchers write then."""
+        token: Json = {"task_id": task, "attempt": 1, "placement": 1, "incarnation": "i-1"}
+        done = AttemptEnded.model_validate({**token, "end": AttemptEnd.FINISHED, "result": result})
+        self.tell(done, role="worker", stream=task.partition(".")[0])
+        return self.settle()
+
+    @property
+    def stream(self) -> Stream:
+        """The stream of the newest run."""
+        return next(reversed(self.streams.by_id.values()))
+
+    def of(self, run_id: str) -> Run:
+        """Returns a run."""
+        found = run_of(self.streams.by_id[run_id])
+        assert found is not None
+        return found
+
+    def steps(self, run_id: str) -> dict[str, str]:
+        """Returns the states of its steps."""
+        return {name: found.state.value for name, found in self.of(run_id).steps.items()}
+
+
+def cached(name: str = "a", *needs: str, **fields: Any) -> Json:
+    """Returns a step that uses the cache."""
+    return step(name, *needs, **{"cache": True, "parameters": {"lr": 0.1}, **fields})
+
+
+def hit(events: list[Event]) -> StepCacheHit:
+    """Returns the hit among events."""
+    return next(event for event in events if isinstance(event, StepCacheHit))
+
+
+def miss(events: list[Event]) -> StepCacheMissed:
+    """Returns the miss among events."""
+    return next(event for event in events if isinstance(event, StepCacheMissed))
+
+
+def checks(events: list[Event]) -> list[TaskSubmitted]:
+    """Returns the checks of artifacts among events."""
+    tasks = (event for event in events if isinstance(event, TaskSubmitted))
+    return [task for task in tasks if task.task_type == CHECK_ARTIFACTS]
+
+
+def after_a_run(*artifacts: str, **fields: Any) -> CacheLog:
+    """Returns a log with a run whose step `a` has succeeded with a result."""
+    log = CacheLog()
+    log.start("r1", cached(**fields))
+    log.end("r1.a", {"n": 3}, *artifacts)
+    assert log.steps("r1") == {"a": "succeeded"}
+    return log

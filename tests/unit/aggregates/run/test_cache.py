@@ -1,0 +1,332 @@
+"""Steps that need not run, since an earlier one was the same: P34, and what its traps would do."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.aggregates.run.given import CAPABILITIES, DIGEST, step
+from tests.unit.aggregates.run.several_runs import CacheLog, after_a_run, cached, checks, hit, miss
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.run.cache import key_of, parts_of, short_parts
+from trackside.aggregates.run.messages import (
+    AbortPipelineRun,
+    ArchiveRun,
+    RetryFailedSteps,
+    RunEnded,
+    RunStatus,
+    SkipStep,
+    StepPatch,
+)
+from trackside.aggregates.run.step_messages import StepCacheMissed, StepResolved
+from trackside.contracts.artifacts import ArtifactsForgotten
+from trackside.contracts.message import Json
+from trackside.contracts.resources import Needs
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    TaskStopRequested,
+    TaskSubmitted,
+)
+from trackside.domain.capabilities import Capabilities
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream_index import StreamIndex
+from trackside.domain.streams import dump, load
+
+
+def test_a_step_that_was_the_same_in_an_earlier_run_is_cached_and_the_run_succeeds() -> None:
+    """P34: cached counts as success (there `is_successful()` was false)."""
+    log = after_a_run()
+    events = log.start("r2", cached(), step("b", "a", parameters={"n": "${a.result.n}", "from": "${a.id}"}))
+    found = hit(events)
+    assert (found.found.stream, found.found.step, found.found.task) == ("r1", "a", "r1.a")
+    assert found.found.offset == log.of("r1").steps["a"].outputs[0].at
+    assert found.result == {"n": 3}
+    assert log.steps("r2") == {"a": "cached", "b": "queued"}
+    (resolved,) = [event for event in events if isinstance(event, StepResolved)]
+    assert resolved.values == {"${a.result.n}": 3, "${a.id}": "r1.a"}
+    (ended,) = [event for event in log.end("r2.b") if isinstance(event, RunEnded)]
+    assert ended.status is RunStatus.SUCCEEDED
+
+
+def test_the_first_run_misses_and_shows_the_parts_of_its_key() -> None:
+    log = CacheLog()
+    found = miss(log.start("r1", cached()))
+    parts = {"task_type": "noop", "catalogue": ["d1"], "parameters": {"lr": 0.1}, "inputs": {}}
+    assert (found.parts, found.key, found.nearest, found.reason) == (parts, key_of(parts), None, "")
+
+
+def test_a_miss_names_the_nearest_earlier_step_and_what_differs() -> None:
+    log = CacheLog()
+    log.start("r1", cached(parameters={"lr": 0.1, "depth": 2}))
+    log.end("r1.a")
+    log.start("r2", cached(parameters={"lr": 0.5, "depth": 3}))
+    log.end("r2.a")
+    found = miss(log.start("r3", cached(parameters={"lr": 0.1, "depth": 4})))
+    assert found.nearest is not None
+    assert (found.nearest.stream, found.differs) == ("r1", ["parameters.depth"])
+
+
+def test_another_catalogue_entry_is_another_key() -> None:
+    """P34: there the image that the code runs in did not count."""
+    log = after_a_run()
+    log.capabilities = replace(CAPABILITIES, digests={"noop": ("d9",)})
+    found = miss(log.start("r2", cached()))
+    assert (found.reason, found.differs) == ("", ["catalogue"])
+
+
+def test_without_a_digest_of_the_catalogue_nothing_is_found() -> None:
+    log = after_a_run()
+    log.capabilities = Capabilities(frozenset({"noop"}))
+    assert miss(log.start("r2", cached())).reason == "no_digest"
+    assert log.steps("r2") == {"a": "queued"}
+
+
+def test_inputs_and_artifacts_in_parameters_count_by_their_content() -> None:
+    log = CacheLog()
+    for run_id in ("r1", "r2"):
+        make = step("make", parameters={"of": run_id})
+        use = cached("a", inputs={"x": "${make.artifacts.x}"}, parameters={"x": "${make.artifacts.x}"})
+        log.start(run_id, make, use)
+        log.end(f"{run_id}.make", None, "x")
+        if run_id == "r1":
+            log.end("r1.a")
+    assert log.steps("r2")["a"] == "cached"
+    log.start("r3", make, use)
+    found = miss(log.end("r3.make", None, "x", digest="cd" * 32))
+    assert found.differs == ["inputs.x", "parameters.x"]
+
+
+def test_a_failed_step_is_not_found() -> None:
+    log = CacheLog()
+    log.start("r1", cached())
+    log.end("r1.a", end=AttemptEnd.FAILED)
+    assert miss(log.start("r2", cached())).nearest is None
+
+
+def test_a_result_that_is_too_old_is_not_used() -> None:
+    """P34: there nothing expires."""
+    log = after_a_run()
+    log.next_offset += 5_000
+    found = miss(log.start("r2", cached(cache={"max_age_s": 4.0})))
+    assert found.reason == "expired"
+    log.end("r2.a", {"n": 4})
+    assert hit(log.start("r3", cached(cache={"max_age_s": 4.0}))).result == {"n": 4}
+
+
+def test_a_result_does_not_become_younger_by_being_found() -> None:
+    log = after_a_run()
+    log.next_offset += 3_000
+    assert hit(log.start("r2", cached(cache={"max_age_s": 4.0})))
+    log.next_offset += 3_000
+    assert miss(log.start("r3", cached(cache={"max_age_s": 4.0}))).reason == "expired"
+
+
+def test_refresh_runs_the_step_and_later_runs_find_what_it_found() -> None:
+    """P34: there a run can't be forced."""
+    log = after_a_run()
+    assert miss(log.start("r2", cached(cache={"refresh": True}))).reason == "refresh"
+    log.end("r2.a", {"n": 7})
+    found = hit(log.start("r3", cached()))
+    assert (found.found.stream, found.result) == ("r2", {"n": 7})
+
+
+def test_a_run_without_the_cache_runs_its_steps_and_later_runs_find_them() -> None:
+    log = after_a_run()
+    assert miss(log.start("r2", cached(), use_cache=False)).reason == "off"
+    log.end("r2.a", {"n": 8})
+    assert hit(log.start("r3", cached())).result == {"n": 8}
+
+
+def test_a_step_without_cache_is_neither_looked_up_nor_found() -> None:
+    log = CacheLog()
+    events = log.start("r1", step("a", parameters={"lr": 0.1}))
+    assert not any(isinstance(event, StepCacheMissed) for event in events)
+    log.end("r1.a")
+    assert miss(log.start("r2", cached())).nearest is None
+
+
+def test_a_hit_with_artifacts_waits_until_a_worker_says_that_the_store_has_them() -> None:
+    log = after_a_run("model")
+    (check,) = checks(log.start("r2", cached()))
+    assert check.task_id == "r2.a.check"
+    assert check.parameters["artifacts"][0]["sha256"] == DIGEST
+    assert check.needs.resources.devices == 0
+    assert log.steps("r2") == {"a": "ready"}
+    found = hit(log.end("r2.a.check", {"missing": []}))
+    assert found.artifacts["model"].reference.source == "r1/r1.a/model@1"
+    assert log.steps("r2") == {"a": "cached"}
+    assert log.of("r2").over
+
+
+@pytest.mark.parametrize(
+    ("result", "end", "reason"),
+    [
+        ({"missing": ["model"]}, AttemptEnd.FINISHED, "artifacts_missing"),
+        (None, AttemptEnd.FAILED, "unchecked"),
+        ({"else": 1}, AttemptEnd.FINISHED, "unchecked"),
+    ],
+)
+def test_a_step_whose_artifacts_are_gone_or_unknown_runs(
+    result: Json | None, end: AttemptEnd, reason: str
+) -> None:
+    log = after_a_run("model")
+    log.start("r2", cached())
+    assert miss(log.end("r2.a.check", result, end=end)).reason == reason
+    assert log.steps("r2") == {"a": "queued"}
+    log.end("r2.a", None)
+    assert log.of("r2").status is RunStatus.SUCCEEDED
+
+
+def test_without_a_worker_that_can_look_a_step_with_artifacts_runs() -> None:
+    log = after_a_run("model")
+    log.capabilities = replace(CAPABILITIES, built_in=frozenset())
+    assert miss(log.start("r2", cached())).reason == "unchecked"
+
+
+def test_forgotten_artifacts_are_not_found() -> None:
+    log = after_a_run("model")
+    log.tell(ArtifactsForgotten(command_id="c", artifacts=[DIGEST]), stream="r1")
+    found = miss(log.start("r2", cached()))
+    assert (found.nearest, checks([*log.written])) == (None, [])
+
+
+def test_artifacts_that_are_forgotten_while_they_are_checked_are_not_used() -> None:
+    log = after_a_run("model")
+    log.start("r2", cached())
+    log.tell(ArtifactsForgotten(command_id="c", artifacts=[DIGEST]), stream="r1")
+    assert isinstance(miss(log.end("r2.a.check", {"missing": []})), StepCacheMissed)
+
+
+def test_a_hit_counts_only_after_a_check_and_within_its_age_and_rules() -> None:
+    log = after_a_run("model")
+    log.start("r2", cached())
+    found = hit(log.end("r2.a.check", {"missing": []}))
+    log.start("r3", cached(cache={"max_age_s": 60.0}))
+    assert log.tell(found, role="dispatcher", stream="r3") == [Outcome.OVERTAKEN]
+    bare = found.model_copy(update={"artifacts": {}})
+    old = bare.model_copy(update={"found": found.found.model_copy(update={"ended_ms": 0})})
+    assert log.tell(old, role="dispatcher", stream="r3") == [Outcome.OVERTAKEN]
+    assert log.tell(bare, role="dispatcher", stream="r3") == [Outcome.APPLIED]
+    log.start("r4", cached(), use_cache=False)
+    assert log.tell(bare, role="dispatcher", stream="r4") != [Outcome.APPLIED]
+
+
+def test_a_task_of_a_step_with_cache_counts_only_after_the_lookup() -> None:
+    log = after_a_run("model")
+    log.start("r2", cached())
+    (first,) = [event for event in log.written if isinstance(event, TaskSubmitted)][:1]
+    early = first.model_copy(update={"task_id": "r2.a"})
+    assert log.tell(early, role="dispatcher", stream="r2") == [Outcome.OVERTAKEN]
+
+
+def test_a_step_that_is_retried_is_looked_up_again() -> None:
+    log = after_a_run("model")
+    log.start("r2", cached(parameters={"lr": 0.5}))
+    log.end("r2.a", end=AttemptEnd.FAILED)
+    log.ask("r2", RetryFailedSteps(patch={"a": StepPatch(parameters={"lr": 0.1})}))
+    assert hit(log.end("r2.a.g1.check", {"missing": []})).found.stream == "r1"
+    assert log.of("r2").status is RunStatus.SUCCEEDED
+
+
+def test_an_archived_run_is_not_found() -> None:
+    log = after_a_run()
+    log.ask("r1", ArchiveRun())
+    assert miss(log.start("r2", cached())).nearest is None
+
+
+@pytest.mark.parametrize("is_placed", [True, False])
+def test_a_run_that_is_aborted_while_it_checks_ends_after_its_check(is_placed: bool) -> None:
+    log = after_a_run("model")
+    log.start("r2", cached())
+    if is_placed:
+        log.place_in("r2.a.check")
+    stops = [event for event in log.ask("r2", AbortPipelineRun()) if isinstance(event, TaskStopRequested)]
+    assert [stop.task_id for stop in stops] == ["r2.a.check"]
+    assert log.of("r2").over is not is_placed
+    if is_placed:
+        log.finish_in("r2.a.check", {"missing": []})
+    assert log.of("r2").status is RunStatus.ABORTED
+
+
+def test_a_step_that_is_skipped_while_it_checks_stays_skipped() -> None:
+    log = after_a_run("model")
+    log.start("r2", cached())
+    log.place_in("r2.a.check")
+    log.ask("r2", SkipStep(step="a"))
+    assert not log.of("r2").over
+    log.finish_in("r2.a.check", {"missing": []})
+    assert log.steps("r2") == {"a": "skipped"}
+    assert log.of("r2").over
+
+
+def test_a_cached_step_is_found_itself() -> None:
+    log = after_a_run()
+    log.start("r2", cached())
+    log.ask("r1", ArchiveRun())
+    assert hit(log.start("r3", cached())).found.stream == "r2"
+
+
+def test_the_index_is_the_same_after_a_restart() -> None:
+    log = after_a_run()
+    key = f"cache:{log.of('r1').steps['a'].cache_key}"
+    stream = log.streams.by_id["r1"]
+    log.streams.adopt(load(dump(stream), AGGREGATES))
+    log.index = StreamIndex(log.streams)
+    assert [each.stream_id for each in log.index.having(key)] == ["r1"]
+    assert hit(log.start("r2", cached()))
+
+
+def test_values_of_another_run_come_with_their_source() -> None:
+    log = after_a_run()
+    other = step("b", parameters={"n": "${run:r1.a.result.n}"})
+    (resolved,) = [event for event in log.start("r2", other) if isinstance(event, StepResolved)]
+    at = log.of("r1").steps["a"].outputs[0].at
+    assert resolved.values == {"${run:r1.a.result.n}": 3}
+    assert resolved.sources == {"${run:r1.a.result.n}": f"r1@{at}"}
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        ("${run:r9.a.result.n}", "there is no run 'r9'"),
+        ("${run:r1.z.result.n}", "run r1 has no step 'z'"),
+        ("${run:r1.late.result.n}", "run r1: step late is queued, so it has no result"),
+        ("${run:r1.a.result.m}", "run r1: a.result has no 'm'"),
+        ("${run:r2.b.result.m}", "a run can't refer to itself"),
+    ],
+)
+def test_a_step_that_refers_to_what_no_run_has_fails_alone(reference: str, says: str) -> None:
+    log = CacheLog()
+    log.start("r1", cached(), step("late"))
+    log.end("r1.a", {"n": 3})
+    log.start("r2", step("b", parameters={"n": reference}), step("c"))
+    assert log.steps("r2") == {"b": "failed", "c": "queued"}
+    error = log.of("r2").steps["b"].error
+    assert error is not None
+    assert (error.code, says in error.message) == ("ref_error", True), error.message
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), st.randoms())
+def test_the_key_of_any_parameters_is_the_same_in_any_order_of_their_names(
+    parameters: Json, draw: Any
+) -> None:
+    names = list(parameters)
+    draw.shuffle(names)
+    mixed = {name: parameters[name] for name in names}
+    one, other = (
+        parts_of(TaskSubmitted(task_id="r.a", task_type="noop", parameters=each, needs=Needs()), {})
+        for each in (parameters, mixed)
+    )
+    assert key_of(one) == key_of(other)
+    changed = {**one, "parameters": {**one["parameters"], "one more": 1}}
+    assert key_of(changed) != key_of(one)
+    assert set(short_parts(changed).items()) ^ set(short_parts(one).items()) != set()
