@@ -33,7 +33,7 @@ from trackside.contracts.children import ChildEnded, ChildRequested
 from trackside.contracts.message import Event
 from trackside.domain.cells import json_text, time_or_null, without_nul
 from trackside.domain.pipelines.compiling import needed, source_of
-from trackside.domain.pipelines.definition import STEP, kind_of
+from trackside.domain.pipelines.definition import GATE, STEP, kind_of
 from trackside.domain.stream import Stream
 from trackside.domain.table import RowKey, RowValues, Table
 from trackside.domain.task_events import TaskEvent
@@ -159,7 +159,7 @@ class StepRows:
             *key,
             step.number + 1,
             kind_of(spec),
-            spec.task_type or spec.kind or "",
+            spec.task_type or spec.kind or GATE,
             step.state.value,
             step.generation,
             json_text(needed(spec)),

@@ -310,7 +310,7 @@ def _step_cells(step: ViewRow) -> list[object]:
     waited = None if step["waited_s"] is None else duration(step["waited_s"])
     return [
         step["step"],
-        step["what"] or step["kind"],
+        step["what"],
         step["state"],
         f"{sum(step['ends'].values())}/{step['items']}" if several else None,
         waited,

@@ -1,0 +1,182 @@
+"""Rows of runs, their steps and gates, as the views give them, and as Grafana's node graph draws them."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+import asyncpg
+import pytest
+
+from tests.integration.projections.harness import TOPICS, query, running_projections
+from tests.unit.aggregates.run.given import RunLog, started, step
+from tests.unit.domain.given import STREAM
+from trackside.aggregates.run.messages import ApproveGate, RetryFailedSteps
+from trackside.contracts.message import Record
+from trackside.contracts.summaries import MetricPointsReported, Series
+from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.topics import partition_of
+from trackside.eventlog.log import Log, Outgoing
+from trackside.eventlog.memory import MemoryLog
+from trackside.projections.metrics import rows_of
+from trackside.replay.rebuild.rebuild import rebuild
+
+OWNERS = ("dispatcher", "scheduler")
+LOSSES = [3.0, 2.0, 2.5, 1.0]
+
+
+def eventful() -> RunLog:
+    """Returns the log of a run with a fan-out, a gate, a failure, and its continuation."""
+    mirror = {
+        "metrics": {"loss": "train_loss", "val/*": "validation"},
+        "models": {"weights": "best"},
+        "artifacts": {"*": "all"},
+    }
+    log = started(
+        step("data", parameters={"rows": "${pipeline.rows}"}, stage="prepare"),
+        step("train", "data", each=[1, 2], weight=2, mirror=mirror),
+        step("check", "data"),
+        step("ok", "train", gate={"message": "good enough?"}),
+        step("tune", "ok", "check"),
+        parameters={"rows": 3},
+        schemas={"rows": {"type": "integer"}},
+    )
+    log.finish("data")
+    log.finish("train.0", weights="model", notes="file")
+    log.finish("train.1", end=AttemptEnd.FINISHED)
+    log.finish("check", end=AttemptEnd.TIMED_OUT_RUN)
+    log.command(ApproveGate(step="ok", actor="ada"))
+    return log
+
+
+async def write(log: Log, records: Sequence[Record]) -> None:
+    """Appends records as they are to the events topic."""
+    topic = TOPICS.events
+    for record in records:
+        stream, value = record.envelope.stream, record.message.model_dump_json().encode()
+        outgoing = Outgoing(stream.encode(), value, list(record.envelope.headers.items()))
+        await log.append(topic.name, partition_of(stream, topic.partitions), [outgoing])
+
+
+async def insert_points(dsn: str, task: str, values: Mapping[str, Sequence[float]]) -> None:
+    """Inserts points of metrics, from step 0, as the summary indexer does."""
+    series = [
+        Series(tag=tag, steps=list(range(len(found))), times_ms=[1_000] * len(found), values=list(found))
+        for tag, found in values.items()
+    ]
+    message = MetricPointsReported(stream=STREAM, task_id=f"{STREAM}.{task}", attempt=1, series=series)
+    tables = zip(("metric_series", "metric_points"), rows_of([message]), strict=True)
+    connection = await asyncpg.connect(dsn)
+    try:
+        for table, found in tables:
+            await connection.copy_records_to_table(table, records=found, schema_name="trackside")
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    """Returns a log with the run, and metrics of two of its tasks."""
+    made = MemoryLog()
+    await made.ensure(TOPICS.shared)
+    await write(made, eventful().records)
+    return made
+
+
+@pytest.fixture
+async def rows(log: MemoryLog, database: str) -> AsyncIterator[str]:
+    """Returns the database with the rows of the log, while it is still followed."""
+    async with running_projections(log, database, *OWNERS) as following:
+        await following.caught_up()
+        yield database
+
+
+async def test_steps_have_states_parameters_and_times(rows: str) -> None:
+    """P28: the table of a run, with the parameters as they were resolved."""
+    found = await query(rows, "SELECT step, state, items, parameters FROM steps ORDER BY number")
+    assert found == [
+        ("data", "succeeded", 1, '{"rows": 3}'),
+        ("train", "succeeded", 2, "{}"),
+        ("check", "timed_out", 1, "{}"),
+        ("ok", "succeeded", 1, None),
+        ("tune", "omitted", 0, "{}"),
+    ]
+    times = await query(
+        rows,
+        "SELECT step, waited_s >= 0, took_s >= 0, started_at >= ready_at, queued_at <= started_at "
+        "FROM dashboards.steps ORDER BY number",
+    )
+    assert [row[0] for row in times if row[1:] == (True, True, True, True)] == [
+        "data",
+        "train",
+        "check",
+        "ok",
+    ]
+    assert times[-1] == ("tune", None, None, None, None)
+
+
+async def test_a_run_counts_its_steps_by_their_weight(rows: str) -> None:
+    found = await query(
+        rows, "SELECT status, ended_steps, failed_steps, open_steps, progress FROM dashboards.runs"
+    )
+    assert found == [("FAILED", 5, 1, 0, 1.0)]
+    assert await query(rows, "SELECT step, state, actor FROM gates") == [("ok", "approved", "ada")]
+
+
+async def test_the_node_graph_has_a_node_for_each_step_and_an_edge_for_each_need(rows: str) -> None:
+    """P27, P37: states as colours and text."""
+    nodes = await query(
+        rows,
+        "SELECT id, subtitle, mainstat, color, arc__succeeded, arc__failed, arc__waiting FROM run_nodes "
+        "WHERE run_id = $1 ORDER BY id",
+        STREAM,
+    )
+    assert nodes == [
+        ("check", "noop", "timed_out", "red", 0, 1, 0),
+        ("data", "noop", "succeeded", "blue", 1, 0, 0),
+        ("ok", "gate", "succeeded", "blue", 1, 0, 0),
+        ("train", "noop", "succeeded", "blue", 1, 0, 0),
+        ("tune", "noop", "omitted", "lightsteelblue", 0, 0, 1),
+    ]
+    edges = await query(rows, "SELECT source, target FROM run_edges WHERE run_id = $1 ORDER BY 1, 2", STREAM)
+    assert edges == [("check", "tune"), ("data", "check"), ("data", "train"), ("ok", "tune"), ("train", "ok")]
+
+
+async def test_every_point_of_a_mirrored_metric_is_there_also_when_it_falls(rows: str) -> None:
+    """P38: under the name of the definition; a wildcard keeps the names; other metrics are not there."""
+    points = {"loss": LOSSES, "val/acc": [0.5, 0.6], "hidden": [1.0]}
+    await insert_points(rows, "train.0", points)
+    await insert_points(rows, "data", {"loss": [9.0]})
+    found = await query(
+        rows, "SELECT name, training_step, value FROM run_metrics WHERE run_id = $1 ORDER BY 1, 2", STREAM
+    )
+    expected = [("train_loss", at, value) for at, value in enumerate(LOSSES)]
+    assert found == [*expected, ("val/acc", 0, 0.5), ("val/acc", 1, 0.6)]
+
+
+async def test_mirrored_artifacts_and_models_have_the_names_of_the_definition(rows: str) -> None:
+    """P38."""
+    found = await query(rows, "SELECT mirrored_as, name, artifact FROM run_artifacts ORDER BY 1, 2")
+    assert found == [
+        ("artifact", "notes", "notes"),
+        ("artifact", "weights", "weights"),
+        ("model", "best", "weights"),
+    ]
+
+
+async def test_times_of_a_step_that_was_retried_are_those_of_its_new_tasks(
+    log: MemoryLog, database: str
+) -> None:
+    told = eventful()
+    known = len(told.records)
+    told.command(RetryFailedSteps())
+    told.finish("check.g1")
+    told.finish("tune.g1")
+    await write(log, told.records[known:])
+    async with running_projections(log, database, *OWNERS) as following:
+        await following.caught_up()
+    found = await query(
+        database,
+        "SELECT step, state, generation, started_at >= ready_at FROM dashboards.steps WHERE generation > 0 "
+        "ORDER BY number",
+    )
+    assert found == [("check", "succeeded", 1, True), ("tune", "succeeded", 1, True)]
+    report = await rebuild(log, TOPICS, database)
+    assert report.equal and report.rows["steps"] == 5 and report.rows["gates"] == 1
