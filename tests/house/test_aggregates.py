@@ -21,6 +21,7 @@ CORE = {
 ABOUT_ONE = {
     "trackside.cli.commands.artifacts.resolving": "versions of models as inputs",
     "trackside.cli.commands.change": "the commands that change a search or a run",
+    "trackside.cli.commands.graph": "pictures of runs",
     "trackside.cli.commands.importances": "the parameters of a search",
     "trackside.cli.commands.models": "the commands of models",
     "trackside.cli.commands.pipelines": "the commands of pipelines and their schedules",

@@ -72,6 +72,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "ls": inspect.ls,
         "show": inspect.show,
         "watch": inspect.watch,
+        "graph": inspect.graph,
         "report": inspect.report,
         "tasks": inspect.tasks,
         "logs": inspect.logs,

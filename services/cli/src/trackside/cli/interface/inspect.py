@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from trackside.cli.interface.options import JsonOption, LimitOption, SearchArgument
+from trackside.cli.interface.options import AtOption, JsonOption, LimitOption, SearchArgument
 
 
 def ls(limit: LimitOption = 30, as_json: JsonOption = False) -> None:
@@ -97,6 +97,33 @@ def watch(
     from trackside.cli.commands import watch
 
     watch.watch(stream_id, as_json)
+
+
+def graph(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="File to write: .svg for the graph; .html for a page with graph, flow and parameters; .json "
+            "for the flow as a figure of Plotly.",
+        ),
+    ],
+    at: AtOption = "now",
+) -> None:
+    """Write a picture of the steps of a run, with their states and times, as it is or was.
+
+    \b
+    Examples:
+      trackside graph nightly-1 --out nightly-1.svg
+      trackside graph nightly-1 --out nightly-1.html --at 10m
+      trackside graph nightly-1 --out flow.json      (plotly.io.read_json reads it)
+    """
+    from trackside.cli.commands import graph
+
+    graph.graph(run_id, out, at)
 
 
 def tasks(
