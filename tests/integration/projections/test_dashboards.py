@@ -38,7 +38,7 @@ def as_postgres_gets_it(statement: str) -> str:
     statement = re.sub(
         r"\$__timeFilter\((\w+)\)", r"\1 BETWEEN now() - interval '1 hour' AND now()", statement
     )
-    return re.sub(r"\(\$(task|search)\)", "('a', 'b')", statement)
+    return re.sub(r"\(\$(task|search|run)\)", "('a', 'b')", statement)
 
 
 def exposed() -> set[str]:

@@ -14,6 +14,7 @@ from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
+from trackside.domain.table import RowKey, RowValues
 
 STEPS, GATES, RUNS = StepRows(), GateRows(), RunRows()
 
@@ -59,7 +60,8 @@ def test_readers_have_the_same_rows_whether_they_forget_early_late_or_never(log:
 
 
 def test_an_event_changes_only_rows_that_it_touches(log: RunLog) -> None:
-    streams, before = Streams(AGGREGATES), {}
+    streams = Streams(AGGREGATES)
+    before: dict[tuple[str, RowKey], RowValues] = {}
     for record in log.records:
         stream, outcome = streams.fold(record)
         if outcome is not Outcome.APPLIED or not isinstance(record.message, Event):
