@@ -1,0 +1,119 @@
+"""What `ls` and `show` print of runs, from rows in a real Postgres."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.projections.harness import TOPICS, running_projections
+from tests.integration.projections.test_views_of_runs import OWNERS, write
+from tests.unit.aggregates.run.given import RunLog, started, step
+from tests.unit.domain.given import STREAM
+from trackside.cli.app import call
+from trackside.contracts.tasks import AttemptEnd
+from trackside.eventlog.memory import MemoryLog
+
+
+def waiting() -> RunLog:
+    """Returns the log of a run with a step that failed, and a gate that waits."""
+    log = started(
+        step("data", parameters={"rows": "${pipeline.rows}", "note": "x" * 40}),
+        step("train", "data", each=[1, 2, 3]),
+        step("check", "data"),
+        step("ok", "train", gate={"message": "good enough?", "form": {"score": {"type": "number"}}}),
+        step("late", "ok", parameters={"score": "${ok.result.score}"}),
+        parameters={"rows": 3},
+        schemas={"rows": {"type": "integer"}},
+    )
+    log.finish("data")
+    for index in range(3):
+        log.finish(f"train.{index}")
+    log.finish("check", end=AttemptEnd.TIMED_OUT_RUN)
+    return log
+
+
+async def _filled(dsn: str) -> None:
+    log = MemoryLog()
+    await log.ensure(TOPICS.shared)
+    await write(log, waiting().records)
+    async with running_projections(log, dsn, *OWNERS) as following:
+        await following.caught_up()
+
+
+@pytest.fixture(scope="module")
+def filled(module_database: str) -> str:
+    """Returns a database with the rows of the run."""
+    asyncio.run(_filled(module_database))
+    return module_database
+
+
+@pytest.fixture(autouse=True)
+def addresses(filled: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", filled)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert call(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    return json.loads(said(capsys, *arguments, "--json"))
+
+
+def test_a_run_is_listed_with_how_many_of_its_steps_have_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    [row] = answer(capsys, "ls")
+    assert (row["kind"], row["id"], row["ended_steps"], row["steps"]) == ("run", STREAM, 3, 5)
+    assert "3/5" in said(capsys, "ls")
+
+
+def test_a_run_is_shown_with_each_step_its_state_items_times_and_parameters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """P28, P29: also of steps that have failed, which the original leaves out."""
+    text = said(capsys, "show", STREAM)
+    of_steps = text.partition("\nstep ")[2].partition("\n\n")[0]
+    lines = {line.split()[0]: line.split() for line in of_steps.splitlines() if line}
+    assert lines["data"][1] == "succeeded"
+    assert "note=xxxxxxxxxx" in text and "x" * 25 not in text
+    assert lines["train"][1:3] == ["succeeded", "3/3"]
+    assert "timed_out" in lines["check"] and "timed_out_run" in lines["check"]
+    assert lines["late"][1] == "pending"
+    assert "steps       3 ended of 5, 1 open, 1 failed; 60% done" in text
+
+
+def test_a_gate_that_waits_is_shown_with_the_command_that_approves_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = said(capsys, "show", STREAM)
+    assert f"gate ok: trackside approve {STREAM} ok --set score=..." in text
+    assert "good enough?" in text
+
+
+@pytest.mark.parametrize("width", ["80", "120"])
+def test_a_page_fits_the_terminal(
+    width: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    lines = said(capsys, "show", STREAM).splitlines()
+    assert max(map(len, lines)) <= 100
+
+
+def test_steps_are_selected_by_state_and_sorted_by_time(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = answer(capsys, "show", STREAM, "--status", "timed_out")["steps"]
+    assert [row["step"] for row in steps] == ["check"]
+    steps = answer(capsys, "show", STREAM, "--sort", "took", "--limit", "2")["steps"]
+    assert len(steps) == 2 and steps[0]["took_s"] >= steps[1]["took_s"]
+
+
+def test_programs_get_steps_gates_and_failed_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "show", STREAM)
+    assert [row["step"] for row in found["steps"]] == ["data", "train", "check", "ok", "late"]
+    assert found["steps"][0]["parameters"] == {"rows": 3, "note": "x" * 40}
+    assert [(row["step"], row["state"]) for row in found["gates"]] == [("ok", "open")]
+    assert [row["task_id"] for row in found["failed_tasks"]] == [f"{STREAM}.check"]
+    assert found["progress"] == 0.6
