@@ -53,7 +53,7 @@ async def _drawn(run_id: str, point: PointInTime) -> tuple[list[DrawnStep], str]
         past = await state_at(recorded, point, addresses.state_cache)
     found = run_of(past.stream)
     if found is None:
-        raise CommandFailed(f"{run_id} is no run; `trackside ls` lists what there is")
+        raise CommandFailed(f"{run_id} is not a run; `trackside ls` lists what there is")
     return drawn_steps(found), f"{found.spec.name or run_id}: {found.status.value}, {progress_of(found):.0%}"
 
 
