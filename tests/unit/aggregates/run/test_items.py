@@ -174,6 +174,14 @@ def test_a_repetition_that_fails_ends_its_step() -> None:
     assert (ended(log, "a").status, log.submitted) == (StepState.FAILED, ["a.0"])
 
 
+def test_a_step_of_an_aborted_run_that_would_be_repeated_is_aborted() -> None:
+    log = started(step("a", repeat={"until": "result.loss < 0.1", "times": 5}))
+    log.place("a.0")
+    log.command(AbortPipelineRun())
+    log.finish("a.0", {"loss": 1})
+    assert (log.states["a"], log.run.status) == ("aborted", RunStatus.ABORTED)
+
+
 def test_an_expression_of_a_repetition_without_a_value_fails_its_step() -> None:
     log = started(step("a", repeat={"until": "result.loss < 0.1", "times": 2}))
     log.finish("a.0", {"n": 1})

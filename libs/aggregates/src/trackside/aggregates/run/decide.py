@@ -155,7 +155,9 @@ def _end_of_step(run: Run, name: str) -> StepEnded | StepRepeated:
             (state,) = possible
         elif spec.repeat is not None:
             value = evaluate(spec.repeat.until, RunNames(run, {}, _last(step)))
-            if not value and step.count < spec.repeat.times and not run.stopping:
+            if not value and run.stopping:
+                return StepEnded(**own, status=StepState.ABORTED, ends=ends, value=value)
+            if not value and step.count < spec.repeat.times:
                 return StepRepeated(**own, index=step.count, value=value)
             if not value:
                 message = f"{spec.repeat.until} does not hold after {step.count} times"

@@ -298,7 +298,8 @@ def possible_ends(run: Run, name: str) -> frozenset[StepState]:
     step, spec = run.steps[name], run.spec_of(name)
     whole = step.begun >= step.todo and not step.aborted
     if whole and (spec.collect or (spec.repeat is not None and not step.unsuccessful)):
-        return frozenset({StepState.SUCCEEDED, StepState.FAILED, worst_end(step)})
+        unrepeated = [StepState.ABORTED] if run.stopping and spec.repeat is not None else []
+        return frozenset({StepState.SUCCEEDED, StepState.FAILED, worst_end(step), *unrepeated})
     if not whole:
         return frozenset({StepState.ABORTED})
     return frozenset({worst_end(step)})
