@@ -53,8 +53,10 @@ class Reading:
                 self._ends(event.step, event.status)
             case StepSkipped():
                 self._ends(event.step, StepState.OMITTED if event.by == "upstream" else StepState.SKIPPED)
-            case RunEnded() if self.open:
-                self.wrong.append(f"the run ends with {sorted(self.open)}")
+            case RunEnded():
+                self.wrong += [f"the run ends with {sorted(self.open)}"] if self.open else []
+                omitted = {name: StepState.OMITTED for name in self.steps.keys() - self.ended.keys()}
+                self.ended |= omitted  # as a run that is stopped does, without an event for each
 
     def task_over(self, task_id: str) -> None:
         """Notes that a task has ended, after all its attempts."""

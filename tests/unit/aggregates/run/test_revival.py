@@ -52,6 +52,29 @@ def test_a_failed_leaf_is_run_again_with_what_was_omitted_and_the_rest_is_kept()
     assert log.states == dict.fromkeys("abcd", "succeeded")
 
 
+def test_what_has_joined_a_skipped_branch_is_kept() -> None:
+    log = started(
+        step("a"),
+        step("b", "a", when="false"),
+        step("c", "b"),
+        step("join", needs={"all_ended": ["c"]}),
+        step("f"),
+    )
+    log.finish("a")
+    log.finish("join")
+    log.finish("f", end=FAILED)
+    log.command(RetryFailedSteps())
+    assert revived(log).reset == ["f"]
+
+
+def test_a_restart_continues_what_the_abort_had_stopped_too() -> None:
+    log = started(step("a"), step("b", "a"), step("c"))
+    log.finish("c")
+    log.command(AbortPipelineRun())
+    log.command(RestartFromStep(steps=["c"]))
+    assert revived(log).reset == ["b", "c"] or revived(log).reset == ["a", "b", "c"]
+
+
 def test_exactly_the_failed_items_of_a_fan_out_are_run_again() -> None:
     """Failed fan-out index 7 of 10."""
     log = started(

@@ -145,10 +145,10 @@ def retry(stream: Stream, wanted: RetryFailedSteps, command_id: str, capabilitie
     chosen = [*(wanted.steps or ()), *wanted.indexes] or [
         name for name, step in run.steps.items() if step.state in FAILURES
     ]
-    if not chosen and not wanted.patch and not any(map(_never_ran, run.steps.values())):
+    if not chosen and not wanted.patch and not any(map(_was_stopped, run.steps.values())):
         message = f"no step of run {run.run_id} has failed; restart from a step instead"
         return Problem(code="nothing_failed", path="$", message=message)
-    whole = {*wanted.patch, *(name for name, step in run.steps.items() if _never_ran(step))}
+    whole = {*wanted.patch, *(name for name, step in run.steps.items() if _was_stopped(step))}
     after = _descendants(run, [*chosen, *whole]) | whole
     partly = {
         name: indexes
@@ -160,14 +160,18 @@ def retry(stream: Stream, wanted: RetryFailedSteps, command_id: str, capabilitie
 
 
 def restart(stream: Stream, wanted: RestartFromStep, command_id: str, capabilities: Capabilities) -> _Effect:
-    """Continues a run from steps on: they and all that comes after them begin again."""
+    """Continues a run from steps on: they and all that comes after them begin again.
+
+    So do steps that never began because the run was stopped.
+    """
     run = _run_that_is_over(stream)
     if isinstance(run, Problem):
         return run
     problems = [*_unknown_steps(run, wanted.steps), *_patch_problems(run.spec, wanted.patch, "$.patch")]
     if problems:
         return tuple(problems[:MAX_PROBLEMS])
-    chosen = {*wanted.steps, *wanted.patch}
+    stopped = (name for name, step in run.steps.items() if _was_stopped(step))
+    chosen = {*wanted.steps, *wanted.patch, *stopped}
     return _revived(run, command_id, chosen | _descendants(run, chosen), {}, wanted.patch)
 
 
@@ -209,8 +213,9 @@ def _retry_problems(run: Run, wanted: RetryFailedSteps) -> Iterator[Problem]:
             yield Problem(code="unknown_index", path=f"$.indexes.{name}", message=message)
 
 
-def _never_ran(step: RunStep) -> bool:
-    return step.state is StepState.OMITTED
+def _was_stopped(step: RunStep) -> bool:
+    """Says whether a step never began because the run was stopped, not because of the steps that it needs."""
+    return step.state is StepState.OMITTED and not step.wait.blocked_by
 
 
 def _unsuccessful(run: Run, name: str) -> list[int]:
