@@ -55,7 +55,7 @@ class Reading:
                 self._ends(event.step, StepState.OMITTED if event.by == "upstream" else StepState.SKIPPED)
             case RunEnded():
                 self.wrong += [f"the run ends with {sorted(self.open)}"] if self.open else []
-                omitted = {name: StepState.OMITTED for name in self.steps.keys() - self.ended.keys()}
+                omitted = dict.fromkeys(self.steps.keys() - self.ended.keys(), StepState.OMITTED)
                 self.ended |= omitted  # as a run that is stopped does, without an event for each
 
     def task_over(self, task_id: str) -> None:
