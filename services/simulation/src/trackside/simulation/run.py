@@ -243,7 +243,8 @@ class Simulation:
                 self.ended += 1
                 self.on_attempt_ended(self.ended)
             elif not self.faults_ended and ("ce_type", self._end_type) in record.headers:
-                self.loop.halt()
+                if json.loads(record.value or b"{}").get("due_ms", 0) <= self.loop.now_ms():
+                    self.loop.halt()  # else a clock is ahead: its end comes too early, and has no effect
             elif self.scenario.saves and ("ce_type", ARTIFACT_SAVED) in record.headers:
                 self._check_saved(record)
 
