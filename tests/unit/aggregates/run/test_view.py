@@ -3,7 +3,9 @@
 from tests.unit.aggregates.run.given import RunLog, started, step
 from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.run.messages import AbortPipelineRun, ApproveGate
+from trackside.aggregates.run.view import short_values
 from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.display.text import as_text
 from trackside.domain.display.view import Progress, StreamEnd
 
 
@@ -79,3 +81,14 @@ def test_outputs_are_part_of_the_end() -> None:
     log.finish("a", {"n": 3})
     assert end(log).lines[1:] == ["rows: 3"]
     assert end(log).summary["outputs"] == {"rows": 3}
+
+
+def test_control_characters_of_outputs_and_parameters_are_escaped_and_do_not_reach_a_terminal() -> None:
+    text = "a\x1b[31mb\nc\td"
+    log = started(step("a"), outputs={"x": "${a.result.x}", "y": ["${a.result.x}"]})
+    log.finish("a", {"x": text})
+    shown = "a\\x1b[31mb\\nc\\td"
+    assert end(log).lines[-2:] == [f"x: {shown}", f"y: {shown}"]
+    assert short_values({"x": text, "y": {"z": text}}).startswith(f"x={shown} y=z=a\\x1b")
+    assert as_text("first\nsecond\x07") == "first\nsecond\\x07"
+    assert as_text({"größe": "値"}) == "größe=値"

@@ -14,7 +14,7 @@ from trackside.domain.display import task_rows, task_state
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.short_text import named_values
 from trackside.domain.display.task_state import Fields
-from trackside.domain.display.text import Column, TextTable, as_text, duration, number
+from trackside.domain.display.text import Column, TextTable, as_text, duration, number, one_line, printable
 from trackside.domain.display.view import CHILDREN, Listed, Page, Progress, QueriedRows, StreamEnd, View
 from trackside.domain.pipelines.compiling import needed
 from trackside.domain.pipelines.definition import STEP, kind_of
@@ -133,7 +133,7 @@ class RunView(View[Run]):
             if not why and name in unfinished:
                 why = task_state.why(unfinished[name])
             why = why or (step.kind if step.kind != step.state.value else "")
-            lines.append(f"  {name} {step.state.value}" + (f": {why}" if why else ""))
+            lines.append(f"  {name} {step.state.value}" + (f": {printable(why)}" if why else ""))
         if len(bad) > SHOWN_FAILED:
             more = len(bad) - SHOWN_FAILED
             lines.append(f"  and {more} more; `trackside show {stream.stream_id}` has all")
@@ -231,7 +231,7 @@ def _counted(states: Mapping[str, int]) -> str:
 
 
 def _cut(value: object, width: int) -> str:
-    text = as_text(value)
+    text = one_line(as_text(value))
     return text if len(text) <= width else f"{text[:width]} ..."
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(10), *range(11, 32), *range(127, 160))} | {9: "\\t"}
 MAX_INNER_TEXT = 60
 """How many characters of a list or an object within another value are shown."""
 
@@ -41,15 +42,25 @@ def as_text(value: object) -> str:
         return ", ".join(map(_inner_text, value)) or "-"
     if isinstance(value, Mapping):
         return " ".join(f"{name}={_inner_text(item)}" for name, item in sorted(value.items())) or "-"
-    return str(value)
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Returns a text with its control characters escaped, which could change a terminal; lines stay lines."""
+    return text if text.isprintable() else text.translate(_CONTROLS)
+
+
+def one_line(text: str) -> str:
+    """Returns a text as one line, with its control characters escaped."""
+    return printable(text).replace("\n", "\\n")
 
 
 def _inner_text(value: object) -> str:
     """Returns a value within another one: a list or an object as JSON, cut short if it is long."""
     if not isinstance(value, list | Mapping):
-        return as_text(value)
+        return one_line(as_text(value))
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= MAX_INNER_TEXT else f"{text[:MAX_INNER_TEXT]}..."
+    return printable(text if len(text) <= MAX_INNER_TEXT else f"{text[:MAX_INNER_TEXT]}...")
 
 
 def number(value: float | None) -> str:
