@@ -146,6 +146,19 @@ def test_a_reference_without_a_value_fails_its_step_and_nothing_else(template: s
     assert (log.states["b"], log.states["c"]) == ("failed", "queued")
 
 
+def test_values_that_do_not_fit_a_record_fail_the_step_and_nothing_else() -> None:
+    large = "x" * 60_000
+    log = started(
+        step("a"),
+        step("b", parameters={str(number): "${a.result.large}" for number in range(9)}),
+        step("c", parameters={str(n): f"${{a.result.parts.{n}}}" for n in range(5)}),
+        step("d", "a"),
+    )
+    log.finish("a", {"large": large, "parts": [large + str(number) for number in range(5)]})
+    ends = {name: log.run.steps[name].kind for name in "bc"}
+    assert (ends, log.states["d"]) == ({"b": "values_too_large", "c": "values_too_large"}, "queued")
+
+
 @pytest.mark.parametrize("name", ["__class__", "keys", "model_dump", "get"])
 def test_only_keys_of_json_are_attributes(name: str) -> None:
     log = resolved(result={"n": 3}, parameters={"x": f"${{a.artifacts.table.{name}}}"})

@@ -44,8 +44,10 @@ MOST_EVENTS = 100
 """How many events one decision has, so that it stays well within one append."""
 MOST_BYTES = MAX_BATCH_BYTES // 4
 """How much the values, items and parameters of one decision take, except those of its first task."""
-MOST_VALUE_BYTES = MAX_BATCH_BYTES // 2
-"""How much the values of a step, or its items, may take."""
+MOST_VALUE_BYTES = MAX_BATCH_BYTES * 3 // 8
+"""How much the values of a step's references may take; with its items, they fit one decision."""
+MOST_ITEM_BYTES = MAX_BATCH_BYTES // 2
+"""How much the items of a step may take, and the parameters of a task or the body of a child."""
 
 _NeedsByQueue = dict[str | None, Needs]
 
@@ -215,10 +217,7 @@ def _expanded(run: Run, name: str, values: Json) -> list[Any]:
     if len(items) > MAX_ITEMS:
         message = f"each has {len(items):,} items, at most {MAX_ITEMS:,} are allowed"
         raise StepFailure("too_many_items", message)
-    if (size := len(to_json(items))) > MOST_VALUE_BYTES:
-        raise StepFailure(
-            "values_too_large", f"its items take {size:,} bytes, the limit is {MOST_VALUE_BYTES:,}"
-        )
+    _check_size(items, "its items take")
     return items
 
 
@@ -226,7 +225,7 @@ def _check_items(run: Run, name: str, values: Json, items: list[Any]) -> None:
     """Checks that each item has what the step refers to, before the first one begins."""
     needs: _NeedsByQueue = {}
     for index, item in enumerate(items):
-        _submitted(run, name, index, values, item, needs)
+        _size_of(_submitted(run, name, index, values, item, needs))
 
 
 def _items(run: Run, name: str, begun: _Begun, room: Room) -> list[Event]:
@@ -240,13 +239,26 @@ def _items(run: Run, name: str, begun: _Begun, room: Room) -> list[Event]:
         index = position if step.again is None else step.again[position]
         item = None if begun.items is None else begun.items[index]
         event = _submitted(run, name, index, begun.values, item, needs)
-        room.bytes -= len(to_json(event.body if isinstance(event, ChildRequested) else event.parameters))
+        room.bytes -= _size_of(event)
         room.events -= 1
         room.items -= 1
         events.append(event)
         if room.is_full:
             break
     return events
+
+
+def _size_of(event: TaskSubmitted | ChildRequested) -> int:
+    """Returns how much the parameters of a task, or the body of a child, take."""
+    if isinstance(event, ChildRequested):
+        return _check_size(event.body, "the body of its child takes")
+    return _check_size(event.parameters, "the parameters of its task take")
+
+
+def _check_size(value: Any, what: str) -> int:
+    if (size := len(to_json(value))) > MOST_ITEM_BYTES:
+        raise StepFailure("values_too_large", f"{what} {size:,} bytes, the limit is {MOST_ITEM_BYTES:,}")
+    return size
 
 
 def _submitted(
