@@ -26,6 +26,7 @@ from trackside.contracts.message import Json
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import (
     AttemptEnd,
+    AttemptEnded,
     TaskStopRequested,
     TaskSubmitted,
 )
@@ -211,6 +212,21 @@ def test_a_hit_counts_only_after_a_check_and_within_its_age_and_rules() -> None:
     assert log.tell(bare, role="dispatcher", stream="r3") == [Outcome.APPLIED]
     log.start("r4", cached(), use_cache=False)
     assert log.tell(bare, role="dispatcher", stream="r4") != [Outcome.APPLIED]
+
+
+def test_a_hit_does_not_count_whose_check_found_that_artifacts_are_missing() -> None:
+    log = after_a_run("model")
+    log.start("r2", cached())
+    found = hit(log.end("r2.a.check", {"missing": []}))
+    log.start("r3", cached())
+    check = log.of("r3").steps["a"].check
+    assert check is not None
+    of_check = {"stream": check.stream, "step": check.step, "offset": check.offset}
+    found = found.model_copy(update={"found": found.found.model_copy(update=of_check)})
+    token = log.place_in("r3.a.check")
+    done = {**token, "end": AttemptEnd.FINISHED, "result": {"missing": ["model"]}}
+    log.tell(AttemptEnded.model_validate(done), role="worker", stream="r3")
+    assert log.tell(found, role="dispatcher", stream="r3") == [Outcome.OVERTAKEN]
 
 
 def test_a_task_of_a_step_with_cache_counts_only_after_the_lookup() -> None:
