@@ -22,8 +22,8 @@ from trackside.domain.task import Task, TaskState
 
 APPLIED = Outcome.APPLIED
 MAX_MOVES = 4_000
-DUE = ("expire gate", "reach time limit")
-"""What may have no effect, as something else was decided in the same moment."""
+IN_VAIN = ("expire gate", "reach time limit", "hold task", "release task")
+"""What may have no effect, as something else was decided in the same moment, such as a stop."""
 
 
 @dataclass
@@ -110,7 +110,7 @@ class RivalLog(Told):
             wrote = True
             for stream, proposal in found:
                 counts = self.write(stream, proposal)
-                assert counts or proposal.span in DUE, proposal
+                assert counts or proposal.span in IN_VAIN, proposal
         raise AssertionError(f"it never has enough: {found}")
 
     def open_tasks(self) -> list[tuple[str, Task]]:
@@ -167,6 +167,7 @@ class RivalLog(Told):
         step = random.choice(steps)
         index = random.choice([None, 0, 1])
         failed = [name for name in steps if self.run.steps[name].state.value in STATES]
+        going = [name for name in steps if self.run.steps[name].open or name in self.run.open_gates]
         patch = {step: {"priority": random.randrange(10)}} if random.random() < 0.3 else {}
         steps_of = {"steps": [random.choice(failed or steps)]} if random.random() < 0.5 else {}
         commands: list[tuple[str, Json]] = [
@@ -174,15 +175,15 @@ class RivalLog(Told):
             ("resume-pipeline-run", {}),
             ("skip-step", {"step": step}),
             ("abort-step", {"step": step} | ({} if index is None else {"index": index})),
-            ("abort-step", {"step": step}),
+            ("abort-step", {"step": random.choice(going or steps)}),
             ("approve-gate", {"step": step}),
             ("reject-gate", {"step": step}),
             ("update-pipeline-run", {"concurrency": random.randint(1, 4)}),
-            ("update-pipeline-run", {"timeout_s": random.uniform(0.1, 2.0)}),
+            ("update-pipeline-run", {"timeout_s": random.uniform(0.02, 0.4)}),
             ("retry-failed-steps", {**steps_of, "patch": patch}),
             ("restart-from-step", {"steps": [step], "patch": patch}),
             *([("abort-pipeline-run", {"reason": "enough"})] if random.random() < 0.2 else []),
-            *([("archive-run", {})] if random.random() < 0.1 else []),
+            *([("archive-run", {})] if random.random() < 0.2 else []),
         ]
         self.publish(*random.choice(commands))
 
@@ -236,19 +237,19 @@ def disturbed(pipeline: DrawnPipeline, seed: object, moves: int = 120) -> RivalL
 
 def _move(told: RivalLog, random: Random) -> None:
     drawn = random.random()
-    if drawn < 0.45:
+    if drawn < 0.6:
         rival = random.choice(told.rivals)
         rival.catch_up(told, random.choice([None, None, 1, 3, 8]))
         found = list(rival.proposals(told.now_ms))
         for stream, proposal in found[: random.choice([1, len(found)])] if found else ():
             told.write(stream, proposal)
-    elif drawn < 0.85:
+    elif drawn < 0.78:
         tasks = told.open_tasks()
         if tasks:
             told.advance(*random.choice(tasks))
         elif gates := told.open_gates():
             told.decide_gate(random.choice(gates))
-    elif drawn < 0.95:
+    elif drawn < 0.97:
         told.disturb()
     else:
         told.next_offset += random.randrange(60)
