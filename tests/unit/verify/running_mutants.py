@@ -134,7 +134,7 @@ def a_service_does_not_wait(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_is_needed_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    def lax(_stream: object, _event: ArtifactsForgotten) -> Outcome:
+    def lax(_stream: object, _event: ArtifactsForgotten, _aggregates: object) -> Outcome:
         return Outcome.APPLIED
 
     patch.setattr(fold, "_forgotten", lax)

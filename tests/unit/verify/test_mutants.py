@@ -13,7 +13,7 @@ from trackside.verify.invariants import INVARIANTS
 
 pytestmark = pytest.mark.thorough
 
-CLUSTERS = 60
+CLUSTERS = 200
 ELSEWHERE = {"INV-11", "INV-13", "INV-14", "INV-15", "INV-19", "INV-20", "INV-22"}
 """Runs, secrets, Postgres, children, models, artifacts and stores have tests of their own."""
 
