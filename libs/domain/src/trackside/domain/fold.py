@@ -77,12 +77,11 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
 def _forgotten(stream: Stream, event: ArtifactsForgotten, aggregates: Aggregates) -> Outcome:
     """Folds what a closed stream has too; not if a task has come to need it meanwhile."""
     used = task_commands.in_use(stream)
-    if any(digest in used for digest in event.artifacts):
-        return Outcome.OVERTAKEN
+    needed = any(digest in used for digest in event.artifacts)
     aggregate = aggregates.of(stream)
-    if aggregate is not None and not stream.closed:
+    if aggregate is not None and not needed and not stream.closed:
         aggregate.artifacts_forgotten(stream.root, event.artifacts)
-    return Outcome.APPLIED
+    return Outcome.OVERTAKEN if needed else Outcome.APPLIED
 
 
 def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome:
