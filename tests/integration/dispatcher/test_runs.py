@@ -1,96 +1,27 @@
 """A run of twelve steps over Kafka and Postgres; the test plays worker, and the person at the gate."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import asyncpg
 import pytest
 
-from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
+from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
+from tests.integration.dispatcher.twelve_steps import (
+    APPROVAL,
+    APPROVE,
+    RETRY,
+    START,
+    TWELVE,
+    Workers,
+    noop,
+    of_run,
+)
 from tests.polling import poll_until
 from trackside.aggregates.run.messages import RunEnded, RunStatus
 from trackside.aggregates.run.step_messages import GateOpened, StepEnded
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.ids import new_id
-from trackside.contracts.message import Json, Record
-from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
-from trackside.contracts.topics import partition_of
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.record_writer import RecordWriter
-
-START = "trackside.start-pipeline-run.v1"
-RETRY = "trackside.retry-failed-steps.v1"
-APPROVE = "trackside.approve-gate.v1"
-
-
-def noop(name: str, *needs: str, **fields: Any) -> Json:
-    return {"name": name, "task_type": "noop", "needs": list(needs), **fields}
-
-
-TWELVE: Json = {
-    "name": "twelve",
-    "parameters": {"folds": {"type": "array", "default": [3, 5, 7]}},
-    "steps": [
-        noop("prepare"),
-        noop("clean", parameters={"rows": "${prepare.result.rows}"}),
-        noop("fit", "clean", each="${pipeline.folds}", at_once=2, parameters={"fold": "${item}"}),
-        noop("mean", parameters={"values": "${fit.result}"}),
-        noop("refine", "mean", repeat={"until": "result.rows > 1", "times": 3}),
-        {"name": "tune", "kind": "search", "needs": ["clean"], "spec": valid_search()},
-        noop("flaky", "clean"),
-        noop("after", "flaky"),
-        noop("unwanted", "clean", when="clean.result.rows > 1000"),
-        {"name": "release", "needs": ["refine", "tune"], "gate": {"form": {"stage": {"type": "string"}}}},
-        noop("publish", parameters={"stage": "${release.result.stage}"}),
-        noop("report", needs={"all_ended": ["publish", "after", "unwanted"]}),
-    ],
-    "outputs": {"stage": "${release.result.stage}"},
-}
-
-
-class Workers:
-    """Ends each task of some streams as it is submitted: in the way that the test wants."""
-
-    def __init__(self, publisher: Publisher, end_of: Callable[[str], str]) -> None:
-        self._publisher = publisher
-        self._end_of = end_of
-        self.ended: list[str] = []
-
-    async def end_until(self, stream: str, wanted: Callable[[Record], bool]) -> Record:
-        """Ends tasks of a stream and of its children until a record is there."""
-        while True:
-            record = await self._publisher.until(
-                lambda record: wanted(record) or self._is_new(record, stream)
-            )
-            if wanted(record):
-                return record
-            assert isinstance(record.message, TaskSubmitted)
-            await self._end(record.envelope.stream, record.message.task_id)
-
-    def _is_new(self, record: Record, stream: str) -> bool:
-        is_task = isinstance(record.message, TaskSubmitted) and record.envelope.stream.startswith(stream)
-        return is_task and getattr(record.message, "task_id", "") not in self.ended
-
-    async def _end(self, stream: str, task_id: str) -> None:
-        token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
-        placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
-        done = {**token, "end": self._end_of(task_id), "result": {"rows": len(self.ended)}}
-        life = [
-            ("scheduler", TaskAssigned.model_validate({**token, **placed})),
-            ("worker", TaskAccepted.model_validate(token)),
-            ("worker", AttemptEnded.model_validate(done)),
-        ]
-        dispatcher = self._publisher.dispatcher
-        events = dispatcher.topics.events
-        records = [RecordWriter(role, "t").single(stream, event) for role, event in life]
-        async with KafkaLog(dispatcher.settings.kafka_bootstrap, "test") as log:
-            await log.append(events.name, partition_of(stream, events.partitions), records)
-        self.ended.append(task_id)
-
-
-def of_run(stream: str, kind: type) -> Callable[[Record], bool]:
-    return lambda record: record.envelope.stream == stream and isinstance(record.message, kind)
+from trackside.contracts.message import Record
 
 
 async def rows(dsn: str, stream: str) -> tuple[str, dict[str, str], list[str]]:
@@ -110,7 +41,7 @@ async def test_a_run_of_twelve_steps_ends_after_a_kill_a_gate_and_a_retry(
     dispatcher: RunningDispatcher, publisher: Publisher
 ) -> None:
     stream = new_id("r")
-    workers = Workers(publisher, lambda task: "failed" if task.endswith(".flaky") else "finished")
+    workers = Workers(publisher)
     assert isinstance(await publisher.say({"pipeline": TWELVE}, START, stream), CommandAccepted)
     await workers.end_until(stream, of_run(stream, StepEnded))
     dispatcher.service.kill()
@@ -119,8 +50,7 @@ async def test_a_run_of_twelve_steps_ends_after_a_kill_a_gate_and_a_retry(
     answer = await publisher.say({"step": "release", "inputs": {"stage": 3}}, APPROVE, stream)
     assert isinstance(answer, CommandRefused)
     assert (answer.code, answer.path) == ("bad_parameters", "$.inputs.stage")
-    approval = {"step": "release", "inputs": {"stage": "production"}, "actor": "ada"}
-    assert isinstance(await publisher.say(approval, APPROVE, stream), CommandAccepted)
+    assert isinstance(await publisher.say(APPROVAL, APPROVE, stream), CommandAccepted)
     end = (await workers.end_until(stream, of_run(stream, RunEnded))).message
     assert end == RunEnded(status=RunStatus.FAILED, causes=["flaky"], outputs={"stage": "production"})
     assert isinstance(await publisher.say({}, RETRY, stream), CommandAccepted)

@@ -85,7 +85,7 @@ def test_a_failed_step_omits_its_descendants_and_other_branches_go_on() -> None:
         pytest.param(AttemptEnd.CANCELLED, StepState.ABORTED, id="P19"),
         pytest.param(AttemptEnd.TIMED_OUT_RUN, StepState.TIMED_OUT, id="P20"),
         pytest.param(AttemptEnd.TIMED_OUT_QUEUE, StepState.TIMED_OUT, id="P21"),
-        pytest.param(AttemptEnd.LOST, StepState.LOST, id="P37 lost"),
+        pytest.param(AttemptEnd.LOST, StepState.LOST, id="P37 P40 lost"),
         pytest.param(AttemptEnd.OOM_HOST, StepState.FAILED, id="out of memory"),
     ],
 )
