@@ -2,7 +2,7 @@
 
 from tests.unit.aggregates.run.given import RunLog, started, step
 from trackside.aggregates.run.aggregate import RUN
-from trackside.aggregates.run.messages import AbortPipelineRun, ApproveGate
+from trackside.aggregates.run.messages import AbortPipelineRun, ApproveGate, PausePipelineRun
 from trackside.aggregates.run.view import short_values
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display.text import as_text
@@ -92,3 +92,13 @@ def test_control_characters_of_outputs_and_parameters_are_escaped_and_do_not_rea
     assert short_values({"x": text, "y": {"z": text}}).startswith(f"x={shown} y=z=a\\x1b")
     assert as_text("first\nsecond\x07") == "first\nsecond\\x07"
     assert as_text({"größe": "値"}) == "größe=値"
+
+
+def test_a_run_that_waits_for_a_person_has_no_pace() -> None:
+    log = started(step("a"), step("g", "a", gate={}))
+    assert not progress(log).waits
+    log.finish("a")
+    assert progress(log).waits
+    log = started(step("a"))
+    log.command(PausePipelineRun())
+    assert progress(log).waits

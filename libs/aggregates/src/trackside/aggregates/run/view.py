@@ -60,8 +60,8 @@ class RunView(View[Run]):
         return Listed(f"{row['ended_steps']}/{row['steps']}", runs="pipeline")
 
     def left(self, row: ViewRow) -> int:
-        """Returns how many steps have not ended."""
-        return int(row["steps"] - row["ended_steps"])
+        """Returns how many steps have not ended; none while it is paused, which may take any time."""
+        return 0 if row["status"] == RunStatus.PAUSED.value else int(row["steps"] - row["ended_steps"])
 
     def sort_keys(self, row: ViewRow) -> Mapping[str, SortKey]:
         """Returns what steps may be sorted by."""
@@ -115,6 +115,7 @@ class RunView(View[Run]):
             rows=rows,
             more=f"and {hidden} more steps" if hidden else "",
             share=share,
+            waits=bool(run.paused) or (bool(run.open_gates) and not run.open),
         )
 
     def end(self, stream: Stream[Run], accepted: Collection[AttemptEnd]) -> StreamEnd:

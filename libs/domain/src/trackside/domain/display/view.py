@@ -64,6 +64,8 @@ class Progress:
     """What follows the rows if some are left out."""
     share: float | None = None
     """How far it is, from 0 to 1, where parts count differently; None: as many as have ended."""
+    waits: bool = False
+    """Whether it waits for a person, so that how fast its parts end says nothing of the rest."""
 
     @property
     def count(self) -> str:
