@@ -95,7 +95,7 @@ def running_tasks(stream: Stream) -> dict[DeviceKey, list[Task]]:
 
 
 def pace_text(progress: Progress, pace: EndRate | None, now_ms: int) -> str:
-    """Returns how fast parts end and how long the others take; empty if unknown, at the end, and in a pause."""
+    """Returns how fast parts end, and how long the others take; empty if unknown, in a pause, at the end."""
     if pace is None or progress.ended_ms or progress.waits:
         return ""
     left = None if progress.total is None else max(0, progress.total - progress.ended)
