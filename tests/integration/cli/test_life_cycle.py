@@ -189,7 +189,7 @@ def _suggests(record: Record, trial: int) -> bool:
 REFUSED = (
     (("pause", "nobody"), "nobody refused: unknown_search"),
     (("stop-trial", "SEARCH", "99"), "unknown_trial at $.trial"),
-    (("update-space", "SEARCH", "grid.json"), "bad_search_space at $.space.value"),
+    (("update-space", "SEARCH", "grid.json"), "bad_search_space at $.value"),
     (("import-trials", "SEARCH", "odd.json"), "bad_parameters at $.trials[0].parameters"),
     (("update", "SEARCH", "--goal", "1", "--remove", "goal"), "unknown_value at $.remove"),
     (("update", "SEARCH", "--max-duration", "soon"), "expected seconds, or a number with s, m, h or d"),
