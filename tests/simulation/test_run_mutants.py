@@ -18,7 +18,7 @@ from trackside.simulation.pipeline_scenario import PipelineScenario
 pytestmark = pytest.mark.usefixtures("quiet_services")
 CONFIG = SimulationConfig(scenario=PipelineScenario, concurrency=2)
 KINDS: tuple[type[Message], ...] = (StepReady, StepEnded, RunEnded)
-"""The events whose repetition changes a run; of the others the first one says the same as a later one."""
+"""The events of which a late one shows in a violation, if readers take it for one that counts."""
 
 
 def is_found(number: int) -> bool:
