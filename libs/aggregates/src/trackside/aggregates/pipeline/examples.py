@@ -45,7 +45,6 @@ PIPELINE = PipelineSpec.model_validate(
 )
 SCHEDULE = ScheduleSpec(
     cron="30 2 * * MON-FRI",
-    on=ScheduleTrigger(stream="digits-1", event="best", of="accuracy", above=0.9, below=1.0),
     timezone="Europe/Berlin",
     overlap="queue",
     catch_up="latest",
@@ -54,6 +53,10 @@ SCHEDULE = ScheduleSpec(
     overrides={"train": {"queue": "gpu"}},
     seed=3,
     use_cache=False,
+)
+WATCHING = ScheduleSpec(
+    on=ScheduleTrigger(stream="digits-1", event="best", above=0.9, below=1.0),
+    parameters={"seed": "${trigger.trial}"},
 )
 EXAMPLES: list[Message] = [
     DefinePipeline(pipeline=PIPELINE, max_runs=4),
@@ -85,13 +88,13 @@ EXAMPLES: list[Message] = [
     ),
     RunCancelled(command_id="c-4", number=5, reason="wrong parameters"),
     CreateSchedule(name="nightly", schedule=SCHEDULE),
-    UpdateSchedule(name="nightly", schedule=SCHEDULE),
+    UpdateSchedule(name="best", schedule=WATCHING),
     PauseSchedule(name="nightly", reason="holidays"),
     ResumeSchedule(name="nightly"),
     DeleteSchedule(name="nightly"),
     FireSchedule(name="nightly"),
     ScheduleCreated(command_id="c-5", change=3, name="nightly", schedule=SCHEDULE),
-    ScheduleUpdated(command_id="c-6", change=4, name="nightly", schedule=SCHEDULE),
+    ScheduleUpdated(command_id="c-6", change=4, name="best", schedule=WATCHING),
     SchedulePaused(command_id="c-7", change=5, name="nightly", reason="holidays"),
     ScheduleResumed(command_id="c-8", change=6, name="nightly"),
     ScheduleDeleted(command_id="c-9", change=7, name="nightly"),
