@@ -69,7 +69,9 @@ class Root(Protocol):
 
 S = TypeVar("S", bound=Root)
 FindStream = Callable[[str], Stream | None]
-Handler = Callable[[Stream, Any, str, Capabilities], list[Event] | Problem | tuple[Problem, ...]]
+Decided = list[Event] | Problem | tuple[Problem, ...]
+"""The events of a command's effect, or why it is refused: one problem, or all that are found."""
+Handler = Callable[[Stream, Any, str, Capabilities], Decided]
 """Decides a command: (stream, command, command id, capabilities) to the events of its effect, or why not.
 
 Why not is one problem, or all that are independent of each other; the first one is the code of the refusal.

@@ -27,12 +27,10 @@ from trackside.aggregates.model.messages import (
     source_of,
 )
 from trackside.aggregates.model.state import Model, model_of
-from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem, nearest
+from trackside.domain.aggregate import Decided
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.stream import Stream, check_not_begun, no_aggregate
-
-Decided = list[Event] | Problem | tuple[Problem, ...]
 
 
 def register(stream: Stream, wanted: RegisterModel, command_id: str, capabilities: Capabilities) -> Decided:

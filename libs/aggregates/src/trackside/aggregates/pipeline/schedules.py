@@ -28,8 +28,9 @@ from trackside.aggregates.pipeline.schedule_messages import (
 )
 from trackside.aggregates.pipeline.schedule_state import Schedule, ScheduleStatus
 from trackside.aggregates.pipeline.state import DefinedPipeline, pipeline_of
-from trackside.contracts.message import Event, Json
+from trackside.contracts.message import Json
 from trackside.contracts.refusals import Problem, nearest
+from trackside.domain.aggregate import Decided
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.pipelines.references import (
     MissingValueError,
@@ -56,10 +57,7 @@ class Cause(NamedTuple):
     schedules: Sequence[str] = ()
 
 
-_Decided = list[Event] | Problem | tuple[Problem, ...]
-
-
-def create(stream: Stream, wanted: CreateSchedule, command_id: str, capabilities: Capabilities) -> _Decided:
+def create(stream: Stream, wanted: CreateSchedule, command_id: str, capabilities: Capabilities) -> Decided:
     """Creates a schedule, unless its name is taken, it never comes, or its runs would be refused."""
     pipeline = _active(stream)
     if isinstance(pipeline, Problem):
@@ -75,7 +73,7 @@ def create(stream: Stream, wanted: CreateSchedule, command_id: str, capabilities
     return tuple(problems) or [ScheduleCreated(command_id=command_id, **fields)]
 
 
-def update(stream: Stream, wanted: UpdateSchedule, command_id: str, capabilities: Capabilities) -> _Decided:
+def update(stream: Stream, wanted: UpdateSchedule, command_id: str, capabilities: Capabilities) -> Decided:
     """Replaces what a schedule is; the same again changes nothing."""
     found = _find(stream, wanted.name)
     if isinstance(found, Problem):
@@ -89,7 +87,7 @@ def update(stream: Stream, wanted: UpdateSchedule, command_id: str, capabilities
     return [ScheduleUpdated(command_id=command_id, **fields)]
 
 
-def pause(stream: Stream, wanted: PauseSchedule, command_id: str, capabilities: Capabilities) -> _Decided:
+def pause(stream: Stream, wanted: PauseSchedule, command_id: str, capabilities: Capabilities) -> Decided:
     """Pauses a schedule; one that is paused stays as it is."""
     found = _find(stream, wanted.name)
     if isinstance(found, Problem):
@@ -101,7 +99,7 @@ def pause(stream: Stream, wanted: PauseSchedule, command_id: str, capabilities: 
     return [SchedulePaused(command_id=command_id, change=change, name=wanted.name, reason=wanted.reason)]
 
 
-def resume(stream: Stream, wanted: ResumeSchedule, command_id: str, capabilities: Capabilities) -> _Decided:
+def resume(stream: Stream, wanted: ResumeSchedule, command_id: str, capabilities: Capabilities) -> Decided:
     """Resumes a schedule that is paused; any other one stays as it is."""
     found = _find(stream, wanted.name)
     if isinstance(found, Problem):
@@ -112,7 +110,7 @@ def resume(stream: Stream, wanted: ResumeSchedule, command_id: str, capabilities
     return [ScheduleResumed(command_id=command_id, change=pipeline.changes + 1, name=wanted.name)]
 
 
-def delete(stream: Stream, wanted: DeleteSchedule, command_id: str, capabilities: Capabilities) -> _Decided:
+def delete(stream: Stream, wanted: DeleteSchedule, command_id: str, capabilities: Capabilities) -> Decided:
     """Deletes a schedule."""
     found = _find(stream, wanted.name)
     if isinstance(found, Problem):
@@ -120,7 +118,7 @@ def delete(stream: Stream, wanted: DeleteSchedule, command_id: str, capabilities
     return [ScheduleDeleted(command_id=command_id, change=found[0].changes + 1, name=wanted.name)]
 
 
-def fire(stream: Stream, wanted: FireSchedule, command_id: str, capabilities: Capabilities) -> _Decided:
+def fire(stream: Stream, wanted: FireSchedule, command_id: str, capabilities: Capabilities) -> Decided:
     """Fires a schedule now; unlike at its times, it is refused if there can be no run."""
     found = _find(stream, wanted.name)
     if isinstance(found, Problem):

@@ -117,7 +117,7 @@ def begin_step(run: Run, name: str, wait: StepWait, states: States, room: Room) 
     except StepFailure as failure:
         if not events:
             events.append(StepReady(**own))
-        events.append(_failed(own, failure))
+        events.append(failed_end(own, failure.code, str(failure)))
     return events
 
 
@@ -129,7 +129,7 @@ def continue_step(run: Run, name: str, room: Room) -> list[Event]:
     try:
         return _opened(run, name, {}, room)
     except StepFailure as failure:
-        return [] if step.begun else [_failed(own, failure)]
+        return [] if step.begun else [failed_end(own, failure.code, str(failure))]
 
 
 def begin_repetition(run: Run, name: str, room: Room) -> list[Event]:
@@ -153,9 +153,10 @@ def _condition(run: Run, spec: StepSpec, states: States) -> Any:
         raise StepFailure(error.code, f"when: {error}") from error
 
 
-def _failed(own: Json, failure: StepFailure) -> StepEnded:
-    error = StepError(code=failure.code, message=str(failure)[:2_000])
-    return StepEnded(**own, status=StepState.FAILED, kind=failure.code, error=error)
+def failed_end(own: Json, code: str, message: str, ends: dict[str, int] | None = None) -> StepEnded:
+    """Returns the end of a step that fails of an error of its own; `own` are its name and generation."""
+    error = StepError(code=code, message=message[:2_000])
+    return StepEnded(**own, status=StepState.FAILED, kind=code, ends=ends or {}, error=error)
 
 
 def _opened(run: Run, name: str, states: States, room: Room) -> list[Event]:

@@ -18,16 +18,14 @@ from trackside.aggregates.run.messages import (
 )
 from trackside.aggregates.run.state import WORKING, OpenGate, Run, RunStep, run_of
 from trackside.aggregates.run.step_messages import GateDecided, StepAbortRequested, StepSkipped, StepState
-from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem, nearest
+from trackside.domain.aggregate import Decided
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.pipelines.compiling import parameter_values
 from trackside.domain.stream import Stream, no_aggregate
 
-_Effect = list[Event] | Problem | tuple[Problem, ...]
 
-
-def abort(stream: Stream, wanted: AbortPipelineRun, command_id: str, capabilities: Capabilities) -> _Effect:
+def abort(stream: Stream, wanted: AbortPipelineRun, command_id: str, capabilities: Capabilities) -> Decided:
     """Aborts a run; what is being stopped already is accepted and changes nothing."""
     run = _open_run(stream)
     if isinstance(run, Problem):
@@ -35,7 +33,7 @@ def abort(stream: Stream, wanted: AbortPipelineRun, command_id: str, capabilitie
     return [] if run.stopping else [RunAbortRequested(command_id=command_id, reason=wanted.reason)]
 
 
-def pause(stream: Stream, wanted: PausePipelineRun, command_id: str, capabilities: Capabilities) -> _Effect:
+def pause(stream: Stream, wanted: PausePipelineRun, command_id: str, capabilities: Capabilities) -> Decided:
     """Pauses a run; one that is paused in the same way already is not changed."""
     run = _going_run(stream)
     if isinstance(run, Problem):
@@ -45,7 +43,7 @@ def pause(stream: Stream, wanted: PausePipelineRun, command_id: str, capabilitie
     return [RunPaused(command_id=command_id, change=run.changes + 1, running=wanted.running)]
 
 
-def resume(stream: Stream, wanted: ResumePipelineRun, command_id: str, capabilities: Capabilities) -> _Effect:
+def resume(stream: Stream, wanted: ResumePipelineRun, command_id: str, capabilities: Capabilities) -> Decided:
     """Lets a run that is paused go on."""
     run = _going_run(stream)
     if isinstance(run, Problem):
@@ -53,7 +51,7 @@ def resume(stream: Stream, wanted: ResumePipelineRun, command_id: str, capabilit
     return [RunResumed(command_id=command_id, change=run.changes + 1)] if run.paused else []
 
 
-def update(stream: Stream, wanted: UpdatePipelineRun, command_id: str, capabilities: Capabilities) -> _Effect:
+def update(stream: Stream, wanted: UpdatePipelineRun, command_id: str, capabilities: Capabilities) -> Decided:
     """Changes the limits of a run."""
     run = _going_run(stream)
     if isinstance(run, Problem):
@@ -65,7 +63,7 @@ def update(stream: Stream, wanted: UpdatePipelineRun, command_id: str, capabilit
     return [RunUpdated(command_id=command_id, change=run.changes + 1, **changed)]
 
 
-def archive(stream: Stream, wanted: ArchiveRun, command_id: str, capabilities: Capabilities) -> _Effect:
+def archive(stream: Stream, wanted: ArchiveRun, command_id: str, capabilities: Capabilities) -> Decided:
     """Archives a run that is over."""
     run = run_of(stream)
     if run is None:
@@ -76,7 +74,7 @@ def archive(stream: Stream, wanted: ArchiveRun, command_id: str, capabilities: C
     return [] if run.archived else [RunArchived(command_id=command_id)]
 
 
-def skip_step(stream: Stream, wanted: SkipStep, command_id: str, capabilities: Capabilities) -> _Effect:
+def skip_step(stream: Stream, wanted: SkipStep, command_id: str, capabilities: Capabilities) -> Decided:
     """Skips a step that has not begun."""
     run = _going_run(stream)
     if isinstance(run, Problem):
@@ -100,7 +98,7 @@ def skip_step(stream: Stream, wanted: SkipStep, command_id: str, capabilities: C
     ]
 
 
-def abort_step(stream: Stream, wanted: AbortStep, command_id: str, capabilities: Capabilities) -> _Effect:
+def abort_step(stream: Stream, wanted: AbortStep, command_id: str, capabilities: Capabilities) -> Decided:
     """Aborts a step that has begun, or one of its items."""
     run = _going_run(stream)
     if isinstance(run, Problem):
@@ -129,7 +127,7 @@ def abort_step(stream: Stream, wanted: AbortStep, command_id: str, capabilities:
     ]
 
 
-def approve(stream: Stream, wanted: ApproveGate, command_id: str, capabilities: Capabilities) -> _Effect:
+def approve(stream: Stream, wanted: ApproveGate, command_id: str, capabilities: Capabilities) -> Decided:
     """Approves a gate, if its form is filled in as it should be."""
     found = _open_gate(stream, wanted.step)
     if isinstance(found, Problem):
@@ -152,7 +150,7 @@ def approve(stream: Stream, wanted: ApproveGate, command_id: str, capabilities: 
     ]
 
 
-def reject(stream: Stream, wanted: RejectGate, command_id: str, capabilities: Capabilities) -> _Effect:
+def reject(stream: Stream, wanted: RejectGate, command_id: str, capabilities: Capabilities) -> Decided:
     """Rejects a gate."""
     found = _open_gate(stream, wanted.step)
     if isinstance(found, Problem):

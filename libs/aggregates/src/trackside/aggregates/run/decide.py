@@ -4,7 +4,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from trackside.aggregates.run.begin import Room, begin_repetition, begin_step, continue_step, outputs_of
+from trackside.aggregates.run.begin import (
+    Room,
+    begin_repetition,
+    begin_step,
+    continue_step,
+    failed_end,
+    outputs_of,
+)
 from trackside.aggregates.run.evolve import end_of
 from trackside.aggregates.run.messages import RunArchived, RunEnded, RunStatus, RunTimeLimitReached
 from trackside.aggregates.run.progress import possible_ends, wait_after, worst_end
@@ -14,7 +21,6 @@ from trackside.aggregates.run.step_messages import (
     GateDecided,
     GateOpened,
     StepEnded,
-    StepError,
     StepExpanded,
     StepReady,
     StepRepeated,
@@ -161,7 +167,7 @@ def _end_of_step(run: Run, name: str) -> StepEnded | StepRepeated:
                 return StepRepeated(**own, index=step.count, value=value)
             if not value:
                 message = f"{spec.repeat.until} does not hold after {step.count} times"
-                return _failed(own, "repeat_limit", message, ends)
+                return failed_end(own, "repeat_limit", message, ends)
             state = StepState.SUCCEEDED
         else:
             value = evaluate(spec.collect, RunNames(run, {}, _counts(step)))
@@ -169,16 +175,11 @@ def _end_of_step(run: Run, name: str) -> StepEnded | StepRepeated:
             failed = StepState.FAILED if worst is StepState.SUCCEEDED else worst
             state = StepState.SUCCEEDED if value else failed
     except MissingValueError as error:
-        return _failed(own, "ref_error", str(error), ends)
+        return failed_end(own, "ref_error", str(error), ends)
     except ExpressionError as error:
-        return _failed(own, error.code, str(error), ends)
+        return failed_end(own, error.code, str(error), ends)
     kind = step.kind if state is not StepState.SUCCEEDED else ""
     return StepEnded(**own, status=state, kind=kind, ends=ends, value=value)
-
-
-def _failed(own: Json, code: str, message: str, ends: dict[str, int]) -> StepEnded:
-    error = StepError(code=code, message=message[:2_000])
-    return StepEnded(**own, status=StepState.FAILED, kind=code, ends=ends, error=error)
 
 
 def _last(step: RunStep) -> Json:

@@ -15,9 +15,10 @@ from trackside.aggregates.run.messages import (
 from trackside.aggregates.run.state import Run, RunStep, run_of
 from trackside.aggregates.run.step_messages import FAILURES, StepState
 from trackside.contracts.children import WantedChild
-from trackside.contracts.message import Command, Event
+from trackside.contracts.message import Command
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
 from trackside.contracts.topics import MAX_BATCH_BYTES
+from trackside.domain.aggregate import Decided
 from trackside.domain.capabilities import Capabilities, device_problem, service_problem, type_problem
 from trackside.domain.pipelines.child_steps import wanted_children
 from trackside.domain.pipelines.compiling import (
@@ -31,10 +32,8 @@ from trackside.domain.pipelines.compiling import (
 from trackside.domain.pipelines.definition import PipelineSpec, StepSpec
 from trackside.domain.stream import Stream, check_not_begun, no_aggregate
 
-_Effect = list[Event] | Problem | tuple[Problem, ...]
 
-
-def start(stream: Stream, wanted: StartPipelineRun, command_id: str, capabilities: Capabilities) -> _Effect:
+def start(stream: Stream, wanted: StartPipelineRun, command_id: str, capabilities: Capabilities) -> Decided:
     """Begins a run, unless its stream is taken or its definition is wrong; returns all problems."""
     problems = [] if (taken := check_not_begun(stream)) is None else [taken]
     problems += _patch_problems(wanted.pipeline, wanted.overrides, "$.overrides")
@@ -134,7 +133,7 @@ def _patched_step(step: StepSpec, patch: Patch) -> StepSpec:
     return step.model_copy(update=changed)
 
 
-def retry(stream: Stream, wanted: RetryFailedSteps, command_id: str, capabilities: Capabilities) -> _Effect:
+def retry(stream: Stream, wanted: RetryFailedSteps, command_id: str, capabilities: Capabilities) -> Decided:
     """Continues a run with its failed steps, single items of some, and all that comes after them."""
     run = _run_that_is_over(stream)
     if isinstance(run, Problem):
@@ -159,7 +158,7 @@ def retry(stream: Stream, wanted: RetryFailedSteps, command_id: str, capabilitie
     return _revived(run, command_id, {*chosen, *after}, partly, wanted.patch)
 
 
-def restart(stream: Stream, wanted: RestartFromStep, command_id: str, capabilities: Capabilities) -> _Effect:
+def restart(stream: Stream, wanted: RestartFromStep, command_id: str, capabilities: Capabilities) -> Decided:
     """Continues a run from steps on: they and all that comes after them begin again.
 
     So do steps that never began because the run was stopped.
@@ -254,7 +253,7 @@ def _recompiled(run: Run, patch: Patch) -> _Changed:
 
 def _revived(
     run: Run, command_id: str, reset: set[str], partly: Mapping[str, list[int]], patch: Patch
-) -> _Effect:
+) -> Decided:
     changed = _recompiled(run, patch)
     if changed.problems:
         return tuple(changed.problems[:MAX_PROBLEMS])
