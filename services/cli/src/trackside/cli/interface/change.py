@@ -1,16 +1,22 @@
 """Commands that change a search or a run while it goes on: `pause`, `update`, `add-trial` and the like."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trackside.cli.interface.options import CommandIdOption, JsonOption, SearchArgument, TimeoutOption
+from trackside.cli.interface.options import JsonOption, SearchArgument, TimeoutOption
+from trackside.cli.interface.publishing_options import publishes
+
+if TYPE_CHECKING:
+    from trackside.cli.commands.publishing import Publishing
 
 PausedArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the search or run.")]
 
 
+@publishes
 def update(
+    publishing: "Publishing",
     stream_id: SearchArgument,
     concurrency: Annotated[
         int | None, typer.Option(metavar="N", help="New number of trials at once; running trials continue.")
@@ -29,9 +35,6 @@ def update(
         list[str] | None,
         typer.Option(metavar="LIMIT", help="Limit to remove, such as goal; may be repeated."),
     ] = None,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Change the limits of a running search; limits that are not given stay as they are.
 
@@ -42,7 +45,6 @@ def update(
       trackside update digits-1 --remove goal
     """
     from trackside.cli.commands import change
-    from trackside.cli.commands.publishing import Publishing
 
     limits = {
         "concurrency": concurrency,
@@ -51,17 +53,16 @@ def update(
         "max_trial_duration_s": change.seconds(max_trial_duration),
         "goal": goal,
     }
-    change.update(stream_id, limits, remove or [], Publishing(timeout_s, as_json, command_id))
+    change.update(stream_id, limits, remove or [], publishing)
 
 
+@publishes
 def update_space(
+    publishing: "Publishing",
     stream_id: SearchArgument,
     file: Annotated[
         Path, typer.Argument(metavar="SPACE", help="JSON or YAML file of the new space; NNI's format too.")
     ],
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Replace the space of a search from the next suggestion on; running trials continue.
 
@@ -72,17 +73,15 @@ def update_space(
       trackside update-space digits-1 space.yaml
     """
     from trackside.cli.commands import change
-    from trackside.cli.commands.publishing import Publishing
 
-    change.update_space(stream_id, file, Publishing(timeout_s, as_json, command_id))
+    change.update_space(stream_id, file, publishing)
 
 
+@publishes
 def request_trials(
+    publishing: "Publishing",
     stream_id: SearchArgument,
     count: Annotated[int, typer.Argument(metavar="COUNT", help="Number of trials to start.")],
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Start more trials of a search now, once, in addition to its concurrency.
 
@@ -91,12 +90,13 @@ def request_trials(
       trackside request-trials digits-1 3
     """
     from trackside.cli.commands import change
-    from trackside.cli.commands.publishing import Publishing
 
-    change.request_trials(stream_id, count, Publishing(timeout_s, as_json, command_id))
+    change.request_trials(stream_id, count, publishing)
 
 
+@publishes
 def add_trial(
+    publishing: "Publishing",
     stream_id: SearchArgument,
     parameters: Annotated[
         list[str],
@@ -111,9 +111,6 @@ def add_trial(
             "--outside", help="Accept values outside of the space; the trial is never the best one."
         ),
     ] = False,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Run a trial of your own parameters next; the tuner draws those that you leave out.
 
@@ -123,21 +120,18 @@ def add_trial(
       trackside add-trial digits-1 lr=0.01 'layer={"_name": "conv", "kernel": 3}' --tell-tuner
     """
     from trackside.cli.commands import change
-    from trackside.cli.commands.publishing import Publishing
 
-    publishing = Publishing(timeout_s, as_json, command_id)
     change.add_trial(stream_id, parameters, publishing, tell_tuner=tell_tuner, outside=outside)
 
 
+@publishes
 def import_trials(
+    publishing: "Publishing",
     stream_id: SearchArgument,
     file: Annotated[
         Path,
         typer.Argument(metavar="TRIALS", help="CSV, JSON or YAML file of trials; NNI's export format too."),
     ],
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Add known trials, each with its parameters and value, to what the tuner of a search learns from.
 
@@ -147,12 +141,13 @@ def import_trials(
       trackside import-trials digits-2 trials.csv
     """
     from trackside.cli.commands import trials
-    from trackside.cli.commands.publishing import Publishing
 
-    trials.import_trials(stream_id, file, Publishing(timeout_s, as_json, command_id))
+    trials.import_trials(stream_id, file, publishing)
 
 
+@publishes
 def pause(
+    publishing: "Publishing",
     stream_id: PausedArgument,
     give_back: Annotated[
         bool,
@@ -164,9 +159,6 @@ def pause(
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log; of a search.")
     ] = "",
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Start no new trials of a search, or tasks of a run, until it is resumed; what runs continues.
 
@@ -176,16 +168,14 @@ def pause(
       trackside pause digits-1 --return --reason "the machine is needed"
     """
     from trackside.cli.commands import change
-    from trackside.cli.commands.publishing import Publishing
 
-    change.pause(stream_id, reason, Publishing(timeout_s, as_json, command_id), give_back=give_back)
+    change.pause(stream_id, reason, publishing, give_back=give_back)
 
 
+@publishes
 def resume(
+    publishing: "Publishing",
     stream_id: PausedArgument,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Resume a paused search or run.
 
@@ -194,17 +184,15 @@ def resume(
       trackside resume digits-1
     """
     from trackside.cli.commands import change
-    from trackside.cli.commands.publishing import Publishing
 
-    change.resume(stream_id, Publishing(timeout_s, as_json, command_id))
+    change.resume(stream_id, publishing)
 
 
+@publishes
 def stop_trial(
+    publishing: "Publishing",
     stream_id: SearchArgument,
     trial: Annotated[int, typer.Argument(metavar="TRIAL", help="Number of the trial.")],
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Stop one trial of a search; the search continues.
 
@@ -213,12 +201,13 @@ def stop_trial(
       trackside stop-trial digits-1 7
     """
     from trackside.cli.commands import change
-    from trackside.cli.commands.publishing import Publishing
 
-    change.stop_trial(stream_id, trial, Publishing(timeout_s, as_json, command_id))
+    change.stop_trial(stream_id, trial, publishing)
 
 
+@publishes
 def instruct(
+    publishing: "Publishing",
     stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the search or batch.")],
     task_id: Annotated[
         str, typer.Argument(metavar="TASK", help="Id of the task, such as serve.1.digits or just 1.digits.")
@@ -238,9 +227,6 @@ def instruct(
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the task has acknowledged it; exit 1 if it refused.")
     ] = False,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Send an instruction to a running task; it replaces the one before.
 
@@ -251,9 +237,7 @@ def instruct(
       trackside instruct serve serve.1.digits instruction.json
     """
     from trackside.cli.commands import instruct as command
-    from trackside.cli.commands.publishing import Publishing
 
-    publishing = Publishing(timeout_s, as_json, command_id)
     command.instruct(stream_id, task_id, body, inputs or [], publishing, wait=wait)
 
 

@@ -1,11 +1,15 @@
 """The commands `trackside models ...`: versions of trained weights, where they come from, which is in use."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from trackside.cli.interface.options import CommandIdOption, JsonOption, LimitOption, TimeoutOption
+from trackside.cli.interface.options import JsonOption, LimitOption
+from trackside.cli.interface.publishing_options import publishes
+
+if TYPE_CHECKING:
+    from trackside.cli.commands.publishing import Publishing
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model.")]
 VersionArgument = Annotated[
@@ -80,14 +84,13 @@ def history(model: ModelArgument, as_json: JsonOption = False) -> None:
     models.history(model, as_json)
 
 
+@publishes
 def register(
+    publishing: "Publishing",
     model: ModelArgument,
     description: Annotated[str, typer.Option(metavar="TEXT", help="What the model is for.")] = "",
     tag: TagOption = None,
     label: LabelOption = None,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Register a model, without versions.
 
@@ -96,13 +99,14 @@ def register(
       trackside models register digits --description "handwritten digits" --tag images --label owner=vision
     """
     from trackside.cli.commands import models
-    from trackside.cli.commands.publishing import Publishing
 
     body = {"description": description, "tags": tag or [], "labels": models.labels(label or [])}
-    models.register(model, body, Publishing(timeout_s, as_json, command_id))
+    models.register(model, body, publishing)
 
 
+@publishes
 def add(
+    publishing: "Publishing",
     model: ModelArgument,
     source: SourceOption = "",
     url: Annotated[
@@ -125,9 +129,6 @@ def add(
         Path | None, typer.Option(metavar="FILE", help="A JSON or YAML file with the model's configuration.")
     ] = None,
     comment: Annotated[str, typer.Option(metavar="TEXT", help="Anything else about it.")] = "",
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Add a version to a model: an artifact of a task, or a file from outside by its URL and digest.
 
@@ -138,7 +139,6 @@ def add(
       trackside models add digits --url https://example.org/m.onnx --sha256 5c5c... --size 5120
     """
     from trackside.cli.commands import models
-    from trackside.cli.commands.publishing import Publishing
 
     facts = {
         "format": format_,
@@ -150,10 +150,12 @@ def add(
         "config": models.config(config),
     }
     outside = {"uri": url, "sha256": sha256, "size_bytes": size, "credential": credential}
-    models.add(model, source, outside, facts, Publishing(timeout_s, as_json, command_id))
+    models.add(model, source, outside, facts, publishing)
 
 
+@publishes
 def tag(
+    publishing: "Publishing",
     model: ModelOrVersionArgument,
     add_: Annotated[list[str] | None, typer.Argument(metavar="[TAG]...", help="Tags to add.")] = None,
     remove: Annotated[
@@ -163,9 +165,6 @@ def tag(
     remove_label: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Label to remove; may be repeated.")
     ] = None,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Add and remove tags and labels of a model or of a version.
 
@@ -176,22 +175,20 @@ def tag(
       trackside models tag digits@3 --label license=mit --remove-label owner
     """
     from trackside.cli.commands import models
-    from trackside.cli.commands.publishing import Publishing
 
     labels = models.labels(label or []) | dict.fromkeys(remove_label or [])
     body = {"add": add_ or [], "remove": remove or [], "labels": labels}
-    models.tag(model, body, Publishing(timeout_s, as_json, command_id))
+    models.tag(model, body, publishing)
 
 
+@publishes
 def stage(
+    publishing: "Publishing",
     version: VersionArgument,
     to: Annotated[
         Literal["none", "staging", "production", "archived"],
         typer.Argument(metavar="STAGE", help="The new stage: none, staging, production or archived."),
     ],
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Set the stage of a version; staging and production are taken from the version that has it.
 
@@ -201,17 +198,15 @@ def stage(
       trackside models stage digits@2 production      (back to the version before)
     """
     from trackside.cli.commands import models
-    from trackside.cli.commands.publishing import Publishing
 
-    models.stage(version, to, Publishing(timeout_s, as_json, command_id))
+    models.stage(version, to, publishing)
 
 
+@publishes
 def archive(
+    publishing: "Publishing",
     model: ModelArgument,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the log.")] = "",
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Archive a model: it takes no versions, tags or stages until it is restored.
 
@@ -220,16 +215,14 @@ def archive(
       trackside models archive digits --reason "replaced by faces"
     """
     from trackside.cli.commands import models
-    from trackside.cli.commands.publishing import Publishing
 
-    models.archive(model, reason, Publishing(timeout_s, as_json, command_id))
+    models.archive(model, reason, publishing)
 
 
+@publishes
 def restore(
+    publishing: "Publishing",
     model: ModelArgument,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Restore a model that was archived.
 
@@ -238,6 +231,5 @@ def restore(
       trackside models restore digits
     """
     from trackside.cli.commands import models
-    from trackside.cli.commands.publishing import Publishing
 
-    models.restore(model, Publishing(timeout_s, as_json, command_id))
+    models.restore(model, publishing)

@@ -12,14 +12,6 @@ TimeoutOption = Annotated[
     float,
     typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Seconds to wait for the command's answer."),
 ]
-CommandIdOption = Annotated[
-    str,
-    typer.Option(
-        "--command-id",
-        metavar="ID",
-        help="Id of the command, to publish it again if it was not confirmed: it has an effect once.",
-    ),
-]
 WaitOption = Annotated[
     bool, typer.Option("--wait", help="Show the progress and wait for the end of the search.")
 ]

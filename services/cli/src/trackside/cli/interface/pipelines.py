@@ -1,11 +1,15 @@
 """The commands `trackside pipelines ...` and `trackside schedules ...`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from trackside.cli.interface.options import CommandIdOption, JsonOption, LimitOption, TimeoutOption
+from trackside.cli.interface.options import JsonOption, LimitOption
+from trackside.cli.interface.publishing_options import publishes
+
+if TYPE_CHECKING:
+    from trackside.cli.commands.publishing import Publishing
 
 PipelineArgument = Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of the pipeline.")]
 ScheduleArgument = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Name of the schedule.")]
@@ -81,7 +85,9 @@ def show(
     pipelines.show(pipeline, as_json)
 
 
+@publishes
 def define(
+    publishing: "Publishing",
     pipeline: PipelineArgument,
     file: Annotated[
         Path, typer.Argument(metavar="FILE.yaml", help="Spec of the pipeline, of `kind: pipeline`.")
@@ -92,9 +98,6 @@ def define(
             min=1, max=1_000, metavar="N", help="Runs that may be open at once; by default as before, or 16."
         ),
     ] = None,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Define a pipeline by name: its content is a new version, unless it is one already.
 
@@ -106,20 +109,18 @@ def define(
       trackside pipelines define digits pipeline.yaml --max-runs 2
     """
     from trackside.cli.commands import pipelines
-    from trackside.cli.commands.publishing import Publishing
 
-    pipelines.define(pipeline, file, max_runs, Publishing(timeout_s, as_json, command_id))
+    pipelines.define(pipeline, file, max_runs, publishing)
 
 
+@publishes
 def run(
+    publishing: "Publishing",
     pipeline: PipelineArgument,
     version: VersionOption = None,
     set_: SetOption = None,
     seed: RunSeedOption = 0,
     no_cache: NoCacheOption = False,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Start the next run of a pipeline. It has a stream of its own: PIPELINE.NUMBER.
 
@@ -132,21 +133,19 @@ def run(
       trackside pipelines run digits --version 2 --no-cache
     """
     from trackside.cli.commands import pipelines
-    from trackside.cli.commands.publishing import Publishing
 
     body = pipelines.run_body(version, set_ or [], seed, not no_cache)
-    pipelines.start(pipeline, body, Publishing(timeout_s, as_json, command_id))
+    pipelines.start(pipeline, body, publishing)
 
 
+@publishes
 def cancel(
+    publishing: "Publishing",
     pipeline: PipelineArgument,
     number: Annotated[
         int | None, typer.Argument(min=1, metavar="[NUMBER]", help="Number of the run; all without it.")
     ] = None,
     reason: ReasonOption = "",
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Cancel a run of a pipeline, or all: those that wait don't begin, those that are open are stopped.
 
@@ -156,17 +155,15 @@ def cancel(
       trackside pipelines cancel digits --reason "wrong data"
     """
     from trackside.cli.commands import pipelines
-    from trackside.cli.commands.publishing import Publishing
 
-    pipelines.cancel(pipeline, number, reason, Publishing(timeout_s, as_json, command_id))
+    pipelines.cancel(pipeline, number, reason, publishing)
 
 
+@publishes
 def retire(
+    publishing: "Publishing",
     pipeline: PipelineArgument,
     reason: ReasonOption = "",
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Retire a pipeline: it has no more runs and no schedules until it is defined again.
 
@@ -175,9 +172,8 @@ def retire(
       trackside pipelines retire digits --reason "replaced by faces"
     """
     from trackside.cli.commands import pipelines
-    from trackside.cli.commands.publishing import Publishing
 
-    pipelines.retire(pipeline, reason, Publishing(timeout_s, as_json, command_id))
+    pipelines.retire(pipeline, reason, publishing)
 
 
 def schedules_ls(
@@ -198,7 +194,9 @@ def schedules_ls(
     pipelines.list_schedules(pipeline, as_json)
 
 
+@publishes
 def schedules_set(
+    publishing: "Publishing",
     pipeline: PipelineArgument,
     schedule: ScheduleArgument,
     cron: CronOption = "",
@@ -225,9 +223,6 @@ def schedules_set(
     update: Annotated[
         bool, typer.Option("--update", help="Replace the schedule of this name, which must be there.")
     ] = False,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Create a schedule of a pipeline, or replace one with --update: runs begin by themselves from now on.
 
@@ -242,22 +237,19 @@ def schedules_set(
       trackside schedules set rate deployed --on stage --of production --stream digits
     """
     from trackside.cli.commands import pipelines
-    from trackside.cli.commands.publishing import Publishing
 
     event = {"stream": stream, "event": on, "of": of, "above": above, "below": below}
     times = {"cron": cron or None, "timezone": timezone, "overlap": overlap, "catch_up": catch_up}
     spec = times | {"on": event if on else None} | pipelines.run_body(version, set_ or [], seed, not no_cache)
-    publishing = Publishing(timeout_s, as_json, command_id)
     pipelines.set_schedule(pipeline, schedule, spec, publishing, update=update)
 
 
+@publishes
 def schedules_pause(
+    publishing: "Publishing",
     pipeline: PipelineArgument,
     schedule: ScheduleArgument,
     reason: ReasonOption = "",
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Pause a schedule: it begins no runs until it is resumed, also not for times that pass meanwhile.
 
@@ -266,17 +258,15 @@ def schedules_pause(
       trackside schedules pause digits nightly --reason holidays
     """
     from trackside.cli.commands import pipelines
-    from trackside.cli.commands.publishing import Publishing
 
-    pipelines.pause_schedule(pipeline, schedule, reason, Publishing(timeout_s, as_json, command_id))
+    pipelines.pause_schedule(pipeline, schedule, reason, publishing)
 
 
+@publishes
 def schedules_resume(
+    publishing: "Publishing",
     pipeline: PipelineArgument,
     schedule: ScheduleArgument,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Resume a schedule that is paused.
 
@@ -285,17 +275,15 @@ def schedules_resume(
       trackside schedules resume digits nightly
     """
     from trackside.cli.commands import pipelines
-    from trackside.cli.commands.publishing import Publishing
 
-    pipelines.resume_schedule(pipeline, schedule, Publishing(timeout_s, as_json, command_id))
+    pipelines.resume_schedule(pipeline, schedule, publishing)
 
 
+@publishes
 def schedules_fire(
+    publishing: "Publishing",
     pipeline: PipelineArgument,
     schedule: ScheduleArgument,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Start a run of a schedule now, also if it is paused.
 
@@ -304,17 +292,15 @@ def schedules_fire(
       trackside schedules fire digits nightly
     """
     from trackside.cli.commands import pipelines
-    from trackside.cli.commands.publishing import Publishing
 
-    pipelines.fire_schedule(pipeline, schedule, Publishing(timeout_s, as_json, command_id))
+    pipelines.fire_schedule(pipeline, schedule, publishing)
 
 
+@publishes
 def schedules_delete(
+    publishing: "Publishing",
     pipeline: PipelineArgument,
     schedule: ScheduleArgument,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Delete a schedule; runs that it has begun continue.
 
@@ -323,6 +309,5 @@ def schedules_delete(
       trackside schedules delete digits nightly
     """
     from trackside.cli.commands import pipelines
-    from trackside.cli.commands.publishing import Publishing
 
-    pipelines.delete_schedule(pipeline, schedule, Publishing(timeout_s, as_json, command_id))
+    pipelines.delete_schedule(pipeline, schedule, publishing)

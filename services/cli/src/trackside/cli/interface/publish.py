@@ -1,14 +1,19 @@
 """Commands that publish: `submit`, `publish`, `stop`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trackside.cli.interface.options import CommandIdOption, JsonOption, TimeoutOption
+from trackside.cli.interface.publishing_options import publishes
+
+if TYPE_CHECKING:
+    from trackside.cli.commands.publishing import Publishing
 
 
+@publishes
 def submit(
+    publishing: "Publishing",
     spec: Annotated[
         Path,
         typer.Argument(
@@ -33,9 +38,6 @@ def submit(
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show the progress and wait for the end.")] = False,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Submit a search, a pipeline, tasks in groups, or one task, and print whether it was accepted.
 
@@ -61,15 +63,16 @@ def submit(
     from functools import partial
 
     from trackside.cli.commands import runs, submit
-    from trackside.cli.commands.publishing import Publishing
 
     changes = [] if past is None else [partial(submit.with_past_trials, past)]
     if set_:
         changes.append(partial(runs.with_parameters, set_))
-    submit.submit(spec, stream_id, changes, Publishing(timeout_s, as_json, command_id), wait=wait)
+    submit.submit(spec, stream_id, changes, publishing, wait=wait)
 
 
+@publishes
 def publish(
+    publishing: "Publishing",
     file: Annotated[
         Path,
         typer.Argument(metavar="FILE", help="File of JSON or JSON lines; `-` reads standard input."),
@@ -85,9 +88,6 @@ def publish(
             help="Sign the commands with this Ed25519 private key; the file's name is the key's id.",
         ),
     ] = None,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Publish commands from a file unchanged and print their answers.
 
@@ -105,12 +105,13 @@ def publish(
       jq -c '.searches[]' plan.json | trackside publish - --json
     """
     from trackside.cli.commands import publish
-    from trackside.cli.commands.publishing import Publishing
 
-    publish.publish(file, key, Publishing(timeout_s, as_json, command_id), wait=wait)
+    publish.publish(file, key, publishing, wait=wait)
 
 
+@publishes
 def stop(
+    publishing: "Publishing",
     stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the search, run or batch.")],
     step: Annotated[str, typer.Argument(metavar="[STEP]", help="Stop only this step of a run.")] = "",
     index: Annotated[
@@ -124,9 +125,6 @@ def stop(
         str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log with the command.")
     ] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until none of its tasks runs any more.")] = False,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Stop a search, a run or a batch, or a part of it: what waits is not started, what runs is ended.
 
@@ -140,9 +138,7 @@ def stop(
       trackside stop nightly-1 training --index 7
     """
     from trackside.cli.commands import change, runs, submit
-    from trackside.cli.commands.publishing import Publishing
 
-    publishing = Publishing(timeout_s, as_json, command_id)
     if trial is not None:
         change.stop_trial(stream_id, trial, publishing)
     elif index is not None:

@@ -1,18 +1,15 @@
 """The commands `trackside replay ...`: past states, causes, copies and new runs, from the log alone."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trackside.cli.interface.options import (
-    AtOption,
-    CommandIdOption,
-    JsonOption,
-    StreamArgument,
-    TimeoutOption,
-    WaitOption,
-)
+from trackside.cli.interface.options import AtOption, JsonOption, StreamArgument, WaitOption
+from trackside.cli.interface.publishing_options import publishes
+
+if TYPE_CHECKING:
+    from trackside.cli.commands.publishing import Publishing
 
 OnEndOption = Annotated[
     list[str] | None,
@@ -280,7 +277,9 @@ def dry_run(
     whatif_run.dry(spec, durations or (), like, options.of_run(), as_json)
 
 
+@publishes
 def rerun(
+    publishing: "Publishing",
     stream_id: StreamArgument,
     new_id: NewIdOption = "",
     at: AtOption = "now",
@@ -288,9 +287,6 @@ def rerun(
         bool, typer.Option("--no-assessor", help="Run every trial to its end, without early stopping.")
     ] = False,
     wait: WaitOption = False,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Run the trials of a recorded search again as a new search, or the steps of a run as a new run.
 
@@ -304,14 +300,15 @@ def rerun(
       trackside replay rerun imported/digits-1 --no-assessor
       trackside replay rerun nightly-7 --id nightly-7-again
     """
-    from trackside.cli.commands.publishing import Publishing
     from trackside.cli.commands.replay import rerun
 
-    started = rerun.Submission(new_id, wait, Publishing(timeout_s, as_json, command_id))
+    started = rerun.Submission(new_id, wait, publishing)
     rerun.rerun(stream_id, at, started, no_assessor=no_assessor)
 
 
+@publishes
 def fork(
+    publishing: "Publishing",
     stream_id: StreamArgument,
     new_id: NewIdOption = "",
     at: AtOption = "now",
@@ -324,9 +321,6 @@ def fork(
         ),
     ] = None,
     wait: WaitOption = False,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Start a new search or run that continues a recorded one from an earlier moment.
 
@@ -343,10 +337,9 @@ def fork(
       trackside replay fork digits-1 --at 10m --set concurrency=4,assessor.name=asha
       trackside replay fork nightly-7 --at prepare --set train.parameters.lr=0.01,pipeline.epochs=5
     """
-    from trackside.cli.commands.publishing import Publishing
     from trackside.cli.commands.replay import rerun
 
-    submission = rerun.Submission(new_id, wait, Publishing(timeout_s, as_json, command_id))
+    submission = rerun.Submission(new_id, wait, publishing)
     rerun.fork(stream_id, at, changes or [], submission)
 
 

@@ -1,10 +1,13 @@
 """Commands that change a run of a pipeline: `retry-failed`, `skip`, `approve` and the like."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trackside.cli.interface.options import CommandIdOption, JsonOption, TimeoutOption
+from trackside.cli.interface.publishing_options import publishes
+
+if TYPE_CHECKING:
+    from trackside.cli.commands.publishing import Publishing
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
 StepArgument = Annotated[str, typer.Argument(metavar="STEP", help="Name of the step.")]
@@ -25,7 +28,9 @@ ActorOption = Annotated[
 ]
 
 
+@publishes
 def retry_failed(
+    publishing: "Publishing",
     run_id: RunArgument,
     step: Annotated[
         list[str] | None,
@@ -38,9 +43,6 @@ def retry_failed(
         ),
     ] = None,
     set_: PatchOption = None,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Run the failed steps of a run that is over again, and what comes after them; what succeeded is kept.
 
@@ -51,19 +53,16 @@ def retry_failed(
       trackside retry-failed nightly-1 --index training.7 --index training.9
     """
     from trackside.cli.commands import runs
-    from trackside.cli.commands.publishing import Publishing
 
-    publishing = Publishing(timeout_s, as_json, command_id)
     runs.retry_failed(run_id, step or [], index or [], set_ or [], publishing)
 
 
+@publishes
 def restart_from(
+    publishing: "Publishing",
     run_id: RunArgument,
     steps: Annotated[list[str], typer.Argument(metavar="STEP...", help="Names of the steps.")],
     set_: PatchOption = None,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Run steps of a run that is over again, and all steps that come after them.
 
@@ -73,18 +72,16 @@ def restart_from(
       trackside restart-from nightly-1 processing --set training.epochs=50
     """
     from trackside.cli.commands import runs
-    from trackside.cli.commands.publishing import Publishing
 
-    runs.restart_from(run_id, steps, set_ or [], Publishing(timeout_s, as_json, command_id))
+    runs.restart_from(run_id, steps, set_ or [], publishing)
 
 
+@publishes
 def skip(
+    publishing: "Publishing",
     run_id: RunArgument,
     step: StepArgument,
     reason: RunReasonOption = "",
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Skip a step of a run that has not begun; steps that need it are omitted.
 
@@ -93,12 +90,13 @@ def skip(
       trackside skip nightly-1 report --reason "not needed today"
     """
     from trackside.cli.commands import runs
-    from trackside.cli.commands.publishing import Publishing
 
-    runs.skip(run_id, step, reason, Publishing(timeout_s, as_json, command_id))
+    runs.skip(run_id, step, reason, publishing)
 
 
+@publishes
 def approve(
+    publishing: "Publishing",
     run_id: RunArgument,
     gate: GateArgument,
     set_: Annotated[
@@ -110,9 +108,6 @@ def approve(
         ),
     ] = None,
     actor: ActorOption = "",
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Approve a gate of a run, with its form filled in; the steps that wait for it continue.
 
@@ -122,20 +117,17 @@ def approve(
       trackside approve nightly-1 review --set threshold=0.5 --actor ada
     """
     from trackside.cli.commands import runs
-    from trackside.cli.commands.publishing import Publishing
 
-    publishing = Publishing(timeout_s, as_json, command_id)
     runs.approve(run_id, gate, set_ or [], actor, publishing)
 
 
+@publishes
 def reject(
+    publishing: "Publishing",
     run_id: RunArgument,
     gate: GateArgument,
     reason: RunReasonOption = "",
     actor: ActorOption = "",
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Reject a gate of a run; the steps that need it are omitted.
 
@@ -144,16 +136,14 @@ def reject(
       trackside reject nightly-1 review --reason "accuracy is too low"
     """
     from trackside.cli.commands import runs
-    from trackside.cli.commands.publishing import Publishing
 
-    runs.reject(run_id, gate, reason, actor, Publishing(timeout_s, as_json, command_id))
+    runs.reject(run_id, gate, reason, actor, publishing)
 
 
+@publishes
 def archive(
+    publishing: "Publishing",
     run_id: RunArgument,
-    timeout_s: TimeoutOption = 30.0,
-    command_id: CommandIdOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Archive a run that is over: it can't be continued any more.
 
@@ -162,6 +152,5 @@ def archive(
       trackside archive nightly-1
     """
     from trackside.cli.commands import runs
-    from trackside.cli.commands.publishing import Publishing
 
-    runs.archive(run_id, Publishing(timeout_s, as_json, command_id))
+    runs.archive(run_id, publishing)
