@@ -26,6 +26,7 @@ from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.decode import decode
+from trackside.eventlog.garbage import collecting_seldom
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
@@ -36,7 +37,15 @@ CAPABILITIES = Capabilities(task_types=frozenset({TASK_TYPE}))
 
 
 async def measure() -> Measurements:
-    """Decides a run of 1,000 steps and one of 10,000, and folds the larger one's records again."""
+    """Decides a run of 1,000 steps and one of 10,000, and folds the larger one's records again.
+
+    Garbage is collected as in a dispatcher.
+    """
+    with collecting_seldom():
+        return await _measured()
+
+
+async def _measured() -> Measurements:
     small, large = await _SyntheticRun.of(SMALL), await _SyntheticRun.of(LARGE)
     entries = await large.entries()
     began = monotonic_s()

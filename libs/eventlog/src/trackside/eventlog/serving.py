@@ -10,6 +10,7 @@ import structlog
 from trackside.contracts.topics import Topic
 from trackside.eventlog.background import Background
 from trackside.eventlog.errors import PreflightError, TransientError
+from trackside.eventlog.garbage import collecting_seldom
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log, TopicPartition
 from trackside.eventlog.reachability import ask_kafka, say_until_it_answers
@@ -29,7 +30,8 @@ def run_service(role: str, settings: StackSettings, run: Callable[[ServiceContex
     """Runs a service until SIGTERM or SIGINT; logs the reason and exits with 1 if it can't continue."""
     telemetry = configure(role, instance=settings.instance)
     try:
-        asyncio.run(_run(role, settings, run))
+        with collecting_seldom():
+            asyncio.run(_run(role, settings, run))
     except Exception as error:
         logger.error(
             "service stopped", service=role, reason=str(error) or type(error).__name__, exc_info=error

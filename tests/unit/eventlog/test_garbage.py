@@ -1,0 +1,61 @@
+"""What the garbage collector traverses in a service: little of what is kept, and in the end all of it."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from trackside.eventlog.garbage import GROWTH, collecting_seldom
+
+
+@pytest.fixture(autouse=True)
+def _collector() -> Iterator[None]:
+    """Keeps what other tests have frozen out of these, and freezes it again."""
+    frozen = gc.get_freeze_count()
+    callbacks = list(gc.callbacks)
+    yield
+    assert gc.callbacks == callbacks
+    if frozen:
+        gc.freeze()
+
+
+class Node:
+    """Part of a cycle."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+def test_what_a_full_pass_has_kept_is_not_traversed_by_the_next_one() -> None:
+    with collecting_seldom():
+        kept = [[number] for number in range(1_000)]
+        assert any(each is kept for each in gc.get_objects())
+        gc.collect()
+        assert not any(each is kept for each in gc.get_objects())
+
+
+def test_a_cycle_that_outlived_a_pass_is_found_once_the_kept_objects_have_multiplied() -> None:
+    with collecting_seldom():
+        node = Node()
+        seen = weakref.ref(node)
+        gc.collect()
+        frozen = gc.get_freeze_count()
+        del node
+        gc.collect()
+        assert seen() is not None
+        kept = [[number] for number in range(GROWTH * frozen + 1)]
+        gc.collect()  # takes these out, too: now the kept objects have multiplied
+        gc.collect()
+        assert seen() is None
+        assert len(kept) > frozen
+
+
+def test_everything_is_traversed_again_after_it() -> None:
+    node = Node()
+    seen = weakref.ref(node)
+    with collecting_seldom():
+        gc.collect()
+    del node
+    gc.collect()
+    assert seen() is None
