@@ -3,15 +3,14 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.aggregates.registered import repeats_registered
 from tests.aggregates.repeat.messages import StartRepeat
-from tests.integration.projections.harness import running_projections
+from tests.integration.command_line import answer, said
+from tests.integration.projections.harness import write_rows
 from tests.unit.dispatcher import harness
-from trackside.cli.app import call
 from trackside.cli.commands.replay.show import show_past
 from trackside.cli.render import follow
 from trackside.eventlog.memory import MemoryLog
@@ -42,27 +41,10 @@ def filled(registered: None, module_database: str) -> str:
     """Gives a database with the rows of a repeat."""
 
     async def fill() -> None:
-        log, owners = await _ended_repeat(), ("dispatcher", "scheduler")
-        async with running_projections(log, module_database, *owners, topics=harness.TOPICS) as following:
-            await following.caught_up()
+        await write_rows(await _ended_repeat(), module_database, harness.TOPICS)
 
     asyncio.run(fill())
     return module_database
-
-
-@pytest.fixture
-def addresses(filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", filled)
-    monkeypatch.setenv("COLUMNS", "100")
-
-
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert call(list(arguments)) == 0
-    return capsys.readouterr().out
-
-
-def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    return json.loads(said(capsys, *arguments, "--json"))
 
 
 @pytest.mark.usefixtures("addresses")

@@ -5,11 +5,13 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration import command_line
 from tests.integration.installed import changes, installation, variables_of
 from tests.stack import Servers
 from trackside.aggregates.search.messages import (
@@ -24,7 +26,6 @@ from trackside.aggregates.search.messages import (
     TrialStatus,
     TrialSuggested,
 )
-from trackside.cli.app import call
 from trackside.contracts.message import Event, Record
 from trackside.contracts.tasks import TaskAccepted
 from trackside.domain.stream import Stream
@@ -62,28 +63,15 @@ def folder(settings: StackSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def tried(capsysbinary: pytest.CaptureFixture[bytes]) -> Tried:
+def tried(capsys: pytest.CaptureFixture[str]) -> Tried:
     """Gives a function that runs `trackside`: its exit code, stdout and stderr."""
-
-    async def run(*arguments: str) -> tuple[int, str, str]:
-        capsysbinary.readouterr()
-        code = await asyncio.to_thread(call, list(arguments))
-        said = capsysbinary.readouterr()
-        return code, said.out.decode(), said.err.decode()
-
-    return run
+    return partial(asyncio.to_thread, command_line.tried, capsys)
 
 
 @pytest.fixture
-def typed(tried: Tried) -> Typed:
+def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
     """Gives a function that runs a command, which must end with 0, and gives what it printed."""
-
-    async def run(*arguments: str) -> str:
-        code, out, err = await tried(*arguments)
-        assert code == 0, err
-        return out
-
-    return run
+    return partial(asyncio.to_thread, command_line.said, capsys)
 
 
 async def seen(settings: StackSettings, search: str, what: Callable[[Record, Stream], bool]) -> Record:

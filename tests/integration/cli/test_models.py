@@ -1,13 +1,12 @@
 """Models from the command line and from Python: from the artifact of a trial to the version in production."""
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.integration.projections.harness import all_rows, running_projections
+from tests.integration.command_line import answer, said
+from tests.integration.projections.harness import all_rows, write_rows
 from tests.stack import Servers
 from tests.unit.dispatcher import harness
 from trackside.aggregates.model.messages import (
@@ -113,9 +112,7 @@ def filled(log: MemoryLog, module_database: str) -> str:
     """Gives a database with the rows of the log, which a rebuild leaves as they are."""
 
     async def fill() -> None:
-        owners = ("dispatcher", "scheduler")
-        async with running_projections(log, module_database, *owners, topics=harness.TOPICS) as following:
-            await following.caught_up()
+        await write_rows(log, module_database, harness.TOPICS)
         before = await all_rows(module_database)
         assert len(before["model_versions"]) == 2
         await rebuild(log, harness.TOPICS, module_database, swap=True)
@@ -131,15 +128,6 @@ def addresses(stack: Servers, filled: str, topic_prefix: str, monkeypatch: pytes
     monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", topic_prefix)
     monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", filled)
     monkeypatch.setenv("COLUMNS", "120")
-
-
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert call(list(arguments)) == 0
-    return capsys.readouterr().out
-
-
-def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    return json.loads(said(capsys, *arguments, "--json"))
 
 
 @pytest.mark.usefixtures("addresses")

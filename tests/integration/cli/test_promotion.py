@@ -16,6 +16,7 @@ import yaml
 
 from tests.e2e.recorded_page import BLOCK
 from tests.house.source import ROOT
+from tests.integration.command_line import said
 from tests.integration.installed import changes, processes, variables_of
 from tests.polling import poll_until
 from tests.service_processes import ServiceProcess
@@ -24,7 +25,6 @@ from trackside.aggregates.search.messages import SearchEnded, StartSearch, Trial
 from trackside.aggregates.search.state import Search, search_of
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
-from trackside.cli.app import call
 from trackside.contracts.artifacts import CheckpointReference, TaskResumed
 from trackside.contracts.message import Record
 from trackside.dispatcher.advice.tuner_history import TunerHistory
@@ -224,21 +224,14 @@ def test_a_dispatcher_that_was_killed_has_suggested_what_follows_from_the_log(
 
 @pytest.fixture
 def typed(
-    installed: Installation, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+    installed: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Typed:
     """Gives a function that runs `trackside`, which must succeed: what it wrote."""
     for name, value in variables_of(installed.settings).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("TRACKSIDE_STORE", str(installed.store))
 
-    async def run(*arguments: str) -> str:
-        capsysbinary.readouterr()
-        code = await asyncio.to_thread(call, list(arguments))
-        said = capsysbinary.readouterr()
-        assert code == 0, said.err.decode()
-        return said.out.decode()
-
-    return run
+    return partial(asyncio.to_thread, said, capsys)
 
 
 async def shows(typed: Typed, name: str, search: Search) -> bool:

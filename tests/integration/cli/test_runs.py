@@ -1,19 +1,18 @@
 """What `ls` and `show` print of runs, from rows in a real Postgres."""
 
 import asyncio
-import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.integration.projections.harness import TOPICS, running_projections
-from tests.integration.projections.test_views_of_runs import OWNERS, write
+from tests.integration.command_line import answer, said
+from tests.integration.projections.harness import TOPICS, write_rows
+from tests.integration.projections.test_views_of_runs import write
 from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
-from trackside.cli.app import call
 from trackside.contracts.tasks import AttemptEnd
 from trackside.eventlog.memory import MemoryLog
+
+pytestmark = pytest.mark.usefixtures("addresses")
 
 
 def waiting() -> RunLog:
@@ -38,8 +37,7 @@ async def _filled(dsn: str) -> None:
     log = MemoryLog()
     await log.ensure(TOPICS.shared)
     await write(log, waiting().records)
-    async with running_projections(log, dsn, *OWNERS) as following:
-        await following.caught_up()
+    await write_rows(log, dsn)
 
 
 @pytest.fixture(scope="module")
@@ -47,22 +45,6 @@ def filled(module_database: str) -> str:
     """Returns a database with the rows of the run."""
     asyncio.run(_filled(module_database))
     return module_database
-
-
-@pytest.fixture(autouse=True)
-def addresses(filled: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", filled)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.chdir(tmp_path)
-
-
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert call(list(arguments)) == 0
-    return capsys.readouterr().out
-
-
-def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    return json.loads(said(capsys, *arguments, "--json"))
 
 
 def test_a_run_is_listed_with_how_many_of_its_steps_have_ended(capsys: pytest.CaptureFixture[str]) -> None:

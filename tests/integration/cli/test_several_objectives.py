@@ -3,16 +3,17 @@
 import asyncio
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.command_line import said
 from tests.integration.installed import installation, variables_of
 from tests.integration.projections.harness import query
 from tests.stack import Servers
-from trackside.cli.app import call
 from trackside.eventlog.settings import StackSettings
 from trackside.sdk import Search
 from trackside.sdk.search import TrialView
@@ -51,6 +52,7 @@ space:
   width: {type: randint, low: 1, high: 32}
   depth: {type: randint, low: 1, high: 9}
 """
+Typed = Callable[..., Awaitable[str]]
 Points = dict[int, tuple[float, float]]
 
 
@@ -88,26 +90,22 @@ def best_so_far(points: Points, ends: list[int]) -> list[tuple[str, int, float]]
     return found
 
 
-async def typed(capsysbinary: pytest.CaptureFixture[bytes], *arguments: str) -> str:
-    """Runs `trackside`, which must end with 0, and gives what it printed."""
-    capsysbinary.readouterr()
-    code = await asyncio.to_thread(call, list(arguments))
-    said = capsysbinary.readouterr()
-    assert code == 0, said.err.decode()
-    return said.out.decode()
+@pytest.fixture
+def typed(
+    settings: StackSettings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Typed:
+    """Gives a function that runs `trackside`, which must end with 0, and gives what it printed."""
+    for name, value in variables_of(settings).items():
+        monkeypatch.setenv(name, value)
+    return partial(asyncio.to_thread, said, capsys)
 
 
 async def test_the_front_of_two_objectives_is_the_same_wherever_it_is_read(
-    settings: StackSettings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsysbinary: pytest.CaptureFixture[bytes],
+    settings: StackSettings, tmp_path: Path, typed: Typed
 ) -> None:
-    for name, value in variables_of(settings).items():
-        monkeypatch.setenv(name, value)
     search_id = f"front-{secrets.token_hex(3)}"
     (tmp_path / "search.yaml").write_text(SPEC)
-    await typed(capsysbinary, "submit", str(tmp_path / "search.yaml"), "--id", search_id, "--wait")
+    await typed("submit", str(tmp_path / "search.yaml"), "--id", search_id, "--wait")
 
     search = Search.open(search_id)
     trials: list[TrialView] = await asyncio.to_thread(search.trials)
@@ -120,22 +118,22 @@ async def test_the_front_of_two_objectives_is_the_same_wherever_it_is_read(
     assert [trial.number for trial in await asyncio.to_thread(search.front)] == front
     assert await asyncio.to_thread(search.best) is None
 
-    shown: dict[str, Any] = json.loads(await typed(capsysbinary, "show", search_id, "--json"))
+    shown: dict[str, Any] = json.loads(await typed("show", search_id, "--json"))
     assert sorted(row["trial"] for row in shown["front"]) == front == shown["pareto_front"]
     assert {row["trial"]: tuple(row["objective_values"]) for row in shown["front"]} == {
         number: points[number] for number in front
     }
     assert all(row["objectives"] == ["accuracy", "latency"] for row in shown["front"])
     assert {(row["source"], row["space_version"]) for row in shown["trials"]} == {("algorithm", 1)}
-    text = await typed(capsysbinary, "show", search_id)
+    text = await typed("show", search_id)
     assert "accuracy" in text and "latency" in text
     assert f"trials {', '.join(str(row['trial']) for row in shown['front'])}" in text
 
-    await curves_and_importances(settings, capsysbinary, search_id, points)
+    await curves_and_importances(settings, typed, search_id, points)
 
 
 async def curves_and_importances(
-    settings: StackSettings, capsysbinary: pytest.CaptureFixture[bytes], search_id: str, points: Points
+    settings: StackSettings, typed: Typed, search_id: str, points: Points
 ) -> None:
     """The database has no other search."""
     dsn = settings.postgres_dsn
@@ -146,12 +144,12 @@ async def curves_and_importances(
     effects = "SELECT objective, parameter FROM dashboards.parameter_effects ORDER BY 1, 2"
     both = [(name, parameter) for name in ("accuracy", "latency") for parameter in ("depth", "width")]
     assert await query(dsn, effects) == both
-    weights = json.loads(await typed(capsysbinary, "importances", search_id, "--json"))["objectives"]
+    weights = json.loads(await typed("importances", search_id, "--json"))["objectives"]
     assert [(one["objective"], one["trials"]) for one in weights] == [
         ("accuracy", len(points)),
         ("latency", len(points)),
     ]
-    rows = json.loads(await typed(capsysbinary, "export-trials", search_id))
+    rows = json.loads(await typed("export-trials", search_id))
     assert {row["trial"]: (row["values"]["accuracy"], row["values"]["latency"]) for row in rows} == points
 
 

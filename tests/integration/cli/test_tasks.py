@@ -1,27 +1,26 @@
 """What `ls`, `show`, `tasks`, `devices` and `report` print, from rows in a real Postgres."""
 
 import asyncio
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.integration.projections.harness import TOPICS, running_projections
+from tests.integration.command_line import answer, said
+from tests.integration.projections.harness import TOPICS, write_rows
 from tests.unit.projections.given import write_small_history
 from trackside.cli.app import call
 from trackside.cli.commands import task_now
 from trackside.eventlog.memory import MemoryLog
 
+pytestmark = pytest.mark.usefixtures("addresses")
 WIDTHS = ("80", "120")
 
 
 async def _filled(dsn: str) -> None:
     log = MemoryLog()
     await write_small_history(log, TOPICS)
-    async with running_projections(log, dsn, "dispatcher", "scheduler") as following:
-        await following.caught_up()
+    await write_rows(log, dsn)
 
 
 @pytest.fixture(scope="module")
@@ -29,22 +28,6 @@ def filled(module_database: str) -> str:
     """Gives a database with the rows of three searches and four batches."""
     asyncio.run(_filled(module_database))
     return module_database
-
-
-@pytest.fixture(autouse=True)
-def addresses(filled: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", filled)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.chdir(tmp_path)
-
-
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert call(list(arguments)) == 0
-    return capsys.readouterr().out
-
-
-def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    return json.loads(said(capsys, *arguments, "--json"))
 
 
 def test_batches_are_listed_beside_searches(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,7 +115,7 @@ def test_tasks_are_listed_by_stream_and_by_state(capsys: pytest.CaptureFixture[s
     ended = answer(capsys, "tasks", "--stream", "tasks", "--state", "ended")
     assert {row["task_id"] for row in ended} == {"tasks.1.a", "tasks.1.2", "tasks.1.c", "tasks.2.1"}
     queued = answer(capsys, "tasks", "--state", "queued")
-    assert [row["task_id"] for row in queued] == ["serving.1.down", "going.1.2"]
+    assert {row["task_id"] for row in queued} == {"serving.1.down", "going.1.2"}
     assert "tasks.2.1" in said(capsys, "tasks", "--stream", "tasks")
     assert len(answer(capsys, "tasks", "--limit", "3")) == 3
     assert call(["tasks", "--state", "endd"]) == 2

@@ -79,6 +79,12 @@ async def running_projections(
         await asyncio.gather(*runs)
 
 
+async def write_rows(log: Log, dsn: str, topics: Topics = TOPICS) -> None:
+    """Writes the rows of streams and tasks, up to the end of the log."""
+    async with running_projections(log, dsn, "dispatcher", "scheduler", topics=topics) as projections:
+        await projections.caught_up()
+
+
 def service_on(log: Log, dsn: str, topics: Topics = TOPICS) -> ServiceContext:
     """Returns a service on an open log and a database."""
     service = ServiceContext.on(log, topics, "tests")

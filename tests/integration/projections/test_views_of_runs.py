@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 import asyncpg
 import pytest
 
-from tests.integration.projections.harness import TOPICS, query, running_projections
+from tests.integration.projections.harness import TOPICS, query, running_projections, write_rows
 from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import ApproveGate, RetryFailedSteps
@@ -170,8 +170,7 @@ async def test_times_of_a_step_that_was_retried_are_those_of_its_new_tasks(
     told.finish("check.g1")
     told.finish("tune.g1")
     await write(log, told.records[known:])
-    async with running_projections(log, database, *OWNERS) as following:
-        await following.caught_up()
+    await write_rows(log, database)
     found = await query(
         database,
         "SELECT step, state, generation, started_at >= ready_at FROM dashboards.steps WHERE generation > 0 "

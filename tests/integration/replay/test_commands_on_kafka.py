@@ -3,13 +3,14 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.integration.command_line import tried
 from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
-from trackside.cli.app import call
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 
@@ -21,7 +22,7 @@ async def typed(
     stack: Servers,
     topic_prefix: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsysbinary: pytest.CaptureFixture[bytes],
+    capsys: pytest.CaptureFixture[str],
 ) -> Typed:
     """Gives a function that runs `trackside replay` over a small log: its exit code, stdout and stderr."""
     async with KafkaLog(stack.kafka_bootstrap, client_id="replay-test") as log:
@@ -29,13 +30,7 @@ async def typed(
     monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", stack.kafka_bootstrap)
     monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", topic_prefix)
 
-    async def run(*arguments: str) -> tuple[int, str, str]:
-        capsysbinary.readouterr()
-        code = await asyncio.to_thread(call, ["replay", *arguments])
-        said = capsysbinary.readouterr()
-        return code, said.out.decode(), said.err.decode()
-
-    return run
+    return partial(asyncio.to_thread, tried, capsys, "replay")
 
 
 async def test_a_stream_is_shown_as_it_was_compared_and_explained(typed: Typed) -> None:

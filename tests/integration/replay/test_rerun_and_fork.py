@@ -4,10 +4,12 @@ import asyncio
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.integration.command_line import tried
 from tests.integration.installed import installation, variables_of
 from tests.stack import Servers
 from trackside.aggregates.search.messages import (
@@ -16,7 +18,6 @@ from trackside.aggregates.search.messages import (
     TrialsImported,
     TrialSuggested,
 )
-from trackside.cli.app import call
 from trackside.contracts.message import Record
 from trackside.eventlog.settings import StackSettings
 from trackside.sdk.client import Client
@@ -46,19 +47,13 @@ def settings(
 
 @pytest.fixture
 def typed(
-    settings: StackSettings, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+    settings: StackSettings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Typed:
     """Gives a function that runs `trackside`: its exit code, stdout and stderr."""
     for name, value in variables_of(settings).items():
         monkeypatch.setenv(name, value)
 
-    async def run(*arguments: str) -> tuple[int, str, str]:
-        capsysbinary.readouterr()
-        code = await asyncio.to_thread(call, list(arguments))
-        said = capsysbinary.readouterr()
-        return code, said.out.decode(), said.err.decode()
-
-    return run
+    return partial(asyncio.to_thread, tried, capsys)
 
 
 async def searched(typed: Typed, folder: Path, name: str) -> str:
