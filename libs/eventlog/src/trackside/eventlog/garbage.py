@@ -8,6 +8,9 @@ from typing import Any
 GROWTH = 4
 """How many times as many objects are kept when a pass traverses all of them again."""
 
+THRESHOLDS = 700, 10, 10
+"""Python's own: after how many new objects a pass begins, and after how many passes one that does more."""
+
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
@@ -16,6 +19,8 @@ def collecting_seldom() -> Iterator[None]:
     Folded state holds no cycles: a pass over all of it finds nothing and stops the process, for 0.4 s with
     500,000 objects. Garbage in cycles that outlived a pass is found when all is traversed again.
     """
+    before = gc.get_threshold()
+    gc.set_threshold(*THRESHOLDS)
     gc.freeze()
     traversed = gc.get_freeze_count()
     all_of_it = False
@@ -38,4 +43,5 @@ def collecting_seldom() -> Iterator[None]:
         yield
     finally:
         gc.callbacks.remove(note)
+        gc.set_threshold(*before)
         gc.unfreeze()

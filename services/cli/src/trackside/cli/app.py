@@ -4,11 +4,11 @@ Nothing but typer is imported before a command runs: the functions of `interface
 their bodies, so that `--help` and shell completion are fast.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -38,6 +38,8 @@ INSPECT = "Inspect"
 LOG = "The log"
 SERVE = "Services"
 INTERRUPTED = 130
+ALLOCATIONS = 200_000
+"""Of so many new objects the garbage collector traverses those at once: what is imported is none."""
 
 COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     START: {
@@ -165,6 +167,8 @@ class LoggingCommand(TyperCommand):
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         sys.stdout.write(f"trackside {version('trackside')}\n")
         raise typer.Exit
 
@@ -263,7 +267,7 @@ def _called(arguments: Sequence[str]) -> int:
 
 
 def _explain(error: Exception) -> CommandFailed | None:
-    from trackside.cli.runtime.run import explain
+    from trackside.cli.runtime.explain import explain
 
     return explain(error)
 
@@ -279,4 +283,5 @@ def _complain(failure: CommandFailed) -> int:
 
 def main() -> None:
     """Runs the command of this process."""
+    gc.set_threshold(ALLOCATIONS)
     sys.exit(call(sys.argv[1:]))

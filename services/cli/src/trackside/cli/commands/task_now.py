@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
@@ -15,8 +15,10 @@ from trackside.domain.fold import UnsupportedRulesError
 from trackside.domain.table import ViewRow
 from trackside.domain.task import Task
 from trackside.eventlog.errors import OffsetGoneError, TransientError
-from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.errors import ClientError
+
+if TYPE_CHECKING:
+    from trackside.sdk.async_client import AsyncClient
 
 LIMIT_S = 5.0
 """How long the log is read: a task is shown without what it says if that takes longer."""
@@ -26,6 +28,8 @@ MAX_TEXT = 200
 
 async def read(stream_id: str, task_id: str) -> Task | None:
     """Returns a task as it is in the log now; None if that can't be read within 5 s, or has no such task."""
+    from trackside.sdk.async_client import AsyncClient  # what shows no checkpoints starts without it
+
     addresses = Addresses()
     try:
         async with (
@@ -45,7 +49,7 @@ async def read(stream_id: str, task_id: str) -> Task | None:
         return None
 
 
-async def task_in(client: AsyncClient, stream_id: str, task_id: str) -> Task | None:
+async def task_in(client: "AsyncClient", stream_id: str, task_id: str) -> Task | None:
     """Returns a task of a stream as it is in the log now; None if there is none."""
     stream = await client.state(stream_id)
     return None if stream is None else stream.tasks.get(task_id)

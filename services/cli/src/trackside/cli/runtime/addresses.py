@@ -1,16 +1,20 @@
-"""Addresses of the stack: from the environment, else from the nearest `.trackside/stack.json`."""
+"""Addresses of the stack: from the environment, else from the nearest `.trackside/stack.json`.
+
+What only some commands need is imported by those that do: they start sooner.
+"""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.silence import watch_kafka, watch_postgres
 from trackside.contracts.topics import PREFIX_RULE, is_topic_prefix
-from trackside.embedded import stack
-from trackside.embedded.errors import StackMissing
-from trackside.embedded.files import cache_folder
-from trackside.replay.history.state_cache import StateCache
+
+if TYPE_CHECKING:
+    from trackside.embedded.stack import Stack
+    from trackside.replay.history.state_cache import StateCache
 
 BOOTSTRAP = "TRACKSIDE_KAFKA_BOOTSTRAP"
 DSN = "TRACKSIDE_POSTGRES_DSN"
@@ -53,13 +57,19 @@ class Addresses:
         return prefix
 
     @property
-    def state_cache(self) -> StateCache:
+    def state_cache(self) -> "StateCache":
         """Where states of long streams are kept: in the user's cache."""
+        from trackside.embedded.files import cache_folder
+        from trackside.replay.history.state_cache import StateCache
+
         given = os.environ.get("XDG_CACHE_HOME")
         return StateCache((Path(given) / "trackside" if given else cache_folder()) / "states")
 
 
-def _found(variable: str) -> stack.Stack:
+def _found(variable: str) -> "Stack":
+    from trackside.embedded import stack
+    from trackside.embedded.errors import StackMissing
+
     try:
         return stack.find()
     except StackMissing as error:

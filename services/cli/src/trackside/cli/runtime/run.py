@@ -1,28 +1,8 @@
-"""Runs the work of a command, and turns expected errors into sentences."""
+"""Runs the work of a command."""
 
 import asyncio
-import errno
 from collections.abc import Coroutine
 from typing import Any, TypeVar
-
-from trackside.artifacts.errors import ArtifactError
-from trackside.cli.runtime.failures import BadUsage, CommandFailed
-from trackside.contracts.codec import UndecodableError
-from trackside.domain.fold import UnsupportedRulesError
-from trackside.embedded.errors import StackError
-from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
-from trackside.projections.definitions import NewerSchemaError
-from trackside.projections.log_identity import AnotherLogError
-from trackside.projections.postgres import BadDsnError, PostgresGoneError, SchemaMissingError
-from trackside.replay.history.errors import (
-    BadNameError,
-    BadRangeError,
-    BadScenarioError,
-    ReplayError,
-    UnknownSubjectError,
-)
-from trackside.replay.rebuild.parallel_fold import LogTooShortError
-from trackside.sdk.errors import ClientError, SpecError, UnsendableError
 
 ResultT = TypeVar("ResultT")
 
@@ -30,42 +10,3 @@ ResultT = TypeVar("ResultT")
 def run(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Runs a coroutine to its end; Ctrl-C cancels it, so that it closes what it has opened."""
     return asyncio.run(work)
-
-
-def explain(error: Exception) -> CommandFailed | None:
-    """Returns an expected error as a CommandFailed, or None for a defect."""
-    match error:
-        case CommandFailed():
-            return error
-        case SpecError() | UnsendableError() | BadRangeError() | BadNameError():
-            return BadUsage(str(error))
-        case UnknownSubjectError() | BadScenarioError() | BadDsnError():
-            return BadUsage(str(error))
-        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG | errno.EIO):
-            return CommandFailed(
-                f"{error.filename or 'output'} can't be written: {error.strerror}; it is cut short"
-            )
-        case ArtifactError():
-            return CommandFailed(f"{error.code}: {error}")
-        case PostgresGoneError():
-            return CommandFailed(f"Postgres does not answer: {error}; see `trackside status`")
-        case SchemaMissingError():
-            return CommandFailed(
-                f"the read models are not there: {error}; start a dispatcher, or `trackside up`"
-            )
-        case (
-            ClientError()
-            | StackError()
-            | TransientError()
-            | OffsetGoneError()
-            | PreflightError()
-            | UndecodableError()
-            | UnsupportedRulesError()
-            | NewerSchemaError()
-            | AnotherLogError()
-            | LogTooShortError()
-            | ReplayError()
-        ):
-            return CommandFailed(str(error))
-        case _:
-            return None

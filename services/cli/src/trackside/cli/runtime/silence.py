@@ -3,10 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
-from functools import partial
-
-from trackside.eventlog.reachability import ask_kafka, say_until_it_answers
-from trackside.projections.reachability import say_until_postgres_answers
 
 FIRST_S = 0.2
 """A command that is done within so many seconds asks nobody else."""
@@ -16,13 +12,24 @@ _watching: dict[str, "asyncio.Task[None]"] = {}
 
 def watch_kafka(bootstrap: str) -> None:
     """Says on standard error if Kafka has not answered after a second, while a command waits for it."""
-    ask = partial(ask_kafka, bootstrap)
-    _watch("kafka", lambda: say_until_it_answers(f"Kafka at {bootstrap}", ask, _say, WITHIN_S))
+    _watch("kafka", lambda: _ask_kafka(bootstrap))
 
 
 def watch_postgres(dsn: str) -> None:
     """Says on standard error if Postgres has not let us in after a second, likewise."""
-    _watch("postgres", lambda: say_until_postgres_answers(dsn, _say, WITHIN_S))
+    _watch("postgres", lambda: _ask_postgres(dsn))
+
+
+async def _ask_kafka(bootstrap: str) -> None:
+    from trackside.eventlog.reachability import ask_kafka, say_until_it_answers
+
+    await say_until_it_answers(f"Kafka at {bootstrap}", lambda: ask_kafka(bootstrap), _say, WITHIN_S)
+
+
+async def _ask_postgres(dsn: str) -> None:
+    from trackside.projections.reachability import say_until_postgres_answers
+
+    await say_until_postgres_answers(dsn, _say, WITHIN_S)
 
 
 def _watch(server: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
