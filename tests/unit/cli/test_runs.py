@@ -7,7 +7,7 @@ import pytest
 
 from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.cli.app import call
-from trackside.cli.commands.runs import patches, with_parameters
+from trackside.cli.commands.runs import patches, with_parameters, without_cache
 from trackside.cli.runtime.failures import BadUsage
 from trackside.contracts.commands import Ping
 
@@ -30,6 +30,15 @@ def test_only_a_pipeline_has_parameters_to_set() -> None:
         with_parameters(["a=1"], Ping())
 
 
+def test_only_a_pipeline_can_do_without_the_cache() -> None:
+    """P34: as `pipelines run --no-cache` does for one that is defined by name."""
+    found = without_cache(start())
+    assert isinstance(found, StartPipelineRun)
+    assert not found.use_cache
+    with pytest.raises(BadUsage, match="--no-cache is for a pipeline"):
+        without_cache(Ping())
+
+
 def test_patches_name_a_step_and_its_parameter() -> None:
     found = patches(["train.lr=0.1", "train.model.layers=3", "report.title=last"])
     assert found == {
@@ -49,6 +58,7 @@ def test_patches_name_a_step_and_its_parameter() -> None:
         (["approve", "r", "gate", "--set", "score"], "expected NAME=VALUE"),
         (["stop", "r", "--index", "3"], "expected trackside stop r STEP --index 3"),
         (["submit", "batch.yaml", "--set", "a=1"], "--set is for the parameters of a pipeline"),
+        (["submit", "batch.yaml", "--no-cache"], "--no-cache is for a pipeline"),
     ],
 )
 def test_what_can_t_be_right_is_bad_usage_before_anything_is_asked(

@@ -13,6 +13,7 @@ from trackside.aggregates.run.messages import (
     ResumePipelineRun,
     RetryFailedSteps,
     RunArchived,
+    RunPaused,
     RunRevived,
     RunStatus,
     StepPatch,
@@ -238,7 +239,9 @@ def test_a_paused_run_begins_nothing_until_it_is_resumed(running: str) -> None:
 
 def test_a_pause_twice_is_one_and_one_that_is_over_is_refused() -> None:
     log = started(step("a"))
-    log.command(PausePipelineRun())
+    [_, paused] = log.command(PausePipelineRun(reason="the machine is needed"))
+    assert isinstance(paused, RunPaused)
+    assert paused.reason == "the machine is needed"
     assert len(log.command(PausePipelineRun())) == 1
     log.command(ResumePipelineRun())
     log.finish("a")

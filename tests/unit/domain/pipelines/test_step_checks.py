@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.commands import command_of
 from tests.unit.domain.pipelines.given import compiled, pipeline, places, problems, step
-from trackside.contracts.refusals import REFUSAL_CODES, problems_of
+from trackside.aggregates.run.messages import StartPipelineRun
+from trackside.contracts.refusals import REFUSAL_CODES, Problem, problems_of
+from trackside.contracts.step_names import STEP_NAMES
 from trackside.domain.pipelines.definition import RESERVED
 
 ARTIFACT = {"uri": "store:sha256/" + "a" * 64, "sha256": "a" * 64, "size_bytes": 7}
@@ -53,6 +56,61 @@ def test_a_reference_to_nothing_is_named(text: str, code: str, expected: str) ->
     assert (problem.code, problem.path) == (code, "$.steps[1].parameters.x")
     assert problem.message.startswith(f"{text}: ")
     assert expected in problem.message
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("${prepare.result", "${prepare.result"),
+        ("rows: ${prepare.id}, ${prepare.result.rows", "${prepare.result.rows"),
+        ("${", "${"),
+        ("${prepare.result and ${prepare.id}", "${prepare.result and ${prepare.id}"),
+        ("${prepare.result.x:-${prepare.id}}", "${prepare.result.x:-${prepare.id}"),
+    ],
+)
+def test_a_reference_that_is_not_closed_is_no_text(text: str, shown: str) -> None:
+    """P6, P8: it was taken as text, and the task got the characters."""
+    found = problems(
+        step("prepare"), step("train", parameters={"x": [{"$y": text}]}), outputs={"best": {"of": text}}
+    )
+    assert {(each.code, each.path) for each in found} == {
+        ("bad_reference", "$.steps[1].parameters.x[0].$y"),
+        ("bad_reference", "$.outputs.best.of"),
+    }
+    assert found[0].message.startswith(f"{shown!r}: a reference ends with }} before the next one begins")
+    assert "write ${pipeline.NAME}" in found[0].message
+
+
+def test_a_text_with_the_beginning_of_a_reference_is_the_value_of_a_parameter() -> None:
+    """As the refusal says; and the definition of a run in a run has its own references and parameters."""
+    parameters = {"shell": {"type": "string", "default": "${HOME"}}
+    inner = {"parameters": parameters, "steps": [step("a", parameters={"x": "${pipeline.shell}"})]}
+    compiled(
+        step("a", parameters={"x": "${pipeline.shell}"}),
+        step("b", kind="run", spec={"pipeline": inner}),
+        parameters=parameters,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        *(
+            ({name: ["prepare"]}, f"unknown field {name!r}; did you mean {ours!r}?")
+            for name, ours in STEP_NAMES.items()
+        ),
+        ({"inputs": ["prepare"]}, "did you mean 'needs'? inputs are artifacts"),
+        ({"inputs": "prepare"}, "such as {data: ${STEP.artifacts.data}}, got str"),
+    ],
+)
+def test_a_field_that_steps_have_elsewhere_is_refused_with_the_one_they_have_here(
+    fields: dict[str, Any], expected: str
+) -> None:
+    steps = [step("prepare"), step("train", **fields)]
+    found = command_of(StartPipelineRun.wire_type(), {"pipeline": {"steps": steps}})
+    assert isinstance(found, Problem)
+    assert found.path == f"$.pipeline.steps[1].{next(iter(fields))}"
+    assert expected in found.message
 
 
 def test_each_kind_of_reference_is_accepted() -> None:
@@ -103,6 +161,7 @@ def test_each_kind_of_reference_is_accepted() -> None:
         ("prepare.__class__", "bad_reference", "unknown kind '__class__'"),
         ("1 +", "bad_expression", "is not an expression"),
         ("prepare.result.x = 1", "bad_expression", "did you mean '=='?"),
+        ("${prepare.result.x} > 1", "bad_expression", "names in an expression are written without ${}"),
         ("1" * 1_001, "expression_too_long", "1,001 characters"),
         ("-" * 30 + "1", "expression_too_deep", "30 levels"),
     ],

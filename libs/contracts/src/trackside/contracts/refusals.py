@@ -1,7 +1,7 @@
 """Why something is refused: a code to act on, the place, and a sentence for a person."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from trackside.contracts.message import Json
 from trackside.contracts.nni_names import nni_hint
+from trackside.contracts.step_names import step_hint
 
 MAX_PROBLEMS = 100
 """How many problems a refusal lists."""
@@ -126,7 +127,7 @@ REFUSAL_CODES = {
     "duplicate_step": "Two steps of a pipeline have one name.",
     "unknown_step": "The pipeline has no such step; the nearest one is named.",
     "pipeline_cycle": "Steps wait for each other, or one for itself; the message names each.",
-    "bad_reference": "A reference names nothing that a step can have; the message lists what it can.",
+    "bad_reference": "A reference is not closed, or names nothing that a step can have.",
     "unknown_parameter": "The pipeline, or the form of a gate, has no such parameter.",
     "missing_parameter": "A parameter without a default has no value.",
     "bad_schema": "What should be a JSON Schema is none, or one that can take too long to check.",
@@ -262,12 +263,12 @@ def _step(body: Any, part: int | str) -> tuple[bool, Any]:
     return False, body
 
 
-def _one(detail: ErrorDetails, fields: Iterable[str], location: tuple[int | str, ...]) -> Problem:
+def _one(detail: ErrorDetails, fields: Collection[str], location: tuple[int | str, ...]) -> Problem:
     kind, message = detail["type"], detail["msg"]
     path = json_path(location)
     name = str(location[-1]) if location else "$"
     if kind == "extra_forbidden":
-        hint = nni_hint(name) or nearest(name, fields)
+        hint = nni_hint(name) or step_hint(name, fields) or nearest(name, fields)
         return Problem(code="unknown_field", path=path, message=f"unknown field {name!r}{hint}")
     if kind == "missing":
         return Problem(code="missing_field", path=path, message=f"missing field {name!r}")

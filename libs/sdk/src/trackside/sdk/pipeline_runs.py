@@ -114,9 +114,9 @@ class PipelineRun:
             raise ClientError(f"there is no run {self.id}; start it first")
         return run
 
-    def pause(self, *, give_back: bool = False) -> None:
+    def pause(self, reason: str = "", *, give_back: bool = False) -> None:
         """Begins no steps until it is resumed; with `give_back` running tasks release their devices."""
-        self._send(PausePipelineRun, running="return" if give_back else "finish")
+        self._send(PausePipelineRun, running="return" if give_back else "finish", reason=reason)
 
     def resume(self) -> None:
         """Continues after a pause."""

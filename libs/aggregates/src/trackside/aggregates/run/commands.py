@@ -40,7 +40,10 @@ def pause(stream: Stream, wanted: PausePipelineRun, command_id: str, capabilitie
         return run
     if run.paused == wanted.running:
         return []
-    return [RunPaused(command_id=command_id, change=run.changes + 1, running=wanted.running)]
+    paused = RunPaused(
+        command_id=command_id, change=run.changes + 1, running=wanted.running, reason=wanted.reason
+    )
+    return [paused]
 
 
 def resume(stream: Stream, wanted: ResumePipelineRun, command_id: str, capabilities: Capabilities) -> Decided:

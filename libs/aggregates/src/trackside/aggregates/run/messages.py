@@ -97,6 +97,7 @@ class PausePipelineRun(Command):
     """Asks a run to begin no more steps. With `running: return` its tasks give their devices back."""
 
     running: Literal["finish", "return"] = "finish"
+    reason: ReasonText = ""
 
 
 class ResumePipelineRun(Command):
@@ -198,6 +199,7 @@ class RunPaused(Event):
     command_id: str
     change: int
     running: Literal["finish", "return"] = "finish"
+    reason: str = ""
 
 
 class RunResumed(Event):

@@ -53,7 +53,11 @@ def compile_pipeline(given: PipelineSpec) -> CompiledPipeline | tuple[Problem, .
     named = [names_of(step) for step in steps]
     needing = [_with_all_needs(step, names) for step, names in zip(steps, named, strict=True)]
     found = chain(
-        _cycles(needing), step_problems(parsed, named), output_problems(parsed), _all_schema_problems(given)
+        _unclosed(parsed),
+        _cycles(needing),
+        step_problems(parsed, named),
+        output_problems(parsed),
+        _all_schema_problems(given),
     )
     if problems := tuple(islice(found, MAX_PROBLEMS)):
         return problems
@@ -92,6 +96,24 @@ def definition_problems(given: PipelineSpec) -> Iterator[Problem]:
             yield from json_problems(step.gate.form, f"$.steps[{at}].gate.form")
     yield from json_problems(given.parameters, "$.parameters")
     yield from json_problems(given.outputs, "$.outputs")
+
+
+def _unclosed(parsed: PipelineSpec) -> Iterator[Problem]:
+    for path, text in _all_unclosed(parsed):
+        message = (
+            f"{text[:60]!r}: a reference ends with }} before the next one begins, as in ${{STEP.id}}; for "
+            " a text with these characters, make it the value of a parameter, and write ${pipeline.NAME}"
+        )
+        yield Problem(code="bad_reference", path=path, message=message)
+
+
+def _all_unclosed(parsed: PipelineSpec) -> Iterator[tuple[str, str]]:
+    for at, step in enumerate(parsed.steps):
+        for name, tree in templates_of(step):
+            if name == "spec" and step.kind == RUN and isinstance(tree, dict):
+                tree = {key: each for key, each in tree.items() if key != DEFINITION}  # is checked as its own
+            yield from references.unclosed(tree, f"$.steps[{at}].{name}")
+    yield from references.unclosed(parsed.outputs, "$.outputs")
 
 
 def _all_schema_problems(given: PipelineSpec) -> Iterator[Problem]:

@@ -86,10 +86,24 @@ def _from_list(given: object) -> object:
     return {"all": given} if isinstance(given, list) else given
 
 
+def _checked_inputs(given: object) -> object:
+    if isinstance(given, str | list):
+        # Other systems call the steps that a step waits for its inputs.
+        raise PydanticCustomError(
+            "wrong_type",
+            "did you mean 'needs'? inputs are artifacts: "
+            "expected an object such as {data: ${STEP.artifacts.data}}",
+        )
+    return given
+
+
 StepNeedsRule = Annotated[
     StepNeeds, BeforeValidator(_from_list, json_schema_input_type=list[str] | StepNeeds)
 ]
 """A list stands for `all`."""
+
+_Inputs = Annotated[dict[Identifier, Template], Field(max_length=100)]
+StepInputs = Annotated[_Inputs, BeforeValidator(_checked_inputs, json_schema_input_type=_Inputs)]
 
 EndAction = Literal["continue", "skip", "fail"]
 """What follows when a step has not succeeded: the run continues as if it had; its descendants are omitted
@@ -202,7 +216,7 @@ class StepSpec(_Spec):
     gate: GateSpec | None = _Absent
     needs: StepNeedsRule = Field(default=StepNeeds(), exclude_if=StepNeeds().__eq__)
     parameters: Json = Field(default={}, exclude_if=is_absent)
-    inputs: dict[Identifier, Template] = Field(default={}, max_length=100, exclude_if=is_absent)
+    inputs: StepInputs = Field(default={}, exclude_if=is_absent)
     queue: Annotated[str, Field(min_length=1, max_length=1_000)] | dict[str, Any] | None = _None
     priority: Priority | None = _Absent
     preempt: bool | None = _Absent

@@ -144,6 +144,30 @@ def located(tree: Tree, path: str) -> Iterator[tuple[str, Reference]]:
                 yield from located(each, f"{path}.{name}")
 
 
+def unclosed(tree: Tree, path: str) -> Iterator[tuple[str, str]]:
+    """Yields what begins as a reference and does not end as one, with the JSON path of its text.
+
+    It is in a text without a `}` behind it, or in the path or the default of the reference that has taken its
+    `}`: references don't have others in them.
+    """
+    if isinstance(tree, str):
+        if (at := tree.find("${")) >= 0:
+            yield path, tree[at:]
+    elif isinstance(tree, list):
+        for index, each in enumerate(tree):
+            yield from unclosed(each, f"{path}[{index}]")
+    elif isinstance(tree, dict):
+        if (reference := _reference_of(tree)) is not None:
+            if any("${" in part for part in (*reference.path, reference.default or "")):
+                yield path, source(tree)
+        elif _TEXT in tree:
+            for each in tree[_TEXT]:
+                yield from unclosed(each, path)
+        else:
+            for name, each in tree.get(_OBJECT, tree.items()):
+                yield from unclosed(each, f"{path}.{name}")
+
+
 def source(tree: Tree) -> Any:
     """Returns the template that a tree was parsed from."""
     if isinstance(tree, list):

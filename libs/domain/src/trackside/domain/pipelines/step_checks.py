@@ -66,7 +66,8 @@ def names_of(step: StepSpec) -> StepReferences:
         try:
             found.paths.extend((where, path) for path in expressions.paths_of(text))
         except ExpressionError as error:
-            found.problems.append(Problem(code=error.code, path=where, message=str(error)))
+            hint = "; names in an expression are written without ${}" if "${" in text else ""
+            found.problems.append(Problem(code=error.code, path=where, message=f"{error}{hint}"))
     return found
 
 

@@ -73,11 +73,9 @@ def pause(stream_id: str, reason: str, publishing: Publishing, *, give_back: boo
     running: Literal["finish", "return"] = "return" if give_back else "finish"
 
     def command(kind: str | None) -> Command:
-        if kind != RUN.kind:
-            return PauseSearch(running=running, reason=reason)
-        if reason:
-            raise BadUsage(f"{stream_id} is a run: --reason is for a search")
-        return PausePipelineRun(running=running)
+        if kind == RUN.kind:
+            return PausePipelineRun(running=running, reason=reason)
+        return PauseSearch(running=running, reason=reason)
 
     _send_by_kind(stream_id, command, publishing)
 

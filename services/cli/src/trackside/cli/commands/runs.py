@@ -36,6 +36,13 @@ def with_parameters(pairs: Sequence[str], command: Command) -> Command:
     return command.model_copy(update={"parameters": {**command.parameters, **given}})
 
 
+def without_cache(command: Command) -> Command:
+    """Lets a run that is started take no results of earlier ones; raises BadUsage for another command."""
+    if not isinstance(command, StartPipelineRun):
+        raise BadUsage("--no-cache is for a pipeline; the spec is of another kind")
+    return command.model_copy(update={"use_cache": False})
+
+
 def retry_failed(
     run_id: str, steps: Sequence[str], items: Sequence[str], pairs: Sequence[str], publishing: Publishing
 ) -> None:

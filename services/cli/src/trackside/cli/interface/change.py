@@ -156,9 +156,7 @@ def pause(
             help="Stop the running trials or tasks too, free their devices, and start them again on resume.",
         ),
     ] = False,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log; of a search.")
-    ] = "",
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log.")] = "",
 ) -> None:
     """Start no new trials of a search, or tasks of a run, until it is resumed; what runs continues.
 

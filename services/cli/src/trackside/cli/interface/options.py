@@ -15,6 +15,9 @@ TimeoutOption = Annotated[
 WaitOption = Annotated[
     bool, typer.Option("--wait", help="Show the progress and wait for the end of the search.")
 ]
+NoCacheOption = Annotated[
+    bool, typer.Option("--no-cache", help="Run each step, also if an earlier run had the same.")
+]
 SearchArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the search.")]
 StreamArgument = Annotated[
     str, typer.Argument(metavar="STREAM", help="Id of the stream: of a search or a batch.")

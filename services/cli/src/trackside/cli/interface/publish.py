@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trackside.cli.interface.options import NoCacheOption
 from trackside.cli.interface.publishing_options import publishes
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def submit(
             help="A parameter of the pipeline; a value is JSON, else text. May be repeated.",
         ),
     ] = None,
+    no_cache: NoCacheOption = False,
     wait: Annotated[bool, typer.Option("--wait", help="Show the progress and wait for the end.")] = False,
 ) -> None:
     """Submit a search, a pipeline, tasks in groups, or one task, and print whether it was accepted.
@@ -57,6 +59,7 @@ def submit(
       trackside submit search.yaml --id digits-1 --wait
       trackside submit search.yaml --past trials.csv
       trackside submit pipeline.yaml --set rows=500 --wait
+      trackside submit pipeline.yaml --no-cache
       trackside submit search.yaml --command-id nightly-2026-11-22
       trackside submit tasks.yaml --wait
     """
@@ -67,6 +70,8 @@ def submit(
     changes = [] if past is None else [partial(submit.with_past_trials, past)]
     if set_:
         changes.append(partial(runs.with_parameters, set_))
+    if no_cache:
+        changes.append(partial(runs.without_cache))
     submit.submit(spec, stream_id, changes, publishing, wait=wait)
 
 
