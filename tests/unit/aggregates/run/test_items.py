@@ -70,7 +70,7 @@ def test_a_result_that_is_not_a_list_of_items_fails_the_step(given: Any, code: s
 
 
 def test_an_item_without_what_the_step_refers_to_fails_the_step_before_any_begins() -> None:
-    log = started(step("a", each=[{"lr": 1}, {}], parameters={"x": "${item.lr}"}))
+    log = started(step("a", each=[{"lr": 1}, {}], parameters={"x": "${item.lr}"}), concurrency=1)
     assert log.submitted == []
     assert ended(log, "a").kind == "ref_error"
 

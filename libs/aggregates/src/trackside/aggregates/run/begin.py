@@ -94,6 +94,8 @@ class _Begun:
     count: int
     first: int
     """How many items have begun."""
+    new: bool = False
+    """Whether its items are expanded in this decision."""
 
 
 def begin_step(run: Run, name: str, wait: StepWait, states: States, room: Room) -> list[Event]:
@@ -179,7 +181,6 @@ def _opened(run: Run, name: str, states: States, room: Room) -> list[Event]:
         events.append(StepExpanded(**own, items=items))
         room.bytes -= len(to_json(items))
         count = len(items)
-        _check_items(run, name, values, items)
     room.events -= len(events)
     if spec.cache is not None and not step.cache_parts:
         if step.state is StepState.PENDING:
@@ -190,7 +191,7 @@ def _opened(run: Run, name: str, states: States, room: Room) -> list[Event]:
         events += found
         if not found or not isinstance(found[-1], StepCacheMissed):
             return events
-    begun = _Begun(values, items, count, step.begun)
+    begun = _Begun(values, items, count, step.begun, new=step.items is not items)
     return events + _items(run, name, begun, room)
 
 
@@ -222,29 +223,27 @@ def _expanded(run: Run, name: str, values: Json) -> list[Any]:
     return items
 
 
-def _check_items(run: Run, name: str, values: Json, items: list[Any]) -> None:
-    """Checks that each item has what the step refers to, before the first one begins."""
-    needs: _NeedsByQueue = {}
-    for index, item in enumerate(items):
-        _size_of(_submitted(run, name, index, values, item, needs))
-
-
 def _items(run: Run, name: str, begun: _Begun, room: Room) -> list[Event]:
-    """Returns the tasks or children of the next items, as many as there is room for."""
+    """Returns the tasks or children of the next items, as many as there is room for.
+
+    Items that are new are all made: one that lacks what the step refers to fails it before any begins.
+    """
     step = run.steps[name]
     todo = begun.count if step.again is None else len(step.again)
     wanted = min(todo - begun.first, run.at_once(name) - len(step.open), room.items)
     needs: _NeedsByQueue = {}
     events: list[Event] = []
-    for position in range(begun.first, begun.first + wanted):
+    for position in range(begun.first, todo if begun.new else begun.first + wanted):
         index = position if step.again is None else step.again[position]
         item = None if begun.items is None else begun.items[index]
         event = _submitted(run, name, index, begun.values, item, needs)
-        room.bytes -= _size_of(event)
-        room.events -= 1
-        room.items -= 1
-        events.append(event)
-        if room.is_full:
+        size = _size_of(event)
+        if len(events) < wanted and not (events and room.is_full):
+            room.bytes -= size
+            room.events -= 1
+            room.items -= 1
+            events.append(event)
+        elif not begun.new:
             break
     return events
 
