@@ -4,35 +4,52 @@ from random import Random
 from typing import Any
 
 from trackside.aggregates.run.messages import (
+    AbortPipelineRun,
+    AbortStep,
     ApproveGate,
+    ArchiveRun,
     PausePipelineRun,
+    RejectGate,
     ResumePipelineRun,
     RetryFailedSteps,
-    RunEnded,
     RunStatus,
+    SkipStep,
     StartPipelineRun,
     StepPatch,
+    UpdatePipelineRun,
 )
 from trackside.aggregates.run.state import Run, run_of
-from trackside.aggregates.run.step_messages import StepResolved, StepState
-from trackside.contracts.ids import step_task_id
 from trackside.contracts.message import Command, Json, Record
 from trackside.domain.stream import Stream
+from trackside.simulation.expected_run import ExpectedRun
 from trackside.simulation.scenarios import STREAM, StreamScenario
 from trackside.simulation.worker_state import TASK_TYPE, TRAINING_TYPE
 
 KEPT_S = 20.0
 """How long the run can be continued after its end, s; then it is archived, and the simulation ends."""
+GATE_S = 1.5
+"""When a gate expires in the seeds that let it, s."""
+REJECTIONS = 3
+"""How often the run was continued after which the user approves the gate in time."""
+LONG_S = 1_000.0
+"""A time limit that a run does not reach, s."""
 ALWAYS = 1_000
-PAUSES = 2
-"""How often the user pauses the run, at most."""
+CHANGES = 4
+"""How often the user pauses, resumes or updates the run, about."""
+AGAIN = 0.3
+"""How often the user sends a command a second time, at once; the second is refused, or has no effect."""
 LOST: Json = {"lost": 100}
+DISTURBANCES = ("none", "abort", "abort step", "skip", "time limit", "gate")
+"""What the user does besides, one of these in each seed."""
 
 
 class PipelineScenario(StreamScenario):
-    """A run whose user pauses it, approves its gate, and retries the two steps that fail, one with a patch.
+    """A run whose user pauses and updates it, decides its gate, and retries what has failed with a patch.
 
-    Whatever goes wrong, all steps succeed in the end, and each reference has the value that it must have.
+    Two steps fail without that patch. In each seed the user also does one of `DISTURBANCES`: stops the run
+    or a step, skips one, sets a time limit, or rejects the gate or lets it expire. Many commands come twice,
+    each with an id of its own. Each end must be the one that follows from it; the last is a success, and each
+    reference has the value that it must have.
     """
 
     kind = "run"
@@ -43,8 +60,13 @@ class PipelineScenario(StreamScenario):
     def __init__(self, seed: int, tasks: int, concurrency: int) -> None:
         super().__init__(seed, tasks, concurrency)
         self._width = max(3, tasks // 4)
-        self._resolved: dict[str, list[Json]] = {}
-        self._ends: list[tuple[RunStatus, dict[str, str]]] = []
+        self._expected = ExpectedRun(STREAM, self._width)
+        rng = Random(f"{seed}/pipeline")
+        self._disturbance = rng.choice(DISTURBANCES)
+        self._skipped = rng.choice(("tune", "report", "release"))
+        self._aborted = rng.choice(("tune", "again", "train"))
+        self._sent: set[str] = set()
+        self._again: Command | None = None
 
     def command(self) -> StartPipelineRun:
         """Returns the command that starts the run."""
@@ -77,7 +99,7 @@ class PipelineScenario(StreamScenario):
                 "needs": {"any_of": ["train", "tune"], "all_ended": ["check", "skipped"]},
                 "parameters": {"check": "${check.status}"},
             },
-            {"name": "gate", "gate": {"form": {"note": {"type": "string"}}}, "needs": ["train", "tune"]},
+            {"name": "gate", "gate": self._gate(), "needs": ["train", "tune"]},
             {
                 "name": "release",
                 "task_type": TASK_TYPE,
@@ -104,59 +126,79 @@ class PipelineScenario(StreamScenario):
         limits = {"max_trials": 3, "concurrency": 2}
         return {"task_type": TASK_TYPE, "space": space, "tuner": tuner, "retry": LOST, **limits}
 
+    def _gate(self) -> Json:
+        limit = {"timeout_s": GATE_S} if self._disturbance == "gate" else {}
+        return {"form": {"note": {"type": "string"}}, **limit}
+
     def next_command(self, stream: Stream, rng: Random) -> Command | None:
-        """Returns a pause, the end of one, the decision of the gate, or the retry of what has failed."""
+        """Returns what the user does next: changes the run, decides the gate, or retries what failed."""
         run = run_of(stream)
-        if run is None or run.archived:
+        command, self._again = self._again, None
+        if command is None and run is not None:
+            command = self._command(run, rng)
+            self._again = command if rng.random() < AGAIN else None
+        return command
+
+    def _command(self, run: Run, rng: Random) -> Command | None:
+        if run.archived or run.stopping:
             return None
         if run.over:
-            return self._retry(run) if run.revival == 0 else None
+            return self._after_end(run, rng)
         if run.paused:
             return ResumePipelineRun()
-        if run.changes < 2 * PAUSES and rng.random() < 0.1:
-            return PausePipelineRun(running=rng.choice(["finish", "return"]))
-        if "gate" in run.open_gates and rng.random() < 0.5:
-            return ApproveGate(step="gate", inputs={"note": "good"}, actor="user")
-        return None
+        if run.changes < CHANGES and rng.random() < 0.1:
+            return self._change(rng)
+        if run.revival and run.timeout_s is not None and run.timeout_s < LONG_S:
+            return UpdatePipelineRun(timeout_s=LONG_S)
+        hesitates = self._disturbance == "gate" and run.revival < REJECTIONS
+        if "gate" in run.open_gates and rng.random() < (0.1 if hesitates else 0.5):
+            reject = hesitates and rng.random() < 0.5
+            inputs = {"note": "good"}
+            return RejectGate(step="gate") if reject else ApproveGate(step="gate", inputs=inputs)
+        return self._disturb(run, rng) if rng.random() < 0.1 else None
 
-    def _retry(self, run: Run) -> RetryFailedSteps | None:
-        failed = [name for name, step in run.steps.items() if step.state is StepState.FAILED]
-        if not failed:
-            return None
+    def _after_end(self, run: Run, rng: Random) -> Command | None:
+        """Retries a run that has not succeeded, once after each end, and archives one that has."""
+        if run.status is RunStatus.SUCCEEDED:
+            return self._once("archive", ArchiveRun()) if rng.random() < 0.1 else None
         repaired: dict[str, Any] = {"failing_attempts": 0}
         patch = {"check": StepPatch(parameters=repaired), "train": StepPatch(parameters=repaired)}
-        return RetryFailedSteps(patch=patch)
+        return self._once(f"retry {run.revival}", RetryFailedSteps(patch=patch))
+
+    def _once(self, what: str, command: Command) -> Command | None:
+        if what in self._sent:
+            return None
+        self._sent.add(what)
+        return command
+
+    @staticmethod
+    def _change(rng: Random) -> Command:
+        if rng.random() < 0.5:
+            return PausePipelineRun(running=rng.choice(["finish", "return"]))
+        return UpdatePipelineRun(concurrency=rng.randint(1, 4), priority=rng.randrange(5))
+
+    def _disturb(self, run: Run, rng: Random) -> Command | None:
+        """Returns what this seed does to its run besides, once."""
+        match self._disturbance:
+            case "abort":
+                return self._once("abort", AbortPipelineRun())
+            case "time limit":
+                return self._once("limit", UpdatePipelineRun(timeout_s=rng.uniform(0.5, 5.0)))
+            case "skip" if not run.steps[self._skipped].begun and not run.steps[self._skipped].over:
+                return self._once("skip", SkipStep(step=self._skipped))
+            case "abort step" if found := sorted(run.steps[self._aborted].open):
+                index = rng.choice([None, *found]) if self._aborted == "train" else None
+                return self._once("abort step", AbortStep(step=self._aborted, index=index))
+            case _:
+                return None
 
     def take(self, record: Record, stream: Stream) -> None:
-        """Notes the values that references got, and how the run and its steps ended each time."""
-        event, run = record.message, run_of(stream)
-        if run is None:
-            return
-        if isinstance(event, StepResolved):
-            self._resolved.setdefault(event.step, []).append(event.values)
-        elif isinstance(event, RunEnded):
-            states = {name: step.state.value for name, step in run.steps.items()}
-            self._ends.append((event.status, states))
+        """Checks the values that references got, and how the run and its steps ended each time."""
+        run = run_of(stream)
+        if run is not None:
+            states = {name: step.state for name, step in run.steps.items()}
+            self._expected.take(record, states)
 
     def violations(self, stream: Stream) -> list[str]:
         """Returns which ends and values are not those that there must be."""
-        first = {"prepare": "succeeded", "train": "failed", "tune": "succeeded", "check": "failed"}
-        first |= {"skipped": "skipped", "again": "succeeded", "report": "succeeded"}
-        first |= {"gate": "omitted", "release": "omitted"}  # for report the search is enough
-        last = dict.fromkeys(first, "succeeded") | {"skipped": "skipped"}
-        found = []
-        if self._ends != [(RunStatus.FAILED, first), (RunStatus.SUCCEEDED, last)]:
-            found.append(f"the run ended as {self._ends}")
-        ids = [step_task_id(STREAM, "train", number, 1) for number in range(self._width)]
-        released = {"${gate.result.note}": "good", "${train.id}": ids, "${tune.id}": f"{STREAM}.tune"}
-        if self._resolved.get("release") != [released]:
-            found.append(f"release has got {self._resolved.get('release')}, not {released}")
-        checks = [values["${check.status}"] for values in self._resolved.get("report", [])]
-        if checks != ["failed", "succeeded"]:
-            found.append(f"report has got {checks}")
-        digests = {
-            values["${prepare.artifacts.weights.sha256}"] for values in self._resolved.get("train", [])
-        }
-        if len(digests) != 1:
-            found.append(f"the items of train have got {digests}")
-        return found
+        return self._expected.violations()
