@@ -48,6 +48,7 @@ ABOUT_ONE = {
     "trackside.sdk.references": "versions of models as inputs",
     "trackside.sdk.search": "a search from Python",
     "trackside.sdk.trial_lists": "the trials of a search as files and tables",
+    "trackside.simulation.expected_run": "how the run of a pipeline that is simulated must end",
     "trackside.simulation.pipeline_scenario": "a run of a pipeline, and what must be true of it",
     "trackside.simulation.running_scenarios": "batches with services, and what must be true of them",
     "trackside.simulation.scenarios": "what is simulated of each aggregate, and what must be true of it",

@@ -1,46 +1,78 @@
-"""The simulator bites: guards of the fold of runs, removed one by one."""
+"""The simulator bites: guards of the fold of runs, removed one by one; a direct test proves each besides."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from tests.simulation.guards import Guard, guards_of
 from tests.simulation.test_mutants import SEEDS, Mutate, is_noticed
-from trackside.aggregates.run import decide, evolve, progress
+from tests.unit.aggregates.run import test_guards_of_items, test_guards_of_runs, test_guards_of_steps
+from tests.unit.aggregates.run.proofs import PROOFS
+from trackside.aggregates.run import decide, evolve, progress, step_events
 from trackside.aggregates.run.begin import Room
-from trackside.aggregates.run.messages import RunEnded
 from trackside.aggregates.run.state import Run
-from trackside.aggregates.run.step_messages import StepEnded, StepReady
-from trackside.contracts.message import Message, Record
-from trackside.domain.outcome import Outcome
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.pipeline_scenario import PipelineScenario
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
 CONFIG = SimulationConfig(scenario=PipelineScenario, concurrency=2)
-KINDS: tuple[type[Message], ...] = (StepReady, StepEnded, RunEnded)
-"""The events of which a late one shows in a violation, if readers take it for one that counts."""
+DIRECT_TESTS = (test_guards_of_runs, test_guards_of_steps, test_guards_of_items)
+ADMISSIONS = ("admits", "admits_child", "_admits_check", "_admits_item")
+GUARDS: dict[str, Guard] = {
+    guard.name: guard
+    for guard in (
+        *guards_of(evolve),
+        *guards_of(step_events),
+        *guards_of(progress, ADMISSIONS),
+        *guards_of(Run, ("may_begin",)),
+    )
+}
+KEPT: Mapping[str, str] = {
+    "_repeated: WORKING": "_step_in takes states; only a step of these states is among those finished",
+}
+"""The guards that refuse nothing which another one would not refuse as well, and why they stay."""
+FOUND_BY: Mapping[str, int] = {
+    "_admits_item: run.may_begin(name) == index": 8,
+    "_archived: record.append_time_ms < event.due_ms": 29,
+    "_ended: run.over": 9,
+    "_paused: _changed(run, event.change, record)": 2,
+    "_ready: (StepState.PENDING,)": 9,
+    "_resumed: _changed(run, event.change, record)": 3,
+    "_step_in: step.state in states": 9,
+}
+"""The guards without which the simulator finds a violation, each with a seed that does."""
 
 
 def is_found(number: int) -> bool:
     return is_noticed(number, CONFIG)
 
 
+def test_each_guard_of_runs_has_a_proof() -> None:
+    assert sorted([*PROOFS, *KEPT]) == sorted(GUARDS), (
+        "name each guard in @proves of the direct test that needs it"
+    )
+    assert FOUND_BY.keys() <= GUARDS.keys()
+    owners = {test.__module__ for test in PROOFS.values()}
+    assert owners == {module.__name__ for module in DIRECT_TESTS}
+
+
+@pytest.mark.parametrize("name", sorted(GUARDS.keys() - KEPT.keys()))
+def test_a_guard_removed_is_noticed_by_its_direct_test(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    PROOFS[name]()
+    GUARDS[name].remove(monkeypatch, evolve.HANDLERS)
+    with pytest.raises(Exception):  # noqa: B017, PT011 - a mutant may break whatever looks at it
+        PROOFS[name]()
+
+
 def test_runs_of_pipelines_have_no_violations_while_all_guards_are_there() -> None:
-    assert not any(is_found(number) for number in range(3))
+    assert [number for number in sorted(set(FOUND_BY.values())) if is_found(number)] == []
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_an_event_of_a_run_that_counts_although_it_is_late_is_noticed(
-    kind: type[Message], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guarded = evolve.HANDLERS[kind]
-
-    def lax(run: Run, event: Any, record: Record) -> Outcome:
-        guarded(run, event, record)
-        return Outcome.APPLIED
-
-    monkeypatch.setitem(evolve.HANDLERS, kind, lax)
-    assert any(map(is_found, range(SEEDS))), f"it survived {SEEDS} seeds"
+@pytest.mark.parametrize("name", sorted(FOUND_BY))
+def test_a_guard_removed_is_noticed_by_the_simulator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    GUARDS[name].remove(monkeypatch, evolve.HANDLERS)
+    assert is_found(FOUND_BY[name]), f"seed {FOUND_BY[name]} finds nothing: another one may"
 
 
 def any_number_is_open(patch: pytest.MonkeyPatch) -> None:

@@ -42,9 +42,7 @@ def _abort_run(run: Run, event: RunAbortRequested, record: Record) -> Outcome:
 
 
 def _time_limit(run: Run, event: RunTimeLimitReached, record: Record) -> Outcome:
-    if run.over or run.stopping:
-        return Outcome.OVERTAKEN
-    if run.due_ms is None or event.due_ms != run.due_ms or record.append_time_ms < event.due_ms:
+    if run.over or event.due_ms != run.due_ms or record.append_time_ms < event.due_ms:
         return Outcome.OVERTAKEN
     stop(run, RunStatus.TIMING_OUT, record)
     return Outcome.APPLIED
@@ -87,12 +85,7 @@ def _updated(run: Run, event: RunUpdated, record: Record) -> Outcome:
 def _revived(run: Run, event: RunRevived, record: Record) -> Outcome:
     if event.revival <= run.revival:
         return Outcome.DUPLICATE
-    if (
-        not run.over
-        or run.archived
-        or event.revival != run.revival + 1
-        or set(event.reset) - run.steps.keys()
-    ):
+    if not run.over or event.revival != run.revival + 1 or set(event.reset) - run.steps.keys():
         return Outcome.OVERTAKEN
     run.revival, run.status, run.since_ms = event.revival, RunStatus.RUNNING, record.append_time_ms
     changed = {step.name: step for step in event.steps}

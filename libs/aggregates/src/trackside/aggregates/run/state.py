@@ -14,7 +14,7 @@ from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, StepErro
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.ids import step_task_id
 from trackside.contracts.message import Json
-from trackside.domain.pipelines.definition import CHILD, GATE, PipelineSpec, StepSpec, action_after, kind_of
+from trackside.domain.pipelines.definition import CHILD, PipelineSpec, StepSpec, action_after, kind_of
 from trackside.domain.stream import Stream
 from trackside.domain.task import SavedArtifact
 
@@ -348,7 +348,7 @@ class Run:
         step = self.steps[name]
         if self.status is not RunStatus.RUNNING or step.state not in WORKING or self.open >= self.concurrency:
             return None
-        if len(step.open) >= self.at_once(name) or kind_of(self.spec_of(name)) == GATE:
+        if len(step.open) >= self.at_once(name):
             return None
         if self.spec_of(name).cache is not None and not step.cache_parts:
             return None

@@ -101,7 +101,7 @@ def _skipped(run: Run, event: StepSkipped, record: Record) -> Outcome:
     step = _step_in(run, event.step, event.generation, (StepState.PENDING, StepState.READY))
     if isinstance(step, Outcome):
         return step
-    if run.stopping or step.begun or step.gate is not None:
+    if run.stopping or step.begun:
         return Outcome.OVERTAKEN
     allowed = {
         "upstream": bool(step.wait.blocked_by),
@@ -119,7 +119,7 @@ def _cached(run: Run, event: StepCacheHit, record: Record) -> Outcome:
     step = _step_in(run, event.step, event.generation, (StepState.READY,))
     if isinstance(step, Outcome):
         return step
-    if step.cache_parts or step.begun:
+    if step.cache_parts:
         return Outcome.DUPLICATE
     check, cache = step.check, run.spec_of(event.step).cache
     if run.status is not RunStatus.RUNNING or not run.use_cache or cache is None or cache.refresh:
@@ -145,7 +145,7 @@ def _missed(run: Run, event: StepCacheMissed, record: Record) -> Outcome:
     step = _step_in(run, event.step, event.generation, (StepState.READY,))
     if isinstance(step, Outcome):
         return step
-    if step.cache_parts or step.begun:
+    if step.cache_parts:
         return Outcome.DUPLICATE
     if run.status is not RunStatus.RUNNING or event.step in run.checks:
         return Outcome.OVERTAKEN

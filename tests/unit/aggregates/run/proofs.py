@@ -1,0 +1,89 @@
+"""Runs just before an event that must be refused, and which test proves which guard."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any
+
+from tests.unit.aggregates.run.given import RunLog, started, step
+from trackside.aggregates.run.messages import RunEnded, RunStatus
+from trackside.aggregates.run.step_messages import StepEnded, StepReady, StepState
+from trackside.contracts.message import Event, Json
+from trackside.contracts.parts import Part
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
+from trackside.domain.outcome import Outcome
+from trackside.domain.pipelines.definition import STEP
+
+Proof = Callable[[], None]
+PROOFS: dict[str, Proof] = {}
+"""The test that fails without a guard, by function and condition of the guard."""
+
+
+def proves(function: str, *conditions: str) -> Callable[[Proof], Proof]:
+    """Notes that a test fails if one of these conditions of a function is removed."""
+
+    def note(test: Proof) -> Proof:
+        for condition in conditions:
+            assert f"{function}: {condition}" not in PROOFS, f"{function}: {condition} is proved already"
+            PROOFS[f"{function}: {condition}"] = test
+        return test
+
+    return note
+
+
+def refuses(log: RunLog, event: Event, outcome: Outcome = Outcome.OVERTAKEN) -> None:
+    """Checks that an event that a dispatcher writes has no effect, and changes nothing of the run."""
+    before = deepcopy(log.run)
+    assert log.tell(event, role="dispatcher") == [outcome]
+    assert log.run == before
+
+
+def write(log: RunLog, *events: Event) -> RunLog:
+    """Writes events that must have an effect, and nothing of what follows from them."""
+    for event in events:
+        assert log.tell(event, role="dispatcher") == [Outcome.APPLIED], event
+    return log
+
+
+def end_task(log: RunLog, name: str, end: AttemptEnd = AttemptEnd.FINISHED) -> RunLog:
+    """Ends a task without what follows from that: its step has not ended."""
+    token = log.place(name)
+    log.tell(AttemptEnded.model_validate({**token, "end": end, "result": {"n": 1}}), role="worker")
+    return log
+
+
+def waiting(*steps: Json, ready: Sequence[str] = (), **fields: Any) -> RunLog:
+    """Returns a run whose steps may begin, since `x` has just ended; those of `ready` are ready.
+
+    All steps that are given must need `x`, except what comes after them.
+    """
+    log = end_task(started(step("x"), *steps, **fields), "x")
+    write(log, StepEnded(step="x", status=StepState.SUCCEEDED))
+    return write(log, *(StepReady(step=name) for name in ready))
+
+
+def over(**fields: Any) -> RunLog:
+    """Returns a run that has succeeded; its one step is `a`."""
+    log = started(step("a"), **fields)
+    log.finish("a")
+    assert log.run.status is RunStatus.SUCCEEDED
+    return log
+
+
+def ending(revival: int = 0) -> tuple[RunLog, RunEnded]:
+    """Returns a run whose step has ended, and the end that comes next."""
+    log = end_task(started(step("a")), "a")
+    write(log, StepEnded(step="a", status=StepState.SUCCEEDED))
+    return log, RunEnded(revival=revival, status=RunStatus.SUCCEEDED)
+
+
+def pass_until(log: RunLog, ms: int | None) -> None:
+    """Lets time pass, so that the next event is appended at `ms`."""
+    assert ms is not None
+    log.next_offset += max(0, ms - log.now_ms)
+
+
+def task_of(log: RunLog, name: str, index: int = 0, **changed: Any) -> TaskSubmitted:
+    """Returns the task of an item of a step."""
+    part = Part(kind=STEP, number=index, name=name)
+    fields = {"task_id": log.run.item_id(name, index), "task_type": "noop", "parameters": {}, "part": part}
+    return TaskSubmitted(**{**fields, **changed})
