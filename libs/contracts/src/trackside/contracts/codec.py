@@ -21,6 +21,7 @@ from trackside.contracts import (
     instructions,
     summaries,
     tasks,
+    watches,
 )
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
 from trackside.contracts.refusals import Problem, field_names, nearest, problems_of
@@ -69,6 +70,7 @@ EVENTS: tuple[type[Event], ...] = (
     children.ChildRequested,
     children.ChildStopRequested,
     children.ChildEnded,
+    watches.TasksWatched,
 )
 FLEET_EVENTS: tuple[type[Event], ...] = (
     fleet.WorkerJoined,

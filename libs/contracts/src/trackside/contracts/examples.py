@@ -12,6 +12,7 @@ from trackside.contracts import (
     instructions,
     summaries,
     tasks,
+    watches,
 )
 from trackside.contracts.message import Message
 from trackside.contracts.parts import Part
@@ -234,6 +235,10 @@ CHILD_EVENTS: list[Message] = [
         child_id="compare.1.lr",
         status="DONE",
         result={"trials": 20, "best": [{"trial": 7, "parameters": PARAMETERS, "value": 0.97}]},
+    ),
+    watches.TasksWatched(watch=watches.TaskWatch(event="artifact", of="weights", kind="model")),
+    watches.TasksWatched(
+        watch=watches.TaskWatch(event="metric", task="digits-1.7", of="accuracy", above=0.9, below=1.0)
     ),
 ]
 OTHERS: list[Message] = [

@@ -107,6 +107,8 @@ REFUSAL_CODES = {
     "bad_cron": "A text is not a cron expression, or one that never comes.",
     "schedule_busy": "A run of the schedule has not ended, and it has one run at a time.",
     "schedule_loop": "A run of the schedule has led to what it waits for.",
+    "unreachable_bounds": "No value is over the one bound of a schedule and under the other.",
+    "too_many_watches": "Schedules wait for as many things of tasks of the stream as may be.",
     "too_many_schedules": "The pipeline has as many schedules as it may.",
     "too_many_runs": "As many runs of the pipeline wait for their turn as may.",
     "unknown_model_version": "The model has no version of this number; the message says which it has.",

@@ -13,6 +13,7 @@ from trackside.contracts.children import ChildRequested, WantedChild
 from trackside.contracts.message import Command, Event, Json, Message, Record
 from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.watches import TaskWatch
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.causality import Causality
 from trackside.domain.child import Child
@@ -176,8 +177,8 @@ class AggregateType(ABC, Generic[S]):
         """Returns the schedules that led to it; none for what was begun by a command of its own."""
         return []
 
-    def awaits(self, root: S) -> Iterable[str]:
-        """Returns the ids of the streams whose signals it waits for."""
+    def awaits(self, root: S) -> Iterable[tuple[str, TaskWatch | None]]:
+        """Returns the ids of the streams that it waits for, with what of their tasks if it waits for that."""
         return ()
 
     def signalled(self, stream: Stream[S], find: FindStream, aggregates: "Aggregates") -> Iterable[Proposal]:

@@ -11,7 +11,8 @@ from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain import child, command, task_commands, task_events
+from trackside.contracts.watches import TasksWatched
+from trackside.domain import child, command, task_commands, task_events, watches
 from trackside.domain.aggregate import Aggregates, AggregateType
 from trackside.domain.outcome import Outcome
 from trackside.domain.retries import KEPT_ATTEMPTS
@@ -68,7 +69,7 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
     if aggregates.by_event.get(kind) is not aggregate:
         if kind in child.KINDS:
             return _child_event(stream, aggregate, record)
-        return Outcome.OVERTAKEN
+        return _other(stream, record)
     outcome = aggregate.evolve(root, stream.tasks, record)
     stream.closed = root.closed
     return outcome
@@ -106,14 +107,25 @@ def _without_root(stream: Stream, record: Record, aggregates: Aggregates) -> Out
         stream.root = begun.begin(stream.stream_id, event, record)
         return Outcome.APPLIED
     if kind not in task_events.KINDS:
-        return Outcome.OVERTAKEN
+        return _other(stream, record)
     known = stream.tasks.get(event.task_id)  # type: ignore[attr-defined]  # which KINDS says
     if known is not None:
-        return task_events.evolve(known, record)
+        outcome = task_events.evolve(known, record)
+        if outcome is Outcome.APPLIED and stream.watches:
+            watches.note(stream.watches, known, record)
+        return outcome
     if not isinstance(event, TaskSubmitted) or event.part is not None:
         return Outcome.OVERTAKEN
     stream.tasks[event.task_id] = task_events.submitted(event, record)
     return Outcome.APPLIED
+
+
+def _other(stream: Stream, record: Record) -> Outcome:
+    """Folds an event that is of no aggregate, task, child or command."""
+    event = record.message
+    if not isinstance(event, TasksWatched):
+        return Outcome.OVERTAKEN
+    return watches.begin(stream.watches, stream.tasks, event, record)
 
 
 def _task_event(stream: Stream, aggregate: AggregateType[Any], record: Record) -> Outcome:
@@ -126,6 +138,8 @@ def _task_event(stream: Stream, aggregate: AggregateType[Any], record: Record) -
             if len(known.attempts) > KEPT_ATTEMPTS and known.needs.service is not None:
                 stream.crowded[known.task_id] = None
             aggregate.task_changed(stream.root, known, record, reports)
+            if stream.watches:
+                watches.note(stream.watches, known, record)
         return outcome
     if not isinstance(event, TaskSubmitted) or not aggregate.admits(stream.root, event):
         return Outcome.OVERTAKEN

@@ -25,6 +25,8 @@ class Signal(NamedTuple):
     """What is known of it, by name."""
     origin: str | None = None
     """The stream whose work it is, None for this one; empty if a person has done it."""
+    offset: int | None = None
+    """Offset of its event; None: the last one that changed the aggregate."""
 
 
 class HasSchedules(Protocol):

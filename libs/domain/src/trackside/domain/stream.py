@@ -11,6 +11,7 @@ from trackside.domain import command
 from trackside.domain.child import Child
 from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.task import Attempt, Task
+from trackside.domain.watches import Watched
 
 S = TypeVar("S", default=Any)
 
@@ -33,6 +34,8 @@ class Stream(Generic[S]):
     ignored_decision: bytes = b""
     crowded: dict[str, None] = field(default_factory=dict)
     """The services with more attempts than are kept: their oldest ones are forgotten next."""
+    watches: dict[str, Watched] = field(default_factory=dict)
+    """What schedules wait for in its tasks, by key."""
     closed: bool = False
     """Whether the end of its aggregate is final: only commands are still answered. Read for each record."""
 

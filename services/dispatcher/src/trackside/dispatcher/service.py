@@ -131,6 +131,8 @@ class Dispatcher:
                 continue
             aggregate = self._streams.aggregates.of(stream)
             self._deadlines.set(stream_id, None if aggregate is None else aggregate.next_due_ms(stream))
+            for proposal in self._watchers.lacking(stream):  # before any of its tasks
+                yield self._decision(stream_id, proposal)
             for proposal in react(stream, self._capabilities, self._streams.aggregates, self._index):
                 yield self._decision(stream_id, proposal)
             yield from self._children(stream, facts)

@@ -28,6 +28,7 @@ from trackside.aggregates.pipeline.view import PipelineView
 from trackside.contracts.children import ChildRequested, WantedChild
 from trackside.contracts.message import Command, Event, Record
 from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.watches import TaskWatch
 from trackside.domain.aggregate import Aggregates, AggregateType, FindStream, Handler
 from trackside.domain.child import Child
 from trackside.domain.lookup import Lookup
@@ -114,8 +115,8 @@ class PipelineType(AggregateType[DefinedPipeline]):
         """Yields the run that ended last, of all and with each status."""
         return triggers.signals(root)
 
-    def awaits(self, root: DefinedPipeline) -> Iterable[str]:
-        """Returns the streams that its schedules wait for."""
+    def awaits(self, root: DefinedPipeline) -> Iterable[tuple[str, TaskWatch | None]]:
+        """Returns the streams that its schedules wait for, with what of their tasks."""
         return triggers.awaits(root)
 
     def signalled(

@@ -5,6 +5,7 @@ from trackside.aggregates.pipeline.schedule_messages import (
     ScheduleCreated,
     ScheduleEvent,
     ScheduleFired,
+    ScheduleSpec,
     ScheduleUpdated,
 )
 from trackside.aggregates.pipeline.state import DefinedPipeline
@@ -39,8 +40,13 @@ class PipelineCausality(Causality[DefinedPipeline]):
             case RunCancelled():
                 return f"run {event.number} {event.reason}".rstrip()
             case ScheduleCreated() | ScheduleUpdated():
-                return f"{event.name}: {event.schedule.cron} {event.schedule.timezone}"
+                return f"{event.name}: {_when(event.schedule)}"
             case ScheduleFired():
                 return f"{event.name} {event.run or event.message}"
             case _:
                 return ""
+
+
+def _when(schedule: ScheduleSpec) -> str:
+    on = schedule.on
+    return f"{schedule.cron} {schedule.timezone}" if on is None else named_values(on.model_dump())

@@ -58,6 +58,12 @@ WATCHING = ScheduleSpec(
     on=ScheduleTrigger(stream="digits-1", event="best", above=0.9, below=1.0),
     parameters={"seed": "${trigger.trial}"},
 )
+CROSSING = ScheduleSpec(
+    on=ScheduleTrigger(stream="digits-1", event="metric", task="digits-1.7", of="accuracy", above=0.9),
+    catch_up="all",
+    parameters={"seed": "${trigger.step}"},
+)
+SAVED = ScheduleSpec(on=ScheduleTrigger(stream="digits-1", event="artifact", of="weights", kind="model"))
 EXAMPLES: list[Message] = [
     DefinePipeline(pipeline=PIPELINE, max_runs=4),
     RetirePipeline(reason="replaced by faces"),
@@ -87,8 +93,10 @@ EXAMPLES: list[Message] = [
         schedules=["digits/nightly"],
     ),
     RunCancelled(command_id="c-4", number=5, reason="wrong parameters"),
+    CreateSchedule(name="saved", schedule=SAVED),
     CreateSchedule(name="nightly", schedule=SCHEDULE),
     UpdateSchedule(name="best", schedule=WATCHING),
+    UpdateSchedule(name="crossing", schedule=CROSSING),
     PauseSchedule(name="nightly", reason="holidays"),
     ResumeSchedule(name="nightly"),
     DeleteSchedule(name="nightly"),

@@ -99,7 +99,7 @@ def fired(pipeline: DefinedPipeline, event: ScheduleFired, record: Record) -> Ou
             return Outcome.OVERTAKEN
         schedule.after_ms, schedule.due_ms = event.due_ms, None
     elif event.cause:
-        if schedule.seen is None or event.key == schedule.seen:
+        if schedule.seen is None or not schedule.is_new(event.key):
             return Outcome.OVERTAKEN
         schedule.seen = event.key
     elif not event.command_id:

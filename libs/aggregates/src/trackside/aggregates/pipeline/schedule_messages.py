@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.contracts.ids import Identifier
 from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
+from trackside.contracts.watches import TaskWatch
 from trackside.domain.pipelines.definition import MAX_STEPS, StepName
 
 MAX_SCHEDULES = 100
@@ -25,14 +26,32 @@ class ScheduleTrigger(BaseModel):
     That a search, batch or run has ended (`of`: with this status), a run of a defined pipeline has, a model
     has a version, or another one with a stage or tag (`of`: which), or a search another best trial. `above`
     and `below` are bounds of its value.
+
+    Or that one `task` of the stream, or any, has ended (`of`: how), has saved an artifact (`of`: its name,
+    `kind`: of this kind), or has reported a value of a metric (`of`: its name, without it the value that
+    decides) within the bounds after one that was not.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     stream: Identifier
-    event: Literal["ended", "run_ended", "version", "stage", "tag", "best"]
+    event: Literal[
+        "ended", "run_ended", "version", "stage", "tag", "best", "task_ended", "artifact", "metric"
+    ]
+    task: Identifier | None = Field(default=None, exclude_if=is_absent)
     of: str = Field(default="", max_length=200, exclude_if=is_absent)
+    kind: str = Field(default="", max_length=200, exclude_if=is_absent)
     above: float | None = Field(default=None, allow_inf_nan=False, exclude_if=is_absent)
     below: float | None = Field(default=None, allow_inf_nan=False, exclude_if=is_absent)
+
+    @property
+    def watch(self) -> TaskWatch | None:
+        """What it waits for in the tasks of the stream; None if it is something else."""
+        match self.event:
+            case "task_ended" | "artifact" | "metric" as event:
+                bounds = {"above": self.above, "below": self.below}
+                return TaskWatch(event=event, task=self.task or "", of=self.of, kind=self.kind, **bounds)
+            case _:
+                return None
 
 
 class ScheduleSpec(BaseModel):
@@ -42,6 +61,7 @@ class ScheduleSpec(BaseModel):
     known of it. `cron` has five fields, as Debian's, in the time zone. `overlap` says what follows if a run
     of this schedule has not ended: no run, a run that waits for that end, or one more. `catch_up` says which
     times have a run that passed while nothing could begin it: none, the latest one, or the newest hundred.
+    Of several ends, artifacts or values of tasks at once, all have one with `all`, else the latest one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -28,6 +28,7 @@ from trackside.aggregates.pipeline.schedule_messages import (
 )
 from trackside.aggregates.pipeline.schedule_state import Schedule, ScheduleStatus
 from trackside.aggregates.pipeline.state import DefinedPipeline, pipeline_of
+from trackside.aggregates.pipeline.trigger_checks import trigger_problems
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import Problem, nearest
 from trackside.domain.aggregate import Decided
@@ -173,8 +174,12 @@ def fire_events(
     command_id: str = "",
     due_ms: int | None = None,
     cause: Cause | None = None,
+    refused: Problem | None = None,
 ) -> tuple[ScheduleFired, *tuple[RunNumbered, ...]]:
-    """Returns that a schedule is fired, and the run that it asks for, unless there can be none."""
+    """Returns that a schedule is fired, and the run that it asks for, unless there can be none.
+
+    There is none if it is `refused`, or its parameters are, or the run.
+    """
     spec, number = schedule.spec, pipeline.numbered + 1
     own, cause = schedule_id(pipeline, schedule), cause or Cause()
     parameters = _resolved(spec, cause)
@@ -190,7 +195,7 @@ def fire_events(
         alone=spec.overlap == "queue",
         schedules=[own, *cause.schedules][:MAX_CHAIN],
     )
-    problem = parameters if isinstance(parameters, Problem) else None
+    problem = refused or (parameters if isinstance(parameters, Problem) else None)
     if own in cause.schedules or len(cause.schedules) >= MAX_CHAIN:
         message = f"a run of the schedule has led to it: {' after '.join(cause.schedules[:10])}"
         problem = Problem(code="schedule_loop", path="$.name", message=message)
@@ -294,15 +299,7 @@ def _problems(pipeline: DefinedPipeline, spec: ScheduleSpec) -> list[Problem]:
 def _trigger_problems(spec: ScheduleSpec, path: str) -> Iterator[Problem]:
     on = spec.on
     assert on is not None
-    if on.event in ("stage", "tag") and not on.of:
-        message = f"missing: which {on.event}"
-        yield Problem(code="missing_field", path=f"{path}.on.of", message=message)
-    if on.event in ("version", "best") and on.of:
-        message = f"{on.event!r} has no kinds; leave it out"
-        yield Problem(code="unknown_field", path=f"{path}.on.of", message=message)
-    if on.event != "best" and not (on.above is None and on.below is None):
-        message = "bounds are for the value of the best trial: `event: best`"
-        yield Problem(code="unknown_field", path=f"{path}.on", message=message)
+    yield from trigger_problems(on, f"{path}.on")
     for reference in references(parse(spec.parameters)):
         if reference.base != TRIGGER:
             message = f"{reference.text}: only what is known of the cause can be named: ${{{TRIGGER}.NAME}}"

@@ -21,6 +21,7 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
     TaskUnschedulable,
 )
+from trackside.contracts.watches import TasksWatched
 from trackside.domain.display.short_text import named_values, plain
 from trackside.domain.display.text import counted, number
 
@@ -93,6 +94,8 @@ def _of_artifacts(event: Event) -> str:
             return f"number {event.number} {done}: {named_values(event.detail)}"
         case TaskReady():
             return named_values(event.detail)
+        case TasksWatched(watch=watch):
+            return named_values(watch.model_dump())
         case _:
             fields = event.model_dump(mode="json").items()
             return " ".join(f"{name}={plain(value)}" for name, value in fields if _is_told(name, value))
