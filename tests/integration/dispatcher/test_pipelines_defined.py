@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
+from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
 from tests.integration.dispatcher.test_batches import finish
 from tests.polling import poll_until
 from trackside.aggregates.pipeline.messages import DefinePipeline, RunNumbered, RunPipeline, run_id
@@ -22,13 +22,16 @@ from trackside.aggregates.pipeline.schedule_messages import (
     ScheduleWatched,
 )
 from trackside.aggregates.run.messages import RunEnded, RunStarted
+from trackside.aggregates.search.messages import SearchEnded
 from trackside.cli.app import call
+from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.commands import CommandAccepted, CommandRefused, Ping
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Event, Json, Message, Record
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.contracts.topics import partition_of
+from trackside.contracts.watches import TasksWatched
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.record_writer import RecordWriter
 
@@ -71,9 +74,9 @@ async def finish_run(dispatcher: RunningDispatcher, publisher: Publisher, run: s
     return submitted
 
 
-async def append(dispatcher: RunningDispatcher, stream: str, *events: Event) -> None:
-    """Appends events as a dispatcher writes them, each on its own."""
-    writer, topic = RecordWriter("dispatcher", "t"), dispatcher.topics.events
+async def play(dispatcher: RunningDispatcher, stream: str, role: str, *events: Event) -> None:
+    """Appends events as services of a role write them, each on its own."""
+    writer, topic = RecordWriter(role, "t"), dispatcher.topics.events
     records = [writer.single(stream, event) for event in events]
     async with KafkaLog(dispatcher.settings.kafka_bootstrap, "test") as log:
         await log.append(topic.name, partition_of(stream, topic.partitions), records)
@@ -126,18 +129,19 @@ async def test_a_time_that_passed_while_no_dispatcher_ran_has_its_run_once_one_d
     dispatcher.service.kill()
     yearly = ScheduleSpec(cron="0 0 1 1 *", parameters={"rows": 30})
     created = ScheduleCreated(command_id="c-1", change=2, name="yearly", schedule=yearly)
-    await append(dispatcher, name, created)
+    await play(dispatcher, name, "dispatcher", created)
     created_ms = (await until(publisher, name, ScheduleCreated)).append_time_ms
-    await append(dispatcher, name, ScheduleArmed(name="yearly", after_ms=created_ms, due_ms=created_ms + 1))
+    armed = ScheduleArmed(name="yearly", after_ms=created_ms, due_ms=created_ms + 1)
+    await play(dispatcher, name, "dispatcher", armed)
     dispatcher.service.start()
     fired = await until(publisher, name, ScheduleFired)
     assert fired.message == ScheduleFired(name="yearly", fire=1, due_ms=created_ms + 1, run=run_id(name, 1))
     started = (await until(publisher, run_id(name, 1), RunStarted)).message
     assert isinstance(started, RunStarted) and started.origin is not None
     assert (started.origin.schedules, started.parameters) == ([f"{name}/yearly"], {"rows": 30})
-    armed = (await until(publisher, name, ScheduleArmed, 2)).message
-    assert isinstance(armed, ScheduleArmed)
-    assert armed.after_ms == created_ms + 1
+    following = (await until(publisher, name, ScheduleArmed, 2)).message
+    assert isinstance(following, ScheduleArmed)
+    assert following.after_ms == created_ms + 1
     numbered = (await until(publisher, name, RunNumbered)).message
     assert isinstance(numbered, RunNumbered)
     assert numbered.schedule == "yearly"
@@ -179,6 +183,69 @@ async def test_pipelines_that_wait_for_each_other_end_and_a_killed_dispatcher_lo
         if isinstance(record.message, RunNumbered) and record.envelope.stream in (one, two)
     ]
     assert chains == [[], [f"{two}/after"], [f"{one}/after", f"{two}/after"]]
+
+
+@pytest.mark.timeout(120)
+async def test_what_a_task_does_while_the_dispatcher_is_killed_fires_schedules_once(
+    dispatcher: RunningDispatcher, publisher: Publisher
+) -> None:
+    """P41: its artifact, a value of its metric and its end, in a search that begins later."""
+    name, search = new_id("p"), new_id("s")
+    await say(publisher, DefinePipeline, {"pipeline": PIPELINE}, name)
+    waited: list[Json] = [
+        {"event": "artifact", "of": "weights", "kind": "model"},
+        {"event": "metric", "of": "accuracy", "above": 0.9},
+        {"event": "task_ended", "of": "finished"},
+    ]
+    for number, on in enumerate(waited, 1):
+        schedule = {"on": on | {"stream": search}, "overlap": "allow"}
+        await say(publisher, CreateSchedule, {"name": str(on["event"]), "schedule": schedule}, name)
+        await until(publisher, name, ScheduleWatched, number)
+    await publisher.say(valid_search(), stream=search)
+    first = await until(publisher, search, TaskSubmitted)
+    assert (await until(publisher, search, TasksWatched, 3)).offset < first.offset
+    assert isinstance(first.message, TaskSubmitted)
+    dispatcher.service.kill()
+
+    token = {"task_id": first.message.task_id, "attempt": 1, "placement": 1}
+    on_worker = token | {"incarnation": "i-1"}
+    place = {"uri": f"store:sha256/{'0' * 64}", "sha256": "0" * 64, "size_bytes": 1}
+    weights = {"number": 1, "name": "weights", "version": 1, "kind": "model"}
+
+    def value(step: int, accuracy: float) -> MetricReported:
+        others = {"accuracy": accuracy}
+        return MetricReported.model_validate(
+            token | {"kind": "PERIODICAL", "step": step, "value": 0.1, "others": others}
+        )
+
+    placed = on_worker | {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
+    await play(dispatcher, search, "scheduler", TaskAssigned.model_validate(placed))
+    accepted, saved = TaskAccepted(**on_worker), ArtifactSaved.model_validate(on_worker | place | weights)
+    await play(dispatcher, search, "worker", accepted, saved, value(0, 0.5))
+    dispatcher.service.start()
+    await until(publisher, name, ScheduleFired)
+    await play(dispatcher, search, "worker", value(1, 0.95), value(2, 0.96))
+    await until(publisher, name, ScheduleFired, 2)
+    dispatcher.service.kill()
+    ended = AttemptEnded.model_validate(on_worker | {"end": "finished"})
+    await play(dispatcher, search, "worker", ended)
+    dispatcher.service.start()
+    await until(publisher, search, SearchEnded)
+    await until(publisher, run_id(name, 3), RunStarted)
+    await say(publisher, Ping, {}, name)
+    causes = {
+        f"{search}@{(await until(publisher, search, kind, number)).offset}": event
+        for kind, number, event in ((ArtifactSaved, 1, "artifact"), (MetricReported, 2, "metric"))
+    }
+    causes |= {f"{search}@{(await until(publisher, search, AttemptEnded)).offset}": "task_ended"}
+    fired = [
+        record.message
+        for record in publisher.records
+        if record.envelope.stream == name and isinstance(record.message, ScheduleFired)
+    ]
+    assert [(event.cause, event.name, event.run) for event in fired] == [
+        (cause, event, run_id(name, number)) for number, (cause, event) in enumerate(causes.items(), 1)
+    ]
 
 
 @dataclass(frozen=True)
@@ -252,6 +319,11 @@ async def test_pipelines_and_schedules_from_the_command_line(
     await until(publisher, name, ScheduleFired)
     on = ("--on", "stage", "--of", "production", "--stream", "faces")
     await trackside("schedules", "set", name, "deployed", *on, "--set", "rows=${trigger.version}")
+    metric = ("--on", "metric", "--task", f"{name}.1.train", "--of", "accuracy", "--stream", f"{name}.1")
+    refused = await trackside("schedules", "set", name, "good", *metric, code=2)
+    assert "missing_field at $.schedule.on.above" in refused
+    await trackside("schedules", "set", name, "good", *metric, "--above", "0.9")
+    await trackside("schedules", "delete", name, "good")
     await trackside("schedules", "delete", name, "nightly")
     await trackside("pipelines", "retire", name, "--reason", "old")
     assert "already_terminal" in await trackside("pipelines", "run", name, code=2)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
+from trackside.aggregates.pipeline.messages import PipelineStatus
 from trackside.aggregates.pipeline.schedule_state import Schedule
 from trackside.aggregates.pipeline.state import DefinedPipeline, NumberedRun, PipelineVersion
 from trackside.contracts.tasks import AttemptEnd
@@ -97,7 +98,11 @@ class PipelineView(View[DefinedPipeline]):
             RUNS: pipeline.numbered,
         }
         said = f"version {pipeline.current}, {counted(pipeline.numbered, 'run')}"
-        return StreamEnd(summary, [f"{stream.stream_id} {pipeline.status.value}: {said}"])
+        lines = [f"{stream.stream_id} {pipeline.status.value}: {said}, none of which runs or waits"]
+        if pipeline.status is PipelineStatus.ACTIVE:
+            following = pipeline.run_id(pipeline.numbered + 1)
+            lines.append(f"the next one: trackside watch {following}, once it has begun")
+        return StreamEnd(summary, lines)
 
     def state(self, stream: Stream[DefinedPipeline]) -> Fields:
         """Returns its state without its versions and runs."""

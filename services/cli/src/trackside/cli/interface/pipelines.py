@@ -201,15 +201,27 @@ def schedules_set(
         str,
         typer.Option(
             metavar="EVENT",
-            help="Instead of times: ended, run_ended, version, stage, tag or best, of the --stream.",
+            help="Instead of times: ended, run_ended, version, stage, tag, best, or of its tasks task_ended, "
+            "artifact or metric, of the --stream.",
         ),
     ] = "",
     stream: Annotated[
         str, typer.Option(metavar="ID", help="The search, batch, run, pipeline or model of --on.")
     ] = "",
-    of: Annotated[str, typer.Option(metavar="TEXT", help="The status, stage or tag of --on.")] = "",
-    above: Annotated[float | None, typer.Option(metavar="X", help="Least value of --on best.")] = None,
-    below: Annotated[float | None, typer.Option(metavar="X", help="Greatest value of --on best.")] = None,
+    of: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT", help="The status, stage, tag, or name of the artifact or metric of --on."
+        ),
+    ] = "",
+    task: Annotated[str, typer.Option(metavar="ID", help="A task of the stream; any without it.")] = "",
+    kind: Annotated[str, typer.Option(metavar="TEXT", help="The kind of --on artifact.")] = "",
+    above: Annotated[
+        float | None, typer.Option(metavar="X", help="Values of --on best and metric are over this one.")
+    ] = None,
+    below: Annotated[
+        float | None, typer.Option(metavar="X", help="Values of --on best and metric are under this one.")
+    ] = None,
     timezone: TimezoneOption = "UTC",
     overlap: OverlapOption = "skip",
     catch_up: CatchUpOption = "latest",
@@ -224,7 +236,7 @@ def schedules_set(
     """Create a schedule of a pipeline, or replace one with --update: runs begin by themselves from now on.
 
     They begin at times (--cron), or when something happens in another stream (--on). In the values of --set
-    `${trigger.NAME}` is what is known of that: version, uri, status, run, value.
+    `${trigger.NAME}` is what is known of that: version, uri, status, run, task, value.
 
     \b
     Examples:
@@ -232,12 +244,15 @@ def schedules_set(
       trackside schedules set digits hourly --cron '0 * * * *' --overlap queue --set seed=11
       trackside schedules set digits nightly --cron '0 3 * * *' --update
       trackside schedules set rate deployed --on stage --of production --stream digits
+      trackside schedules set rate good --on metric --of accuracy --above 0.9 --stream sweep
     """
     from trackside.cli.commands import pipelines
 
-    event = {"stream": stream, "event": on, "of": of, "above": above, "below": below}
+    event = {"stream": stream, "event": on, "of": of, "task": task or None, "kind": kind}
+    bounds = {"above": above, "below": below}
     times = {"cron": cron or None, "timezone": timezone, "overlap": overlap, "catch_up": catch_up}
-    spec = times | {"on": event if on else None} | pipelines.run_body(version, set_ or [], seed, not no_cache)
+    event_or_none = {**event, **bounds} if on else None
+    spec = times | {"on": event_or_none} | pipelines.run_body(version, set_ or [], seed, not no_cache)
     pipelines.set_schedule(pipeline, schedule, spec, publishing, update=update)
 
 
