@@ -47,6 +47,30 @@ CatchUpOption = Annotated[
     ),
 ]
 
+OnOption = Annotated[
+    str,
+    typer.Option(
+        metavar="EVENT",
+        help="Instead of times: ended, run_ended, version, stage, tag, best, or of its tasks task_ended, "
+        "artifact or metric, of the --stream.",
+    ),
+]
+OnStreamOption = Annotated[
+    str, typer.Option(metavar="ID", help="The search, batch, run, pipeline or model of --on.")
+]
+OfOption = Annotated[
+    str,
+    typer.Option(metavar="TEXT", help="The status, stage, tag, or name of the artifact or metric of --on."),
+]
+OnTaskOption = Annotated[str, typer.Option(metavar="ID", help="A task of the stream; any without it.")]
+OnKindOption = Annotated[str, typer.Option(metavar="TEXT", help="The kind of --on artifact.")]
+AboveOption = Annotated[
+    float | None, typer.Option(metavar="X", help="Values of --on best and metric are over this one.")
+]
+BelowOption = Annotated[
+    float | None, typer.Option(metavar="X", help="Values of --on best and metric are under this one.")
+]
+
 
 def ls(limit: LimitOption = 30, as_json: JsonOption = False) -> None:
     """List pipelines with their current version and how many runs they have had, the newest first.
@@ -197,31 +221,13 @@ def schedules_set(
     pipeline: PipelineArgument,
     schedule: ScheduleArgument,
     cron: CronOption = "",
-    on: Annotated[
-        str,
-        typer.Option(
-            metavar="EVENT",
-            help="Instead of times: ended, run_ended, version, stage, tag, best, or of its tasks task_ended, "
-            "artifact or metric, of the --stream.",
-        ),
-    ] = "",
-    stream: Annotated[
-        str, typer.Option(metavar="ID", help="The search, batch, run, pipeline or model of --on.")
-    ] = "",
-    of: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT", help="The status, stage, tag, or name of the artifact or metric of --on."
-        ),
-    ] = "",
-    task: Annotated[str, typer.Option(metavar="ID", help="A task of the stream; any without it.")] = "",
-    kind: Annotated[str, typer.Option(metavar="TEXT", help="The kind of --on artifact.")] = "",
-    above: Annotated[
-        float | None, typer.Option(metavar="X", help="Values of --on best and metric are over this one.")
-    ] = None,
-    below: Annotated[
-        float | None, typer.Option(metavar="X", help="Values of --on best and metric are under this one.")
-    ] = None,
+    on: OnOption = "",
+    stream: OnStreamOption = "",
+    of: OfOption = "",
+    task: OnTaskOption = "",
+    kind: OnKindOption = "",
+    above: AboveOption = None,
+    below: BelowOption = None,
     timezone: TimezoneOption = "UTC",
     overlap: OverlapOption = "skip",
     catch_up: CatchUpOption = "latest",
