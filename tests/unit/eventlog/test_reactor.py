@@ -1,18 +1,19 @@
 """The loop: what is decided counts only when it came back from the log."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
 from trackside.aggregates.search.messages import SearchExhausted
 from trackside.contracts.message import Record
-from trackside.contracts.topics import Topics
+from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.proposal import Proposal
+from trackside.eventlog import reactor as reactor_module
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.log import Appended, Entry, Outgoing
-from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.log import Appended, Entry, Outgoing, TopicPartition
+from trackside.eventlog.memory import MemoryLog, MemoryReader
 from trackside.eventlog.reactor import Decision, Facts, Reactor
 from trackside.eventlog.service_context import ServiceContext
 
@@ -72,6 +73,36 @@ class FaultyLog(MemoryLog):
         if self.calls % 5 == 0:
             raise TransientError("written, but who knows")
         return appended
+
+
+class SlowReader(MemoryReader):
+    """Lets the service do what it has to do before it reads more."""
+
+    async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return await super().read(max_wait_s, max_records)
+
+
+class SlowLog(MemoryLog):
+    """Is read a few records at a time."""
+
+    def reader(self, starts: Mapping[TopicPartition, int], gather_s: float = 0.0) -> MemoryReader:
+        return SlowReader(self, dict(starts))
+
+
+class WatchingDecider(CountingDecider):
+    """Decides nothing; notes how much is folded when something could be decided, and when it couldn't."""
+
+    def __init__(self, done: asyncio.Event) -> None:
+        super().__init__(done)
+        self.idle_at: set[int] = set()
+        self.busy_at: set[int] = set()
+
+    def decide(self, facts: Facts) -> Iterable[Decision]:
+        busy = facts.busy(TOPIC.name, "s")
+        (self.busy_at if busy else self.idle_at).add(len(self.folded))
+        return ()
 
 
 def reactor(service: ServiceContext, decider: CountingDecider) -> Reactor:
@@ -143,3 +174,23 @@ async def test_an_error_in_the_background_ends_the_loop() -> None:
     service.background.spawn(fail())
     with pytest.raises(RuntimeError, match="in the background"):
         await reactor(service, CountingDecider(asyncio.Event())).run()
+
+
+async def test_nothing_is_decided_while_a_decision_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reactor_module, "MOST_READ", 3)
+    log = SlowLog()
+    await log.ensure([TOPIC])
+    service = ServiceContext.on(log, Topics(), "dispatcher")
+    decider = WatchingDecider(asyncio.Event())
+    watching = reactor(service, decider)
+    running = asyncio.create_task(watching.run())
+    await watching.ready.wait()
+    for number in range(0, GOAL, 2):
+        pair = [SearchExhausted(trials=number), SearchExhausted(trials=number + 1)]
+        partition = partition_of("s", TOPIC.partitions)
+        await log.append(TOPIC.name, partition, service.writer.decision("s", pair))
+    await decider.done.wait()
+    service.stop.set()
+    await running
+    assert any(folded % 2 for folded in decider.busy_at), "some decisions were read in part"
+    assert not any(folded % 2 for folded in decider.idle_at)

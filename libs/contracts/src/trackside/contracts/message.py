@@ -93,6 +93,12 @@ class Envelope:
         return self.headers.get(name, b"").decode("utf-8", "replace")
 
     @property
+    def count(self) -> int:
+        """How many messages its decision has; 1 if that can't be read."""
+        octets = self.headers.get("ce_count", b"1")
+        return int(octets) if octets.isdigit() and len(octets) < 10 else 1
+
+    @property
     def id(self) -> str:
         """The message's id, unique for its source."""
         return self.text("ce_id")

@@ -34,6 +34,8 @@ IDLE_S = 1.0
 """The longest wait of the loop, in s, when no timer is due; it then only updates lag and health."""
 STANDBY_SILENCE_S = 0.2
 """How long no record may arrive, in s, before a standby decides: else both would write the same decisions."""
+MOST_READ = 10_000
+"""How many records are read at once; only if so many come, the last decision may have been read in part."""
 _ENTRY_OVERHEAD = 400
 
 
@@ -233,6 +235,8 @@ class Reactor:
                     latest_ms = entry.append_time_ms
                 self._decider.fold(record)
         self._time = clock.not_before(self._time, latest_ms)
+        if len(entries) >= MOST_READ:
+            self._await_rest(entries[-1])
         if entries:
             self._last_record_s = monotonic_s()
             for topic, count in folded.items():
@@ -240,6 +244,17 @@ class Reactor:
             last = entries[-1]
             self._health.set_lag(last.topic, max(0.0, (now_ms() - last.append_time_ms) / 1000))
         return bool(folded)
+
+    def _await_rest(self, last: Entry) -> None:
+        """Lets nothing be decided about a partition before the rest of its last decision is read, too.
+
+        Half of a decision shows what was never so: a command that is answered, without its effect.
+        """
+        record = None if last.topic in self._raw else self._decoded(last)
+        if record is not None:
+            writer = self._partition_writer((last.topic, last.partition))
+            end = last.offset + record.envelope.count - record.envelope.index
+            writer.fold_to = max(writer.fold_to, end)
 
     def _fold_own(self, acknowledged: _Acknowledged) -> None:
         """Folds an acknowledged batch at once, unless records of others precede it."""
@@ -356,7 +371,7 @@ class Reactor:
     async def _pump(self, reader: Reader) -> None:
         """Passes the entries that are read to the loop."""
         while True:
-            entries = await reader.read(IDLE_S)
+            entries = await reader.read(IDLE_S, MOST_READ)
             if entries:
                 await self._inbox.put(entries)
             else:

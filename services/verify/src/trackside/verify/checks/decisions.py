@@ -39,7 +39,7 @@ class DecisionChecks:
         if not name:
             return
         if index == 0:
-            count = _count(record)
+            count = record.envelope.count
             self.findings.checked["INV-9"] += applied
             if count > 1:
                 self._open[record.partition] = _OpenDecision(name, count, applied, position_of(record))
@@ -74,8 +74,3 @@ def _may_be_too_late(kind: type[Message]) -> bool:
     """Returns whether an event alone may have no effect in its decision: what it stops may have ended."""
     aggregate = AGGREGATES.by_event.get(kind)
     return kind is TaskStopRequested if aggregate is None else kind in aggregate.may_be_too_late
-
-
-def _count(record: Record) -> int:
-    octets = record.envelope.headers.get("ce_count", b"1")
-    return int(octets) if octets.isdigit() and len(octets) < 10 else 1
