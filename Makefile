@@ -11,10 +11,11 @@ export PYTHONDONTWRITEBYTECODE :=
 
 FAST_TESTS = $(wildcard tests/house tests/unit tests/histories)
 STACK_TESTS = $(wildcard tests/simulation tests/contract tests/integration)
+PROTOS = $(wildcard libs/summaries/src/trackside/summaries/event_files/protos/*.proto)
 WHOLE_TESTS = $(wildcard tests/e2e tests/chaos tests/browser)
 PYTEST_EXIT_OK = || [ $$? -eq 5 ]  # 5: the folder has no test yet
 
-.PHONY: help demo test check bench chaos up down wheels lint format types layers unit thorough stack-tests whole-tests env env-without-torch clean
+.PHONY: help demo test check bench chaos up down wheels lint format types layers unit thorough stack-tests whole-tests env env-without-torch protos clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +74,10 @@ env: ## set up .venv (with torch)
 
 env-without-torch:
 	@$(PYTHON) deploy/bootstrap.py --without-torch
+
+protos: env ## generate the modules of the .proto files again
+	@cd libs/summaries/src && ../../../$(RUN)/python -m grpc_tools.protoc --proto_path=. --python_out=. --pyi_out=. \
+	  $(PROTOS:libs/summaries/src/%=%)
 
 clean: ## remove .venv and caches, not .trackside/
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

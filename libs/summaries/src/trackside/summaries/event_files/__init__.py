@@ -1,0 +1,1 @@
+"""Event files of TensorBoard and of MindSpore: records, their values, reading and writing."""

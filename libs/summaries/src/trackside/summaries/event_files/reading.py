@@ -1,0 +1,147 @@
+"""Reads event files piece by piece, from any record on."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol, cast
+
+from google.protobuf.message import DecodeError
+
+from trackside.summaries.event_files import framing, mindspore, tensorboard
+from trackside.summaries.event_files.protos.tensorboard_pb2 import Event
+from trackside.summaries.event_files.values import Decoded
+
+PIECE = 4 * 1024 * 1024
+"""Bytes that are read at once; a longer record is read whole."""
+
+FileProblem = framing.FrameProblem | Literal["not_an_event", "unknown_format"]
+
+
+class RecordDecoder(Protocol):
+    """What knows the records of one format."""
+
+    def learn(self, bodies: list[bytes]) -> None:
+        """Remembers what later records of the file leave out."""
+
+    def decode(self, bodies: list[bytes]) -> tuple[Decoded, int]:
+        """Returns what the records hold, and how many were decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What the bytes from `start` to `end` of a file hold.
+
+    `problem` says why the record at `end` can't be read. Of one that is too long, `end` is behind it: reading
+    goes on there.
+    """
+
+    decoded: Decoded
+    records: int
+    start: int
+    end: int
+    problem: FileProblem | None = None
+
+
+def read(path: str, start: int = 0, longest: int = framing.LONGEST_RECORD) -> Iterator[Piece]:
+    """Yields what a file holds from a record on, up to its last whole record or the first that can't be read.
+
+    `start` is 0 or the `end` of a piece. A record that is not whole yet ends the file as if it was not there.
+    Links are not followed. Raises OSError.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
+        decoder = None
+        if start:
+            decoder = _learned(cast("_File", file), start, longest)
+        yield from _pieces(cast("_File", file), start, decoder, longest)
+
+
+class _File(Protocol):
+    def seek(self, to: int, whence: int = 0) -> int: ...
+    def read(self, count: int) -> bytes: ...
+
+
+def _learned(file: _File, start: int, longest: int) -> RecordDecoder | None:
+    """Returns a decoder that has seen the records before `start`."""
+    decoder: RecordDecoder | None = None
+    at = 0
+    while at < start:
+        found, _ = _next(file, at, min(PIECE, start - at), longest)
+        if found.bodies:
+            decoder = decoder or decoder_of(found.bodies[0])
+            if decoder is None:
+                return None
+            decoder.learn(found.bodies)
+        if found.problem == "record_too_long":
+            at += found.needs
+        elif found.problem or not found.to:
+            return decoder
+        at += found.to
+    return decoder
+
+
+def _pieces(file: _File, start: int, decoder: RecordDecoder | None, longest: int) -> Iterator[Piece]:
+    at = start
+    while True:
+        found, whole = _next(file, at, PIECE, longest)
+        if found.bodies and decoder is None:
+            decoder = decoder_of(found.bodies[0])
+            if decoder is None:
+                yield Piece(Decoded(), 0, at, at, "unknown_format")
+                return
+        decoded, count = decoder.decode(found.bodies) if decoder else (Decoded(), 0)
+        problem: FileProblem | None = found.problem
+        end = at + found.to
+        if count < len(found.bodies):
+            problem = "not_an_event"
+            end = at + (found.ends[count - 1] if count else 0)
+        elif problem == "record_too_long":
+            end += found.needs
+            if end > file.seek(0, os.SEEK_END):  # it may still be on its way
+                problem, end = None, at + found.to
+            else:
+                whole = False
+        if count or problem:
+            yield Piece(decoded, count, at, end, problem)
+        if whole or end == at or problem not in (None, "record_too_long"):
+            return
+        at = end
+
+
+def _next(file: _File, at: int, size: int, longest: int) -> tuple[framing.Frames, bool]:
+    """Returns the records of the next piece, and whether the file has no more whole ones behind it."""
+    file.seek(at)
+    piece = _read_up_to(file, size)
+    found = framing.frames(piece, longest)
+    if not found.to and found.problem is None and found.needs > len(piece) == size:
+        file.seek(at)
+        piece = _read_up_to(file, found.needs)
+        size = found.needs
+        found = framing.frames(piece, longest)
+    return found, len(piece) < size
+
+
+def _read_up_to(file: _File, size: int) -> bytes:
+    """Returns that many bytes, or as many as the file has: one read may give fewer."""
+    parts = []
+    while size > 0 and (part := file.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def decoder_of(body: bytes) -> RecordDecoder | None:
+    """Returns the decoder of the format that the first record of a file names, or None where it names none.
+
+    Both formats have the version in the same field, so the record is read as one of TensorBoard's.
+    """
+    try:
+        first = Event.FromString(body)
+    except DecodeError:
+        return None
+    version = first.file_version
+    if version.lower().startswith(mindspore.VERSION_PREFIX.lower()):
+        return mindspore.MindSporeDecoder()
+    # Version 1 and files of writers that leave it out are of TensorFlow too, as its own readers take them.
+    if version.startswith("brain.Event:") or first.WhichOneof("what") not in (None, "file_version"):
+        return tensorboard.TensorBoardDecoder()
+    return None
