@@ -1,6 +1,7 @@
 """What `ls` and `show` print of runs, from rows in a real Postgres."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -99,3 +100,22 @@ def test_programs_get_steps_gates_and_failed_tasks(capsys: pytest.CaptureFixture
     assert [(row["step"], row["state"]) for row in found["gates"]] == [("ok", "open")]
     assert [row["task_id"] for row in found["failed_tasks"]] == [f"{STREAM}.check"]
     assert found["progress"] == 0.6
+
+
+def test_the_report_of_a_run_has_its_steps_with_results_its_failures_and_a_picture(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """P27, P28: in one page without scripts, whose texts are escaped."""
+    text = said(capsys, "report", STREAM)
+    assert "check timed_out (timed_out_run)" in text
+    assert "train succeeded: 3 finished, 0 did not finish" in text
+    assert "tasks RUNNING: 1 finished, 1 did not finish" in text
+    said(capsys, "report", STREAM, "--html", str(tmp_path / "run.html"))
+    page = (tmp_path / "run.html").read_text()
+    assert page.count("<svg") >= 1 and "<script" not in page
+    for name in ("data", "train", "check", "ok", "late"):
+        assert f">{name}</" in page
+    assert "<td>timed_out</td>" in page
+    found = answer(capsys, "report", STREAM)
+    assert {node["name"]: node["state"] for node in found["picture"]}["check"] == "timed_out"
+    assert found["picture"][4]["needs"] == ["ok"]

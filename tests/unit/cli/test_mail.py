@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from trackside.cli.commands.mail import Mailer, MailQueue, compose
 from trackside.cli.render.report import StreamReport
 from trackside.domain.display.report import FailedTask, FinishedTask, ReportSection
+from trackside.domain.display.text import Column, TextTable
+from trackside.domain.display.view import Page
 
 
 def report(stream_id: str = "compare-1") -> StreamReport:
@@ -65,3 +67,22 @@ def test_t22_a_mail_says_what_failed_and_carries_each_report_whole() -> None:
     pages = {str(part.get_filename()): part.get_content() for part in message.iter_attachments()}
     assert sorted(pages) == ["compare-1.html", "other-1.html"]
     assert "CUDA out of &lt;memory&gt;" in pages["compare-1.html"]
+
+
+def test_the_mail_of_a_run_has_its_facts_and_its_page_a_picture_with_escaped_texts() -> None:
+    """P27: what failed and why is in the text of the mail, the picture in the attached page."""
+    found = report("nightly-1")
+    found.page = Page(
+        [("failed", "train failed (TRAIN: ValueError: <b> no rows)")],
+        [TextTable([Column("step")], [["<i>"]])],
+    )
+    node = {"name": "train", "what": "<fit>", "state": "failed", "color": "red", "needs": [], "took_s": 1.0}
+    found.picture = [node]
+    message = compose(Mailer("localhost", 25, "a@example.org", ("b@example.org",)), [found], 1)
+    text = message.get_body(("plain",))
+    assert text is not None
+    assert "  failed: train failed (TRAIN: ValueError: <b> no rows)" in text.get_content().splitlines()
+    [attached] = message.iter_attachments()
+    page = attached.get_content()
+    assert "<svg" in page and ">train</" in page and "&lt;fit&gt;" in page and "&lt;i&gt;" in page
+    assert "<b>" not in page and "<fit>" not in page

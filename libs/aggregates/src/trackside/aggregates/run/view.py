@@ -1,27 +1,40 @@
 """What people see of a run: its steps with their times, what waits for a decision, its progress, its end."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from trackside.aggregates.run.critical_path import critical_path, path_text
 from trackside.aggregates.run.messages import RunStatus
+from trackside.aggregates.run.page import cut, facts, gate_table, step_table
+from trackside.aggregates.run.report import GATES, STEPS, report_page, report_sections
 from trackside.aggregates.run.state import WORKING, Run
 from trackside.aggregates.run.step_display import progress_of
 from trackside.aggregates.run.step_messages import FAILURES, StepState
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display import task_rows, task_state
+from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.short_text import named_values
 from trackside.domain.display.task_state import Fields
-from trackside.domain.display.text import Column, TextTable, as_text, duration, number, one_line, printable
-from trackside.domain.display.view import CHILDREN, Listed, Page, Progress, QueriedRows, StreamEnd, View
+from trackside.domain.display.text import Column, TextTable, duration, number, printable
+from trackside.domain.display.view import (
+    CHILDREN,
+    LAST_ATTEMPTS,
+    PICTURE,
+    TASKS,
+    Listed,
+    Page,
+    Progress,
+    QueriedRows,
+    StreamEnd,
+    View,
+)
 from trackside.domain.pipelines.compiling import needed
 from trackside.domain.pipelines.definition import STEP, kind_of
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
-STEPS, GATES = "steps", "gates"
 FAILED_TASKS, FAILED_ATTEMPTS = "failed_tasks", "failed_attempts"
 MOST_DETAILS = 50
 """How long the details of a step are, in characters."""
@@ -29,8 +42,24 @@ SHOWN_STEPS = 12
 """How many steps a board shows: those that are open, and those before and after them."""
 SHOWN_FAILED = 20
 """How many steps that failed are listed at the end."""
-VALUE_WIDTH, VALUES_WIDTH = 24, 40
-"""How many characters of a parameter's value, and of all parameters of a step, a table shows."""
+
+
+_FAILED = (
+    "FROM tasks LEFT JOIN attempts ON attempts.task_id = tasks.task_id "
+    "AND attempts.stream_id = tasks.stream_id AND attempts.attempt = tasks.attempts "
+    "LEFT JOIN steps ON steps.run_id = tasks.stream_id AND steps.step = tasks.name "
+    "WHERE tasks.stream_id = $1 AND tasks.ending <> 'finished' "
+    "AND (steps.step IS NULL OR steps.ready_at IS NOT NULL) AND NOT EXISTS ("
+    "SELECT FROM tasks AS later WHERE later.stream_id = tasks.stream_id AND later.name = tasks.name "
+    "AND later.queued_at > tasks.queued_at "
+    "AND regexp_replace(later.task_id, '[.]g[0-9]+$', '') = regexp_replace(tasks.task_id, '[.]g[0-9]+$', '')"
+    ") ORDER BY tasks.ended_at DESC, tasks.task_id LIMIT 20"
+)
+"""The tasks that did not finish, without those that their steps have begun again since."""
+
+
+_RANKS = {state.value: 0 for state in FAILURES} | {state.value: 1 for state in WORKING}
+"""Which steps come first where not all are shown."""
 
 
 class RunView(View[Run]):
@@ -43,13 +72,14 @@ class RunView(View[Run]):
         "one": "SELECT * FROM runs WHERE run_id = $1",
         STEPS: "SELECT * FROM steps WHERE run_id = $1 ORDER BY number",
         GATES: "SELECT * FROM gates WHERE run_id = $1 ORDER BY opened_at, step",
-        FAILED_TASKS: "SELECT * FROM tasks WHERE stream_id = $1 AND ending <> 'finished' "
-        "ORDER BY ended_at DESC, task_id LIMIT 20",
-        FAILED_ATTEMPTS: "SELECT attempts.* FROM attempts JOIN tasks USING (task_id, stream_id) "
-        "WHERE tasks.stream_id = $1 AND tasks.ending <> 'finished' AND attempts.attempt = tasks.attempts "
-        "ORDER BY tasks.ended_at DESC, tasks.task_id LIMIT 20",
+        FAILED_TASKS: " ".join(("SELECT tasks.*", _FAILED)),
+        FAILED_ATTEMPTS: " ".join(("SELECT attempts.*", _FAILED)),
+        PICTURE: "SELECT steps.step AS name, steps.what, steps.state, run_nodes.color, steps.needs, "
+        "steps.took_s FROM steps JOIN run_nodes ON run_nodes.run_id = steps.run_id "
+        "AND run_nodes.id = steps.step WHERE steps.run_id = $1 ORDER BY steps.number",
     }
     page_queries = (STEPS, GATES, FAILED_TASKS, FAILED_ATTEMPTS, CHILDREN)
+    report_queries = (STEPS, GATES, TASKS, LAST_ATTEMPTS, CHILDREN, PICTURE)
     list_query = STEPS
     statuses = tuple(StepState)
     parts: ClassVar[Mapping[str, str]] = {STEPS: STEP}
@@ -78,13 +108,36 @@ class RunView(View[Run]):
 
     def page(self, row: ViewRow, rows: QueriedRows) -> Page:
         """Returns its steps with their times and parameters, its gates, and the tasks that did not finish."""
-        tables = [_step_table(rows[STEPS])]
+        tables = [step_table(rows[STEPS])]
         if rows[GATES]:
-            tables.append(_gate_table(rows[GATES]))
+            tables.append(gate_table(rows[GATES]))
         if rows[FAILED_TASKS]:
             attempts = task_rows.by_task(rows[FAILED_ATTEMPTS])
             tables.append(task_rows.task_table(rows[FAILED_TASKS], attempts, row["run_id"]))
-        return Page(_facts(row, rows[GATES]), tables)
+        return Page(facts(row, rows[GATES]), tables)
+
+    def chosen(self, listed: Sequence[ViewRow], limit: int) -> Sequence[ViewRow]:
+        """Returns steps that have failed, then those that are open, then the first of the others."""
+        if len(listed) <= limit:
+            return listed
+        return sorted(listed, key=lambda step: _RANKS.get(step["state"], 2))[:limit]
+
+    def left_out(self, listed: Sequence[ViewRow], every: Sequence[ViewRow]) -> str:
+        """Returns how many steps are left out, by their states."""
+        shown = {step["step"] for step in listed}
+        hidden = Counter(step["state"] for step in every if step["step"] not in shown)
+        return (
+            f"{len(listed)} of {len(every)} steps, failed and open ones first; left out: {_counted(hidden)}; "
+            f"--limit {len(every)} shows all, --status one state"
+        )
+
+    def report_page(self, row: ViewRow, rows: QueriedRows) -> Page:
+        """Returns what its report begins with: its steps with their results, its gates and its children."""
+        return report_page(row, rows)
+
+    def sections(self, row: ViewRow, rows: QueriedRows) -> list[ReportSection]:
+        """Returns a section for its tasks, and one for each step with several."""
+        return report_sections(row, rows)
 
     def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
         """Returns its steps, its gates, the tasks that did not finish, and its children."""
@@ -138,7 +191,7 @@ class RunView(View[Run]):
         if len(bad) > SHOWN_FAILED:
             more = len(bad) - SHOWN_FAILED
             lines.append(f"  and {more} more; `trackside show {stream.stream_id}` has all")
-        lines += [f"{name}: {_cut(value, 200)}" for name, value in run.outputs.items()]
+        lines += [f"{name}: {cut(value, 200)}" for name, value in run.outputs.items()]
         good = {RunStatus.SUCCEEDED} | ({RunStatus.ABORTED} if AttemptEnd.CANCELLED in accepted else set())
         failure = "" if run.status in good else f"{stream.stream_id} {run.status.value}"
         summary = {
@@ -222,126 +275,13 @@ def _state_cells(name: str, step: Fields) -> list[object]:
         step["state"],
         f"{step['begun']}/{step['items']}" if step["items"] > 1 else "",
         duration((step["ended_ms"] - step["ready_ms"]) / 1000) if over else None,
-        _cut(step["reason"] or waits or named_values(step["resolved"]), MOST_DETAILS),
+        cut(step["reason"] or waits or named_values(step["resolved"]), MOST_DETAILS),
     ]
 
 
 def _counted(states: Mapping[str, int]) -> str:
     """Returns counted states as text, in the order of their declaration: `3 succeeded, 1 failed`."""
     return ", ".join(f"{states[state.value]} {state.value}" for state in StepState if states.get(state.value))
-
-
-def _cut(value: object, width: int) -> str:
-    text = one_line(as_text(value))
-    return text if len(text) <= width else f"{text[:width]} ..."
-
-
-def short_values(values: object) -> str:
-    """Returns parameters as a short text, each value and the whole cut: `rows=500 lr=0.5 ...`."""
-    if not isinstance(values, dict) or not values:
-        return ""
-    text = " ".join(f"{name}={_cut(value, VALUE_WIDTH)}" for name, value in values.items())
-    return text if len(text) <= VALUES_WIDTH else f"{text[: VALUES_WIDTH - 4]} ..."
-
-
-def _facts(run: ViewRow, gates: Iterable[ViewRow]) -> list[tuple[str, object]]:
-    status = run["status"] + (f" ({run['stop_reason']})" if run["stop_reason"] else "")
-    steps = f"{run['ended_steps']} ended of {run['steps']}, {run['open_steps']} open"
-    if run["failed_steps"]:
-        steps += f", {run['failed_steps']} failed"
-    facts: list[tuple[str, object]] = [
-        ("run", run["run_id"]),
-        ("name", run["name"]),
-        ("status", status + (", archived" if run["archived"] else "")),
-        ("steps", f"{steps}; {run['progress']:.0%} done"),
-    ]
-    if run["pipeline_id"]:
-        facts.append(("pipeline", f"{run['pipeline_id']}@{run['version']}, run #{run['number']}"))
-    if run["causes"]:
-        facts.append(("failed for", run["causes"]))
-    if run["revival"]:
-        facts.append(("continued", "once" if run["revival"] == 1 else f"{run['revival']} times"))
-    if run["parameters"]:
-        facts.append(("parameters", run["parameters"]))
-    facts += [("output", f"{name}: {_cut(value, 200)}") for name, value in run["outputs"].items()]
-    facts += [
-        ("waits for", f"gate {gate['step']}: trackside approve {run['run_id']} {gate['step']}{_form(gate)}")
-        for gate in gates
-        if gate["state"] == "open"
-    ]
-    facts += [("started", run["started_at"]), ("ended", run["ended_at"])]
-    if run["due_at"] is not None:
-        facts.append(("time limit", run["due_at"]))
-    return facts
-
-
-def _form(gate: ViewRow) -> str:
-    """Returns the options that a form needs: its fields without a default."""
-    return "".join(
-        f" --set {name}=..."
-        for name, schema in gate["form"].items()
-        if not isinstance(schema, dict) or "default" not in schema
-    )
-
-
-def _step_table(steps: Sequence[ViewRow]) -> TextTable:
-    columns = [
-        Column("step", keep=True),
-        Column("runs", optional=True),
-        Column("state"),
-        Column("items", right=True),
-        Column("waited", right=True),
-        Column("took", right=True),
-        Column("parameters"),
-        Column("why", keep=True),
-    ]
-    rows = [_step_cells(step) for step in steps]
-    empty = {at for at in (3, 6, 7) if not any(row[at] for row in rows)}
-    kept = [at for at in range(len(columns)) if at not in empty]
-    return TextTable([columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
-
-
-def _step_cells(step: ViewRow) -> list[object]:
-    several = step["items"] > 1 or len(step["ends"]) > 1
-    why = step["reason"]
-    if step["error"] is not None:
-        why = step["error"]["message"]
-    elif step["state"] in FAILURES:
-        why = why or (step["end_kind"] if step["end_kind"] != step["state"] else "")
-    waited = None if step["waited_s"] is None else duration(step["waited_s"])
-    return [
-        step["step"],
-        step["what"],
-        step["state"],
-        f"{sum(step['ends'].values())}/{step['items']}" if several else None,
-        waited,
-        duration(step["took_s"]),
-        short_values(step["parameters"]),
-        why,
-    ]
-
-
-def _gate_table(gates: Iterable[ViewRow]) -> TextTable:
-    columns = [
-        Column("gate", keep=True),
-        Column("is"),
-        Column("by"),
-        Column("opened", optional=True),
-        Column("decided"),
-        Column("due", optional=True),
-        Column("form", keep=True),
-        Column("message", keep=True),
-    ]
-    names = ("step", "state", "actor", "opened_at", "decided_at", "due_at")
-    rows = [
-        [
-            *(gate[name] for name in names),
-            gate["inputs"] if gate["decided_at"] else list(gate["form"]),
-            gate["reason"] or gate["message"],
-        ]
-        for gate in gates
-    ]
-    return TextTable(columns, rows)
 
 
 def _board(run: Run) -> tuple[list[list[str]], int]:

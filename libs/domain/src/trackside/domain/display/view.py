@@ -20,6 +20,11 @@ QueriedRows = Mapping[str, Sequence[ViewRow]]
 """The rows of several queries, by the name of the query."""
 TASKS, LAST_ATTEMPTS, CHILDREN = "tasks", "last_attempts", "children"
 """Queries over any stream: its tasks, the newest attempt of each, and its children."""
+PICTURE = "picture"
+"""The query of a view whose report has a picture, a graph: its nodes in order.
+
+They have `name`, `what`, `state`, `color`, `took_s`, and in `needs` the names of those before them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,19 @@ class View(ABC, Generic[S]):
     def lineage(self, rows: QueriedRows) -> Sequence[str]:
         """Returns which of its parts continue which, as lines of a tree; none if parts never do."""
         return ()
+
+    def chosen(self, listed: Sequence[ViewRow], limit: int) -> Sequence[ViewRow]:
+        """Returns the rows of `list_query` that people see who don't sort them, at most so many."""
+        return listed[-limit:]
+
+    def left_out(self, listed: Sequence[ViewRow], every: Sequence[ViewRow]) -> str:
+        """Returns what is said under rows that were chosen, where others were left out."""
+        shown = f"the last {len(listed)} of {len(every)} {self.list_query}"
+        return f"{shown}; see --limit, --sort and --status"
+
+    def report_page(self, row: ViewRow, rows: QueriedRows) -> Page:
+        """Returns the facts and tables that its report begins with, from those of `report_queries`."""
+        return Page((), ())
 
     def sections(self, row: ViewRow, rows: QueriedRows) -> list[ReportSection]:
         """Returns the sections of its report, from its row and those of `report_queries`."""

@@ -1,4 +1,4 @@
-"""The command `mail`: a report by mail when a group of tasks, a batch or a search ends (T21, T22).
+"""The command `mail`: a report by mail when a group of tasks, a batch, a search or a run ends (T21, T22).
 
 It reads the log from its end on, as any outside reader may. `MailQueue`, which is pure, decides how often a
 mail is sent: what ends within the least interval after a mail goes with the next one.
@@ -20,6 +20,7 @@ from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
+from trackside.domain.display.text import as_text, one_line
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
@@ -103,6 +104,7 @@ def compose(mailer: Mailer, reports: list[StreamReport], left: int) -> EmailMess
 
 def _lines(found: StreamReport) -> list[str]:
     lines = [f"{found.kind} {found.id} {found.name}".rstrip() + f": {found.status}"]
+    lines += [f"  {name}: {one_line(as_text(value))}"[:300] for name, value in found.page.facts]
     for section in found.sections:
         counts = f"{len(section.finished)} finished, {len(section.failed)} did not finish"
         lines.append(f"  {section.name}: {section.status}, {counts}")

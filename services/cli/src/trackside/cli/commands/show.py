@@ -15,6 +15,7 @@ from trackside.domain.aggregate import AggregateType
 from trackside.domain.display.end_rate import EndRate
 from trackside.domain.display.selection import SHOWN_ROWS, BadSelectionError, Selection, selected
 from trackside.domain.display.text import Column, duration
+from trackside.domain.display.view import View
 from trackside.domain.table import ViewRow
 from trackside.eventlog.clock import now_ms
 from trackside.projections.reads import (
@@ -109,13 +110,15 @@ async def _show_stream(
     view = aggregate.view
     stream_id = row[view.id_column]
     rows = await queried_rows(models, aggregate, view.page_queries, stream_id)
-    if not as_json and selection.limit is None:
-        selection = replace(selection, limit=SHOWN_ROWS)
+    limit = SHOWN_ROWS if selection.limit is None and not as_json else selection.limit
+    selection = replace(selection, limit=limit if selection.sort else None)
     every = view.ordered(row, rows[view.list_query])
     try:
         listed = selected(every, selection, view.sort_keys(row), view.status_of, view.statuses)
     except BadSelectionError as error:
         raise BadUsage(str(error)) from None
+    if limit is not None and not selection.sort:
+        listed = list(view.chosen(listed, limit))
     rows = {**rows, view.list_query: listed}
     if as_json:
         lists = {**view.lists(row, rows), "commands": await models.rows("commands", stream_id)}
@@ -129,7 +132,8 @@ async def _show_stream(
         screen.say("")
         screen.show_text_table(table)
     if len(listed) < len(every):
-        screen.say(_left_out(len(listed), len(every), view.list_query, selection))
+        by_choice = selection.sort or selection.status
+        screen.say(_selected(listed, every, view) if by_choice else view.left_out(listed, every))
 
 
 async def _lineage(stream_id: str, as_json: bool) -> None:
@@ -161,10 +165,9 @@ def _ms(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
-def _left_out(shown: int, every: int, what: str, selection: Selection) -> str:
-    """Returns how many rows aren't shown, and how to see them."""
-    which = "" if selection.sort or selection.status else "the last "
-    return f"{which}{shown} of {every} {what}; see --limit, --sort and --status"
+def _selected(listed: Sequence[ViewRow], every: Sequence[ViewRow], view: View[Any]) -> str:
+    """Returns how many rows aren't shown of those that were asked for, and how to see them."""
+    return f"{len(listed)} of {len(every)} {view.list_query}; see --limit, --sort and --status"
 
 
 def _show_commands(stream_id: str, commands: list[ViewRow], as_json: bool) -> None:

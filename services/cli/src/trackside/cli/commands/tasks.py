@@ -50,7 +50,7 @@ def report(stream_id: str, html: Path | None, as_json: bool) -> None:
         except OSError as error:
             raise CommandFailed(f"{html}: cannot be written: {error.strerror or error}") from error
     if as_json:
-        screen.emit(asdict(found))
+        screen.emit({name: value for name, value in asdict(found).items() if name != "page"})
     elif html is not None:
         screen.say(f"{html} written")
     else:
@@ -183,6 +183,11 @@ def show(report: StreamReport) -> None:
     took = None if report.ended_at is None else (report.ended_at - report.started_at).total_seconds()
     name = f" {report.name}" if report.name else ""
     screen.say(f"{report.kind} {report.id}{name}: {report.status}, took {duration(took)}")
+    if report.page.facts:
+        screen.show_table([Column(""), Column("", keep=True)], report.page.facts)
+    for table in report.page.tables:
+        screen.say("")
+        screen.show_text_table(table)
     for section in report.sections:
         _show_section(section)
 

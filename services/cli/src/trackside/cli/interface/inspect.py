@@ -236,7 +236,7 @@ def report(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the results, times and failures of each group of a batch, or of the trials of a search.
+    """Print the results, times and failures of the groups of a batch, the trials of a search or a run.
 
     \b
     Examples:
@@ -277,7 +277,7 @@ def mail(
         ),
     ] = None,
 ) -> None:
-    """Send a report by mail when a group of tasks, a batch or a search ends; runs until it is stopped.
+    """Send a report by mail when a group of tasks, a batch, a search or a run ends; runs until it is stopped.
 
     What ends within the least interval after a mail is sent with the next one. If the server does not take a
     mail, its reports are sent with the next one. What ended before this command started is not reported.

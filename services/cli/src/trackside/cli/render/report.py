@@ -1,12 +1,13 @@
 """The report of a stream: results in columns and failures with reasons, in the sections of its view."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from trackside.domain.aggregate import AggregateType
 from trackside.domain.display.report import ReportSection
-from trackside.domain.display.view import QueriedRows
+from trackside.domain.display.view import PICTURE, Page, QueriedRows
 from trackside.domain.table import ViewRow
 
 
@@ -21,6 +22,10 @@ class StreamReport:
     started_at: datetime
     ended_at: datetime | None
     sections: list[ReportSection]
+    page: Page = field(default_factory=lambda: Page((), ()))
+    """The facts and tables that it begins with."""
+    picture: Sequence[ViewRow] = ()
+    """The nodes of its picture, if it has one; see PICTURE."""
 
 
 def counts_of(section: ReportSection) -> str:
@@ -42,4 +47,6 @@ def stream_report(aggregate: AggregateType[Any], row: ViewRow, rows: QueriedRows
         row["started_at"],
         row["ended_at"],
         view.sections(row, rows),
+        view.report_page(row, rows),
+        rows.get(PICTURE, ()),
     )

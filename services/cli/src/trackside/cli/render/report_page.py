@@ -1,13 +1,16 @@
 """Writes a report as one HTML file: without scripts or external resources, with all text escaped."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from html import escape
 
 from trackside.cli.render.history_chart import history_svg
 from trackside.cli.render.report import StreamReport, counts_of
+from trackside.cli.render.run_layout import DrawnStep
+from trackside.cli.render.run_pictures import graph_svg
 from trackside.domain.display.report import CellValue, FinishedTask, ReportSection
-from trackside.domain.display.text import duration, number
+from trackside.domain.display.text import as_text, duration, number
+from trackside.domain.table import ViewRow
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -25,6 +28,8 @@ svg { max-width: 100%; height: auto; margin: .5rem 0; }
 .message { overflow-wrap: anywhere; white-space: pre-wrap; }
 @media print { body { margin: 0; max-width: none; } }
 """
+MOST_DRAWN = 300
+"""Of how many steps a picture can still be read."""
 HtmlCell = tuple[str, str]
 """A cell's text and its class."""
 
@@ -39,10 +44,34 @@ def page(report: StreamReport) -> str:
         f"<title>{title}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{escape(report.name or report.id)}</h1>",
         f"<p>{escape(_about(report))}</p>",
+        *_beginning(report),
         *(_section(section) for section in report.sections),
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _beginning(report: StreamReport) -> Iterator[str]:
+    """Yields facts, the picture of a run, and tables."""
+    facts = [[(str(name), ""), (_cell_text(value), "message")] for name, value in report.page.facts]
+    if facts:
+        yield _table([], facts)
+    if 0 < len(report.picture) <= MOST_DRAWN:
+        picture = graph_svg([_drawn(node) for node in report.picture], f"The steps of {report.id}")
+        yield f'<div class="wide">{picture}</div>'
+    for table in report.page.tables:
+        kinds = ["n" if column.right else "message" if column.keep else "" for column in table.columns]
+        heads = [(column.heading, "n" if column.right else "") for column in table.columns]
+        yield _table(heads, [list(zip(map(_cell_text, row), kinds, strict=True)) for row in table.rows])
+
+
+def _cell_text(value: object) -> str:
+    return _time(value) if isinstance(value, datetime) else as_text(value)
+
+
+def _drawn(node: ViewRow) -> DrawnStep:
+    took = duration(node["took_s"]) if node["took_s"] is not None else ""
+    return DrawnStep(node["name"], node["what"], node["state"], node["color"], node["needs"], took=took)
 
 
 def _about(report: StreamReport) -> str:
