@@ -67,6 +67,18 @@ def test_the_definition_of_a_run_within_a_run_refers_to_its_own_steps() -> None:
     ]
 
 
+def test_a_definition_over_the_size_of_a_decision_is_refused_with_what_to_do_and_the_next_one_runs() -> None:
+    """10,000 steps one after another, which take more than one decision may have."""
+    steps = [step(f"s{at}", *([f"s{at - 1}"] if at else []), task_type="digits") for at in range(10_000)]
+    found = decided({"pipeline": {"steps": steps}})
+    assert isinstance(found, tuple)
+    ((code, path, message),) = [(each.code, each.path, each.message) for each in found]
+    assert (code, path) == ("too_long", "$.pipeline")
+    assert "bytes, the limit is 524,288: make steps that are alike one step with `each`" in message
+    assert "child pipelines" in message
+    assert isinstance(decided({"pipeline": {"steps": steps[:8_000]}}), list)
+
+
 def test_all_that_is_wrong_with_a_run_is_named_at_once() -> None:
     """P8, P9."""
     found = decided(

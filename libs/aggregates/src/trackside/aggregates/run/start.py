@@ -61,7 +61,10 @@ def start(stream: Stream, wanted: StartPipelineRun, command_id: str, capabilitie
         taken=wanted.taken,
     )
     if (size := len(started.model_dump_json())) > MAX_BATCH_BYTES:
-        message = f"the run takes {size:,} bytes, the limit is {MAX_BATCH_BYTES:,}: use each, or artifacts"
+        message = (
+            f"definition and parameters take {size:,} bytes, the limit is {MAX_BATCH_BYTES:,}: make steps "
+            "that are alike one step with `each`, move some into child pipelines, or values into artifacts"
+        )
         problems.append(Problem(code="too_long", path="$.pipeline", message=message))
     return tuple(problems[:MAX_PROBLEMS]) or [started]
 
