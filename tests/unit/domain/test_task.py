@@ -9,14 +9,16 @@ from tests.unit.domain.given import (
     begun,
     ended,
     report,
+    search_running,
     status,
     submitted,
+    suggested,
     task_active,
     task_id,
     task_queued,
     token,
 )
-from trackside.contracts.resources import Retry, RetryPolicy
+from trackside.contracts.resources import Needs, Retry, RetryPolicy
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -60,6 +62,17 @@ def test_a_submitted_task_waits() -> None:
         0,
     )
     assert task.queued_at == (FIRST_MS + 4, 3, 4)
+
+
+def test_tasks_that_request_the_same_share_what_they_request() -> None:
+    told = search_running()
+    for trial in range(2):
+        told.tell(suggested(trial), submitted(trial, needs=Needs(priority=7)))
+    first, second = told.task(0), told.task(1)
+    assert first.needs is second.needs
+    assert first.needs.priority == 7
+    assert first.attempt.reserved is second.attempt.reserved
+    assert task_queued().task().needs.priority == 5
 
 
 def test_an_assigned_task_has_its_place() -> None:

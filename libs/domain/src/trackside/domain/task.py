@@ -14,6 +14,9 @@ from trackside.contracts.parts import Part
 from trackside.contracts.resources import MemoryLimit, Needs
 from trackside.contracts.tasks import AttemptEnd, Figure, Reservation, TaskError, TaskStatus
 
+NO_RESERVATION = Reservation()
+"""One for all attempts that have no placement: many tasks wait at once."""
+
 
 class TaskState(StrEnum):
     """Where a task is: `placed` has a device, `active` is in its worker's journal."""
@@ -108,7 +111,7 @@ class Attempt:
     """The worker of its newest placement, also after that has ended; empty before the first."""
     device_ids: list[str] = field(default_factory=list)
     """The device ids of its newest placement, also after that has ended; empty before the first."""
-    reserved: Reservation = field(default_factory=Reservation)
+    reserved: Reservation = field(default_factory=lambda: NO_RESERVATION)
     """The memory that its newest placement reserves; raised by an interrupt."""
     behind: bool = False
     """Whether its newest placement was assigned while another task still had the device."""
