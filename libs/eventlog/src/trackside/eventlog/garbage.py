@@ -6,36 +6,36 @@ from contextlib import contextmanager
 from typing import Any
 
 GROWTH = 4
-"""How many times as many objects are kept when a pass traverses all of them again."""
-
+"""How many full passes come before one that traverses all objects, and as many times more before the next."""
+MOST_PASSES = 1_000
+"""How many there are at most."""
 THRESHOLDS = 700, 10, 10
 """Python's own: after how many new objects a pass begins, and after how many passes one that does more."""
 
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Takes what a full pass has kept out of the next ones, until `GROWTH` times as many objects are kept.
+    """Takes what a full pass has kept out of the next ones; seldom one traverses all objects.
 
     Folded state holds no cycles: a pass over all of it finds nothing and stops the process, for 0.4 s with
-    500,000 objects. Garbage in cycles that outlived a pass is found when all is traversed again.
+    500,000 objects. Passes are counted, since each is for about as many new objects: to count what is kept
+    takes as long as a pass.
     """
     before = gc.get_threshold()
     gc.set_threshold(*THRESHOLDS)
     gc.freeze()
-    traversed = gc.get_freeze_count()
-    all_of_it = False
+    left = until_next = GROWTH
 
     def note(phase: str, info: dict[str, Any]) -> None:
-        nonlocal traversed, all_of_it
+        nonlocal left, until_next
         if info["generation"] != 2:
             return
         if phase == "stop":
             gc.freeze()
-            if all_of_it:
-                traversed = gc.get_freeze_count()
             return
-        all_of_it = gc.get_freeze_count() > GROWTH * traversed
-        if all_of_it:
+        left -= 1
+        if not left:
+            left = until_next = min(until_next * GROWTH, MOST_PASSES)
             gc.unfreeze()
 
     gc.callbacks.append(note)
