@@ -16,6 +16,16 @@ from trackside.contracts.tasks import AttemptEnd, Figure, Reservation, TaskError
 
 NO_RESERVATION = Reservation()
 """One for all attempts that have no placement: many tasks wait at once."""
+MAX_NEEDS = 1_000
+"""How many different requests are kept to be shared."""
+_NEEDS: dict[str, Needs] = {}
+
+
+def shared(needs: Needs) -> Needs:
+    """Returns one object for all tasks that request the same: it is most of what a waiting task takes."""
+    if len(_NEEDS) >= MAX_NEEDS:
+        _NEEDS.clear()
+    return _NEEDS.setdefault(needs.model_dump_json(), needs)
 
 
 class TaskState(StrEnum):

@@ -6,7 +6,6 @@ from typing import Any, get_args
 from trackside.contracts.artifacts import ArtifactSaved, TaskResumed
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
 from trackside.contracts.message import Message, Record
-from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -34,7 +33,7 @@ from trackside.contracts.tasks import (
 from trackside.domain import reports, retries, task_artifacts, task_causes, task_instructions, task_reuse
 from trackside.domain.outcome import Outcome
 from trackside.domain.reservation_growth import raised
-from trackside.domain.task import Attempt, PastPlacement, Place, Task, TaskState, last_status
+from trackside.domain.task import Attempt, PastPlacement, Place, Task, TaskState, last_status, shared
 
 TaskEvent = (
     TaskSubmitted
@@ -67,9 +66,6 @@ _OfPlacement = TaskAccepted | TaskRefused | TaskReturned | TaskInterrupted | Tas
 KINDS = frozenset(get_args(TaskEvent))
 """The same, to ask quickly whether a message is one."""
 
-_NEEDS: dict[str, Needs] = {}
-MAX_NEEDS = 1_000
-"""How many different requests are kept to be shared."""
 _SCHEDULERS_ENDS = frozenset({AttemptEnd.LOST, AttemptEnd.REFUSED})
 
 
@@ -82,13 +78,6 @@ def task_of(message: Message) -> str:
     return message.task_id if type(message) in KINDS else ""  # type: ignore[attr-defined]
 
 
-def _shared(needs: Needs) -> Needs:
-    """Returns one object for all tasks that request the same: it is most of what a waiting task takes."""
-    if len(_NEEDS) >= MAX_NEEDS:
-        _NEEDS.clear()
-    return _NEEDS.setdefault(needs.model_dump_json(), needs)
-
-
 def submitted(event: TaskSubmitted, record: Record) -> Task:
     """Makes the task of a TaskSubmitted event."""
     return Task(
@@ -96,7 +85,7 @@ def submitted(event: TaskSubmitted, record: Record) -> Task:
         task_type=event.task_type,
         parameters=event.parameters,
         part=event.part,
-        needs=_shared(event.needs),
+        needs=shared(event.needs),
         queued_at=(record.append_time_ms, record.partition, record.offset),
         traceparent=record.envelope.traceparent,
         estimated_by=event.estimated_by,
