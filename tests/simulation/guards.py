@@ -9,7 +9,7 @@ import ast
 import copy
 import inspect
 import textwrap
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
@@ -56,14 +56,32 @@ def guards_of(owner: ModuleType | type, named: Collection[str] = ()) -> Iterator
             yield from _guards_in(owner, name, function)
 
 
+def unguarded(guards: Iterable[Guard]) -> Iterator[Guard]:
+    """Yields each function of guards without any of its conditions."""
+    for first in {guard.function: guard for guard in guards}.values():
+        without = _tree(getattr(first.owner, first.function))
+        for slot, instead in list(_conditions(without)):
+            _put(slot, instead)
+        yield Guard(first.owner, first.function, "all conditions", without)
+
+
 def _guards_in(owner: ModuleType | type, name: str, function: FunctionType) -> Iterator[Guard]:
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    assert isinstance(tree, ast.FunctionDef)
+    tree = _tree(function)
     for at, (slot, _) in enumerate(_conditions(tree)):
         without = copy.deepcopy(tree)
         _put(*list(_conditions(without))[at])
         condition = _text(slot)
         yield Guard(owner, name, condition, without)
+
+
+def _tree(function: FunctionType) -> ast.FunctionDef:
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(tree, ast.FunctionDef)
+    inner = (each for statement in tree.body if isinstance(statement, ast.If) for each in statement.body)
+    seen = {*tree.body, *inner}
+    hidden = [node for node in ast.walk(tree) if isinstance(node, ast.Return) and node not in seen]
+    assert hidden == [], f"{function.__name__} returns deeper inside, where no guard is looked for"
+    return tree
 
 
 def _conditions(function: ast.FunctionDef) -> Iterator[tuple[_Slot, ast.expr]]:

@@ -155,3 +155,9 @@ def test_a_batch_that_ends_otherwise_than_it_should_is_noticed() -> None:
 def test_a_violation_of_a_batch_is_repeated_with_its_kind() -> None:
     result = simulate(3, without_faults(SimulationConfig(trials=2, scenario=BatchScenario)))
     assert result.rerun_command == "trackside simulate --seed 3 --kind batch"
+
+
+@pytest.mark.thorough
+def test_very_many_runs_of_pipelines_end_right_whatever_is_done_to_them(seed: int) -> None:
+    for result in sweep(range(seed, seed + 100), SimulationConfig(scenario=PipelineScenario, concurrency=2)):
+        assert not result.violations, _description(result)
