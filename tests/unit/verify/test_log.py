@@ -21,6 +21,7 @@ from tests.unit.projections.given import (
     write_small_history,
 )
 from tests.unit.verify.given import findings_of
+from tests.unit.verify.random_cluster.dispatcher_moves import RUNS
 from tests.unit.verify.random_cluster.history import random_cluster
 from trackside.aggregates.registry import AGGREGATES, CODEC
 from trackside.aggregates.search.messages import (
@@ -106,6 +107,23 @@ def test_a_valid_cluster_has_no_findings(seed: int, part: int) -> None:
         name = f"{seed}/{part}/{number}"
         found = findings_of(random_cluster(name), mixed=number % 2 == 0)
         assert found == [], name
+
+
+@pytest.mark.thorough
+def test_a_valid_cluster_with_runs_has_no_findings(seed: int) -> None:
+    kinds: Counter[str] = Counter()
+    for number in range(30):
+        cluster = random_cluster(f"{seed}/runs/{number}", moves=300, streams=RUNS)
+        assert findings_of(cluster, mixed=number % 2 == 0) == [], number
+        kinds.update(type(record.message).__name__ for record in cluster.records)
+    assert {
+        "StepExpanded",
+        "StepSkipped",
+        "GateDecided",
+        "RunPaused",
+        "RunEnded",
+        "RunRevived",
+    } <= kinds.keys()
 
 
 @pytest.mark.thorough

@@ -50,6 +50,8 @@ class Cluster:
     there: dict[str, Worker] = field(default_factory=dict)
     zombies: list[Worker] = field(default_factory=list)
     now_ms: int = FIRST_MS
+    wanted: tuple[str, ...] = ()
+    """The streams that clients begin."""
     _joins: int = 0
     _ends: dict[tuple[str, int], int] = field(default_factory=dict)
     _numbers: Counter[str] = field(default_factory=Counter)

@@ -3,6 +3,7 @@
 from functools import partial
 
 from tests.unit.domain import plausible_changes
+from tests.unit.verify.random_cluster import run_moves as of_runs
 from tests.unit.verify.random_cluster import running_moves
 from tests.unit.verify.random_cluster.cluster import Cluster, Move
 from trackside.aggregates.batch.messages import (
@@ -16,6 +17,7 @@ from trackside.aggregates.batch.messages import (
     task_name,
 )
 from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.run.state import run_of
 from trackside.aggregates.search import trial_reuse as handing_on
 from trackside.aggregates.search.messages import (
     SearchEnded,
@@ -46,7 +48,7 @@ from trackside.domain import task_reuse
 from trackside.domain.stream import Stream
 from trackside.domain.task import TaskState
 
-SEARCHES, BATCHES = ("s1", "s2"), ("b1",)
+SEARCHES, BATCHES, RUNS = ("s1", "s2"), ("b1",), ("r1", "r2")
 SPACE = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}
 
 
@@ -55,6 +57,14 @@ def of_dispatcher(cluster: Cluster, stream_id: str, stream: Stream | None) -> li
     if stream is None:
         return [lambda: receive(cluster, stream_id)] * 3
     found: list[Move] = []
+    run = run_of(stream)
+    if run is not None:
+        found += of_runs.of_run(cluster, stream)
+        if stream.unanswered:
+            found += [lambda: answer(cluster, stream)] * 4
+        elif of_runs.wants_command(cluster, run):
+            found.append(lambda: receive(cluster, stream_id))
+        return found
     if stream.unanswered and not (cluster.omits("answers") and stream.closed):
         found += [lambda: answer(cluster, stream)] * 4
     elif cluster.random.random() < 0.01:
@@ -120,7 +130,10 @@ def answer(cluster: Cluster, stream: Stream) -> None:
         if not publication.answered
     )
     messages: list[Message] = [CommandAccepted(command_id=command.command_id, source=publication.source)]
-    if search_of(stream) is None and batch_of(stream) is None:
+    if stream.stream_id in RUNS:
+        decided = of_runs.effect(cluster, stream, command.command_id)
+        messages += decided if isinstance(decided, list) else []
+    elif search_of(stream) is None and batch_of(stream) is None:
         messages.append(start(cluster, stream.stream_id, command.command_id))
     elif stream.root is not None and stream.root.status is SearchStatus.RUNNING:
         messages.append(SearchStopRequested(command_id=command.command_id, reason=""))

@@ -36,19 +36,26 @@ from trackside.contracts.tasks import (
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
+DRAWN = (*SEARCHES, *BATCHES)
 ROLES = ("dispatcher", "scheduler", "worker", "indexer")
 
 
-def random_cluster(seed: object, moves: int = 260, invalid_share: float = 0.3) -> Cluster:
-    """Returns a cluster after `moves` random appends."""
+def random_cluster(
+    seed: object,
+    moves: int = 260,
+    invalid_share: float = 0.3,
+    streams: tuple[str, ...] = DRAWN,
+) -> Cluster:
+    """Returns a cluster after `moves` random appends to these streams."""
     cluster = started_cluster(seed)
+    cluster.wanted = streams
     run_moves(cluster, moves, invalid_share)
     return cluster
 
 
 def started_cluster(seed: object, omitted: frozenset[str] = frozenset()) -> Cluster:
     """Returns a cluster with its workers and nothing to do."""
-    cluster = Cluster(Random(f"{seed}"), omitted)
+    cluster = Cluster(Random(f"{seed}"), omitted, wanted=DRAWN)
     for worker_id in ("w1", "w2", "w3"):
         cluster.join(worker_id)
     return cluster
@@ -72,7 +79,7 @@ def valid_moves(cluster: Cluster) -> list[Move]:
     if any(task.not_before_ms > cluster.now_ms + 1_000 for _, task in cluster.tasks()):
         # A service waits.
         found += [partial(cluster.tick, cluster.random.choice([5_000, 30_000, 700_000]))] * 2
-    for stream_id in (*SEARCHES, *BATCHES):
+    for stream_id in cluster.wanted:
         stream = cluster.streams.by_id.get(stream_id)
         found += of_dispatcher(cluster, stream_id, stream)
         if stream is not None and not stream.closed:
