@@ -98,7 +98,8 @@ class PipelineView(View[DefinedPipeline]):
             RUNS: pipeline.numbered,
         }
         said = f"version {pipeline.current}, {counted(pipeline.numbered, 'run')}"
-        lines = [f"{stream.stream_id} {pipeline.status.value}: {said}, none of which runs or waits"]
+        idle = ", none of which runs or waits" if pipeline.numbered else ""
+        lines = [f"{stream.stream_id} {pipeline.status.value}: {said}{idle}"]
         if pipeline.status is PipelineStatus.ACTIVE:
             following = pipeline.run_id(pipeline.numbered + 1)
             lines.append(f"the next one: trackside watch {following}, once it has begun")

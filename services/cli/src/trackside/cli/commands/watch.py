@@ -12,7 +12,8 @@ from trackside.cli.render import follow, screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.message import Record
+from trackside.contracts.message import Message, Record
+from trackside.contracts.watches import TasksWatched
 from trackside.sdk.client import Client
 
 SHOWN_FIELDS = 6
@@ -65,10 +66,15 @@ def brief(record: Record) -> str:
     passed_over = {"task_id", "incarnation", "command_id", "digest", "rules", "publisher", "placement"}
     parts = [
         f"{name}={screen.cell(value)}"
-        for name, value in map(_counted_part, record.message.model_dump(mode="json").items())
+        for name, value in map(_counted_part, _fields(record.message).items())
         if name not in passed_over and value not in (None, "", -1) and not isinstance(value, dict | list)
     ]
     return " ".join(parts[:SHOWN_FIELDS])
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    found = message.model_dump(mode="json")
+    return found["watch"] if isinstance(message, TasksWatched) else found
 
 
 def _counted_part(field: tuple[str, Any]) -> tuple[str, Any]:
