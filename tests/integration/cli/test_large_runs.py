@@ -5,13 +5,11 @@ import asyncio
 import pytest
 
 from tests.integration.command_line import answer, said
-from tests.integration.projections.harness import TOPICS, write_rows
-from tests.integration.projections.test_views_of_runs import write
+from tests.integration.projections.test_views_of_runs import write_run
 from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import RetryFailedSteps
 from trackside.contracts.tasks import AttemptEnd
-from trackside.eventlog.memory import MemoryLog
 
 pytestmark = pytest.mark.usefixtures("addresses", "filled")
 
@@ -30,17 +28,10 @@ def retried() -> RunLog:
     return log
 
 
-async def _filled(dsn: str) -> None:
-    log = MemoryLog()
-    await log.ensure(TOPICS.shared)
-    await write(log, retried().records)
-    await write_rows(log, dsn)
-
-
 @pytest.fixture(scope="module")
 def filled(module_database: str) -> str:
     """Returns a database with the rows of the run."""
-    asyncio.run(_filled(module_database))
+    asyncio.run(write_run(retried().records, module_database))
     return module_database
 
 

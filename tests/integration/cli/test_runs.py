@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.command_line import answer, said
-from tests.integration.projections.harness import TOPICS, write_rows
-from tests.integration.projections.test_views_of_runs import write
+from tests.integration.projections.test_views_of_runs import write_run
 from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.contracts.tasks import AttemptEnd
-from trackside.eventlog.memory import MemoryLog
 
 pytestmark = pytest.mark.usefixtures("addresses")
 
@@ -34,17 +32,10 @@ def waiting() -> RunLog:
     return log
 
 
-async def _filled(dsn: str) -> None:
-    log = MemoryLog()
-    await log.ensure(TOPICS.shared)
-    await write(log, waiting().records)
-    await write_rows(log, dsn)
-
-
 @pytest.fixture(scope="module")
 def filled(module_database: str) -> str:
     """Returns a database with the rows of the run."""
-    asyncio.run(_filled(module_database))
+    asyncio.run(write_run(waiting().records, module_database))
     return module_database
 
 

@@ -55,6 +55,14 @@ async def write(log: Log, records: Sequence[Record]) -> None:
         await log.append(topic.name, partition_of(stream, topic.partitions), [outgoing])
 
 
+async def write_run(records: Sequence[Record], dsn: str) -> None:
+    """Writes the rows of these records."""
+    log = MemoryLog()
+    await log.ensure(TOPICS.shared)
+    await write(log, records)
+    await write_rows(log, dsn)
+
+
 async def insert_points(dsn: str, task: str, values: Mapping[str, Sequence[float]]) -> None:
     """Inserts points of metrics, from step 0, as the summary indexer does."""
     series = [

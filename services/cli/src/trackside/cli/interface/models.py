@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from trackside.cli.interface.options import JsonOption, LimitOption
+from trackside.cli.interface.options import JsonOption, LimitOption, ReasonOption
 from trackside.cli.interface.publishing_options import publishes
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def stage(
 def archive(
     publishing: "Publishing",
     model: ModelArgument,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the log.")] = "",
+    reason: ReasonOption = "",
 ) -> None:
     """Archive a model: it takes no versions, tags or stages until it is restored.
 

@@ -12,6 +12,9 @@ TimeoutOption = Annotated[
     float,
     typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Seconds to wait for the command's answer."),
 ]
+ReasonOption = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log with the command.")
+]
 WaitOption = Annotated[
     bool, typer.Option("--wait", help="Show the progress and wait for the end of the search.")
 ]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from trackside.cli.interface.options import JsonOption, LimitOption, NoCacheOption
+from trackside.cli.interface.options import JsonOption, LimitOption, NoCacheOption, ReasonOption
 from trackside.cli.interface.publishing_options import publishes
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ SetOption = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="A parameter and its value as JSON; may be repeated."),
 ]
 RunSeedOption = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the run.")]
-ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the log.")]
 CronOption = Annotated[
     str,
     typer.Option(

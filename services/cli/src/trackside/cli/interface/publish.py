@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trackside.cli.interface.options import NoCacheOption
+from trackside.cli.interface.options import NoCacheOption, ReasonOption
 from trackside.cli.interface.publishing_options import publishes
 
 if TYPE_CHECKING:
@@ -126,9 +126,7 @@ def stop(
     trial: Annotated[
         int | None, typer.Option("--trial", metavar="N", help="Stop only this trial of a search.")
     ] = None,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log with the command.")
-    ] = "",
+    reason: ReasonOption = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until none of its tasks runs any more.")] = False,
 ) -> None:
     """Stop a search, a run or a batch, or a part of it: what waits is not started, what runs is ended.

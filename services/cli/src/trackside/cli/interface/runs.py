@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trackside.cli.interface.options import ReasonOption
 from trackside.cli.interface.publishing_options import publishes
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ PatchOption = Annotated[
         metavar="STEP.NAME=VALUE",
         help="Change a parameter of a step; a value is JSON, else text. May be repeated.",
     ),
-]
-RunReasonOption = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log with the command.")
 ]
 ActorOption = Annotated[
     str, typer.Option("--actor", metavar="NAME", help="Who decides; your login name if not given.")
@@ -81,7 +79,7 @@ def skip(
     publishing: "Publishing",
     run_id: RunArgument,
     step: StepArgument,
-    reason: RunReasonOption = "",
+    reason: ReasonOption = "",
 ) -> None:
     """Skip a step of a run that has not begun; steps that need it are omitted.
 
@@ -126,7 +124,7 @@ def reject(
     publishing: "Publishing",
     run_id: RunArgument,
     gate: GateArgument,
-    reason: RunReasonOption = "",
+    reason: ReasonOption = "",
     actor: ActorOption = "",
 ) -> None:
     """Reject a gate of a run; the steps that need it are omitted.
