@@ -251,7 +251,7 @@ class Reactor:
         Half of a decision shows what was never so: a command that is answered, without its effect.
         """
         record = None if last.topic in self._raw else self._decoded(last)
-        if record is not None:
+        if record is not None and record.envelope.index >= 0:
             writer = self._partition_writer((last.topic, last.partition))
             end = last.offset + record.envelope.count - record.envelope.index
             writer.fold_to = max(writer.fold_to, end)
