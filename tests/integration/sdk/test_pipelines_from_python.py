@@ -146,7 +146,7 @@ def test_the_accessors_of_the_controller_follow_the_log(client: BlockingClient) 
     again = PipelineController.get(run_id)
     assert {name: node.status for name, node in again.get_pipeline_dag().items()} == statuses
     assert again.get_pipeline_dag()["endless"].parents == ["first"]
-    with pytest.raises(ValueError, match="expected the id of a run, got 'none'"):
+    with pytest.raises(ValueError, match="expected the id of a run that has begun, got 'none'"):
         PipelineController.get("none")
 
 
@@ -251,6 +251,10 @@ def test_a_draft_of_a_controller_is_defined_and_run_later() -> None:
     run = PipelineController.enqueue("a.draft", queue_name="services")
     assert run.id == "a.draft.1" and run.wait(1) and run.is_successful()
     assert run.get_pipeline_dag()["first"].status == "completed"
+    for by_name in ({}, {"pipeline_version": "1"}):
+        assert PipelineController.get(pipeline_project="lab", pipeline_name="a draft", **by_name).id == run.id
+    with pytest.raises(ValueError, match="there is no run of version 2 of a pipeline"):
+        PipelineController.get(pipeline_name="a draft", pipeline_version="2")
     with pytest.raises(ValueError, match="unknown_pipeline"):
         PipelineController.enqueue("no-draft")
     assert PipelineController.enqueue(pipe) is pipe and pipe.wait(1) and pipe.is_successful()

@@ -87,6 +87,20 @@ def test_a_method_that_is_refused_says_what_to_use(method: str) -> None:
         _ = controller().task
 
 
+def test_p30_a_step_that_is_a_function_is_refused_since_nothing_is_pickled() -> None:
+    pipe = controller()
+    with pytest.raises(NotSupportedError, match="nothing is pickled: make the function a task class"):
+        pipe.add_function_step("data", lambda: 1, function_return=["rows"])
+    assert pipe.get_pipeline_dag() == {}
+
+
+def test_get_needs_an_id_or_the_name_of_a_defined_pipeline() -> None:
+    with pytest.raises(ValueError, match="expected pipeline_id, the id of a run, or pipeline_name"):
+        PipelineController.get(pipeline_project="lab")
+    with pytest.raises(ValueError, match="pipeline_version: expected a version of the pipeline, such as 2"):
+        PipelineController.get(pipeline_name="digits", pipeline_version="1.0.2")
+
+
 def test_p3_what_was_polled_and_the_task_of_the_controller_have_no_effect() -> None:
     """P3, P5, P26: nothing polls, no process runs the pipeline, and no tags tell its tasks."""
     pipe = controller(pool_frequency=5, add_pipeline_tags=True, docker="image", auto_connect_task=False)

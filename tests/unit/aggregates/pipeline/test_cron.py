@@ -1,5 +1,8 @@
 """The times of cron expressions around the days that are shorter and longer, as Debian's cron has them."""
 
+import os
+import subprocess
+import sys
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -65,3 +68,17 @@ def test_the_newest_times_are_the_last_of_all(cron: str, years: int) -> None:
 
 def test_a_zone_that_this_host_does_not_have_has_no_times() -> None:
     assert next_ms("0 * * * *", "Europe/Nowhere", 0) is None
+
+
+def test_zones_are_known_on_a_host_without_a_database_of_them() -> None:
+    """P41: of slim images, for example; Python then reads the package tzdata."""
+    called = f"print(next_ms('30 2 * * *', {BERLIN!r}, 0))"
+    code = f"from trackside.aggregates.pipeline.cron import next_ms; {called}"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONTZPATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) == ms("1970-01-01T02:30+01:00")

@@ -62,6 +62,16 @@ class NamedPipeline:
                         return PipelineRun(message.run, self._given)
         raise AssertionError("an accepted run has a number")
 
+    def newest_run(self, version: int | None = None) -> PipelineRun:
+        """Returns the newest run, or the newest of one version; raises ClientError if there is none."""
+        with self._connect() as client, closing(client.events(self.name)) as records:
+            events = [each.message for each in records if isinstance(each.message, RunNumbered)]
+        runs = [event.run for event in events if version in (None, event.version)]
+        if not runs:
+            of_version = "" if version is None else f" of version {version}"
+            raise ClientError(f"there is no run{of_version} of a pipeline {self.name}")
+        return PipelineRun(runs[-1], self._given)
+
     def cancel(self, number: int | None = None, reason: str = "") -> None:
         """Ends a run, or all: those that wait don't begin, those that are open are aborted."""
         self._send(CancelPipelineRuns, {"number": number, "reason": reason})

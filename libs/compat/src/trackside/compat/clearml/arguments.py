@@ -114,9 +114,9 @@ START_LOCALLY: Mapping[str, Argument] = {
 }
 GET: Mapping[str, Argument] = {
     "pipeline_id": Argument(None, KEPT, "the id of a run"),
-    "pipeline_project": Argument(None, REFUSED, "`trackside ls` lists runs; take the id of one"),
-    "pipeline_name": Argument(None, REFUSED, "`trackside ls` lists runs; take the id of one"),
-    "pipeline_version": Argument(None, REFUSED, "`trackside ls` lists runs; take the id of one"),
+    "pipeline_project": Argument(None, NO_EFFECT, "there are no projects: names are unique"),
+    "pipeline_name": Argument(None, KEPT, "the name of a defined pipeline: its newest run is taken"),
+    "pipeline_version": Argument(None, CONVERTED, "one of ours, 1, 2 and so on: its newest run is taken"),
     "pipeline_tags": Argument(None, REFUSED, "`trackside ls` lists runs; take the id of one"),
     "shallow_search": Argument(False, NO_EFFECT, "nothing is searched"),
 }

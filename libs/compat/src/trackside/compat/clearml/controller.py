@@ -26,7 +26,7 @@ from trackside.domain.pipelines.compiling import source_of
 from trackside.domain.pipelines.references import PIPELINE
 from trackside.eventlog.clock import now_ms
 from trackside.sdk.blocking import BlockingClient
-from trackside.sdk.errors import NotOverError, RefusedError, UnsendableError
+from trackside.sdk.errors import ClientError, NotOverError, RefusedError, UnsendableError
 from trackside.sdk.named_pipelines import NamedPipeline
 from trackside.sdk.pipeline_runs import connected
 from trackside.sdk.pipelines import Pipeline, start_command
@@ -77,12 +77,15 @@ class PipelineController:
     @classmethod
     @with_arguments_of("get")
     def get(cls, given: Json) -> "PipelineController":
-        """Returns a controller of a run that was started before; raises ValueError if there is none."""
+        """Returns a controller of a run that was started before; raises ValueError if there is none.
+
+        It is known by its id, or is the newest of a defined pipeline, or of one version of that.
+        """
         found: PipelineController = cls(connect=given["connect"])
-        found._run_id = given["pipeline_id"] or ""
+        found._run_id = given["pipeline_id"] or _newest_run(given)
         run = found._run()
         if run is None:
-            raise ValueError(f"pipeline_id: expected the id of a run, got {given['pipeline_id']!r}")
+            raise ValueError(f"expected the id of a run that has begun, got {found._run_id!r}")
         found._values, found._given["name"] = run.parameters, run.spec.name
         return found
 
@@ -362,3 +365,17 @@ class PipelineController:
         with self._connect() as client:
             stream = client.state(self._run_id)
         return None if stream is None else run_of(stream)
+
+
+def _newest_run(given: Json) -> str:
+    """Returns the id of the newest run of a defined pipeline, or of its version; raises ValueError."""
+    if not given["pipeline_name"]:
+        raise ValueError("expected pipeline_id, the id of a run, or pipeline_name, of a defined pipeline")
+    version = given["pipeline_version"]
+    if version is not None and not str(version).isdecimal():
+        raise ValueError(f"pipeline_version: expected a version of the pipeline, such as 2, got {version!r}")
+    try:
+        pipeline = NamedPipeline(identifier(given["pipeline_name"]), given["connect"])
+        return pipeline.newest_run(None if version is None else int(version)).id
+    except ClientError as error:
+        raise ValueError(str(error)) from error
