@@ -20,6 +20,7 @@ from trackside.telemetry.names import METRICS
 GRAFANA = ROOT / "deploy" / "grafana"
 DASHBOARDS = sorted((GRAFANA / "dashboards").glob("*.json"))
 WAITING = "SELECT EXISTS (SELECT FROM pg_locks WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
+NODE_FIELD = re.compile(r"\b[a-z]+(?:__[a-z]+)?\b")
 NAME = re.compile(r"\btrackside_\w+")
 
 
@@ -38,7 +39,28 @@ def as_postgres_gets_it(statement: str) -> str:
     statement = re.sub(
         r"\$__timeFilter\((\w+)\)", r"\1 BETWEEN now() - interval '1 hour' AND now()", statement
     )
-    return re.sub(r"\(\$(task|search|run)\)", "('a', 'b')", statement)
+    statement = re.sub(r"\(\$(task|search)\)", "('a', 'b')", statement)
+    return statement.replace("${run:sqlstring}", "'a'")
+
+
+def test_what_is_chosen_is_quoted() -> None:
+    """Grafana quotes the values of a variable of several values; that of another only if it is told to."""
+    for path in DASHBOARDS:
+        for variable in json.loads(path.read_text("utf-8"))["templating"]["list"]:
+            plain = re.compile(rf"\${variable['name']}\b|\${{{variable['name']}}}")
+            asked = " ".join(target.get("rawSql", "") for target in targets(path))
+            assert variable["multi"] or not plain.search(asked), path.name
+
+
+def test_the_graph_of_runs_has_the_frames_and_fields_of_a_node_graph() -> None:
+    """P27: nodes and edges are told apart by their names; the shares of an arc have a colour each."""
+    board = json.loads((GRAFANA / "dashboards" / "runs.json").read_text("utf-8"))
+    [graph] = [panel for panel in board["panels"] if panel["type"] == "nodeGraph"]
+    asked = {target["refId"]: set(NODE_FIELD.findall(target["rawSql"])) for target in graph["targets"]}
+    assert asked["edges"] >= {"id", "source", "target"}
+    assert asked["nodes"] >= {"id", "title", "subtitle", "mainstat", "secondarystat", "detail__parameters"}
+    arcs = {name for name in asked["nodes"] if name.startswith("arc__")}
+    assert arcs == {override["matcher"]["options"] for override in graph["fieldConfig"]["overrides"]}
 
 
 def exposed() -> set[str]:
