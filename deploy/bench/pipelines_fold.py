@@ -1,5 +1,6 @@
 """A run of 10,000 steps in memory: folded from bytes, and decided. The reference of the fold decodes only."""
 
+import tracemalloc
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -8,6 +9,7 @@ from bench.synthetic_log import DISPATCHER, INCARNATION, SCHEDULER, STATUSES, WO
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run.messages import RunStatus, StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
+from trackside.aggregates.run.step_messages import StepExpanded
 from trackside.contracts.commands import RULES, CommandReceived, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Json, Message
@@ -33,6 +35,7 @@ from trackside.eventlog.record_writer import RecordWriter
 
 STREAM, TASK_TYPE = "flow-0000", "noop"
 SMALL, LARGE = 1_000, 10_000
+AT_ONCE = 100
 CAPABILITIES = Capabilities(task_types=frozenset({TASK_TYPE}))
 
 
@@ -53,6 +56,7 @@ async def _measured() -> Measurements:
         decode(entry)
     decode_s = monotonic_s() - began
     fold_s = _folded_s(entries)
+    limited_kb, open_kb = await _kept_kb(AT_ONCE), await _kept_kb(None)
     figures = [
         Figure(
             "D7",
@@ -63,6 +67,7 @@ async def _measured() -> Measurements:
             "decoded only",
         ),
         Figure("D7", "the same, events decided", large.rate, "/s", small.rate, f"{SMALL:,} steps"),
+        Figure("D7", f"{LARGE:,} items, {AT_ONCE} at once, kept", limited_kb, "KB", open_kb, "all at once"),
     ]
     counted = [
         check_count("steps of the run that was folded", LARGE, large.ended),
@@ -83,6 +88,30 @@ def _folded_s(entries: Iterable[Entry]) -> float:
     if status is not RunStatus.SUCCEEDED:
         raise MissingError(f"the folded run ended as {status}, expected SUCCEEDED")
     return seconds
+
+
+async def _kept_kb(at_once: int | None) -> float:
+    """Returns what the state of a fan-out takes once it has begun all that it may, without its items."""
+    each: Json = {"name": "each", "task_type": TASK_TYPE, "each": "${pipeline.items}"}
+    each |= {"parameters": {"n": "${item}"}, "at_once": at_once or LARGE}
+    pipeline: Json = {"parameters": {"items": {"type": "array"}}, "steps": [each], "concurrency": LARGE}
+    body: Json = {"pipeline": pipeline, "parameters": {"items": list(range(LARGE))}}
+    begun = await _SyntheticRun.begun(body)
+    check_count("tasks of the fan-out", len(begun.submitted), at_once or LARGE)
+    entries = await begun.entries()
+    kept: list[int] = []
+    tracemalloc.start()
+    try:
+        streams = Streams(AGGREGATES)
+        for entry in entries:
+            record = decode(entry)
+            assert record is not None
+            shrink(streams.fold(record)[0])
+            if isinstance(record.message, StepExpanded):
+                kept.append(tracemalloc.get_traced_memory()[0])
+        return (tracemalloc.get_traced_memory()[0] - kept[0]) / 1_000
+    finally:
+        tracemalloc.stop()
 
 
 def _run(stream: Stream) -> Run:
@@ -116,15 +145,28 @@ class _SyntheticRun:
     @classmethod
     async def of(cls, size: int) -> "_SyntheticRun":
         """Runs a pipeline of that many steps to its end."""
-        made = cls()
-        await made.log.ensure(made.topics.shared)
-        await made._write(DISPATCHER, _received(size))
+        made = await cls._received({"pipeline": definition(size)})
         while await made._decide() or made.submitted:
             for task in made.submitted[:1]:
                 del made.submitted[0]
                 for writer, message in _life(task.task_id):
                     await made._write(writer, message)
                 made.ended += 1
+        return made
+
+    @classmethod
+    async def begun(cls, body: Json) -> "_SyntheticRun":
+        """Begins a run of which no task ends."""
+        made = await cls._received(body)
+        while await made._decide():
+            pass
+        return made
+
+    @classmethod
+    async def _received(cls, body: Json) -> "_SyntheticRun":
+        made = cls()
+        await made.log.ensure(made.topics.shared)
+        await made._write(DISPATCHER, _received(body))
         return made
 
     @property
@@ -171,11 +213,11 @@ class _SyntheticRun:
         shrink(self.streams.fold(decoded)[0])
 
 
-def _received(size: int) -> CommandReceived:
+def _received(body: Json) -> CommandReceived:
     return CommandReceived(
         command_id=new_id(),
         command_type=StartPipelineRun.wire_type(),
-        body={"pipeline": definition(size)},
+        body=body,
         digest="0" * 64,
         source=Source(topic="trackside.commands", partition=0, offset=0),
         publisher="trackside/sdk/bench",
