@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -194,3 +195,23 @@ async def test_nothing_is_decided_while_a_decision_is_read_in_part(monkeypatch: 
     await running
     assert any(folded % 2 for folded in decider.busy_at), "some decisions were read in part"
     assert not any(folded % 2 for folded in decider.idle_at)
+
+
+async def test_a_record_that_claims_a_huge_decision_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reactor_module, "MOST_READ", 1)
+    log = SlowLog()
+    await log.ensure([TOPIC])
+    service = ServiceContext.on(log, Topics(), "dispatcher")
+    decider = WatchingDecider(asyncio.Event())
+    watching = reactor(service, decider)
+    running = asyncio.create_task(watching.run())
+    await watching.ready.wait()
+    partition = partition_of("s", TOPIC.partitions)
+    for number in range(GOAL):
+        (record,) = service.writer.decision("s", [SearchExhausted(trials=number)])
+        headers = [*record.headers, ("ce_index", b"0"), ("ce_count", b"999999999")]
+        await log.append(TOPIC.name, partition, [replace(record, headers=headers)])
+    await decider.done.wait()
+    service.stop.set()
+    await running
+    assert max(decider.idle_at) == GOAL

@@ -248,13 +248,16 @@ class Reactor:
     def _await_rest(self, last: Entry) -> None:
         """Lets nothing be decided about a partition before the rest of its last decision is read, too.
 
-        Half of a decision shows what was never so: a command that is answered, without its effect.
+        Half of a decision shows what was never so: a command that is answered, without its effect. None is
+        longer than a read, so nothing is waited for where a record claims that.
         """
         record = None if last.topic in self._raw else self._decoded(last)
-        if record is not None and record.envelope.index >= 0:
+        if record is None or record.envelope.index < 0:
+            return
+        rest = record.envelope.count - record.envelope.index
+        if rest <= MOST_READ:
             writer = self._partition_writer((last.topic, last.partition))
-            end = last.offset + record.envelope.count - record.envelope.index
-            writer.fold_to = max(writer.fold_to, end)
+            writer.fold_to = max(writer.fold_to, last.offset + rest)
 
     def _fold_own(self, acknowledged: _Acknowledged) -> None:
         """Folds an acknowledged batch at once, unless records of others precede it."""
