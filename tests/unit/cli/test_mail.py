@@ -85,4 +85,5 @@ def test_the_mail_of_a_run_has_its_facts_and_its_page_a_picture_with_escaped_tex
     [attached] = message.iter_attachments()
     page = attached.get_content()
     assert "<svg" in page and ">train</" in page and "&lt;fit&gt;" in page and "&lt;i&gt;" in page
+    assert "<thead><tr>\n</tr>" not in page
     assert "<b>" not in page and "<fit>" not in page

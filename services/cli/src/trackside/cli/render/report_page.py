@@ -128,8 +128,8 @@ def _head(section: ReportSection, name: str) -> HtmlCell:
 
 
 def _table(heads: Sequence[HtmlCell], rows: Iterable[Sequence[HtmlCell]]) -> str:
-    lines = ['<div class="wide"><table><thead><tr>', *(_tagged("th", cell) for cell in heads)]
-    lines.append("</tr></thead><tbody>")
+    head = ["<thead><tr>", *(_tagged("th", cell) for cell in heads), "</tr></thead>"] if heads else []
+    lines = ['<div class="wide"><table>', *head, "<tbody>"]
     lines += ["<tr>" + "".join(_tagged("td", cell) for cell in row) + "</tr>" for row in rows]
     return "\n".join([*lines, "</tbody></table></div>"])
 
