@@ -39,3 +39,14 @@ def test_a_command_with_a_field_of_nni_is_refused_so_too() -> None:
     found = command_of(StartSearch.wire_type(), {**body, "trialConcurrency": 2})
     assert isinstance(found, Problem)
     assert found.message == "unknown field 'trialConcurrency'; here it is concurrency"
+
+
+def test_a_field_that_steps_have_elsewhere_is_refused_in_a_file_with_the_one_they_have_here() -> None:
+    text = (
+        "kind: pipeline\nsteps:\n  - {name: a, task_type: t}\n  - {name: b, task_type: t, depends_on: [a]}\n"
+    )
+    with pytest.raises(SpecError) as refused:
+        parse_spec(text.encode(), "pipeline.yaml")
+    assert "pipeline.yaml:4: $.steps[1].depends_on: unknown field 'depends_on'; did you mean 'needs'?" in str(
+        refused.value
+    )

@@ -16,6 +16,7 @@ from trackside.contracts.codec import validate_command
 from trackside.contracts.message import Command, Json
 from trackside.contracts.nni_names import nni_hint
 from trackside.contracts.refusals import Problem, nearest
+from trackside.contracts.step_names import step_hint
 from trackside.contracts.topics import MAX_COMMAND_BYTES
 from trackside.domain.spec_kind import SpecKind
 from trackside.sdk.durations import put_seconds
@@ -219,7 +220,8 @@ def _misspelt(kind: SpecKind, body: Json) -> Iterator[Problem]:
     for path, value, known in known_mappings("$", body, kind.fields):
         for name in value:
             if name not in known:
-                hint = nni_hint(name) or f"; expected: {', '.join(known)}{nearest(name, known)}"
+                listed = f"; expected: {', '.join(known)}{nearest(name, known)}"
+                hint = nni_hint(name) or step_hint(name, known) or listed
                 message = f"unknown field {name!r}{hint}"
                 yield Problem(code="unknown_field", path=f"{path}.{name}", message=message)
 

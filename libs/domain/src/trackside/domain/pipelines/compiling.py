@@ -102,7 +102,7 @@ def _unclosed(parsed: PipelineSpec) -> Iterator[Problem]:
     for path, text in _all_unclosed(parsed):
         message = (
             f"{text[:60]!r}: a reference ends with }} before the next one begins, as in ${{STEP.id}}; for "
-            " a text with these characters, make it the value of a parameter, and write ${pipeline.NAME}"
+            "a text with these characters, make it the value of a parameter, and write ${pipeline.NAME}"
         )
         yield Problem(code="bad_reference", path=path, message=message)
 
