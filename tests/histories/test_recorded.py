@@ -77,6 +77,7 @@ ADDED: dict[str, Any] = {
     "crowded": {},
     "from_trial": None,
     "from_checkpoint": None,
+    "watches": {},
 }
 """Fields of later releases, and their values in logs of older ones."""
 RENAMED = {"assessor_failures": "verdictless"}  # what a field was called when the digests were written
