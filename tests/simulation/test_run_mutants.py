@@ -8,9 +8,9 @@ import pytest
 from tests.simulation.guards import Guard, guards_of, unguarded
 from tests.simulation.test_mutants import SEEDS, Mutate, is_noticed
 from tests.unit.aggregates.run import test_guards_of_items, test_guards_of_runs, test_guards_of_steps
+from tests.unit.aggregates.run.mutants import any_number_is_open
 from tests.unit.aggregates.run.proofs import PROOFS
 from trackside.aggregates.run import decide, evolve, progress, step_events
-from trackside.aggregates.run.begin import Room
 from trackside.aggregates.run.state import Run
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.pipeline_scenario import PipelineScenario
@@ -85,21 +85,6 @@ def test_a_guard_removed_is_noticed_by_the_simulator(
     guard.remove(monkeypatch, evolve.HANDLERS)
     seeds = (seed_that_finds, *range(SEEDS))  # a change of any service makes another run of a seed
     assert any(map(is_found, seeds)), f"it survived {SEEDS} seeds"
-
-
-def any_number_is_open(patch: pytest.MonkeyPatch) -> None:
-    """The limit of a run is not looked at."""
-    may_begin = Run.may_begin
-
-    def lax(run: Run, name: str) -> int | None:
-        limit, run.concurrency = run.concurrency, 10_000
-        try:
-            return may_begin(run, name)
-        finally:
-            run.concurrency = limit
-
-    patch.setattr(Run, "may_begin", lax)
-    patch.setattr(decide, "Room", lambda *_: Room(10_000))
 
 
 def a_step_waits_for_none(patch: pytest.MonkeyPatch) -> None:

@@ -177,41 +177,37 @@ async def test_an_error_in_the_background_ends_the_loop() -> None:
         await reactor(service, CountingDecider(asyncio.Event())).run()
 
 
-async def test_nothing_is_decided_while_a_decision_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reactor_module, "MOST_READ", 3)
-    log = SlowLog()
-    await log.ensure([TOPIC])
-    service = ServiceContext.on(log, Topics(), "dispatcher")
+async def watched(decisions: Iterable[Sequence[Outgoing]], service: ServiceContext) -> WatchingDecider:
+    """Appends decisions to the log of a service that decides nothing, one by one, until it has read all."""
+    await service.log.ensure([TOPIC])
     decider = WatchingDecider(asyncio.Event())
     watching = reactor(service, decider)
     running = asyncio.create_task(watching.run())
     await watching.ready.wait()
-    for number in range(0, GOAL, 2):
-        pair = [SearchExhausted(trials=number), SearchExhausted(trials=number + 1)]
-        partition = partition_of("s", TOPIC.partitions)
-        await log.append(TOPIC.name, partition, service.writer.decision("s", pair))
+    for decision in decisions:
+        await service.log.append(TOPIC.name, partition_of("s", TOPIC.partitions), decision)
     await decider.done.wait()
     service.stop.set()
     await running
+    return decider
+
+
+async def test_nothing_is_decided_while_a_decision_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reactor_module, "MOST_READ", 3)
+    service = ServiceContext.on(SlowLog(), Topics(), "dispatcher")
+    pairs = ([SearchExhausted(trials=at), SearchExhausted(trials=at + 1)] for at in range(0, GOAL, 2))
+    decider = await watched((service.writer.decision("s", pair) for pair in pairs), service)
     assert any(folded % 2 for folded in decider.busy_at), "some decisions were read in part"
     assert not any(folded % 2 for folded in decider.idle_at)
 
 
 async def test_a_record_that_claims_a_huge_decision_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reactor_module, "MOST_READ", 1)
-    log = SlowLog()
-    await log.ensure([TOPIC])
-    service = ServiceContext.on(log, Topics(), "dispatcher")
-    decider = WatchingDecider(asyncio.Event())
-    watching = reactor(service, decider)
-    running = asyncio.create_task(watching.run())
-    await watching.ready.wait()
-    partition = partition_of("s", TOPIC.partitions)
+    service = ServiceContext.on(SlowLog(), Topics(), "dispatcher")
+    forged = []
     for number in range(GOAL):
         (record,) = service.writer.decision("s", [SearchExhausted(trials=number)])
         headers = [*record.headers, ("ce_index", b"0"), ("ce_count", b"999999999")]
-        await log.append(TOPIC.name, partition, [replace(record, headers=headers)])
-    await decider.done.wait()
-    service.stop.set()
-    await running
+        forged.append([replace(record, headers=headers)])
+    decider = await watched(forged, service)
     assert max(decider.idle_at) == GOAL

@@ -7,13 +7,13 @@ import pytest
 
 from tests.unit.aggregates.run.drawn import draw
 from tests.unit.aggregates.run.given import RunLog, started, step
+from tests.unit.aggregates.run.mutants import any_number_is_open
 from tests.unit.aggregates.run.rivals import disturbed
 from tests.unit.domain.given import STREAM, record_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run import progress, step_events
-from trackside.aggregates.run.begin import Room
 from trackside.aggregates.run.messages import RunAbortRequested, RunEnded, RunPaused, RunRevived, RunStatus
-from trackside.aggregates.run.state import Run, StepWait
+from trackside.aggregates.run.state import StepWait
 from trackside.aggregates.run.step_messages import (
     GateDecided,
     GateOpened,
@@ -146,21 +146,6 @@ def any_step_begins(patch: pytest.MonkeyPatch) -> None:
     """A step is ready whatever it needs."""
     patch.setattr(StepWait, "met", property(lambda _: True))
     patch.setattr(StepWait, "decided", property(lambda _: True))
-
-
-def any_number_is_open(patch: pytest.MonkeyPatch) -> None:
-    """The limit of a run is not looked at."""
-    may_begin = Run.may_begin
-
-    def lax(run: Run, name: str) -> int | None:
-        limit, run.concurrency = run.concurrency, 10_000
-        try:
-            return may_begin(run, name)
-        finally:
-            run.concurrency = limit
-
-    patch.setattr(Run, "may_begin", lax)
-    patch.setattr("trackside.aggregates.run.decide.Room", lambda *_: Room(10_000))
 
 
 def any_end_of_a_step(patch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,16 @@ def batch_task_id(batch_id: str, group: int, name: str) -> str:
     return f"{batch_id}.{group + 1}.{name}"
 
 
+GENERATION_PATTERN = "[.]g[0-9]+$"
+"""The part of `step_task_id` that differs between generations, for Python and Postgres."""
+
+
 def step_task_id(run_id: str, step: str, index: int | None, generation: int) -> str:
     """Names a task or child of a step: `RUN.STEP`, its index if there are several, `gN` after revival N."""
     item = "" if index is None else f".{index}"
     return f"{run_id}.{step}{item}" + (f".g{generation}" if generation else "")
+
+
+def without_generation(task_id: str) -> str:
+    """Returns the id that the task or child of a step has before any revival: the same in all generations."""
+    return re.sub(GENERATION_PATTERN, "", task_id)

@@ -1,6 +1,5 @@
 """The report of a run: its steps with their results and failures, and what its tasks measured. Pure."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from trackside.aggregates.run.page import facts, gate_table, short_values, step_table, why
 from trackside.aggregates.run.state import CHECK
 from trackside.aggregates.run.step_messages import FAILURES
+from trackside.contracts.ids import without_generation
 from trackside.domain.display import report, task_rows
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.text import Column, TextTable, duration, one_line
@@ -19,7 +19,6 @@ VALUE_WIDTH, RESULT_WIDTH = 40, 120
 """How many characters of a value of a result, and of the whole result of a step, its table shows."""
 MOST_FAILED = 50
 """How many steps that failed are listed with their reasons."""
-_GENERATION = re.compile(r"\.g[0-9]+$")
 
 
 def report_page(row: ViewRow, rows: QueriedRows) -> Page:
@@ -62,7 +61,7 @@ def _by_step(tasks: Iterable[ViewRow]) -> Mapping[str, list[ViewRow]]:
     """Returns the tasks of each step, without those that were begun again, and checks of the store."""
     newest: dict[str, ViewRow] = {}
     for task in sorted(tasks, key=lambda task: (task["queued_at"], task["task_id"])):
-        base = _GENERATION.sub("", task["task_id"])
+        base = without_generation(task["task_id"])
         if task["name"] and not base.endswith(f".{task['name']}{CHECK}"):
             newest[base] = task
     found: dict[str, list[ViewRow]] = defaultdict(list)

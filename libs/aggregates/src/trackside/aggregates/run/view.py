@@ -11,6 +11,7 @@ from trackside.aggregates.run.report import GATES, STEPS, report_page, report_se
 from trackside.aggregates.run.state import WORKING, Run
 from trackside.aggregates.run.step_display import progress_of
 from trackside.aggregates.run.step_messages import FAILURES, StepState
+from trackside.contracts.ids import GENERATION_PATTERN
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display import task_rows, task_state
 from trackside.domain.display.report import ReportSection
@@ -52,7 +53,8 @@ _FAILED = (
     "AND (steps.step IS NULL OR steps.ready_at IS NOT NULL) AND NOT EXISTS ("
     "SELECT FROM tasks AS later WHERE later.stream_id = tasks.stream_id AND later.name = tasks.name "
     "AND later.queued_at > tasks.queued_at "
-    "AND regexp_replace(later.task_id, '[.]g[0-9]+$', '') = regexp_replace(tasks.task_id, '[.]g[0-9]+$', '')"
+    f"AND regexp_replace(later.task_id, '{GENERATION_PATTERN}', '') "
+    f"= regexp_replace(tasks.task_id, '{GENERATION_PATTERN}', '')"
     ") ORDER BY tasks.ended_at DESC, tasks.task_id LIMIT 20"
 )
 """The tasks that did not finish, without those that their steps have begun again since."""

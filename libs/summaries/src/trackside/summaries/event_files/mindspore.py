@@ -9,7 +9,6 @@ from trackside.summaries.event_files.milliseconds import milliseconds
 from trackside.summaries.event_files.protos import mindspore_pb2
 from trackside.summaries.event_files.protos.mindspore_pb2 import Event, Model, Summary
 from trackside.summaries.event_files.values import (
-    Columns,
     Decoded,
     Graph,
     GraphNode,
@@ -51,10 +50,7 @@ class MindSporeDecoder:
                 decoded.skip("explain")
             for value in event.summary.value:
                 if value.WhichOneof("value") == "scalar_value":
-                    columns = segment.scalars.setdefault(value.tag, Columns())
-                    columns.steps.append(event.step)
-                    columns.times_ms.append(time_ms)
-                    columns.values.append(value.scalar_value)
+                    segment.add_point(value.tag, event.step, time_ms, value.scalar_value)
                 else:
                     _add(decoded, value, event.step, time_ms)
         return decoded, len(bodies)

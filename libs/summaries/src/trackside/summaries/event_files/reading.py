@@ -142,6 +142,9 @@ def decoder_of(body: bytes) -> RecordDecoder | None:
     if version.lower().startswith(mindspore.VERSION_PREFIX.lower()):
         return mindspore.MindSporeDecoder()
     # Version 1 and files of writers that leave it out are of TensorFlow too, as its own readers take them.
-    if version.startswith("brain.Event:") or first.WhichOneof("what") not in (None, "file_version"):
+    if version.startswith(tensorboard.VERSION_PREFIX) or first.WhichOneof("what") not in (
+        None,
+        "file_version",
+    ):
         return tensorboard.TensorBoardDecoder()
     return None

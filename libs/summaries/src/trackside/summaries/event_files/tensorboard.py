@@ -16,7 +16,6 @@ from trackside.summaries.event_files.protos.tensorboard_pb2 import (
     Summary,
 )
 from trackside.summaries.event_files.values import (
-    Columns,
     Decoded,
     Graph,
     GraphNode,
@@ -30,8 +29,10 @@ from trackside.summaries.event_files.values import (
     TextRows,
 )
 
-FILE_VERSION = "brain.Event:2"
-"""What the first record of a file calls itself."""
+VERSION_PREFIX = "brain.Event:"
+"""How the version begins that the first record of a file calls itself."""
+FILE_VERSION = f"{VERSION_PREFIX}2"
+"""The version that is written."""
 
 _FLOAT = 1
 _LITTLE_FLOAT = struct.Struct("<f")
@@ -58,7 +59,7 @@ class TensorBoardDecoder:
     def decode(self, bodies: Sequence[bytes]) -> tuple[Decoded, int]:
         """Returns what the records hold, and how many were decoded: not all if one is no event."""
         decoded = Decoded()
-        scalars = decoded.segments[-1].scalars
+        add_point = decoded.segments[-1].add_point
         parse = Event.FromString
         for number, body in enumerate(bodies):
             try:
@@ -70,18 +71,12 @@ class TensorBoardDecoder:
                 time_ms, step = milliseconds(event.wall_time), event.step
                 for value in event.summary.value:
                     if value.WhichOneof("value") == "simple_value":
-                        tag = value.tag
-                        columns = scalars.get(tag)
-                        if columns is None:
-                            columns = scalars[tag] = Columns()
-                        columns.steps.append(step)
-                        columns.times_ms.append(time_ms)
-                        columns.values.append(value.simple_value)
+                        add_point(value.tag, step, time_ms, value.simple_value)
                     else:
                         self._add(decoded, value, step, time_ms)
             elif what is not None:
                 _add_event(decoded, event, what)
-                scalars = decoded.segments[-1].scalars
+                add_point = decoded.segments[-1].add_point
         return decoded, len(bodies)
 
     def _add(self, decoded: Decoded, value: Summary.Value, step: int, time_ms: int) -> None:
@@ -95,11 +90,7 @@ class TensorBoardDecoder:
         segment = decoded.segments[-1]
         try:
             if plugin == "scalars" and field == "tensor":
-                columns = segment.scalars.setdefault(value.tag, Columns())
-                number = _number(value)
-                columns.steps.append(step)
-                columns.times_ms.append(time_ms)
-                columns.values.append(number)
+                segment.add_point(value.tag, step, time_ms, _number(value))
                 return
             items = _values(value, plugin, field or "")
         except (tensors.BadTensor, DecodeError, ValueError):

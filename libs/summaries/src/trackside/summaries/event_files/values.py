@@ -133,6 +133,15 @@ class Segment:
     scalars: dict[str, Columns] = field(default_factory=dict)
     items: list[SummaryItem] = field(default_factory=list)
 
+    def add_point(self, tag: str, step: int, time_ms: int, value: float) -> None:
+        """Adds a scalar."""
+        columns = self.scalars.get(tag)
+        if columns is None:
+            columns = self.scalars[tag] = Columns()
+        columns.steps.append(step)
+        columns.times_ms.append(time_ms)
+        columns.values.append(value)
+
 
 @dataclass(slots=True)
 class Decoded:
