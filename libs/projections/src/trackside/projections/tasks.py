@@ -1,6 +1,6 @@
 """Rows of tasks, their attempts and placements."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import CheckpointReference
@@ -11,7 +11,6 @@ from trackside.domain.cells import bigint, duration_or_null, json_text, time_or_
 from trackside.domain.stream import Stream, forgotten_attempts, settled_part
 from trackside.domain.table import RowKey, RowValues, Table
 from trackside.domain.task import Attempt, Task, TaskState
-from trackside.domain.task_events import TaskEvent
 from trackside.domain.task_instructions import is_ready
 
 
@@ -144,11 +143,8 @@ class AttemptRows:
     )
 
     def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
-        """Returns the newest attempt of the task and the one before it, which may have just ended."""
-        if not isinstance(event, TaskEvent):
-            return ()
-        attempts = stream.tasks[event.task_id].attempts
-        return [(event.task_id, stream.stream_id, attempt.number) for attempt in attempts[-2:]]
+        """Returns the newest attempt of each changed task, and the one before: it may have just ended."""
+        return ((task_id, stream.stream_id, attempt.number) for task_id, attempt in _changed(stream, event))
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
         """Returns all attempts of all tasks of the stream."""
@@ -215,15 +211,12 @@ class PlacementRows:
     )
 
     def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
-        """Returns the last placement of the newest attempt, and that of the one before it."""
-        if not isinstance(event, TaskEvent):
-            return ()
-        attempts = stream.tasks[event.task_id].attempts
-        return [
-            (event.task_id, stream.stream_id, attempt.number, attempt.placement)
-            for attempt in attempts[-2:]
+        """Returns the last placement of the newest attempt of each changed task, and of the one before it."""
+        return (
+            (task_id, stream.stream_id, attempt.number, attempt.placement)
+            for task_id, attempt in _changed(stream, event)
             if attempt.placement
-        ]
+        )
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
         """Returns all placements of all attempts of all tasks of the stream."""
@@ -267,6 +260,13 @@ class PlacementRows:
             None,
             *_resumed(attempt.resumed),
         )
+
+
+def _changed(stream: Stream, event: Event) -> Iterator[tuple[str, Attempt]]:
+    """Yields the last two attempts of the tasks that an event has changed, with the ids of these."""
+    for task_id in AGGREGATES.changed_tasks(stream, event):
+        for attempt in stream.tasks[task_id].attempts[-2:]:
+            yield task_id, attempt
 
 
 def _attempt(task: Task, number: int) -> Attempt:
