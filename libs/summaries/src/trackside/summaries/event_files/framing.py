@@ -43,29 +43,36 @@ def frames(piece: bytes, longest: int = LONGEST_RECORD) -> Frames:
     """Returns the whole records of a piece that begins at a frame; checks both checksums of each."""
     found = Frames()
     bodies, ends = found.bodies, found.ends
-    crc_of, header, footer = google_crc32c.value, _LENGTH_AND_CRC.unpack_from, _CRC.unpack_from
+    crc_of, footer = google_crc32c.value, _CRC.unpack_from
+    lengths: dict[bytes, int] = {}  # most records are as long as an earlier one: its header was checked
     at, size = 0, len(piece)
     while at + HEADER <= size:
-        length, length_crc = header(piece, at)
-        if masked(crc_of(piece[at : at + 8])) != length_crc:
-            found.problem = "damaged_length"
-            break
+        header = piece[at : at + HEADER]
+        length = lengths.get(header)
+        if length is None:
+            length, length_crc = _LENGTH_AND_CRC.unpack(header)
+            if masked(crc_of(header[:8])) != length_crc:
+                found.problem = "damaged_length"
+                break
+            lengths[header] = length
         body_at = at + HEADER
-        end = body_at + length + FOOTER
-        found.needs = end - at
+        body_end = body_at + length
+        found.needs = body_end + FOOTER - at
         if length > longest:
             found.problem = "record_too_long"
             break
-        if end > size:
+        if body_end + FOOTER > size:
             break
-        body = piece[body_at : end - FOOTER]
-        if masked(crc_of(body)) != footer(piece, end - FOOTER)[0]:
+        body = piece[body_at:body_end]
+        crc = crc_of(body)
+        # As `masked` does; a call here would take a tenth of the time.
+        if (((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF) != footer(piece, body_end)[0]:
             found.problem = "damaged_record"
             break
         bodies.append(body)
-        ends.append(end)
+        at = body_end + FOOTER
+        ends.append(at)
         found.needs = 0
-        at = end
     found.to = at
     return found
 
