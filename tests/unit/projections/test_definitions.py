@@ -10,7 +10,7 @@ from trackside.projections.postgres import sql
 
 DEFINED = {
     ("dispatcher", 15): "f9312b36a1b11a33",
-    ("scheduler", 10): "8371b4b1cf23b797",
+    ("scheduler", 11): "48936a0fc8e895a4",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

@@ -58,6 +58,7 @@ class TaskRows:
             "acknowledged_number",
             "acknowledged_ok",
             "acknowledged_detail",
+            "parameters",
         ),
         key_width=2,
     )
@@ -101,6 +102,7 @@ class TaskRows:
             task.needs.service is not None,
             *_readiness(task),
             *_instructions(task),
+            json_text(task.parameters),
         )
 
 

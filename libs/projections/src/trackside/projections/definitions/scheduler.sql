@@ -40,6 +40,7 @@ CREATE TABLE tasks (
     acknowledged_number bigint,
     acknowledged_ok boolean,
     acknowledged_detail jsonb,
+    parameters jsonb NOT NULL,
     PRIMARY KEY (task_id, stream_id)
 );
 
