@@ -1,0 +1,51 @@
+"""The kinds by name: those of Trackside, and those of installed packages."""
+
+import logging
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.summaries.kinds.kind import SummaryKind
+from trackside.summaries.kinds.scalar import SCALAR
+
+GROUP = "trackside.summary_kinds"
+"""The entry-point group of kinds: name = "module:OBJECT", the object a SummaryKind of the same name."""
+BUILT_IN: Mapping[str, SummaryKind] = MappingProxyType({kind.name: kind for kind in (SCALAR,)})
+
+_log = logging.getLogger("trackside.summaries")
+
+
+def installed_kinds() -> Mapping[str, SummaryKind]:
+    """Returns the built-in kinds and those of installed packages.
+
+    A kind of a package that fails to load, or has the name of another kind, is left out; a line of the log
+    has the reason.
+    """
+    found = dict(BUILT_IN)
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        try:
+            found[point.name] = _loaded(point, found)
+        except Exception as error:  # noqa: BLE001 - a package that is broken must not stop the other kinds
+            package = "" if point.dist is None else f" of {point.dist.name}"
+            _log.error("summary kind %r%s is not available: %s", point.name, package, error)
+    return MappingProxyType(found)
+
+
+def _loaded(point: EntryPoint, found: Mapping[str, SummaryKind]) -> SummaryKind:
+    """Returns the kind of an entry point. Raises ValueError for a bad one, or what its module raises."""
+    if not is_identifier(point.name):
+        raise ValueError(f"its name is not an identifier: {IDENTIFIER_RULE}")
+    if point.name in found:
+        owner = "Trackside" if point.name in BUILT_IN else "another package"
+        raise ValueError(f"{owner} has a kind of this name")
+    kind = point.load()
+    if not isinstance(kind, SummaryKind):
+        raise ValueError(f"{point.value} is a {type(kind).__name__}; expected a SummaryKind")
+    if kind.name != point.name:
+        raise ValueError(f"{point.value} has the name {kind.name!r}; expected that of its entry point")
+    return kind
+
+
+KINDS: Mapping[str, SummaryKind] = installed_kinds()
+"""The kinds that were installed when this module was imported."""
