@@ -29,6 +29,7 @@ class Histogram:
 
     The last bucket holds its right edge too. `minimum`, `maximum` and `total` (the sum) are of the finite
     values and None where the file doesn't say them; values that are not finite are counted apart.
+    `sum_squares` is written, and not read: TensorBoard shows it nowhere.
     """
 
     left: list[float]
@@ -40,6 +41,7 @@ class Histogram:
     nan: int = 0
     positive_inf: int = 0
     negative_inf: int = 0
+    sum_squares: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
