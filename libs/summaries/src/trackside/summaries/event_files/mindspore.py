@@ -8,6 +8,7 @@ from trackside.summaries.event_files import tensors
 from trackside.summaries.event_files.milliseconds import milliseconds
 from trackside.summaries.event_files.protos import mindspore_pb2
 from trackside.summaries.event_files.protos.mindspore_pb2 import Event, Model, Summary
+from trackside.summaries.event_files.restarts import RestartCounter
 from trackside.summaries.event_files.values import (
     Decoded,
     Graph,
@@ -27,13 +28,18 @@ _CONTROL_EDGE = 1
 
 
 class MindSporeDecoder:
-    """Decodes the records of one file in their order; each record stands by itself."""
+    """Decodes the records of one file in their order."""
 
-    def learn(self, bodies: Sequence[bytes]) -> None:
-        """Remembers nothing: a record names its kind."""
+    def __init__(self) -> None:
+        self._restarts = RestartCounter()
 
     def decode(self, bodies: Sequence[bytes]) -> tuple[Decoded, int]:
         """Returns what the records hold, and how many were decoded: not all if one is no event."""
+        decoded, count = self._decode(bodies)
+        self._restarts.count(decoded)
+        return decoded, count
+
+    def _decode(self, bodies: Sequence[bytes]) -> tuple[Decoded, int]:
         decoded = Decoded()
         segment = decoded.segments[-1]
         for number, body in enumerate(bodies):

@@ -20,9 +20,6 @@ FileProblem = framing.FrameProblem | Literal["not_an_event", "unknown_format"]
 class RecordDecoder(Protocol):
     """What knows the records of one format."""
 
-    def learn(self, bodies: list[bytes]) -> None:
-        """Remembers what later records of the file leave out."""
-
     def decode(self, bodies: list[bytes]) -> tuple[Decoded, int]:
         """Returns what the records hold, and how many were decoded."""
 
@@ -32,7 +29,7 @@ class Piece:
     """What the bytes from `start` to `end` of a file hold.
 
     `problem` says why the record at `end` can't be read. Of one that is too long, `end` is behind it: reading
-    goes on there.
+    goes on there. `decoder` has decoded the records up to `end`, until the next piece is taken.
     """
 
     decoded: Decoded
@@ -40,6 +37,17 @@ class Piece:
     start: int
     end: int
     problem: FileProblem | None = None
+    decoder: RecordDecoder | None = None
+
+
+class SeekableFile(Protocol):
+    """What reading needs of an open file."""
+
+    def seek(self, to: int, whence: int = 0) -> int:
+        """Moves to a byte."""
+
+    def read(self, count: int) -> bytes:
+        """Returns the next bytes, at most that many."""
 
 
 def read(path: str, start: int = 0, longest: int = framing.LONGEST_RECORD) -> Iterator[Piece]:
@@ -49,18 +57,26 @@ def read(path: str, start: int = 0, longest: int = framing.LONGEST_RECORD) -> It
     Links are not followed. Raises OSError.
     """
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
-        decoder = None
-        if start:
-            decoder = _learned(cast("_File", file), start, longest)
-        yield from _pieces(cast("_File", file), start, decoder, longest)
+        yield from read_from(cast("SeekableFile", file), start, longest=longest)
 
 
-class _File(Protocol):
-    def seek(self, to: int, whence: int = 0) -> int: ...
-    def read(self, count: int) -> bytes: ...
+def read_from(
+    file: SeekableFile,
+    start: int,
+    decoder: RecordDecoder | None = None,
+    longest: int = framing.LONGEST_RECORD,
+) -> Iterator[Piece]:
+    """Yields what an open file holds, as `read` does.
+
+    `decoder` is the one of the last piece, whose `end` is `start`; without it, the records before `start` are
+    decoded first. Raises OSError.
+    """
+    if start and decoder is None:
+        decoder = _decoder_at(file, start, longest)
+    yield from _pieces(file, start, decoder, longest)
 
 
-def _learned(file: _File, start: int, longest: int) -> RecordDecoder | None:
+def _decoder_at(file: SeekableFile, start: int, longest: int) -> RecordDecoder | None:
     """Returns a decoder that has seen the records before `start`."""
     decoder: RecordDecoder | None = None
     at = 0
@@ -70,7 +86,7 @@ def _learned(file: _File, start: int, longest: int) -> RecordDecoder | None:
             decoder = decoder or decoder_of(found.bodies[0])
             if decoder is None:
                 return None
-            decoder.learn(found.bodies)
+            decoder.decode(found.bodies)
         if found.problem == "record_too_long":
             at += found.needs
         elif found.problem or not found.to:
@@ -79,7 +95,7 @@ def _learned(file: _File, start: int, longest: int) -> RecordDecoder | None:
     return decoder
 
 
-def _pieces(file: _File, start: int, decoder: RecordDecoder | None, longest: int) -> Iterator[Piece]:
+def _pieces(file: SeekableFile, start: int, decoder: RecordDecoder | None, longest: int) -> Iterator[Piece]:
     at = start
     while True:
         found, whole = _next(file, at, PIECE, longest)
@@ -101,13 +117,13 @@ def _pieces(file: _File, start: int, decoder: RecordDecoder | None, longest: int
             else:
                 whole = False
         if count or problem:
-            yield Piece(decoded, count, at, end, problem)
+            yield Piece(decoded, count, at, end, problem, decoder)
         if whole or end == at or problem not in (None, "record_too_long"):
             return
         at = end
 
 
-def _next(file: _File, at: int, size: int, longest: int) -> tuple[framing.Frames, bool]:
+def _next(file: SeekableFile, at: int, size: int, longest: int) -> tuple[framing.Frames, bool]:
     """Returns the records of the next piece, and whether the file has no more whole ones behind it."""
     file.seek(at)
     piece = _read_up_to(file, size)
@@ -120,7 +136,7 @@ def _next(file: _File, at: int, size: int, longest: int) -> tuple[framing.Frames
     return found, len(piece) < size
 
 
-def _read_up_to(file: _File, size: int) -> bytes:
+def _read_up_to(file: SeekableFile, size: int) -> bytes:
     """Returns that many bytes, or as many as the file has: one read may give fewer."""
     parts = []
     while size > 0 and (part := file.read(size)):

@@ -15,6 +15,7 @@ from trackside.summaries.event_files.protos.tensorboard_pb2 import (
     SessionLog,
     Summary,
 )
+from trackside.summaries.event_files.restarts import MAX_TAGS, RestartCounter
 from trackside.summaries.event_files.values import (
     Decoded,
     Graph,
@@ -42,22 +43,21 @@ _STATUS: dict[int, Status] = {1: "succeeded", 2: "failed", 3: "running"}
 class TensorBoardDecoder:
     """Decodes the records of one file in their order.
 
-    A writer may name the plug-in of a tag in the first record of the tag only. So a decoder that goes on in
-    the middle of a file must have seen the records before: `learn` reads just that from them.
+    A writer may name the plug-in of a tag in the first record of the tag only, and restarts are counted from
+    the first record on. So a decoder that goes on in the middle of a file must have decoded those before.
     """
 
     def __init__(self) -> None:
         self.plugins: dict[str, str] = {}
-
-    def learn(self, bodies: Sequence[bytes]) -> None:
-        """Remembers the plug-in of each tag of these records."""
-        for body in bodies:
-            for value in Event.FromString(body).summary.value:
-                if value.metadata.plugin_data.plugin_name:
-                    self.plugins[value.tag] = value.metadata.plugin_data.plugin_name
+        self._restarts = RestartCounter()
 
     def decode(self, bodies: Sequence[bytes]) -> tuple[Decoded, int]:
         """Returns what the records hold, and how many were decoded: not all if one is no event."""
+        decoded, count = self._decode(bodies)
+        self._restarts.count(decoded)
+        return decoded, count
+
+    def _decode(self, bodies: Sequence[bytes]) -> tuple[Decoded, int]:
         decoded = Decoded()
         add_point = decoded.segments[-1].add_point
         parse = Event.FromString
@@ -83,7 +83,8 @@ class TensorBoardDecoder:
         """Adds a value that is no simple one: of a plug-in, or of a field of its own."""
         plugin = value.metadata.plugin_data.plugin_name
         if plugin:
-            self.plugins[value.tag] = plugin
+            if len(self.plugins) < MAX_TAGS or value.tag in self.plugins:
+                self.plugins[value.tag] = plugin
         else:
             plugin = self.plugins.get(value.tag, "")
         field = value.WhichOneof("value")
@@ -100,8 +101,9 @@ class TensorBoardDecoder:
             decoded.skip(plugin or field or "empty value")
             return
         kind, tag, held = items
+        first = _hparams_part(value) if kind == "hparams" else 0
         segment.items += (
-            SummaryItem(kind, tag, step, time_ms, each, index) for index, each in enumerate(held)
+            SummaryItem(kind, tag, step, time_ms, each, index) for index, each in enumerate(held, first)
         )
 
 
@@ -220,6 +222,13 @@ def _hparams(content: bytes) -> HParams:
     return HParams(values, group=start.group_name, status="running")
 
 
+def _hparams_part(value: Summary.Value) -> int:
+    """Returns the index of what a record of the plug-in says: a run writes up to three, all with step 0."""
+    data = HParamsPluginData.FromString(value.metadata.plugin_data.content)
+    return _HPARAMS_PARTS.get(data.WhichOneof("data") or "", 1)
+
+
+_HPARAMS_PARTS = {"experiment": 0, "session_start_info": 1, "session_end_info": 2}
 _NOT_PLAIN = frozenset({"null_value", "struct_value", "list_value"})
 _OF_PLUGIN: dict[str, tuple[Kind, Callable[[Summary.Value], Sequence[SummaryValue]]]] = {
     "histograms": ("histogram", _histograms),

@@ -1,5 +1,6 @@
 """What event files hold, in one form for TensorBoard and MindSpore."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,11 +17,27 @@ Status = Literal["succeeded", "failed", "running"]
 
 @dataclass(slots=True)
 class Columns:
-    """Points of one tag in the order of the file: equally long lists. Times are milliseconds since 1970."""
+    """Points of one tag in the order of the file: equally long lists. Times are milliseconds since 1970.
+
+    `restarts` is how often the tag had begun again in the file up to the first of these points; at each
+    index in `falls` it begins again.
+    """
 
     steps: list[int] = field(default_factory=list)
     times_ms: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
+    restarts: int = 0
+    falls: list[int] = field(default_factory=list)
+
+    def sessions(self) -> Iterator[tuple[int, "Columns"]]:
+        """Yields the restarts so far and the points of each session; the last possible one has the rest."""
+        if not self.falls:
+            yield self.restarts, self
+            return
+        ends = [*self.falls, len(self.steps)]
+        for count, (start, end) in enumerate(zip([0, *self.falls], ends, strict=True), self.restarts):
+            part = slice(start, end)
+            yield count, Columns(self.steps[part], self.times_ms[part], self.values[part], count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +134,10 @@ SummaryValue = Histogram | Image | TextRows | Graph | LossLandscape | HParams | 
 
 @dataclass(frozen=True, slots=True)
 class SummaryItem:
-    """A value that is no number; `index` counts those of one tag and step from 0."""
+    """A value that is no number; `index` counts those of one tag and step from 0.
+
+    `restarts` is how often the tag had begun again in the file, as in `Columns`.
+    """
 
     kind: Kind
     tag: str
@@ -125,6 +145,7 @@ class SummaryItem:
     time_ms: int
     value: SummaryValue
     index: int = 0
+    restarts: int = 0
 
 
 @dataclass(slots=True)
