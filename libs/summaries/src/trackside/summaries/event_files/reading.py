@@ -14,7 +14,7 @@ from trackside.summaries.event_files.values import Decoded
 PIECE = 4 * 1024 * 1024
 """Bytes that are read at once; a longer record is read whole."""
 
-FileProblem = framing.FrameProblem | Literal["not_an_event", "unknown_format"]
+FileProblem = framing.FrameProblem | Literal["not_an_event", "unknown_format", "file_replaced"]
 
 
 class RecordDecoder(Protocol):
@@ -69,30 +69,32 @@ def read_from(
     """Yields what an open file holds, as `read` does.
 
     `decoder` is the one of the last piece, whose `end` is `start`; without it, the records before `start` are
-    decoded first. Raises OSError.
+    decoded first: where none ends at `start`, it is another file. Raises OSError.
     """
     if start and decoder is None:
-        decoder = _decoder_at(file, start, longest)
+        decoder, reached = _decoder_at(file, start, longest)
+        if reached != start:
+            yield Piece(Decoded(), 0, start, start, "file_replaced")
+            return
     yield from _pieces(file, start, decoder, longest)
 
 
-def _decoder_at(file: SeekableFile, start: int, longest: int) -> RecordDecoder | None:
-    """Returns a decoder that has seen the records before `start`."""
+def _decoder_at(file: SeekableFile, start: int, longest: int) -> tuple[RecordDecoder | None, int]:
+    """Returns a decoder that has decoded the records before `start`, and where the last of them ends."""
     decoder: RecordDecoder | None = None
     at = 0
     while at < start:
         found, _ = _next(file, at, min(PIECE, start - at), longest)
         if found.bodies:
             decoder = decoder or decoder_of(found.bodies[0])
-            if decoder is None:
-                return None
-            decoder.decode(found.bodies)
+            if decoder is None or decoder.decode(found.bodies)[1] < len(found.bodies):
+                break
         if found.problem == "record_too_long":
             at += found.needs
         elif found.problem or not found.to:
-            return decoder
+            break
         at += found.to
-    return decoder
+    return decoder, at
 
 
 def _pieces(file: SeekableFile, start: int, decoder: RecordDecoder | None, longest: int) -> Iterator[Piece]:
