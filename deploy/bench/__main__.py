@@ -17,6 +17,7 @@ from bench import (
     assessments,
     command_latency,
     ended_trials,
+    event_files,
     fork_rate,
     fresh_stack,
     idle_worker,
@@ -46,6 +47,8 @@ PARTS = (
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
     *("promotion", "artifacts", "instructions", "resumption", "pipelines"),
 )
+SUMMARIES = ("event-files",)
+"""The parts of `--only summaries`."""
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -63,13 +66,23 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--points", type=int, default=1_000_000, help="metric points (1000000)")
     parser.add_argument("--idle", type=float, default=5.0, help="seconds that an idle worker is watched (5)")
     parser.add_argument("--decisions", type=int, default=5_000, help="decisions of the scheduler (5000)")
-    parser.add_argument("--only", choices=PARTS, action="append", help="measure only this; may be repeated")
-    return parser.parse_args(argv)
+    parser.add_argument("--seed", type=int, default=16, help="seed of the generated summaries (16)")
+    parser.add_argument(
+        "--only",
+        choices=(*PARTS, *SUMMARIES, "summaries"),
+        action="append",
+        help="measure only this; may be repeated; summaries: all parts of summaries",
+    )
+    options = parser.parse_args(argv)
+    options.parts = {*(options.only or (*PARTS, *SUMMARIES))}
+    if "summaries" in options.parts:
+        options.parts |= {*SUMMARIES}
+    return options
 
 
 async def measure(stack: Stack, options: argparse.Namespace, console: Console) -> list[Measurements]:
     """Measures part after part on a running stack."""
-    parts = options.only or PARTS
+    parts = options.parts
     measurements: list[Measurements] = []
     async with KafkaLog(stack.bootstrap_servers, client_id="bench") as log:
         console.print(f"{noop_trials.WARM_UP} trials that are not counted, to warm the broker up")
@@ -129,7 +142,7 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
 
 def measure_alone(options: argparse.Namespace, console: Console) -> list[Measurements]:
     """Measures the parts that need no stack."""
-    parts = options.only or PARTS
+    parts = options.parts
     measurements: list[Measurements] = []
     if "simulation" in parts:
         console.print("searches of 30 trials with faults, in virtual time")
@@ -143,6 +156,9 @@ def measure_alone(options: argparse.Namespace, console: Console) -> list[Measure
     if "promotion" in parts:
         console.print("ASHA that promotes trials, next to ASHA that stops them")
         measurements.append(promotion.measure())
+    if "event-files" in parts:
+        console.print(f"{options.points:,} points in event files, seed {options.seed}")
+        measurements.append(event_files.measure(options.points, options.seed))
     if "artifacts" in parts:
         console.print("artifacts: 1 GiB, and 1,000 files of 4 KiB")
         measurements.append(artifact_saves.measure())

@@ -16,6 +16,7 @@ from trackside.summaries.event_files.protos.tensorboard_pb2 import (
     Summary,
 )
 from trackside.summaries.event_files.restarts import MAX_TAGS, RestartCounter
+from trackside.summaries.event_files.simple_scalars import SimpleScalars
 from trackside.summaries.event_files.values import (
     Decoded,
     Graph,
@@ -50,6 +51,7 @@ class TensorBoardDecoder:
     def __init__(self) -> None:
         self.plugins: dict[str, str] = {}
         self._restarts = RestartCounter()
+        self._simple = SimpleScalars()
 
     def decode(self, bodies: Sequence[bytes]) -> tuple[Decoded, int]:
         """Returns what the records hold, and how many were decoded: not all if one is no event."""
@@ -59,25 +61,36 @@ class TensorBoardDecoder:
 
     def _decode(self, bodies: Sequence[bytes]) -> tuple[Decoded, int]:
         decoded = Decoded()
-        add_point = decoded.segments[-1].add_point
-        parse = Event.FromString
-        for number, body in enumerate(bodies):
+        number = 0
+        while (number := self._simple.take(bodies, number)) < len(bodies):
             try:
-                event = parse(body)
+                event = Event.FromString(bodies[number])
             except DecodeError:
-                return decoded, number
-            what = event.WhichOneof("what")
-            if what == "summary":
-                time_ms, step = milliseconds(event.wall_time), event.step
-                for value in event.summary.value:
-                    if value.WhichOneof("value") == "simple_value":
-                        add_point(value.tag, step, time_ms, value.simple_value)
-                    else:
-                        self._add(decoded, value, step, time_ms)
-            elif what is not None:
-                _add_event(decoded, event, what)
-                add_point = decoded.segments[-1].add_point
-        return decoded, len(bodies)
+                break
+            self._add_event(decoded, event)
+            number += 1
+        self._simple.flush(decoded.segments[-1])
+        return decoded, number
+
+    def _add_event(self, decoded: Decoded, event: Event) -> None:
+        """Adds a record that needs the parser."""
+        what = event.WhichOneof("what")
+        if what == "summary":
+            time_ms, step = milliseconds(event.wall_time), event.step
+            for value in event.summary.value:
+                if value.WhichOneof("value") == "simple_value":
+                    self._add_point(decoded, value.tag, step, time_ms, value.simple_value)
+                    self._simple.learn(value.tag)
+                else:
+                    self._add(decoded, value, step, time_ms)
+        elif what is not None:
+            self._simple.flush(decoded.segments[-1])
+            _add_event(decoded, event, what)
+
+    def _add_point(self, decoded: Decoded, tag: str, step: int, time_ms: int, value: float) -> None:
+        segment = decoded.segments[-1]
+        self._simple.flush(segment)  # the points of a tag are in the order of the file
+        segment.add_point(tag, step, time_ms, value)
 
     def _add(self, decoded: Decoded, value: Summary.Value, step: int, time_ms: int) -> None:
         """Adds a value that is no simple one: of a plug-in, or of a field of its own."""
@@ -91,7 +104,7 @@ class TensorBoardDecoder:
         segment = decoded.segments[-1]
         try:
             if plugin == "scalars" and field == "tensor":
-                segment.add_point(value.tag, step, time_ms, _number(value))
+                self._add_point(decoded, value.tag, step, time_ms, _number(value))
                 return
             items = _values(value, plugin, field or "")
         except (tensors.BadTensor, DecodeError, ValueError):

@@ -1,6 +1,6 @@
 """What event files hold, in one form for TensorBoard and MindSpore."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -158,12 +158,18 @@ class Segment:
 
     def add_point(self, tag: str, step: int, time_ms: int, value: float) -> None:
         """Adds a scalar."""
+        self.add_points(tag, (step,), (time_ms,), (value,))
+
+    def add_points(
+        self, tag: str, steps: Sequence[int], times_ms: Sequence[int], values: Sequence[float]
+    ) -> None:
+        """Adds scalars of one tag; the columns are equally long."""
         columns = self.scalars.get(tag)
         if columns is None:
             columns = self.scalars[tag] = Columns()
-        columns.steps.append(step)
-        columns.times_ms.append(time_ms)
-        columns.values.append(value)
+        columns.steps += steps
+        columns.times_ms += times_ms
+        columns.values += values
 
 
 @dataclass(slots=True)
