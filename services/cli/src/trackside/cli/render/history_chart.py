@@ -5,7 +5,9 @@ from itertools import pairwise
 
 from trackside.domain.display.report import HistoryPoint, ReportSection
 from trackside.domain.display.text import number
-from trackside.whatif.charts.canvas import Box, Label, Polyline, Shape, svg, ticks
+from trackside.summaries.axes import ticks
+from trackside.summaries.charts import sparkline as line_of_blocks
+from trackside.whatif.charts.canvas import Box, Label, Polyline, Shape, svg
 
 WIDTH, HEIGHT = 900.0, 320.0
 LEFT, RIGHT, TOP, BOTTOM = 80.0, 880.0, 34.0, 270.0
@@ -13,7 +15,6 @@ DOT = 5.0
 COUNTED, STOPPED, BEST, MUTED, GRID = "#56b4e9", "#e69f00", "#0072b2", "#666666", "#e4e4e4"
 SHOWN_SHARE = 0.9
 """The share of the values that the scale is made for; worse ones are drawn at its edge."""
-SPARKS = "▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 60
 
 
@@ -28,12 +29,7 @@ def history_svg(section: ReportSection) -> str:
 def sparkline(section: ReportSection) -> str:
     """Returns the best value so far as a line of blocks, at most 60; empty if there are fewer than two."""
     best = [value for _, value in best_so_far(section.history, maximize=section.direction == "maximize")]
-    if len(best) < 2:
-        return ""
-    picked = [best[at * (len(best) - 1) // (SPARK_WIDTH - 1)] for at in range(SPARK_WIDTH)]
-    low, high = min(best), max(best)
-    shown = best if len(best) <= SPARK_WIDTH else picked
-    return "".join(SPARKS[round((value - low) / ((high - low) or 1) * (len(SPARKS) - 1))] for value in shown)
+    return line_of_blocks(best, SPARK_WIDTH) if len(best) > 1 else ""
 
 
 def best_so_far(history: Sequence[HistoryPoint], *, maximize: bool) -> list[tuple[int, float]]:

@@ -1,7 +1,6 @@
 """Shapes on a page, rendered as SVG, and as PNG with matplotlib."""
 
 import io
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -62,14 +61,6 @@ def svg(width: float, height: float, shapes: Sequence[Shape], description: str) 
         "</svg>",
     ]
     return "\n".join(parts)
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """Returns four to ten round numbers from `low` to `high`: multiples of 1, 2 or 5 times a power of ten."""
-    rough = (high - low) / 5
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
-    return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _element(shape: Shape) -> str:

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from trackside.aggregates.search.messages import TrialStatus
-from trackside.whatif.charts.canvas import Label, Polyline, Shape, ticks
+from trackside.summaries.axes import ticks
+from trackside.whatif.charts.canvas import Label, Polyline, Shape
 from trackside.whatif.compare import Comparison, ScenarioResult
 
 COLORS = ("#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b")
