@@ -14,7 +14,7 @@ from trackside.domain.table import RowValues
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.log import Log, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.projections.metrics import metric_rows
+from trackside.projections.metrics import rows_of
 
 BATCH_POINTS = 200
 TAGS = ("objective", "loss", "lr", "grad_norm")
@@ -25,7 +25,8 @@ POLL_S = 0.02
 POSITIONS = "SELECT coalesce(sum(position), 0) FROM trackside.positions WHERE topic = $1"
 COUNT = "SELECT count(*) FROM trackside.metric_points"
 TABLE = """CREATE TABLE bench_points (series bigint NOT NULL, step bigint NOT NULL,
-    wall_time_ms bigint NOT NULL, value double precision, PRIMARY KEY (series, step))"""
+    wall_time_ms bigint NOT NULL, value double precision, non_finite smallint,
+    PRIMARY KEY (series, step))"""
 
 
 def batches(count: int) -> list[MetricPointsReported]:
@@ -86,7 +87,7 @@ async def measure(log: Log, dsn: str, points: int) -> Measurements:
         seconds = await _index(log, connection, messages)
         rows = await connection.fetchval(COUNT) - before
         counted = [check_count("metric points", rows, len(messages) * BATCH_POINTS)]
-        copied_s = await _copy(connection, [row for message in messages for row in metric_rows(message)[1]])
+        copied_s = await _copy(connection, rows_of(messages).points)
     finally:
         await connection.close()
     figure = Figure(

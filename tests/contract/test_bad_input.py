@@ -49,7 +49,7 @@ from trackside.domain.streams import Streams
 from trackside.eventlog.decode import TombstoneError, decode
 from trackside.eventlog.log import Entry
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.summary_indexer.validation import decode_points
+from trackside.summary_indexer.validation import decode_summaries
 
 ROOT = Path(__file__).parents[2]
 HERE = "contract/test_bad_input.py::test_a_row_gives_its_code_path_and_reason"
@@ -241,10 +241,12 @@ def points(tag: str) -> Entry:
 @pytest.mark.parametrize("tag", ["x" * 1_001, "x" * 10_240, "a\nb", "a\x7f", "a\0", ""])
 def test_bi_53_a_tag_that_is_none_is_a_dead_letter(tag: str) -> None:
     with pytest.raises(UndecodableError) as caught:
-        decode_points(points(tag))
+        decode_summaries(points(tag))
     assert caught.value.code == "bad_tag"
     assert len(str(caught.value)) < 200
-    assert decode_points(points("loss/träin 😀")).series[0].tag == "loss/träin 😀"
+    good = decode_summaries(points("loss/träin 😀"))
+    assert isinstance(good, MetricPointsReported)
+    assert good.series[0].tag == "loss/träin 😀"
 
 
 def test_bi_54_a_tombstone_in_the_log_stops_its_reader() -> None:

@@ -35,7 +35,7 @@ async def test_services_that_start_together_make_the_schema_once(database: str) 
             await opened.transaction(migrate)
 
     await asyncio.gather(*(start() for _ in range(4)))
-    assert await query(database, "SELECT number FROM migrations ORDER BY 1") == [(0,), (1,), (2,)]
+    assert await query(database, "SELECT number FROM migrations ORDER BY 1") == [(0,), (1,), (2,), (3,)]
 
 
 async def test_the_reader_sees_only_the_views(database: str) -> None:
@@ -69,7 +69,7 @@ async def test_rows_and_position_stand_together_or_not_at_all(database: str) -> 
         async def moved_then_killed(connection: Connection) -> None:
             await ensure_positions(connection, "summary-indexer", [PLACE])
             await move_position(connection, "summary-indexer", PLACE, 0, 5)
-            await copy_new(connection, POINTS, [(1, 1, 1, 1.0)])
+            await copy_new(connection, POINTS, [(1, 1, 1, 1.0, None)])
             pid = await connection.fetchval("SELECT pg_backend_pid()")
             await query(database, "SELECT pg_terminate_backend($1)", pid)
             await connection.fetch("SELECT 1")
@@ -104,10 +104,11 @@ async def test_a_position_is_a_fence(database: str) -> None:
 async def test_the_first_of_repeated_points_stays(database: str) -> None:
     async with opened_database(database) as opened:
         await opened.transaction(migrate)
-        first = [(1, step, step, 0.5) for step in range(3)]
-        again = [(1, step, 9, 9.0) for step in range(2, 5)]
-        assert await opened.transaction(lambda c: copy_new(c, POINTS, first)) == 3
-        assert await opened.transaction(lambda c: copy_new(c, POINTS, [*again, (1, 3, 8, 8.0)])) == 2
+        first = [(1, step, step, 0.5, None) for step in range(3)]
+        again = [(1, step, 9, 9.0, None) for step in range(2, 5)]
+        assert await opened.transaction(lambda c: copy_new(c, POINTS, first)) == first
+        new = await opened.transaction(lambda c: copy_new(c, POINTS, [*again, (1, 3, 8, 8.0, None)]))
+        assert new == again[1:]
     points = await query(database, "SELECT step, value FROM metric_points ORDER BY step")
     assert points == [(0, 0.5), (1, 0.5), (2, 0.5), (3, 9.0), (4, 9.0)]
 

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-import asyncpg
 import pytest
 
 from tests.integration.projections.harness import TOPICS, query, running_projections, write_rows
@@ -15,7 +14,9 @@ from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import partition_of
 from trackside.eventlog.log import Log, Outgoing
 from trackside.eventlog.memory import MemoryLog
+from trackside.projections.metric_writes import write_metrics
 from trackside.projections.metrics import rows_of
+from trackside.projections.postgres import database as opened_database
 from trackside.replay.rebuild.rebuild import rebuild
 
 OWNERS = ("dispatcher", "scheduler")
@@ -70,13 +71,8 @@ async def insert_points(dsn: str, task: str, values: Mapping[str, Sequence[float
         for tag, found in values.items()
     ]
     message = MetricPointsReported(stream=STREAM, task_id=f"{STREAM}.{task}", attempt=1, series=series)
-    tables = zip(("metric_series", "metric_points"), rows_of([message]), strict=True)
-    connection = await asyncpg.connect(dsn)
-    try:
-        for table, found in tables:
-            await connection.copy_records_to_table(table, records=found, schema_name="trackside")
-    finally:
-        await connection.close()
+    async with opened_database(dsn) as opened:
+        await opened.transaction(lambda connection: write_metrics(connection, rows_of([message])))
 
 
 @pytest.fixture

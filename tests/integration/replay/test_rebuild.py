@@ -8,13 +8,13 @@ from tests.integration.projections.harness import TOPICS, all_rows, query, runni
 from tests.integration.replay.conftest import OWNERS
 from tests.unit.projections.given import HistoryWriter
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.metrics import POINTS, SERIES, rows_of
+from trackside.projections.metric_writes import write_metrics
+from trackside.projections.metrics import rows_of
 from trackside.projections.positions import ensure_positions, move_position
-from trackside.projections.postgres import copy_new
 from trackside.projections.postgres import database as opened_database
 from trackside.replay.rebuild.parallel_fold import LogTooShortError
 from trackside.replay.rebuild.rebuild import rebuild
-from trackside.summary_indexer.validation import decode_points
+from trackside.summary_indexer.validation import decode_summaries
 
 
 async def index_points(log: MemoryLog, dsn: str) -> None:
@@ -25,14 +25,12 @@ async def index_points(log: MemoryLog, dsn: str) -> None:
             if not end:
                 continue
             place = (topic.name, partition)
-            messages = [decode_points(e) for e in await log.reader({place: 0}).read(1.0)]
+            messages = [decode_summaries(e) for e in await log.reader({place: 0}).read(1.0)]
 
             async def work(connection, place=place, end=end, messages=messages):  # type: ignore[no-untyped-def]
-                series, points = rows_of(messages)
                 await ensure_positions(connection, "summary-indexer", [place])
                 await move_position(connection, "summary-indexer", place, 0, end)
-                await copy_new(connection, SERIES, series)
-                await copy_new(connection, POINTS, points)
+                await write_metrics(connection, rows_of(messages))
 
             await opened.transaction(work)
 

@@ -27,7 +27,7 @@ from trackside.domain.table import RowKey, RowValues, Table
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.fleet import DeviceRows
-from trackside.projections.metrics import metric_rows, rows_of, series_id
+from trackside.projections.metrics import rows_of, series_id
 from trackside.projections.owners import OWNERS
 from trackside.projections.pending import PendingChanges
 
@@ -157,10 +157,11 @@ def test_a_specification_is_written_as_it_was_given() -> None:
 def test_points_of_one_series_share_its_number_and_repeats_stay_in_order() -> None:
     columns = Series(tag="loss", steps=[1, 1, 2**70], times_ms=[5, 6, 7], values=[0.5, None, 1.0])
     message = MetricPointsReported(stream="s", task_id="s.0", attempt=1, series=[columns, columns])
-    series, points = metric_rows(message)
+    rows = rows_of([message])
     number = series_id("s.0", 1, "loss")
-    assert series == [(number, "s", "s.0", 1, "loss")] * 2
-    assert points[:3] == [(number, 1, 5, 0.5), (number, 1, 6, None), (number, BIGINT_MAX, 7, 1.0)]
+    assert rows.series == {number: (number, "s", "s.0", 1, "loss", "scalar")}
+    first = [(number, 1, 5, 0.5, None), (number, 1, 6, None, None), (number, BIGINT_MAX, 7, 1.0, None)]
+    assert rows.points == first * 2
     assert -(2**63) <= number < 2**63
-    assert rows_of([message, message])[0] == series[:1]
+    assert rows_of([message, message]).series == rows.series
     assert number != series_id("s.0", 2, "loss") != series_id("s.0", 1, "lo\0ss")

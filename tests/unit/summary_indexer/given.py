@@ -8,7 +8,7 @@ from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.projections.metrics import rows_of
+from trackside.projections.metrics import Reported, rows_of
 from trackside.projections.positions import OvertakenError
 from trackside.summary_indexer.store import PositionAdvance
 
@@ -50,14 +50,12 @@ class PointsInMemory:
     async def positions(self) -> dict[int, int]:
         return dict(self.stored)
 
-    async def write_points(
-        self, messages: Sequence[MetricPointsReported], advances: Mapping[int, PositionAdvance]
-    ) -> int:
+    async def write(self, messages: Sequence[Reported], advances: Mapping[int, PositionAdvance]) -> int:
         for partition, advance in advances.items():
             if self.stored[partition] != advance.start:
                 raise OvertakenError(self.stored[partition])
-        _, points = rows_of(messages)
-        for number, step, _time, value in points:
+        points = rows_of(messages).points
+        for number, step, _time, value, _non_finite in points:
             self.points.setdefault((number, step), value)
         self.stored |= {partition: advance.end for partition, advance in advances.items()}
         self.transactions.append(len(points))

@@ -287,7 +287,27 @@ OTHERS: list[Message] = [
         stream="digits-1",
         task_id="digits-1.7",
         attempt=2,
-        series=[summaries.Series(tag="loss", steps=[1, 2], times_ms=[1_000, 2_000], values=[0.5, None])],
+        series=[
+            summaries.Series(
+                tag="loss", steps=[1, 2], times_ms=[1_000, 2_000], values=[0.5, None], non_finite={1: "nan"}
+            )
+        ],
+    ),
+    summaries.SummaryItemsReported(
+        stream="digits-1",
+        task_id="digits-1.7",
+        attempt=2,
+        items=[
+            summaries.ReportedItem(
+                kind="image",
+                tag="predictions",
+                step=2,
+                time_ms=2_000,
+                index=1,
+                body={"width": 28, "height": 28, "media_type": "image/png"},
+                artifact=summaries.ItemArtifact(sha256="5c" * 32, size_bytes=311, media_type="image/png"),
+            )
+        ],
     ),
     summaries.OutputWritten(
         stream="digits-1",

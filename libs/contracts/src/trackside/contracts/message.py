@@ -13,6 +13,7 @@ MAX_SEQUENCE_DIGITS = 19
 DISPATCHER = frozenset({"dispatcher"})
 SCHEDULER = frozenset({"scheduler"})
 WORKER = frozenset({"worker"})
+SUMMARY_INDEXER = frozenset({"summary-indexer"})
 """Roles, as an event's `written_by` names them."""
 
 

@@ -1,30 +1,74 @@
-"""Summaries: metric points and output for looking at, which decide nothing."""
+"""Summaries: metric points, values of other kinds, and output for looking at, which decide nothing."""
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.message import WORKER, Event
+from trackside.contracts.message import SUMMARY_INDEXER, WORKER, Event, Json, is_absent
+from trackside.contracts.tasks import NonFinite
 
 
 class Series(BaseModel):
-    """Points of one tag as columns of equal length; a value that isn't finite is None."""
+    """Points of one tag as columns of equal length.
+
+    A value that isn't finite is None, and `non_finite` says at its index what it is; older records don't say.
+    """
 
     model_config = ConfigDict(frozen=True)
     tag: str
     steps: list[int]
     times_ms: list[int]
     values: list[float | None]
+    non_finite: dict[int, NonFinite] = Field(default={}, exclude_if=is_absent)
 
 
 class MetricPointsReported(Event):
-    """A batch of metric points of one attempt."""
+    """A batch of metric points of one attempt, or of a session of a directory with event files.
 
-    written_by: ClassVar[frozenset[str]] = WORKER
+    For a directory, `stream` and `task_id` are the id of its job, and `attempt` is the number of the session.
+    """
+
+    written_by: ClassVar[frozenset[str]] = WORKER | SUMMARY_INDEXER
     stream: str
     task_id: str
     attempt: int
     series: list[Series]
+
+
+class ItemArtifact(BaseModel):
+    """The bytes of a value in the store of the installation: SHA-256, size in bytes, media type."""
+
+    model_config = ConfigDict(frozen=True)
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    size_bytes: Annotated[int, Field(ge=0)]
+    media_type: str = ""
+
+
+class ReportedItem(BaseModel):
+    """A value other than a number: an image, a histogram, a text and so on.
+
+    `index` counts the values of one tag and step from 0. `body` is the value in the form of its kind; where
+    there is an `artifact`, that is the value, and `body` only describes it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    kind: str
+    tag: str
+    step: int
+    time_ms: int
+    index: int = 0
+    body: Json
+    artifact: ItemArtifact | None = Field(default=None, exclude_if=is_absent)
+
+
+class SummaryItemsReported(Event):
+    """Values other than numbers of one attempt, or of a session of a directory: see MetricPointsReported."""
+
+    written_by: ClassVar[frozenset[str]] = WORKER | SUMMARY_INDEXER
+    stream: str
+    task_id: str
+    attempt: int
+    items: list[ReportedItem]
 
 
 class OutputWritten(Event):

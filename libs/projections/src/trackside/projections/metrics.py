@@ -1,57 +1,192 @@
-"""Rows of metric points, the same for the summary indexer and a rebuild."""
+"""Rows of metric points and other values, the same for the summary indexer and a rebuild."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, localcontext
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import repeat
+from itertools import groupby, repeat
+from math import inf, isfinite
+from operator import itemgetter
 
-from trackside.contracts.summaries import MetricPointsReported
-from trackside.domain.cells import bigints, without_nul
+from trackside.contracts.summaries import MetricPointsReported, Series, SummaryItemsReported
+from trackside.contracts.tasks import NonFinite
+from trackside.domain.cells import bigint, bigints, json_text, without_nul
 from trackside.domain.table import RowValues, Table
 
+SCALAR = "scalar"
 SERIES = Table(
-    "metric_series", ("series", "stream_id", "task_id", "attempt", "tag"), key_width=1, insert_only=True
+    "metric_series",
+    ("series", "stream_id", "task_id", "attempt", "tag", "kind"),
+    key_width=1,
+    insert_only=True,
 )
-POINTS = Table("metric_points", ("series", "step", "wall_time_ms", "value"), key_width=2, insert_only=True)
+POINTS = Table(
+    "metric_points", ("series", "step", "wall_time_ms", "value", "non_finite"), key_width=2, insert_only=True
+)
+ITEMS = Table(
+    "summary_items",
+    ("series", "step", "item", "wall_time_ms", "body", "sha256", "size_bytes", "media_type"),
+    key_width=3,
+    insert_only=True,
+)
+TOTALS = Table(
+    "metric_totals",
+    (
+        "series",
+        "points",
+        "first_step",
+        "last_step",
+        "last_value",
+        "last_non_finite",
+        "min_value",
+        "max_value",
+        "sum_value",
+        "non_finite",
+        "first_ms",
+        "last_ms",
+    ),
+    key_width=1,
+)
+BRIEFS = Table(
+    "summary_briefs",
+    ("job_id", "stream_id", "points", "items", "last_step", "first_ms", "last_ms"),
+    key_width=1,
+)
 ATTEMPT_LIMIT = 2**31 - 1
+NON_FINITE_CODES: dict[NonFinite, int] = {"nan": 1, "inf": 2, "-inf": 3}
+"""What `non_finite` has in the rows of points whose value is NULL; NULL too where a record doesn't say."""
+SYSTEM_TAGS = "system/"
+"""What the tags of a worker's own measurements begin with; their steps are not those of the training."""
+_SUM_DIGITS = 2_000  # enough for sums of any floats: none is rounded, so their order doesn't matter
+
+Reported = MetricPointsReported | SummaryItemsReported
+
+
+@dataclass(slots=True)
+class MetricRows:
+    """Rows of records: of `SERIES` by number, of `POINTS` and of `ITEMS`; only the first of a key counts."""
+
+    series: dict[int, RowValues] = field(default_factory=dict)
+    points: list[RowValues] = field(default_factory=list)
+    items: list[RowValues] = field(default_factory=list)
+
+    def add(self, message: Reported) -> None:
+        """Adds the rows of a record."""
+        if isinstance(message, MetricPointsReported):
+            for series in message.series:
+                number = self._number(message, series.tag, SCALAR)
+                steps, times_ms = bigints(series.steps), bigints(series.times_ms)
+                self.points += zip(repeat(number), steps, times_ms, *_cells(series), strict=False)
+            return
+        for item in message.items:
+            held = item.artifact
+            self.items.append(
+                (
+                    self._number(message, item.tag, item.kind),
+                    bigint(item.step),
+                    item.index,
+                    bigint(item.time_ms),
+                    json_text(item.body),
+                    None if held is None else held.sha256,
+                    None if held is None else bigint(held.size_bytes),
+                    None if held is None else without_nul(held.media_type),
+                )
+            )
+
+    def _number(self, message: Reported, tag: str, kind: str) -> int:
+        """Returns the number of a series, which has a row now."""
+        number = series_id(message.task_id, message.attempt, tag, kind)
+        if number not in self.series:
+            attempt = max(-ATTEMPT_LIMIT, min(message.attempt, ATTEMPT_LIMIT))
+            stream, task = without_nul(message.stream), without_nul(message.task_id)
+            self.series[number] = (number, stream, task, attempt, without_nul(tag), kind)
+        return number
 
 
 @lru_cache(maxsize=65_536)
-def series_id(task_id: str, attempt: int, tag: str) -> int:
-    """Returns the number of a series: a signed 64-bit BLAKE2b of task, attempt and tag."""
-    digest = blake2b(f"{task_id}\0{attempt}\0{tag}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
+def series_id(task_id: str, attempt: int, tag: str, kind: str = SCALAR) -> int:
+    """Returns the number of a series: a signed 64-bit BLAKE2b of task, attempt, tag and other kind."""
+    named = f"{task_id}\0{attempt}\0{tag}" if kind == SCALAR else f"{task_id}\0{attempt}\0{tag}\0{kind}"
+    return int.from_bytes(blake2b(named.encode(), digest_size=8).digest(), "big", signed=True)
 
 
-def metric_rows(message: MetricPointsReported) -> tuple[list[RowValues], list[RowValues]]:
-    """Returns the rows of a batch for `SERIES` and `POINTS`; only the first row of a key counts."""
-    series_rows: list[RowValues] = []
-    point_rows: list[RowValues] = []
-    for series in message.series:
-        number = series_id(message.task_id, message.attempt, series.tag)
-        attempt = max(-ATTEMPT_LIMIT, min(message.attempt, ATTEMPT_LIMIT))
-        series_rows.append(
-            (
-                number,
-                without_nul(message.stream),
-                without_nul(message.task_id),
-                attempt,
-                without_nul(series.tag),
-            )
-        )
-        point_rows += zip(
-            repeat(number), bigints(series.steps), bigints(series.times_ms), series.values, strict=False
-        )
-    return series_rows, point_rows
-
-
-def rows_of(messages: Iterable[MetricPointsReported]) -> tuple[Sequence[RowValues], Sequence[RowValues]]:
-    """Returns the rows of many batches, each series once."""
-    series: dict[int, RowValues] = {}
-    points: list[RowValues] = []
+def rows_of(messages: Iterable[Reported]) -> MetricRows:
+    """Returns the rows of many records, each series once."""
+    rows = MetricRows()
     for message in messages:
-        series_rows, point_rows = metric_rows(message)
-        for row in series_rows:
-            series.setdefault(row[0], row)
-        points += point_rows
-    return list(series.values()), points
+        rows.add(message)
+    return rows
+
+
+def _cells(series: Series) -> tuple[Iterable[float | None], Iterable[int | None]]:
+    """Returns the columns of values and of what those are that are not finite."""
+    values = series.values
+    if None not in values and all(map(isfinite, values)):  # type: ignore[arg-type]  # there is no None
+        return values, repeat(None)
+    codes: list[int | None] = [None] * len(values)
+    finite = list(values)
+    for at, value in enumerate(values):
+        if value is not None and not isfinite(value):  # a foreign writer has written NaN as a number
+            finite[at] = None
+            codes[at] = NON_FINITE_CODES["inf" if value == inf else "-inf" if value == -inf else "nan"]
+    for at, name in series.non_finite.items():
+        if 0 <= at < len(values) and values[at] is None:
+            codes[at] = NON_FINITE_CODES[name]
+    return finite, codes
+
+
+def totals_of_points(points: Sequence[RowValues]) -> list[RowValues]:
+    """Returns the rows of `TOTALS` for points that are new, the series sorted: each series once."""
+    ordered = sorted(points, key=itemgetter(0))  # stable and mostly in runs: fast
+    with localcontext(prec=_SUM_DIGITS):
+        return [_totals(number, list(rows)) for number, rows in groupby(ordered, itemgetter(0))]
+
+
+def _totals(number: int, rows: list[RowValues]) -> RowValues:
+    _, steps, times_ms, values, codes = zip(*rows, strict=True)
+    last = max(range(len(steps)), key=steps.__getitem__)
+    finite = values if None not in values else [value for value in values if value is not None]
+    return (
+        number,
+        len(rows),
+        min(steps),
+        steps[last],
+        values[last],
+        codes[last],
+        min(finite, default=None),
+        max(finite, default=None),
+        sum(map(Decimal, map("%.15g".__mod__, finite)), Decimal(0)),  # as Postgres turns a float into numeric
+        len(rows) - len(finite),
+        min(times_ms),
+        max(times_ms),
+    )
+
+
+def totals_of_items(items: Iterable[RowValues]) -> list[RowValues]:
+    """Returns the rows of `TOTALS` for items that are new: a series of them has steps and times only."""
+    found: list[RowValues] = []
+    for number, rows in groupby(sorted(items, key=itemgetter(0)), itemgetter(0)):
+        of_series = list(rows)
+        steps, times_ms = [row[1] for row in of_series], [row[3] for row in of_series]
+        numbers = (number, len(of_series), min(steps), max(steps))
+        found.append((*numbers, None, None, None, None, Decimal(0), 0, min(times_ms), max(times_ms)))
+    return found
+
+
+def briefs_of(totals: Iterable[RowValues], series: dict[int, RowValues]) -> list[RowValues]:
+    """Returns the rows of `BRIEFS` for totals of new rows, sorted by job; `series` has theirs."""
+    found: dict[str, RowValues] = {}
+    for row in totals:
+        _, stream, job, _, tag, kind = series[row[0]]
+        step = None if tag.startswith(SYSTEM_TAGS) else row[3]
+        points, items = (row[1], 0) if kind == SCALAR else (0, row[1])
+        new = (job, stream, points, items, step, row[10], row[11])
+        found[job] = new if job not in found else _added(found[job], new)
+    return [found[job] for job in sorted(found)]
+
+
+def _added(old: RowValues, new: RowValues) -> RowValues:
+    steps = [step for step in (old[4], new[4]) if step is not None]
+    counts = (old[2] + new[2], old[3] + new[3])
+    return (*old[:2], *counts, max(steps, default=None), min(old[5], new[5]), max(old[6], new[6]))

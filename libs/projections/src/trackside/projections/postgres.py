@@ -279,25 +279,25 @@ async def copy(connection: Connection, table: str, columns: Sequence[str], rows:
     await connection.copy_records_to_table(table, records=rows, columns=list(columns))
 
 
-async def copy_new(connection: Connection, table: Table, rows: Sequence[RowValues]) -> int:
-    """Copies rows of which some may exist or be repeated; the first of a key stays. Returns how many are new.
+async def copy_new(connection: Connection, table: Table, rows: Sequence[RowValues]) -> Sequence[RowValues]:
+    """Copies rows some of which may exist; the first of a key stays. Returns those that are new.
 
     Most often all are new, so a plain COPY is tried first, under a savepoint.
     """
     try:
         async with connection.transaction():
             await copy(connection, table.name, table.columns, rows)
-            return len(rows)
+            return rows
     except asyncpg.UniqueViolationError:
         pass
-    stage = f"new_{table.name}"
-    await connection.execute(f"CREATE TEMP TABLE {stage} (LIKE {table.name}) ON COMMIT DROP")
+    stage, names = f"new_{table.name}", ", ".join(table.columns)
+    await connection.execute(f"CREATE TEMP TABLE {stage} (LIKE {table.name}, place serial) ON COMMIT DROP")
     await connection.copy_records_to_table(stage, records=rows, columns=list(table.columns))
-    names = ", ".join(table.columns)
-    statement = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {stage} ON CONFLICT DO NOTHING"  # noqa: S608
-    status = await connection.execute(statement)
+    selected = f"SELECT {names} FROM {stage} ORDER BY place"  # noqa: S608 - our names
+    inserted = f"INSERT INTO {table.name} ({names}) {selected} ON CONFLICT DO NOTHING RETURNING {names}"
+    new = await connection.fetch(inserted)
     await connection.execute(f"DROP TABLE {stage}")
-    return int(status.rsplit(" ", 1)[1])
+    return [tuple(record) for record in new]
 
 
 async def copy_out(

@@ -14,12 +14,12 @@ import structlog
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RecordDeadLettered
-from trackside.contracts.summaries import MetricPointsReported
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.dead_letters import dead_letter
 from trackside.eventlog.log import Entry
+from trackside.projections.metrics import Reported
 from trackside.summary_indexer.store import PositionAdvance
-from trackside.summary_indexer.validation import decode_points
+from trackside.summary_indexer.validation import decode_summaries, size_of
 from trackside.telemetry.metrics import counter, histogram
 
 log = structlog.get_logger("trackside.summary_indexer")
@@ -39,10 +39,8 @@ class PointsSink(Protocol):
         """Returns the next offset to index of every partition."""
         ...
 
-    async def write_points(
-        self, messages: Sequence[MetricPointsReported], advances: Mapping[int, PositionAdvance]
-    ) -> int:
-        """Writes points and positions in one transaction; returns the number of points."""
+    async def write(self, messages: Sequence[Reported], advances: Mapping[int, PositionAdvance]) -> int:
+        """Writes records and positions in one transaction; returns how many points and items they have."""
         ...
 
 
@@ -67,14 +65,14 @@ class _BufferedRecord:
     partition: int
     offset: int
     points: int
-    message: MetricPointsReported | None
+    message: Reported | None
 
 
 @dataclass(slots=True)
 class WriteBatch:
     """What one transaction writes: messages, and how far it advances each partition."""
 
-    messages: list[MetricPointsReported] = field(default_factory=list)
+    messages: list[Reported] = field(default_factory=list)
     advances: dict[int, PositionAdvance] = field(default_factory=dict)
 
 
@@ -138,7 +136,7 @@ class Indexer:
         message = await self._decode(entry)
         if self._next_read.get(entry.partition) != expected:
             return  # partitions were assigned again meanwhile
-        points = sum(len(series.steps) for series in message.series) if message else 1
+        points = size_of(message) if message else 1
         self._next_read[entry.partition] = entry.offset + 1
         self._buffered += points
         self._buffer.append(_BufferedRecord(entry.partition, entry.offset, points, message))
@@ -153,9 +151,9 @@ class Indexer:
                 async with self._transaction:
                     await self._write(self._next_batch())
 
-    async def _decode(self, entry: Entry) -> MetricPointsReported | None:
+    async def _decode(self, entry: Entry) -> Reported | None:
         try:
-            return decode_points(entry)
+            return decode_summaries(entry)
         except UndecodableError as error:
             log.warning(
                 "record skipped",
@@ -185,7 +183,7 @@ class Indexer:
         if not batch.advances:
             return
         started = monotonic_s()
-        points = await self._store.write_points(batch.messages, batch.advances)
+        points = await self._store.write(batch.messages, batch.advances)
         histogram("trackside.summary_indexer.index.seconds").observe(monotonic_s() - started)
         counter("trackside.summary_indexer.indexed.points").inc(points)
         counter("trackside.summary_indexer.indexed.batches").inc(len(batch.messages))

@@ -3,15 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trackside.contracts.summaries import MetricPointsReported
 from trackside.contracts.topics import Topic
-from trackside.domain.table import RowValues, TableWrite
 from trackside.projections.log_identity import claim_schema
-from trackside.projections.metrics import POINTS, SERIES, rows_of
+from trackside.projections.metric_writes import write_metrics
+from trackside.projections.metrics import MetricRows, Reported, rows_of
 from trackside.projections.migrate import migrate
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.positions import ensure_positions, move_position, read_positions
-from trackside.projections.postgres import Connection, Database, copy_new, upsert
+from trackside.projections.postgres import Connection, Database
 
 KNOWN_SERIES = 100_000
 """How many written series are remembered, so as not to write them again; then all are forgotten."""
@@ -51,44 +50,34 @@ class PointsStore:
 
         return await self._database.commit_with_retries(prepared, self._report_wait)
 
-    async def write_points(
-        self, messages: Sequence[MetricPointsReported], advances: Mapping[int, PositionAdvance]
-    ) -> int:
-        """Writes points and positions; returns the number of points.
+    async def write(self, messages: Sequence[Reported], advances: Mapping[int, PositionAdvance]) -> int:
+        """Writes points, items and positions; returns how many points and items there were.
 
         Raises OvertakenError if another instance wrote them first, RewoundError if the rows were restored to
         an earlier state.
         """
-        series, points = rows_of(messages)
-        new = [row for row in series if row[0] not in self._known]
+        rows = rows_of(messages)
 
         async def work(connection: Connection) -> None:
             found = await self._positions(connection)
             if all(found.get(partition) == advance.end for partition, advance in advances.items()):
                 return  # an earlier try was committed, its answer was lost
-            await self._write(connection, new, points, advances)
+            await self._write(connection, rows, advances)
 
         await self._database.commit_with_retries(work, self._report_wait)
         if len(self._known) > KNOWN_SERIES:
             self._known.clear()
-        self._known.update(row[0] for row in new)
-        return len(points)
+        self._known.update(rows.series)
+        return len(rows.points) + len(rows.items)
 
     async def _write(
-        self,
-        connection: Connection,
-        series: Sequence[RowValues],
-        points: Sequence[RowValues],
-        advances: Mapping[int, PositionAdvance],
+        self, connection: Connection, rows: MetricRows, advances: Mapping[int, PositionAdvance]
     ) -> None:
         # The same order in all writers, so that they can't deadlock.
         for partition, advance in sorted(advances.items()):
             place = (self._topic.name, partition)
             await move_position(connection, SUMMARY_INDEXER, place, advance.start, advance.end)
-        if series:
-            await upsert(connection, TableWrite(SERIES, list(series)))
-        if points:
-            await copy_new(connection, POINTS, points)
+        await write_metrics(connection, rows, self._known)
 
     async def _positions(self, connection: Connection) -> dict[int, int]:
         found = await read_positions(connection, SUMMARY_INDEXER)

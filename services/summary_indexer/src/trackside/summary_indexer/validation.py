@@ -4,24 +4,52 @@ import re
 
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import UndecodableError
-from trackside.contracts.summaries import MetricPointsReported
+from trackside.contracts.summaries import MetricPointsReported, SummaryItemsReported
 from trackside.eventlog.log import Entry
+from trackside.projections.metrics import Reported
 
 MAX_TAG = 1_000
+MAX_KIND = 100
+MAX_ITEM = 2**31 - 1
+BODY_POINTS = 100
+"""Counts a value that is no number as that many points: a record of them is longer."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def decode_points(entry: Entry) -> MetricPointsReported:
-    """Decodes a batch of points; raises UndecodableError for anything else."""
+def decode_summaries(entry: Entry) -> Reported:
+    """Decodes a batch of points or of other values; raises UndecodableError for anything else."""
     message = CODEC.decode(CODEC.envelope(entry.headers), entry.value)
-    if not isinstance(message, MetricPointsReported):
-        expected = MetricPointsReported.wire_type()
+    if isinstance(message, MetricPointsReported):
+        for series in message.series:
+            _check_tag(series.tag)
+            if len({len(series.steps), len(series.times_ms), len(series.values)}) > 1:
+                raise UndecodableError("not_valid", f"columns of tag {series.tag!r} differ in length")
+    elif isinstance(message, SummaryItemsReported):
+        for item in message.items:
+            _check_tag(item.tag)
+            if not 0 < len(item.kind) <= MAX_KIND or _CONTROL.search(item.kind) or item.kind == "scalar":
+                expected = f"expected another one than scalar of at most {MAX_KIND} characters"
+                raise UndecodableError(
+                    "not_valid", f"kind {item.kind[:30]!r} of tag {item.tag!r}: {expected}"
+                )
+            if not 0 <= item.index <= MAX_ITEM:
+                raise UndecodableError(
+                    "not_valid", f"index {item.index} of tag {item.tag!r}: expected 0 or more"
+                )
+    else:
+        expected = f"{MetricPointsReported.wire_type()} or {SummaryItemsReported.wire_type()}"
         raise UndecodableError("unexpected_type", f"{message.wire_type()} in {entry.topic}, not {expected}")
-    for series in message.series:
-        if not 0 < len(series.tag) <= MAX_TAG or _CONTROL.search(series.tag):
-            expected = f"expected 1 to {MAX_TAG:,} characters, none of them a control character"
-            raise UndecodableError("bad_tag", f"tag {series.tag[:30]!r}: {expected}")
-        lengths = {len(series.steps), len(series.times_ms), len(series.values)}
-        if len(lengths) > 1:
-            raise UndecodableError("not_valid", f"columns of tag {series.tag!r} differ in length")
     return message
+
+
+def size_of(message: Reported) -> int:
+    """Returns how many points a record has; other values count by their size."""
+    if isinstance(message, MetricPointsReported):
+        return sum(len(series.steps) for series in message.series)
+    return BODY_POINTS * len(message.items)
+
+
+def _check_tag(tag: str) -> None:
+    if not 0 < len(tag) <= MAX_TAG or _CONTROL.search(tag):
+        expected = f"expected 1 to {MAX_TAG:,} characters, none of them a control character"
+        raise UndecodableError("bad_tag", f"tag {tag[:30]!r}: {expected}")

@@ -7,7 +7,6 @@ from typing import Any
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.message import Event, Record
-from trackside.contracts.summaries import MetricPointsReported
 from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.fleet import evolve as evolve_fleet
@@ -19,9 +18,9 @@ from trackside.domain.table import Projection, RowKey, RowValues, SettlingProjec
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
-from trackside.projections.metrics import POINTS, SERIES, metric_rows
+from trackside.projections.metrics import ITEMS, POINTS, SERIES, rows_of
 from trackside.projections.owners import Owner
-from trackside.summary_indexer.validation import decode_points
+from trackside.summary_indexer.validation import decode_summaries
 
 OwnerCuts = Mapping[str, Mapping[TopicPartition, int]]
 StreamStates = dict[str, dict[int, list[bytes]]]
@@ -114,7 +113,7 @@ class LogFold:
                     evolve_fleet(self.fleet, record)
         elif place[0] == self.topics.metrics.name:
             for entry in entries:
-                self._fold_points(entry)
+                self._fold_summaries(entry)
         else:
             letters = self.rows.of(DEAD_LETTERS)
             found = (decode(entry) for entry in entries)
@@ -167,16 +166,16 @@ class LogFold:
                 old = rows.get(key)
                 rows[key] = (table, row if old is None else table.merged(old[1], row))
 
-    def _fold_points(self, entry: Entry) -> None:
+    def _fold_summaries(self, entry: Entry) -> None:
         try:
-            message: MetricPointsReported = decode_points(entry)
+            rows = rows_of([decode_summaries(entry)])
         except UndecodableError:
             return
-        series, points = metric_rows(message)
-        self.rows.of(POINTS).extend(points)
-        for row in series:
-            if row[0] not in self.rows.known_series:
-                self.rows.known_series.add(row[0])
+        self.rows.of(POINTS).extend(rows.points)
+        self.rows.of(ITEMS).extend(rows.items)
+        for number, row in rows.series.items():
+            if number not in self.rows.known_series:
+                self.rows.known_series.add(number)
                 self.rows.of(SERIES).append(row)
 
     def _finish(self, place: TopicPartition, cut: int) -> None:

@@ -10,7 +10,8 @@ from trackside.domain.table import Table
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log, TopicPartition
 from trackside.projections.log_identity import check_log, log_id_of
-from trackside.projections.metrics import POINTS
+from trackside.projections.metric_writes import count_metrics
+from trackside.projections.metrics import ITEMS, POINTS
 from trackside.projections.migrate import create_tables
 from trackside.projections.owners import OWNERS
 from trackside.projections.positions import put_positions, read_positions
@@ -153,6 +154,7 @@ async def _fold(
         folded = await fold_partitions(log, fold_range, write_rows, on_progress)
     else:
         folded = await fold_in_processes(processes, fold_range, write_rows, on_progress)
+    report.rows |= {name: count for name, count in (await count_metrics(rebuilt)).items() if count}
     report.events, report.fold_s = folded.events, monotonic_s() - began_s
     for owner, positions in report.live.items():
         await put_positions(rebuilt, owner, positions)
@@ -180,6 +182,9 @@ async def _start_offsets(
     return starts
 
 
+_MAY_REPEAT = (POINTS, ITEMS)
+
+
 def _tables() -> Iterator[Table]:
     return (table for owner in OWNERS.values() for table in owner.tables)
 
@@ -188,10 +193,11 @@ async def _copy(rebuilt: Connection, pending: PendingRows, report: RebuildReport
     tables = {table.name: table for table in _tables()}
     for name, rows in pending.items():
         table = tables[name]
-        written = await copy_new(rebuilt, table, rows) if table is POINTS else len(rows)
-        if table is not POINTS:
+        if table in _MAY_REPEAT:
+            rows = list(await copy_new(rebuilt, table, rows))
+        else:
             await copy(rebuilt, name, table.columns, rows)
-        report.rows[name] = report.rows.get(name, 0) + written
+        report.rows[name] = report.rows.get(name, 0) + len(rows)
 
 
 async def _compare(live: Connection, rebuilt: Connection, fold_range: FoldRange) -> TableDifference | None:

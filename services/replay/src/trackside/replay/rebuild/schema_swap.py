@@ -14,20 +14,20 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.topics import Topics
 from trackside.domain.streams import load
-from trackside.domain.table import TableWrite
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry, Log, Reader, TopicPartition
 from trackside.eventlog.recovery import Recovered
-from trackside.projections.metrics import POINTS, SERIES, rows_of
+from trackside.projections.metric_writes import write_metrics
+from trackside.projections.metrics import rows_of
 from trackside.projections.migrate import drop_schemas, hold_writers, readers, swap_schemas
 from trackside.projections.owners import DISPATCHER, OWNERS
 from trackside.projections.positions import move_positions, read_positions
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, copy_new, tentative_transaction, upsert
+from trackside.projections.postgres import LIVE_SCHEMA, Connection, tentative_transaction, upsert
 from trackside.projections.projection_state import ProjectionState
 from trackside.projections.snapshots import checkpoint, write_checkpoint
 from trackside.replay.history.errors import SILENCE_LIMIT_S, BusyError, SilentLogError
 from trackside.replay.rebuild.log_fold import StreamStates
-from trackside.summary_indexer.validation import decode_points
+from trackside.summary_indexer.validation import decode_summaries
 
 SWAP_PREFIX = "rebuild_"
 MAX_ROUNDS = 100
@@ -203,23 +203,21 @@ class _OwnerCatchUp:
         for write in [write for of_place in pending.values() for write in of_place.writes()]:
             await upsert(connection, write)
         self._state.shrink()
-        await self._write_points(connection, [entry for entry in entries if entry.topic == self._metrics])
+        await self._write_summaries(connection, [entry for entry in entries if entry.topic == self._metrics])
         ends = {place: of_place.end for place, of_place in pending.items()}
         ends |= {(e.topic, e.partition): e.offset + 1 for e in entries if e.topic == self._metrics}
         await move_positions(connection, self.owner, ends)
         self._state.mark_written({}, list(pending))
 
-    async def _write_points(self, connection: Connection, entries: Sequence[Entry]) -> None:
+    async def _write_summaries(self, connection: Connection, entries: Sequence[Entry]) -> None:
         messages = []
         for entry in entries:
             try:
-                messages.append(decode_points(entry))
+                messages.append(decode_summaries(entry))
             except UndecodableError:  # it is a dead letter
                 continue
         if messages:
-            series, points = rows_of(messages)
-            await upsert(connection, TableWrite(SERIES, list(series)))
-            await copy_new(connection, POINTS, points)
+            await write_metrics(connection, rows_of(messages))
 
     async def close(self) -> None:
         """Closes its reader."""

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, TaskResumed, artifact_source
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
@@ -15,6 +15,7 @@ from trackside.contracts.summaries import MetricPointsReported, OutputWritten, S
 from trackside.contracts.tasks import (
     AttemptEnded,
     MetricReported,
+    NonFinite,
     ParametersRequested,
     ParametersTaken,
     Reservation,
@@ -308,6 +309,11 @@ class Reporter:
                 steps=[point.step for point in points],
                 times_ms=[point.time_ms for point in points],
                 values=[None if isinstance(point.value, str) else point.value for point in points],
+                non_finite={
+                    at: cast("NonFinite", point.value)
+                    for at, point in enumerate(points)
+                    if isinstance(point.value, str)
+                },
             )
             for tag, points in by_tag.items()
         ]
