@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.text import Text
 
-from trackside.summaries.charts import NOT_FINITE, ChartCurve, ChartOptions, chart, sparkline
+from trackside.summaries.charts import ChartOptions, chart, sparkline
 from trackside.summaries.curves import CurveAxis
+from trackside.summaries.plotting import NOT_FINITE, ChartCurve
 
 NAN, INF = math.nan, math.inf
 DOTS = re.compile("[\u2801-\u28ff]")

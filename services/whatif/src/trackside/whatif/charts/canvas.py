@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
+from trackside.summaries.pictures import MissingMatplotlibError
+
 DPI = 144
 FONT = "DejaVu Sans"
-
-
-class MissingMatplotlibError(Exception):
-    """A PNG needs matplotlib, which isn't installed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from trackside.eventlog.clock import now_ms
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.point_in_time import PointInTime, parse_point_in_time
+from trackside.summaries.pictures import MissingMatplotlibError
 from trackside.whatif.charts.bar_chart import page, png
-from trackside.whatif.charts.canvas import MissingMatplotlibError
 from trackside.whatif.compare import (
     Comparison,
     ScenarioGrid,
