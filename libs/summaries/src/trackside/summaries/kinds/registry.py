@@ -6,12 +6,34 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.summaries.kinds.graph import GRAPH, OPTIMIZED_GRAPH
+from trackside.summaries.kinds.histogram import HISTOGRAM
+from trackside.summaries.kinds.hparams import HPARAMS
+from trackside.summaries.kinds.image import IMAGE
 from trackside.summaries.kinds.kind import SummaryKind
+from trackside.summaries.kinds.loss_landscape import LOSS_LANDSCAPE
 from trackside.summaries.kinds.scalar import SCALAR
+from trackside.summaries.kinds.tensor import TENSOR
+from trackside.summaries.kinds.text import TEXT
 
 GROUP = "trackside.summary_kinds"
 """The entry-point group of kinds: name = "module:OBJECT", the object a SummaryKind of the same name."""
-BUILT_IN: Mapping[str, SummaryKind] = MappingProxyType({kind.name: kind for kind in (SCALAR,)})
+BUILT_IN: Mapping[str, SummaryKind] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            SCALAR,
+            IMAGE,
+            HISTOGRAM,
+            TENSOR,
+            TEXT,
+            GRAPH,
+            OPTIMIZED_GRAPH,
+            LOSS_LANDSCAPE,
+            HPARAMS,
+        )
+    }
+)
 
 _log = logging.getLogger("trackside.summaries")
 
