@@ -149,8 +149,20 @@ async def curves_and_importances(
         ("accuracy", len(points)),
         ("latency", len(points)),
     ]
+    await correlations_of(typed, search_id)
     rows = json.loads(await typed("export-trials", search_id))
     assert {row["trial"]: (row["values"]["accuracy"], row["values"]["latency"]) for row in rows} == points
+
+
+async def correlations_of(typed: Typed, search_id: str) -> None:
+    """S23: the same command with another method; the table has the sign of each correlation."""
+    found = json.loads(await typed("importances", search_id, "--method", "pearson", "--json"))
+    assert (found["method"], len(found["objectives"])) == ("pearson", 2)
+    for one in found["objectives"]:
+        assert {row["parameter"] for row in one["importances"]} == {"depth", "width"}
+        assert all(-1 <= row["correlation"] <= 1 for row in one["importances"])
+    text = await typed("importances", search_id, "--method", "pearson")
+    assert text.count("correlation") == 2 and "trials that succeeded" in text
 
 
 def numbers(trial: TrialView) -> tuple[float, float] | None:

@@ -9,7 +9,13 @@ import pytest
 from trackside.aggregates.search.messages import SearchSpec, TrialStatus
 from trackside.aggregates.search.space import Choice, Space
 from trackside.aggregates.search.state import Search, Trial
-from trackside.replay.derive.importances import TooFewTrialsError, flattened, importances
+from trackside.replay.derive.importances import (
+    EqualValuesError,
+    TooFewTrialsError,
+    flattened,
+    importances,
+    parameter_correlations,
+)
 
 pytestmark = pytest.mark.thorough  # Optuna takes seconds to be imported
 
@@ -62,3 +68,24 @@ def test_a_search_over_nothing_has_no_shares() -> None:
 def test_parameters_of_sub_spaces_stand_beside_the_others() -> None:
     given = {"a": 1, "b": {"_name": "n", "c": {"_name": "m", "d": 2}}}
     assert flattened(given) == {"a": 1, "b": "n", "b.c": "m", "b.c.d": 2}
+
+
+def test_a_correlation_has_a_sign_and_skips_what_is_no_number() -> None:
+    """S23."""
+    random = Random(7)
+    trials = [({**drawn(random)[0], "down": float(at)}, 10.0 - at) for at in range(40)]
+    found, count = parameter_correlations(search_of([*trials, ({"down": 1.0}, None)]))
+    assert count == 40
+    assert found[0].parameter == "down" and found[0].correlation == pytest.approx(-1)
+    skipped = {one.parameter: one.skipped for one in found if one.skipped}
+    assert skipped == {"kind": "categorical", "layer": "categorical", "fixed": "constant"}
+
+
+def test_three_different_values_are_enough_for_a_correlation() -> None:
+    """S23."""
+    with pytest.raises(TooFewTrialsError, match="s has 2 trials with a value; importances need 3"):
+        parameter_correlations(search_of([({"x": 1}, 1.0), ({"x": 2}, 2.0), ({"x": 3}, None)]))
+    with pytest.raises(EqualValuesError, match=r"all trials of s have the value 0\.5"):
+        parameter_correlations(search_of([({"x": at}, 0.5) for at in range(5)]))
+    found, _ = parameter_correlations(search_of([({"x": at}, float(at)) for at in range(3)]))
+    assert found[0].correlation == pytest.approx(1)

@@ -186,19 +186,32 @@ def estimates(as_json: JsonOption = False) -> None:
     estimates.estimates(as_json)
 
 
-def importances(stream_id: SearchArgument, as_json: JsonOption = False) -> None:
-    """Show how much each parameter of a search matters for being among its best tenth (Optuna's PED-ANOVA).
+def importances(
+    stream_id: SearchArgument,
+    method: Annotated[
+        Literal["ped-anova", "pearson"],
+        typer.Option(
+            "--method",
+            help="How importance is measured: `ped-anova` by what sets the best tenth of the trials apart, "
+            "`pearson` by the linear correlation of a parameter with the value, from -1 to 1.",
+        ),
+    ] = "ped-anova",
+    as_json: JsonOption = False,
+) -> None:
+    """Show how much each parameter of a search matters for its value, the most important first.
 
-    For a search with several objectives each has its own best tenth and its own shares.
+    PED-ANOVA is Optuna's, and needs 10 trials with a value; the correlation needs 3. A search with several
+    objectives has a table for each.
 
     \b
     Examples:
       trackside importances digits-1
+      trackside importances digits-1 --method pearson
       trackside importances digits-1 --json
     """
     from trackside.cli.commands import importances
 
-    importances.importances(stream_id, as_json)
+    importances.importances(stream_id, method, as_json)
 
 
 def export_trials(

@@ -1,4 +1,4 @@
-"""The importance of a search's parameters, by Optuna's PED-ANOVA over the trials with a value."""
+"""The importance of a search's parameters: PED-ANOVA, or Pearson's correlation, over trials with a value."""
 
 import json
 import math
@@ -10,6 +10,7 @@ from trackside.aggregates.search.messages import TrialStatus
 from trackside.aggregates.search.objectives import directions_of, numbers
 from trackside.aggregates.search.state import Search, Trial
 from trackside.replay.history.errors import ReplayError
+from trackside.summaries.correlation import MIN_SAMPLES, Correlation, correlations
 
 NAME = "_name"
 MIN_TRIALS = 10
@@ -19,8 +20,19 @@ MIN_TRIALS = 10
 class TooFewTrialsError(ReplayError):
     """A search has too few trials for importances."""
 
-    def __init__(self, search_id: str, count: int) -> None:
-        super().__init__(f"{search_id} has {count} trials with a value; importances need {MIN_TRIALS}")
+    code = "too_few_trials"
+
+    def __init__(self, search_id: str, count: int, needed: int) -> None:
+        super().__init__(f"{search_id} has {count} trials with a value; importances need {needed}")
+
+
+class EqualValuesError(ReplayError):
+    """All trials of a search have the same value, so nothing goes together with it."""
+
+    code = "equal_values"
+
+    def __init__(self, search_id: str, value: float) -> None:
+        super().__init__(f"all trials of {search_id} have the value {value:g}; a correlation needs others")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +53,50 @@ def importances(search: Search, objective: int = 0) -> tuple[list[Importance], i
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    values = {trial.number: _value(trial, objective) for trial in search.trials}
-    counted = [trial for trial in search.trials if values[trial.number] is not None]
-    if len(counted) < MIN_TRIALS:
-        raise TooFewTrialsError(search.search_id, len(counted))
-    flat = [flattened(trial.parameters) for trial in counted]
-    names = [name for name in flat[0] if all(name in parameters for parameters in flat)]
-    columns = {name: _distribution([parameters[name] for parameters in flat]) for name in names}
+    parameters, values = _counted(search, objective, MIN_TRIALS)
+    columns = {name: _distribution(found) for name, found in parameters.items()}
     searched = {name: column for name, column in columns.items() if column is not None}
     study = optuna.create_study(direction=directions_of(search.spec)[objective])
     study.add_trials(
         [
             optuna.trial.create_trial(
-                params={name: values[index] for name, (values, _) in searched.items()},
+                params={name: column[index] for name, (column, _) in searched.items()},
                 distributions={name: distribution for name, (_, distribution) in searched.items()},
-                value=values[trial.number],
+                value=value,
             )
-            for index, trial in enumerate(counted)
+            for index, value in enumerate(values)
         ]
     )
     shares = _shares(study) if searched else {}
-    found = [Importance(name, round(float(shares.get(name, 0.0)), 6)) for name in names]
-    return sorted(found, key=lambda one: (-one.share, one.parameter)), len(counted)
+    found = [Importance(name, round(float(shares.get(name, 0.0)), 6)) for name in parameters]
+    return sorted(found, key=lambda one: (-one.share, one.parameter)), len(values)
+
+
+def parameter_correlations(search: Search, objective: int = 0) -> tuple[list[Correlation], int]:
+    """Returns Pearson's correlation of each parameter with the value of the trial, and the number of trials.
+
+    The strongest is first; parameters are those that all counted trials have, and one without a correlation
+    says why. Raises TooFewTrialsError for fewer than three trials, and EqualValuesError.
+    """
+    parameters, values = _counted(search, objective, MIN_SAMPLES)
+    if min(values) == max(values):
+        raise EqualValuesError(search.search_id, values[0])
+    return correlations(parameters, values), len(values)
+
+
+def _counted(search: Search, objective: int, needed: int) -> tuple[dict[str, list[Any]], list[float]]:
+    """Returns the parameters that all trials with a value have, as columns, and the values of these trials.
+
+    Raises TooFewTrialsError.
+    """
+    found = [(trial, _value(trial, objective)) for trial in search.trials]
+    counted = [(flattened(trial.parameters), value) for trial, value in found if value is not None]
+    if len(counted) < needed:
+        raise TooFewTrialsError(search.search_id, len(counted), needed)
+    first, _ = counted[0]
+    names = [name for name in first if all(name in parameters for parameters, _ in counted)]
+    columns = {name: [parameters[name] for parameters, _ in counted] for name in names}
+    return columns, [value for _, value in counted]
 
 
 def flattened(parameters: Mapping[str, Any], before: str = "") -> dict[str, Any]:
