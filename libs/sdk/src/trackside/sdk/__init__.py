@@ -1,4 +1,5 @@
-"""What users import: Client, Search, Pipeline, PipelineRun, NamedPipeline, Task, Service, trial, errors.
+"""What users import: Client, Search, Pipeline, PipelineRun, NamedPipeline, SummaryWriter, Task, Service,
+trial, errors.
 
 All but Task, Service and trial are imported on first use: the process of a task needs no connection to Kafka.
 """
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from trackside.sdk.pipelines import Pipeline as Pipeline
     from trackside.sdk.saving import SaveError as SaveError
     from trackside.sdk.search import Search as Search
+    from trackside.sdk.summaries.writer import SummaryWriter as SummaryWriter
 
 
 def __getattr__(name: str) -> object:
@@ -42,6 +44,7 @@ def __getattr__(name: str) -> object:
         "PipelineRun": "pipeline_runs",
         "Search": "search",
         "SaveError": "saving",
+        "SummaryWriter": "summaries.writer",
         "CheckpointError": "checkpoints",
         "FetchError": "fetching",
         **dict.fromkeys(errors, "errors"),

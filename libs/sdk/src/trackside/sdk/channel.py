@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
@@ -27,6 +28,24 @@ class FetchedCheckpoint(NamedTuple):
     path: Path
 
 
+@dataclass(frozen=True, slots=True)
+class ReportedSummary:
+    """A value that is no number, such as an image, as its SummaryKind has packed it.
+
+    `index` counts those of one tag and step from 0. `body` is the whole value, or describes it where `data`
+    are its bytes.
+    """
+
+    kind: str
+    tag: str
+    step: int
+    time_ms: int
+    index: int
+    body: Mapping[str, Any]
+    data: bytes | None = None
+    media_type: str = ""
+
+
 class Channel(Protocol):
     """Receives the reports of a trial, and provides its parameters."""
 
@@ -42,8 +61,16 @@ class Channel(Protocol):
         """Receives the final value of the trial, and others reported with it."""
         ...
 
-    def points(self, step: int, values: Mapping[str, float]) -> None:
-        """Receives metrics that don't decide anything."""
+    def points(self, step: int, values: Mapping[str, float], time_ms: int | None = None) -> None:
+        """Receives metrics that don't decide anything, measured at `time_ms` since 1970, or now."""
+        ...
+
+    def summary(self, reported: ReportedSummary) -> None:
+        """Receives a value that is no number; waits where more come than can be taken away."""
+        ...
+
+    def flush(self) -> None:
+        """Sends what waits to be sent together with more."""
         ...
 
     def save(
@@ -112,10 +139,17 @@ class ScreenChannel:
         """Prints the final value."""
         sys.stdout.write(f"result{_shown(value, others)}\n")
 
-    def points(self, step: int, values: Mapping[str, float]) -> None:
+    def points(self, step: int, values: Mapping[str, float], time_ms: int | None = None) -> None:
         """Prints metrics."""
         named = " ".join(f"{tag}={value:g}" for tag, value in values.items())
         sys.stdout.write(f"log step={step} {named}\n")
+
+    def summary(self, reported: ReportedSummary) -> None:
+        """Prints what was reported."""
+        sys.stdout.write(f"summary step={reported.step} {reported.kind} {reported.tag}\n")
+
+    def flush(self) -> None:
+        """Does nothing: nothing waits."""
 
     def save(
         self,

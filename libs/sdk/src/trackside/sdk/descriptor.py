@@ -5,9 +5,10 @@ The worker sets TRACKSIDE_PARAMETERS_FILE and TRACKSIDE_METRICS_FD. Each line is
 finite is `"nan"`, `"inf"` or `"-inf"`. A report of several numbers is an object of them, by name.
 `{"next": true}` requests another trial's parameters; the answer is a line on TRACKSIDE_ANSWERS_FD:
 `{"parameters": {...}}`, null if there are none, or `{"problem": text}`. `{"save": {...}}` saves an artifact;
-with `answer` in it a line tells whether it was taken. `{"fetch": {...}}` has an artifact fetched; the answer
-is `{"path": text}`, or `{"problem": text, "code": text}`. The newest instruction is in
-TRACKSIDE_INSTRUCTION_FILE: `{"number": n, "body": {...}}`.
+with `answer` in it a line tells whether it was taken. `{"summary": {...}}` is a value that is no
+number. `{"fetch": {...}}` has an artifact fetched; the answer is `{"path": text}`, or
+`{"problem": text, "code": text}`. The newest instruction is in TRACKSIDE_INSTRUCTION_FILE:
+`{"number": n, "body": {...}}`.
 """
 
 import json
@@ -17,10 +18,18 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from trackside.contracts.artifacts import CHECKPOINT
-from trackside.sdk.channel import Channel, FetchedCheckpoint, ScreenChannel, StopRequest, json_number
+from trackside.sdk.channel import (
+    Channel,
+    FetchedCheckpoint,
+    ReportedSummary,
+    ScreenChannel,
+    StopRequest,
+    json_number,
+)
 from trackside.sdk.fetching import FetchError
 from trackside.sdk.saving import SaveError
 
@@ -31,6 +40,7 @@ READ_BYTES = 65_536
 POLL_S = 0.02
 ALIVE_EVERY_S = 0.25
 PARAMETERS_FILE = "TRACKSIDE_PARAMETERS_FILE"
+SUMMARY_FIELDS = ("kind", "tag", "step", "time_ms", "index", "body")
 
 
 def channel_of(environment: Mapping[str, str]) -> Channel:
@@ -61,6 +71,7 @@ class DescriptorChannel:
         self._parameters = parameters
         self._stop = StopRequest()
         self._asking = threading.Lock()
+        self._writing = threading.Lock()
         self._instruction = 0
         self._alive_at_s = float("-inf")
 
@@ -77,10 +88,30 @@ class DescriptorChannel:
         """Writes the final value; only the first one counts."""
         self._write({"final": _named(value, others)})
 
-    def points(self, step: int, values: Mapping[str, float]) -> None:
+    def points(self, step: int, values: Mapping[str, float], time_ms: int | None = None) -> None:
         """Writes metrics."""
+        measured = {} if time_ms is None else {"time_ms": time_ms}
         for tag, value in values.items():
-            self._write({"metric": tag, "value": json_number(value), "step": step})
+            self._write({"metric": tag, "value": json_number(value), "step": step, **measured})
+
+    def summary(self, reported: ReportedSummary) -> None:
+        """Writes a value that is no number; its bytes to a file, which the worker's process takes away."""
+        fields = {name: getattr(reported, name) for name in SUMMARY_FIELDS}
+        if reported.data is None:
+            self._write({"summary": fields})
+            return
+        folder = os.environ.get("TRACKSIDE_WORKDIR", ".")
+        with NamedTemporaryFile(dir=folder, prefix=".summary-", delete=False) as file:
+            file.write(reported.data)
+        fields |= {"path": file.name, "media_type": reported.media_type}
+        if self._answers is None:
+            self._write({"summary": fields})
+            return
+        # Waits until it was taken, so that the disk doesn't fill.
+        self._ask({"summary": fields | {"answer": True}})
+
+    def flush(self) -> None:
+        """Does nothing: each line is written at once."""
 
     def save(
         self,
@@ -179,8 +210,9 @@ class DescriptorChannel:
 
     def _write(self, message: Mapping[str, Any]) -> None:
         line = json.dumps(message, allow_nan=False).encode() + b"\n"
-        while line:  # up to 4 KiB are written atomically, so that lines of several processes don't mix
-            line = line[os.write(self._descriptor, line) :]
+        with self._writing:
+            while line:  # up to 4 KiB are written atomically, so that lines of several processes don't mix
+                line = line[os.write(self._descriptor, line) :]
 
 
 def _instruction_in(path: str) -> tuple[int, dict[str, Any]] | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside.contracts.artifacts import CHECKPOINT
-from trackside.sdk.channel import Channel, checkpoint_is_asked
+from trackside.sdk.channel import Channel, ScreenChannel, checkpoint_is_asked
 from trackside.sdk.checkpoints import LastCheckpoint, encode_state
 from trackside.sdk.descriptor import channel_of
 from trackside.sdk.instructions import GivenInstruction, plain
@@ -27,10 +27,10 @@ _checkpoint_step = 0
 _next_point: dict[str, int] = {}
 
 
-def connect(channel: Channel) -> None:
+def connect(to: Channel) -> None:
     """Sets the channel of this process's trial, and restarts its steps. Called by the worker."""
     global _channel, _next_report, _has_begun, _checkpoint_step
-    _channel, _next_report, _has_begun, _checkpoint_step = channel, 0, False, 0
+    _channel, _next_report, _has_begun, _checkpoint_step = to, 0, False, 0
     _next_point.clear()
 
 
@@ -39,7 +39,7 @@ def parameters(defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
 
     Without a search these are the defaults, unless TRACKSIDE_PARAMETERS holds some as JSON.
     """
-    return {**(defaults or {}), **_connected().parameters()}
+    return {**(defaults or {}), **channel().parameters()}
 
 
 def next_parameters(defaults: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
@@ -51,7 +51,7 @@ def next_parameters(defaults: Mapping[str, Any] | None = None) -> dict[str, Any]
     the task doesn't accept.
     """
     global _next_report, _has_begun, _checkpoint_step
-    found = _connected().next_parameters()
+    found = channel().next_parameters()
     if found is None:
         return None
     _next_report, _has_begun, _checkpoint_step = 0, False, 0
@@ -90,7 +90,7 @@ def report(value: float | Mapping[str, float], step: int | None = None) -> None:
     if at < _next_report:
         raise ValueError(f"report: step {at} is not above the last one; expected {_next_report} or more")
     _next_report, _has_begun = at + 1, True
-    _connected().report(at, deciding, others)
+    channel().report(at, deciding, others)
 
 
 def result(value: float | Mapping[str, float]) -> None:
@@ -99,7 +99,7 @@ def result(value: float | Mapping[str, float]) -> None:
     Without it the last value of `report` is used. A dict is read as by `report`.
     """
     deciding, others = _split("result", value)
-    _connected().final(deciding, others)
+    channel().final(deciding, others)
 
 
 def log(step: int | None = None, **scalars: float) -> None:
@@ -108,11 +108,15 @@ def log(step: int | None = None, **scalars: float) -> None:
         metric(tag, value, step)
 
 
-def metric(tag: str, value: float, step: int | None = None) -> None:
-    """Records one metric under any tag, such as `loss/train`; it doesn't decide anything."""
+def metric(tag: str, value: float, step: int | None = None, time_ms: int | None = None) -> None:
+    """Records one metric under any tag, such as `loss/train`; it doesn't decide anything.
+
+    Without `step` the tag counts its own steps. `time_ms` is when it was measured, in ms since 1970: now
+    unless set.
+    """
     at = _next_point.get(tag, 0) if step is None else int(step)
     _next_point[tag] = at + 1
-    _connected().points(at, {tag: _number(tag, value)})
+    channel().points(at, {tag: _number(tag, value)}, time_ms)
 
 
 def save(
@@ -130,7 +134,7 @@ def save(
     `unsafe_format`. Without a worker it is copied to the folder `outputs`.
     """
     checked = check_artifact(name, kind, metadata)
-    _connected().save(name, source if isinstance(source, bytes) else Path(source), kind, checked)
+    channel().save(name, source if isinstance(source, bytes) else Path(source), kind, checked)
 
 
 def ready(**detail: Any) -> None:
@@ -139,7 +143,7 @@ def ready(**detail: Any) -> None:
     It may be said again, when the detail has changed, or as a sign of life. Raises TypeError for a detail
     that JSON can't hold, ValueError for one of more than 64 KiB.
     """
-    _connected().ready(plain(detail))
+    channel().ready(plain(detail))
 
 
 def instruction(wait_s: float = 0.0) -> GivenInstruction | None:
@@ -148,9 +152,9 @@ def instruction(wait_s: float = 0.0) -> GivenInstruction | None:
     One that a later one has replaced is left out. A later attempt gets the newest one again. To a service
     with `unresponsive_s` each call is a sign of life.
     """
-    channel = _connected()
-    found = channel.instruction(wait_s)
-    return None if found is None else GivenInstruction(*found, channel)
+    connected = channel()
+    found = connected.instruction(wait_s)
+    return None if found is None else GivenInstruction(*found, connected)
 
 
 def input(name: str) -> Path:  # noqa: A001 - as users call it: trial.input
@@ -175,7 +179,7 @@ def fetch(reference: Mapping[str, Any]) -> Path:
     has it, compares the digest, and keeps it until the attempt ends. Raises FetchError with a code, such as
     `artifact_missing`, `artifact_damaged` or `store_unreachable`.
     """
-    return _connected().fetch(reference)
+    return channel().fetch(reference)
 
 
 def checkpoint(step: int, state: Mapping[str, Any] | str | os.PathLike[str]) -> None:
@@ -189,7 +193,7 @@ def checkpoint(step: int, state: Mapping[str, Any] | str | os.PathLike[str]) -> 
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise ValueError(f"checkpoint: expected a step from 0 on, got {step!r}")
     source = encode_state(state) if isinstance(state, Mapping) else Path(state)
-    _connected().save(CHECKPOINT, source, CHECKPOINT, {}, step)
+    channel().save(CHECKPOINT, source, CHECKPOINT, {}, step)
     _checkpoint_step = step
 
 
@@ -204,7 +208,7 @@ def last_checkpoint() -> LastCheckpoint | None:
         raise RuntimeError(
             "last_checkpoint: this trial has reported already; call it before the first report"
         )
-    found = _connected().last_checkpoint()
+    found = channel().last_checkpoint()
     if found is None:
         return None
     resume_at(found.step)
@@ -214,7 +218,7 @@ def last_checkpoint() -> LastCheckpoint | None:
 def resume_at(step: int) -> None:
     """Says that the training continues with a step, from the last checkpoint. Called by the worker."""
     global _next_report, _checkpoint_step
-    _connected().resumed()
+    channel().resumed()
     _next_report = _checkpoint_step = step
 
 
@@ -233,15 +237,20 @@ def should_stop() -> bool:
 
     After the request, a task that calls it has the worker's grace time, 5 s by default; others have none.
     """
-    return _connected().should_stop()
+    return channel().should_stop()
 
 
-def _connected() -> Channel:
+def channel() -> Channel:
     """Returns the channel of this process: the one it was connected to, or that of its environment."""
     global _channel
     if _channel is None:
         _channel = channel_of(os.environ)
     return _channel
+
+
+def in_task() -> bool:
+    """Returns whether a worker runs this process, so that what it reports is in the log."""
+    return not isinstance(channel(), ScreenChannel)
 
 
 def _split(name: str, value: float | Mapping[str, float]) -> tuple[float | None, dict[str, float]]:

@@ -163,7 +163,7 @@ def _histogram(histogram: Histogram) -> HistogramProto:
     limits: list[float] = []
     counts: list[float] = []
     for left, right, count in zip(histogram.left, histogram.right, histogram.counts, strict=True):
-        if left > limits[-1] if limits else left != histogram.minimum:
+        if left > limits[-1] if limits else left not in (histogram.minimum, right):
             limits.append(left)
             counts.append(0)
         limits.append(right)
