@@ -44,7 +44,7 @@ class RecordingChannel(ScreenChannel):
         if others:
             self.points(step, others)
 
-    def points(self, step: int, values: Mapping[str, float]) -> None:
+    def points(self, step: int, values: Mapping[str, float], time_ms: int | None = None) -> None:
         self.calls.append(("points", step, dict(values)))
 
 

@@ -43,7 +43,8 @@ def test_t3_a_message_arrives_as_it_was_sent(message: ControlMessage) -> None:
 @pytest.mark.parametrize("octets", [b"{}", b"[]", b"null", b'{"type": "DANCE"}', b"\xff", b'{"type": 1}'])
 def test_t13_what_is_no_message_is_rejected_with_what_was_expected(octets: bytes) -> None:
     with pytest.raises(
-        UnreadableMessageError, match="expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED or INSTRUCTION"
+        UnreadableMessageError,
+        match="expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION",
     ):
         decode(octets, CONTROL)
 

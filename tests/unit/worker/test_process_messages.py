@@ -34,17 +34,14 @@ from trackside.worker.process_messages import (
     ExitCommand,
     FetchAnswer,
     FetchRequest,
-    FinalValue,
     InstructionAnswer,
     InstructionMessage,
     LoadCommand,
     ParametersAnswer,
     ParametersRequest,
     PhaseBegan,
-    PointBatch,
     ProcessFree,
     ProcessMessage,
-    ReportBatch,
     ServiceAlive,
     ServiceReady,
     TrainCommand,
@@ -54,7 +51,18 @@ from trackside.worker.process_messages import (
     decode,
     encode,
 )
-from trackside.worker.report_messages import ArtifactReady, MetricPoint, StepReport
+from trackside.worker.report_messages import (
+    ArtifactReady,
+    FinalValue,
+    MetricPoint,
+    PointBatch,
+    ReportBatch,
+    StepReport,
+    StoredAnswer,
+    StoredRequest,
+    SummaryOmitted,
+    SummaryValueReport,
+)
 
 SEVERAL = {"value": None, "others": {"accuracy": 0.5, "latency": "inf"}}
 ERROR = {"stage": "TRAIN", "type": "ValueError", "message": "no", "traceback": ""}
@@ -91,6 +99,11 @@ MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
     (FROM_TASK, FinalValue("-inf")),
     (FROM_TASK, FinalValue(SEVERAL)),
     (FROM_TASK, PointBatch([MetricPoint("loss", 3, 1_700, 0.1), MetricPoint("loss", 4, 1_701, "nan")])),
+    (FROM_TASK, SummaryValueReport("text", "notes", 3, 1_700, 0, {"value": ["a"]})),
+    (FROM_TASK, SummaryValueReport("image", "a", 3, 1_700, 1, {"width": 2}, 7, "0" * 64, 70, "image/png")),
+    (FROM_TASK, SummaryOmitted("spool_full", "no room")),
+    (FROM_TASK, StoredRequest(1)),
+    (CONTROL, StoredAnswer(1)),
     (FROM_TASK, ParametersRequest(1)),
     (FROM_TASK, AnswerReceived(1, True)),
     (FROM_TASK, TrainingInterrupted("host", {"stage": "TRAIN", "type": "MemoryError"}, 10, 0)),
@@ -136,14 +149,17 @@ def test_every_message_is_tried_and_is_expected_somewhere() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"", "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED or INSTRUCTION, got b''"),
-        (b"\xff", "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED or INSTRUCTION"),
-        (b"[" * 100_000, "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED or INSTRUCTION"),
-        (b'["TRAIN"]', "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED or INSTRUCTION"),
-        (b'{"type": ["TRAIN"]}', "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED or INSTRUCTION"),
+        (b"", "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION, got b''"),
+        (b"\xff", "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION"),
+        (b"[" * 100_000, "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION"),
+        (b'["TRAIN"]', "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION"),
+        (
+            b'{"type": ["TRAIN"]}',
+            "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION",
+        ),
         (
             b'{"type": "status", "status": 3}',
-            "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED or INSTRUCTION",
+            "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION",
         ),
         (b'{"type": "TRAIN"}', "TRAIN: .*'device'"),
         (b'{"type": "TRAIN", "device": 0}', "TRAIN: device: expected str; got b'.*'"),

@@ -25,6 +25,7 @@ CounterName = Literal[
     "trackside.worker.ended.tasks",
     "trackside.worker.refused.tasks",
     "trackside.worker.dropped.batches",
+    "trackside.worker.dropped.summaries",
     "trackside.worker.interrupted.tasks",
     "trackside.worker.saved.artifacts",
     "trackside.worker.saved.bytes",
@@ -167,6 +168,9 @@ METRICS: Final[tuple[Metric, ...]] = (
     _counter("trackside.worker.refused.tasks", "Assignments refused here, by code.", "code"),
     _counter(
         "trackside.worker.dropped.batches", "Points and lines dropped while the log did not answer.", "topic"
+    ),
+    _counter(
+        "trackside.worker.dropped.summaries", "Images and other values whose bytes were not stored.", "code"
     ),
     _counter("trackside.worker.saved.artifacts", "Artifacts of tasks that the store has."),
     _counter("trackside.worker.saved.bytes", "Bytes of these artifacts."),

@@ -3,10 +3,11 @@
     worker  -> forkserver     fork, signal                       a packet each, on a Unix socket
     forkserver -> worker      ready, forked, fork-failed, exited
     worker  -> task process   assignment, LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED,      a line each
-                              INSTRUCTION
+                              STORED, INSTRUCTION
     task process -> worker    status, reports, final, points, parameters-request, answer-received,
                               ready-to-serve, alive, instruction-answer, checkpoint-request, fetch-request,
-                              resumed, interrupted, artifact, ending, over, free
+                              resumed, interrupted, artifact, summary, summary-omitted,
+                              stored-request, ending, over, free
     task process -> its files ending, artifact
 
 A message is a JSON object on one line: `type` and the fields of its class. All processes are of one release,
@@ -28,7 +29,19 @@ from trackside.worker.forkserver_messages import (
     ProcessForked,
     SignalProcess,
 )
-from trackside.worker.report_messages import ArtifactReady, MetricPoint, ReportedValue, StepReport
+from trackside.worker.report_messages import (
+    ArtifactReady,
+    FinalValue,
+    MetricPoint,
+    PointBatch,
+    ReportBatch,
+    ReportedValue,
+    StepReport,
+    StoredAnswer,
+    StoredRequest,
+    SummaryOmitted,
+    SummaryValueReport,
+)
 
 MAX_SHOWN_BYTES = 200
 
@@ -130,24 +143,6 @@ class PhaseBegan(NamedTuple):
     """A phase has begun: a number of TaskStatus."""
 
     status: int
-
-
-class ReportBatch(NamedTuple):
-    """Intermediate values of the trial."""
-
-    reports: list[StepReport]
-
-
-class FinalValue(NamedTuple):
-    """The final value of the trial."""
-
-    final: ReportedValue
-
-
-class PointBatch(NamedTuple):
-    """Points of metrics."""
-
-    points: list[MetricPoint]
 
 
 class ParametersRequest(NamedTuple):
@@ -262,6 +257,7 @@ ControlMessage = (
     | ParametersAnswer
     | CheckpointAnswer
     | FetchAnswer
+    | StoredAnswer
     | InstructionMessage
 )
 FromTask = (
@@ -279,6 +275,9 @@ FromTask = (
     | TrainingResumed
     | TrainingInterrupted
     | ArtifactReady
+    | SummaryValueReport
+    | SummaryOmitted
+    | StoredRequest
     | AttemptEnding
     | AttemptOver
     | ProcessFree
@@ -300,6 +299,7 @@ CONTROL: Mapping[str, type[ControlMessage]] = {
     "NEXT": ParametersAnswer,
     "CHECKPOINT": CheckpointAnswer,
     "FETCHED": FetchAnswer,
+    "STORED": StoredAnswer,
     "INSTRUCTION": InstructionMessage,
 }
 FROM_TASK: Mapping[str, type[FromTask]] = {
@@ -317,6 +317,9 @@ FROM_TASK: Mapping[str, type[FromTask]] = {
     "resumed": TrainingResumed,
     "interrupted": TrainingInterrupted,
     "artifact": ArtifactReady,
+    "summary": SummaryValueReport,
+    "summary-omitted": SummaryOmitted,
+    "stored-request": StoredRequest,
     "ending": AttemptEnding,
     "over": AttemptOver,
     "free": ProcessFree,

@@ -23,6 +23,62 @@ class MetricPoint(NamedTuple):
     value: float | str
 
 
+class ReportBatch(NamedTuple):
+    """Intermediate values of the trial."""
+
+    reports: list[StepReport]
+
+
+class FinalValue(NamedTuple):
+    """The final value of the trial."""
+
+    final: ReportedValue
+
+
+class PointBatch(NamedTuple):
+    """Points of metrics."""
+
+    points: list[MetricPoint]
+
+
+class SummaryValueReport(NamedTuple):
+    """A value that is no number, as its SummaryKind has packed it; `item` counts those of a tag and step.
+
+    `body` is the whole value, unless `file` isn't 0: then it is the number of a file in the spool of the
+    placement with the value's bytes, and `body` describes them.
+    """
+
+    kind: str
+    tag: str
+    step: int
+    time_ms: int
+    item: int
+    body: dict[str, Any]
+    file: int = 0
+    sha256: str = ""
+    size_bytes: int = 0
+    media_type: str = ""
+
+
+class SummaryOmitted(NamedTuple):
+    """A value was left out: its bytes can't be kept here."""
+
+    code: str
+    reason: str
+
+
+class StoredRequest(NamedTuple):
+    """The task waits until the bytes of all summaries so far are in the store; requests count from 1."""
+
+    request: int
+
+
+class StoredAnswer(NamedTuple):
+    """The answer to a StoredRequest: the bytes are in the store, or were left out."""
+
+    request: int
+
+
 class ArtifactReady(NamedTuple):
     """An artifact is in the spool of its placement, where this is its record; see the spool for its content.
 

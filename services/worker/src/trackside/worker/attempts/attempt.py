@@ -2,10 +2,7 @@
 
 import asyncio
 import contextlib
-import os
 import signal
-import socket
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
@@ -16,9 +13,11 @@ from trackside.contracts.fleet import CHECK_ARTIFACTS
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.artifacts.store_client import StoreError
+from trackside.worker.artifacts.summary_uploads import SummaryUploads
 from trackside.worker.attempts.artifacts_in_use import ArtifactsInUse
 from trackside.worker.attempts.checkpoint_exchange import CheckpointExchange
 from trackside.worker.attempts.conversation import Conversation
+from trackside.worker.attempts.descriptors import close_all, send_with_descriptors
 from trackside.worker.attempts.forkserver_client import (
     ForkserverGoneError,
     TaskProcess,
@@ -28,6 +27,7 @@ from trackside.worker.attempts.outcome import Ending, determine_ending, finished
 from trackside.worker.attempts.output import read_lines
 from trackside.worker.attempts.spec import AttemptContext, AttemptListener, AttemptSpec, assignment_of
 from trackside.worker.child.orphans import MAX_NAMED
+from trackside.worker.child.summary_spool import summaries_below
 from trackside.worker.process_messages import (
     FROM_TASK,
     AnswerReceived,
@@ -36,16 +36,13 @@ from trackside.worker.process_messages import (
     CheckpointRequest,
     ExitCommand,
     FetchRequest,
-    FinalValue,
     FromTask,
     InstructionAnswer,
     LoadCommand,
     ParametersAnswer,
     ParametersRequest,
     PhaseBegan,
-    PointBatch,
     ProcessFree,
-    ReportBatch,
     ServiceAlive,
     ServiceReady,
     TrainCommand,
@@ -55,7 +52,15 @@ from trackside.worker.process_messages import (
     decode,
     encode,
 )
-from trackside.worker.report_messages import ArtifactReady
+from trackside.worker.report_messages import (
+    ArtifactReady,
+    FinalValue,
+    PointBatch,
+    ReportBatch,
+    StoredRequest,
+    SummaryOmitted,
+    SummaryValueReport,
+)
 from trackside.worker.reporting.journal import INPUTS
 from trackside.worker.reporting.reporter import Reporter
 
@@ -94,6 +99,8 @@ class AttemptRun:
         self._writer: asyncio.Future[asyncio.StreamWriter] = loop.create_future()
         self._giving_devices: asyncio.Task[None] | None = None
         self._exchange = CheckpointExchange(spec.checkpoints, reporter, self._send, self.stop)
+        spool = summaries_below(context.journal.spool(spec.entry))
+        self._summaries = SummaryUploads(context.store, spool, reporter, self._send)
         self._artifacts = ArtifactsInUse(context.inputs, reporter, self.conversation, self._send)
 
     @property
@@ -103,7 +110,10 @@ class AttemptRun:
 
     async def ended(self) -> Ending:
         """Waits for the ending of the attempt; its process may exist for some more ms."""
-        return await self._ended
+        ending = await self._ended
+        leaves = self._requested_end is AttemptEnd.LOST
+        await self._summaries.finish(0 if leaves else self._context.upload_timeout_s)
+        return ending
 
     async def run_to_end(self, has_devices: bool) -> None:
         """Runs the task until its process is gone or free; without devices it only loads at first."""
@@ -117,6 +127,7 @@ class AttemptRun:
             if self._process is None and not self._process_free.done():
                 self._listener.gone()
             await self._artifacts.close()
+            self._reporter.flow.release()
         if not self._ended.done():
             self._ended.set_result(ending)
 
@@ -174,7 +185,7 @@ class AttemptRun:
             self._process.exited.add_done_callback(self._on_exit)
             return await self._follow(self._process, locks, has_devices)
         finally:
-            _close(locks)
+            close_all(locks)
             if warm_process is not None:
                 warm_process.close()  # it has exited, or does so when its channel closes
 
@@ -245,9 +256,9 @@ class AttemptRun:
         messages = encode(assignment) + encode(LoadCommand())
         if has_devices:
             messages += self._train_command()
-        unsent = _send_with_descriptors(process.channel, messages, [*outputs, *locks])
-        _close(outputs)
-        _close(locks)  # from here on the process holds them, until its end
+        unsent = send_with_descriptors(process.channel, messages, [*outputs, *locks])
+        close_all(outputs)
+        close_all(locks)  # from here on the process holds them, until its end
         channel, writer = await process.connected()
         writer.write(unsent)
         self._writer.set_result(writer)
@@ -261,6 +272,7 @@ class AttemptRun:
         try:
             over: list[asyncio.Future[Any]] = [process.exited, self._process_free]
             await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
+            self._reporter.flow.release()
             code = None if self._process_free.done() else process.exited.result()
             # Processes that have left the group may keep the pipes open: they are not waited for.
             await asyncio.wait(readers, timeout=DRAIN_S)
@@ -286,9 +298,9 @@ class AttemptRun:
             assert self._process is not None, "its channel is open"
             with contextlib.suppress(OSError):  # it is dead: its exit code is reported
                 await writer.drain()
-                writer.write(_send_with_descriptors(self._process.channel, self._train_command(), locks))
+                writer.write(send_with_descriptors(self._process.channel, self._train_command(), locks))
         finally:
-            _close(locks)
+            close_all(locks)
 
     def _train_command(self) -> bytes:
         host_devices = self.spec.host_devices
@@ -301,6 +313,9 @@ class AttemptRun:
         try:
             while not self._process_free.done() and (octets := await channel.readline()):
                 self._handle(decode(octets, FROM_TASK))
+                if self._reporter.flow.is_full:  # the task waits too, once the channel is full
+                    with self.conversation.waiting():
+                        await self._reporter.flow.room()
         except ConnectionResetError:
             pass  # killed while it wrote
         except UnreadableMessageError as error:
@@ -335,6 +350,8 @@ class AttemptRun:
             case TrainingInterrupted():
                 self.phase = TaskStatus.INTERRUPT
                 self._listener.interrupted(message)
+            case SummaryValueReport() | SummaryOmitted() | StoredRequest():
+                self._summaries.handle(message)
             case ArtifactReady():
                 self._listener.saved(message)
                 self._exchange.saved(message)
@@ -380,18 +397,3 @@ class AttemptRun:
 
     def _on_exit(self, _: asyncio.Future[int]) -> None:
         self._listener.gone()
-
-
-def _send_with_descriptors(channel: socket.socket, octets: bytes, descriptors: Sequence[int]) -> bytes:
-    """Sends descriptors with as many bytes as fit; returns the rest, or nothing if the process is dead."""
-    try:
-        return octets[socket.send_fds(channel, [octets], descriptors) :]
-    except BlockingIOError:
-        return octets
-    except OSError:
-        return b""
-
-
-def _close(descriptors: list[int]) -> None:
-    while descriptors:
-        os.close(descriptors.pop())

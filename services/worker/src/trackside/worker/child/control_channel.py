@@ -25,13 +25,14 @@ from trackside.worker.process_messages import (
     UnreadableMessageError,
     decode,
 )
+from trackside.worker.report_messages import StoredAnswer
 
 READ_BYTES = 65_536
 MAX_DESCRIPTORS = 130
 """Two outputs, and two locks for each of the 64 devices that a task may have."""
 
 _ANCILLARY_BYTES = socket.CMSG_LEN(MAX_DESCRIPTORS * array.array("i").itemsize)
-AnswerT = TypeVar("AnswerT", ParametersAnswer, CheckpointAnswer, FetchAnswer)
+AnswerT = TypeVar("AnswerT", ParametersAnswer, CheckpointAnswer, FetchAnswer, StoredAnswer)
 
 
 class WorkerGoneError(Exception):
@@ -51,7 +52,7 @@ class ControlChannel:
         self._guard = ControlGuard()
         self._unread = b""
         self._accepted: list[ControlMessage] = []
-        self._answers: list[ParametersAnswer | CheckpointAnswer | FetchAnswer] = []
+        self._answers: list[ParametersAnswer | CheckpointAnswer | FetchAnswer | StoredAnswer] = []
         self._instruction: InstructionMessage | None = None
         self.gone = False
         self._turn = threading.Condition()
@@ -189,7 +190,7 @@ class ControlChannel:
                 continue
             if (objection := self._guard.objection(message)) is not None:
                 sys.stderr.write(f"trackside: {objection}\n")
-            elif isinstance(message, ParametersAnswer | CheckpointAnswer | FetchAnswer):
+            elif isinstance(message, ParametersAnswer | CheckpointAnswer | FetchAnswer | StoredAnswer):
                 self._answers.append(message)
             elif isinstance(message, InstructionMessage):
                 self._instruction = message

@@ -2,8 +2,8 @@
 
 LOAD and TRAIN may come together; each is executed in its turn. After a training that ran out of memory the
 process waits for another TRAIN. Until its work is over it may ask for another trial's parameters: the answer
-is NEXT, or for its last checkpoint: CHECKPOINT, or for an artifact: FETCHED. An INSTRUCTION may come at any
-time.
+is NEXT, or for its last checkpoint: CHECKPOINT, for an artifact: FETCHED, for room in the spool: STORED. An
+INSTRUCTION may come at any time.
 
     new -LOAD-> loading -TRAIN-> training -ran out of memory-> loading
       any of these -EXIT-> leaving             training -ended-> over
@@ -20,6 +20,7 @@ from trackside.worker.process_messages import (
     ParametersAnswer,
     type_of,
 )
+from trackside.worker.report_messages import StoredAnswer
 
 
 class ControlState(StrEnum):
@@ -32,7 +33,7 @@ class ControlState(StrEnum):
     OVER = "has ended its work"
 
 
-_ANSWERS = (ParametersAnswer, CheckpointAnswer, FetchAnswer)
+_ANSWERS = (ParametersAnswer, CheckpointAnswer, FetchAnswer, StoredAnswer)
 _NEXT_STATE = {
     (ControlState.NEW, "LOAD"): ControlState.LOADING,
     (ControlState.LOADING, "TRAIN"): ControlState.TRAINING,

@@ -45,6 +45,7 @@ from trackside.worker.process_messages import (
     TrainingInterrupted,
     encode,
 )
+from trackside.worker.report_messages import StoredAnswer
 
 OUTPUTS = "TRACKSIDE_OUTPUTS"
 """The variable with the folder for what is saved when the task has finished."""
@@ -71,11 +72,7 @@ def run(
     without a failure or an interrupt: then the process may run another one. Raises WorkerGoneError.
     """
     attempt = _Attempt(assignment, channel, control, memory)
-    channel.answer = partial(_answer, control)
-    channel.take_instruction = control.instruction
-    channel.unresponsive_s = assignment.unresponsive_s
-    channel.answer_checkpoint = partial(control.answer, kind=CheckpointAnswer)
-    channel.answer_fetch = partial(control.answer, kind=FetchAnswer)
+    _connect(channel, control, assignment)
     result, error, exit_code = None, None, None
     try:
         result = attempt.result()
@@ -122,6 +119,16 @@ def run(
     )
     written = _write_ending(Path(assignment.ending), ending, channel)
     return written and end is AttemptEnd.FINISHED and not attempt.was_interrupted
+
+
+def _connect(channel: WorkerChannel, control: ControlChannel, assignment: Assignment) -> None:
+    """Has the channel take its answers from the control channel."""
+    channel.answer = partial(_answer, control)
+    channel.take_instruction = control.instruction
+    channel.unresponsive_s = assignment.unresponsive_s
+    channel.answer_checkpoint = partial(control.answer, kind=CheckpointAnswer)
+    channel.answer_fetch = partial(control.answer, kind=FetchAnswer)
+    channel.summaries.answer = partial(control.answer, kind=StoredAnswer)
 
 
 def _stage_of(failure: _Failure) -> str:

@@ -4,6 +4,9 @@
     {"report": 0.9, "step": 3}                       an intermediate value of the trial
     {"final": 0.93}                                  the final value of the trial
     {"final": {"accuracy": 0.93, "latency": 12}}     of several objectives; also in a report
+    {"summary": {"kind": "text", "tag": "notes", "step": 3, "body": {"value": {...}}}}
+                                                     a value that is no number; `index`, `time_ms` and, for
+                                                     its bytes, `path` and `media_type` may be there
     {"result": {"accuracy": 0.93}}                   the result; the last one counts
     {"save": {"name": "model", "path": "model.pt"}}  saves a file or folder; `kind`, `metadata` may be there
     {"checkpoint": {"step": 3, "path": "c.pt"}}      saves a file or folder that step 3 can be trained from
@@ -21,10 +24,19 @@ import json
 from typing import Any, NamedTuple
 
 from trackside.contracts.artifacts import CHECKPOINT
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.worker.child.summary_spool import MAX_BODY_BYTES
 
 MAX_LINE_BYTES = 1_048_576
 MAX_STEP = 2**63 - 1
+MAX_TIME_MS = 253_402_300_799_999
+"""The end of the year 9999, the last one that is written with four digits."""
+MAX_SUMMARY_ITEM = 9_999
+MAX_MEDIA_TYPE = 100
 EXPECTED = 'expected an object such as {"metric": "loss", "value": 0.1, "step": 3}'
+EXPECTED_SUMMARY = (
+    'summary: expected an object such as {"kind": "text", "tag": "notes", "step": 3, "body": {"value": ...}}'
+)
 
 
 class UnreadableLineError(Exception):
@@ -37,6 +49,7 @@ class MetricLine(NamedTuple):
     tag: str
     value: float
     step: int | None
+    time_ms: int | None = None
 
 
 class ReportLine(NamedTuple):
@@ -72,6 +85,23 @@ class SaveLine(NamedTuple):
     step: int | None = None
 
 
+class SummaryLine(NamedTuple):
+    """A value that is no number. `path` is a file with its bytes, "" if `body` is all of it.
+
+    The program waits for an answer if `answer` is true.
+    """
+
+    kind: str
+    tag: str
+    step: int
+    time_ms: int | None
+    item: int
+    body: dict[str, Any]
+    path: str = ""
+    media_type: str = ""
+    answer: bool = False
+
+
 class FetchLine(NamedTuple):
     """A request for an artifact, by its whole reference."""
 
@@ -104,7 +134,7 @@ class NextLine(NamedTuple):
     """A request for another trial's parameters."""
 
 
-RequestLine = SaveLine | NextLine | FetchLine
+RequestLine = SaveLine | NextLine | FetchLine | SummaryLine
 """What the worker is asked to do."""
 TalkLine = ReadyLine | AcknowledgeLine | AliveLine | ResumedLine
 ProgramLine = MetricLine | ReportLine | FinalLine | ResultLine | RequestLine | TalkLine
@@ -158,7 +188,11 @@ def read_line(line: bytes | None) -> ProgramLine | None:
 def _parse(found: dict[str, Any]) -> ProgramLine:
     match found:
         case {"metric": str(tag), "value": value, **rest}:
-            return MetricLine(tag, _number("value", value), _step(rest))
+            return MetricLine(tag, _number("value", value), _step(rest, -MAX_STEP - 1), _time_ms(rest))
+        case {"summary": dict(summary)}:
+            return _summary_line(summary)
+        case {"summary": _}:
+            raise UnreadableLineError(EXPECTED_SUMMARY)
         case {"report": value, **rest}:
             return ReportLine(_numbers("report", value), _step(rest))
         case {"final": value}:
@@ -202,6 +236,31 @@ def _save_line(name: str, path: str, rest: dict[Any, Any]) -> SaveLine:
     return SaveLine(name, path, kind, metadata, rest.get("answer") is True)
 
 
+def _summary_line(found: dict[str, Any]) -> SummaryLine:
+    match found:
+        case {"kind": str(kind), "tag": str(tag), "step": _, "body": dict(body)} if tag:
+            pass
+        case _:
+            raise UnreadableLineError(EXPECTED_SUMMARY)
+    if not is_identifier(kind):
+        raise UnreadableLineError(f"summary: kind: expected {IDENTIFIER_RULE}")
+    step, path, media_type = _step(found, -MAX_STEP - 1), found.get("path", ""), found.get("media_type", "")
+    item = found.get("index", 0)
+    if step is None or type(item) is not int or not 0 <= item <= MAX_SUMMARY_ITEM:
+        raise UnreadableLineError(
+            f"summary: expected integers as step, and as index up to {MAX_SUMMARY_ITEM}"
+        )
+    if not isinstance(path, str) or not isinstance(media_type, str) or len(media_type) > MAX_MEDIA_TYPE:
+        raise UnreadableLineError("summary: expected texts as path and media_type")
+    if len(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")) > MAX_BODY_BYTES:
+        raise UnreadableLineError(
+            f"summary: the body of {tag[:80]!r} has more than {MAX_BODY_BYTES:,} bytes as JSON: write the "
+            "value to a file, and its path to the line"
+        )
+    answer = found.get("answer") is True
+    return SummaryLine(kind, tag, step, _time_ms(found), item, body, path, media_type, answer)
+
+
 def _acknowledge(answer: dict[str, Any]) -> AcknowledgeLine:
     number, ok, detail = answer.get("number"), answer.get("ok", True), answer.get("detail", {})
     if type(number) is not int or not isinstance(ok, bool) or not isinstance(detail, dict):
@@ -226,10 +285,17 @@ def _number(name: str, value: Any) -> float:
         raise UnreadableLineError(f"{name}: the number is too large") from error
 
 
-def _step(fields: dict[str, Any]) -> int | None:
+def _step(fields: dict[str, Any], least: int = 0) -> int | None:
     step = fields.get("step")
     if step is None:
         return None
-    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= MAX_STEP:
-        raise UnreadableLineError("step: expected an integer from 0 on")
+    if isinstance(step, bool) or not isinstance(step, int) or not least <= step <= MAX_STEP:
+        raise UnreadableLineError(f"step: expected an integer {'from 0 on' if least == 0 else 'of 64 bits'}")
     return step
+
+
+def _time_ms(fields: dict[str, Any]) -> int | None:
+    time_ms = fields.get("time_ms")
+    if time_ms is not None and (type(time_ms) is not int or not 0 <= time_ms <= MAX_TIME_MS):
+        raise UnreadableLineError("time_ms: expected the milliseconds since 1970, an integer")
+    return time_ms

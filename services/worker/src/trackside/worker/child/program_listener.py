@@ -27,6 +27,7 @@ from trackside.worker.child.program_lines import (
     ResultLine,
     ResumedLine,
     SaveLine,
+    SummaryLine,
     UnreadableLineError,
     read_line,
 )
@@ -139,15 +140,15 @@ class ProgramListener:
 
     def _report(self, line: ProgramLine | None) -> None:
         match line:
-            case MetricLine(tag, value, step):
-                trial.metric(tag, value, step)
+            case MetricLine(tag, value, step, time_ms):
+                trial.metric(tag, value, step, time_ms)
             case ReportLine(value, step):
                 trial.report(value, step)
             case FinalLine(value):
                 trial.result(value)
             case ResultLine(result):
                 self.result = result
-            case SaveLine() | NextLine() | FetchLine():
+            case SaveLine() | NextLine() | FetchLine() | SummaryLine():
                 self._carry_out(line)
             case ReadyLine() | AcknowledgeLine() | AliveLine() | ResumedLine():
                 self._talk.say(line)

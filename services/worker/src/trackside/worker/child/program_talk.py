@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from trackside.eventlog.clock import now_ms
 from trackside.sdk import trial
-from trackside.sdk.channel import FetchedCheckpoint
+from trackside.sdk.channel import FetchedCheckpoint, ReportedSummary
 from trackside.sdk.fetching import FetchError
 from trackside.worker.child.control_channel import ControlChannel
 from trackside.worker.child.program_lines import (
@@ -14,6 +15,7 @@ from trackside.worker.child.program_lines import (
     FetchLine,
     ReadyLine,
     ResumedLine,
+    SummaryLine,
     TalkLine,
 )
 from trackside.worker.child.worker_channel import WorkerChannel
@@ -62,6 +64,15 @@ class ProgramTalk:
             answer = {"problem": str(error), "code": error.code}
         self.pass_on()  # an instruction that has come meanwhile was read from the channel
         return answer
+
+    def summary(self, line: SummaryLine) -> None:
+        """Passes on a value that is no number. A file below the working directory is moved, not copied."""
+        time_ms = now_ms() if line.time_ms is None else line.time_ms
+        reported = ReportedSummary(
+            line.kind, line.tag, line.step, time_ms, line.item, line.body, None, line.media_type
+        )
+        self._channel.summary(reported, self.path.parent / line.path if line.path else None)
+        self.pass_on()  # an instruction may have come while it waited
 
     def say(self, line: TalkLine) -> None:
         """Passes on what the program says; raises ValueError if it resumes without a checkpoint."""

@@ -59,7 +59,7 @@ class Spool:
     """Takes what a task saves, numbered from 1; `versions` are the newest of earlier placements by name."""
 
     def __init__(self, folder: Path, max_bytes: int, versions: Mapping[str, int]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._max_bytes = max_bytes
         self._versions = dict(versions)
         self._number = 0
@@ -74,7 +74,7 @@ class Spool:
         with self._adding:
             self._check_count(name, labels.kind)
             number = self._number + 1
-            content = content_path(self._folder, number)
+            content = content_path(self.folder, number)
             try:
                 sha256, size_bytes, media_type = self._copy(name, source, content)
                 if labels.kind == MODEL:
@@ -94,7 +94,7 @@ class Spool:
                     reports=list(labels.reports),
                     resumed=labels.resumed,
                 )
-                write_atomically(record_file(self._folder, number), encode(ready))
+                write_atomically(record_file(self.folder, number), encode(ready))
             except ArtifactError as error:
                 _remove(content)
                 raise SaveError(error.code, str(error)) from error
@@ -102,7 +102,7 @@ class Spool:
                 _remove(content)
                 if error.errno not in _FULL:
                     raise
-                where = f"the disk of the spool {self._folder.parent} is full"
+                where = f"the disk of the spool {self.folder.parent} is full"
                 raise SaveError("spool_full", f"{name} can't be saved: {where}") from error
             self._number, self._versions[name] = number, ready.version
             return ready
@@ -127,7 +127,7 @@ class Spool:
 
     def _copy(self, name: str, source: Path | bytes, content: Path) -> tuple[str, int, str]:
         """Copies to the spool; returns digest, size in bytes, and media type."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         _remove(content)  # of a copy that failed
         if isinstance(source, Path) and stat.S_ISDIR(source.lstat().st_mode if source.exists() else 0):
             return (*self._copy_folder(name, source, content), FOLDER_MEDIA_TYPE)
@@ -162,7 +162,7 @@ class Spool:
 
     def _check_room(self, name: str, size_bytes: int) -> None:
         """Raises SaveError if the spools of this worker have no room for so many bytes more."""
-        used_bytes = bytes_below(self._folder.parent)
+        used_bytes = bytes_below(self.folder.parent)
         if used_bytes + size_bytes > self._max_bytes:
             raise SaveError(
                 "spool_full",

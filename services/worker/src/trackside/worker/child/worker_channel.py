@@ -13,31 +13,37 @@ from typing import Any
 
 from trackside.contracts.artifacts import CHECKPOINT
 from trackside.eventlog.clock import monotonic_s, now_ms
-from trackside.sdk.channel import FetchedCheckpoint, StopRequest, json_number
+from trackside.sdk.channel import FetchedCheckpoint, ReportedSummary, StopRequest, json_number
 from trackside.sdk.checkpoints import CheckpointError
 from trackside.sdk.fetching import FetchError
 from trackside.sdk.saving import SaveError
 from trackside.worker.child.spool import Labels, Spool
+from trackside.worker.child.summary_spool import SummarySender
 from trackside.worker.process_messages import (
     AnswerReceived,
     CheckpointAnswer,
     CheckpointRequest,
     FetchAnswer,
     FetchRequest,
-    FinalValue,
     FromTask,
     InstructionAnswer,
     InstructionMessage,
     ParametersRequest,
     PhaseBegan,
-    PointBatch,
-    ReportBatch,
     ServiceAlive,
     ServiceReady,
     TrainingResumed,
     encode,
 )
-from trackside.worker.report_messages import ArtifactReady, MetricPoint, ReportedValue, StepReport
+from trackside.worker.report_messages import (
+    ArtifactReady,
+    FinalValue,
+    MetricPoint,
+    PointBatch,
+    ReportBatch,
+    ReportedValue,
+    StepReport,
+)
 
 REPORT_EVERY_S = 0.05
 """Reports are sent at most this often, in seconds; those in between are sent together."""
@@ -69,6 +75,7 @@ class WorkerChannel:
         self._asking = threading.Lock()
         self._saving = threading.Lock()
         self.spool = spool
+        self.summaries = SummarySender(self.send, spool)
         self.requests = 0
         self.answer: Callable[[int], dict[str, Any] | None] = _no_answer
         self.take_instruction: Callable[[float], InstructionMessage | None] = _no_instruction
@@ -112,10 +119,10 @@ class WorkerChannel:
         if others:
             self.points(step, others)
 
-    def points(self, step: int, values: Mapping[str, float]) -> None:
+    def points(self, step: int, values: Mapping[str, float], time_ms: int | None = None) -> None:
         """Sends metric points, in batches."""
         with self._lock:
-            time = now_ms()
+            time = now_ms() if time_ms is None else time_ms
             self._points += [
                 MetricPoint(tag, step, time, json_number(value)) for tag, value in values.items()
             ]
@@ -123,6 +130,10 @@ class WorkerChannel:
                 self._send_waiting()
             else:
                 self._wake_sender()
+
+    def summary(self, reported: ReportedSummary, file: Path | None = None) -> None:
+        """Sends a value that is no number; its bytes may be in a file. See SummarySender."""
+        self.summaries.report(reported, file)
 
     def status(self, status: int) -> None:
         """Sends the phase that begins, after all earlier values."""

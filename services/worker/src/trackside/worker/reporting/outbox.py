@@ -34,6 +34,7 @@ AppendCallback = Callable[[Appended], None]
 class _Item:
     record: Outgoing
     on_appended: AppendCallback | None
+    on_dropped: Callable[[], None] | None = None
 
 
 class _PartitionQueue:
@@ -55,7 +56,9 @@ class _PartitionQueue:
     def put(self, items: Sequence[_Item], linger: bool) -> None:
         self._items.extend(items)
         while self._limit is not None and len(self._items) > self._limit:
-            self._items.popleft()
+            dropped = self._items.popleft()
+            if dropped.on_dropped is not None:
+                dropped.on_dropped()
             self.dropped += 1
             metrics.counter("trackside.worker.dropped.batches").labels(topic=self._topic).inc()
         self._empty.clear()
@@ -170,11 +173,25 @@ class WorkerOutbox:
 
         `on_appended` is called once it is in the log. With `linger` it may wait 20 ms for the next record.
         """
-        return self._put(topic, record, on_appended, None, linger)
+        return self._put(topic, _Item(record, on_appended), None, linger)
 
-    def summary(self, topic: Topic, record: Outgoing) -> None:
-        """Sends metric points or output; while the log is unreachable, the oldest are dropped and counted."""
-        self._put(topic, record, None, MAX_WAITING_SUMMARIES, False)
+    def summary(
+        self,
+        topic: Topic,
+        record: Outgoing,
+        on_appended: AppendCallback | None = None,
+        on_dropped: Callable[[], None] | None = None,
+    ) -> None:
+        """Sends metric points or output; while the log is unreachable, the oldest are dropped and counted.
+
+        One of the callbacks is called once it is in the log, or was dropped.
+        """
+        self._put(topic, _Item(record, on_appended, on_dropped), MAX_WAITING_SUMMARIES, False)
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the log does not answer."""
+        return bool(self._stalled.queues)
 
     @property
     def dropped(self) -> int:
@@ -185,20 +202,13 @@ class WorkerOutbox:
         """Waits until all records sent so far are in the log."""
         await asyncio.gather(*(queue.drained() for queue in self._queues.values()))
 
-    def _put(
-        self,
-        topic: Topic,
-        record: Outgoing,
-        on_appended: AppendCallback | None,
-        limit: int | None,
-        linger: bool,
-    ) -> int:
-        partition = partition_of((record.key or b"").decode(), topic.partitions)
+    def _put(self, topic: Topic, item: _Item, limit: int | None, linger: bool) -> int:
+        partition = partition_of((item.record.key or b"").decode(), topic.partitions)
         queue = self._queues.get((topic.name, partition))
         if queue is None:
             queue = _PartitionQueue(self._log, topic.name, partition, limit, self._stalled)
             self._queues[topic.name, partition] = queue
             task = self._group.create_task(queue.run(), name=f"outbox-{topic.name}-{partition}")
             self._tasks.add(task)
-        queue.put([_Item(record, on_appended)], linger)
+        queue.put([item], linger)
         return partition

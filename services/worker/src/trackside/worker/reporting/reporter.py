@@ -1,17 +1,17 @@
 """Reports what happens to one placement: events, and metric points and output lines to look at."""
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any, Literal, TypeVar, cast
 
 from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, TaskResumed, artifact_source
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.message import Event
-from trackside.contracts.redaction import LineRedactor, redact
-from trackside.contracts.summaries import MetricPointsReported, OutputWritten, Series
+from trackside.contracts.redaction import redact
+from trackside.contracts.summaries import ItemArtifact, MetricPointsReported, Series
 from trackside.contracts.tasks import (
     AttemptEnded,
     MetricReported,
@@ -26,22 +26,28 @@ from trackside.contracts.tasks import (
     TaskStatus,
     TaskStatusChanged,
 )
-from trackside.contracts.topics import Topic, Topics
+from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.worker.output_text import printable, shown_line
-from trackside.worker.report_messages import ArtifactReady, MetricPoint, ReportedValue, StepReport
+from trackside.worker.output_text import printable
+from trackside.worker.report_messages import (
+    ArtifactReady,
+    MetricPoint,
+    ReportedValue,
+    StepReport,
+    SummaryValueReport,
+)
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.outbox import WorkerOutbox
+from trackside.worker.reporting.output_lines import OutputLines, OutputSource
+from trackside.worker.reporting.summary_flow import SummaryFlow
+from trackside.worker.reporting.summary_items import ItemBatch
 
 FLUSH_S = 0.1
 MAX_BATCH_POINTS = 200
-MAX_FIRST_LINES = 400
-MAX_LAST_LINES = 100
 MAX_TAG_CHARACTERS = 256
 OBJECTIVE = "objective"
 
-OutputSource = Literal["stdout", "stderr"]
 EventT = TypeVar("EventT", bound=Event)
 
 
@@ -90,17 +96,9 @@ class Reporter:
         self._traceparent = traceparent or entry.traceparent
         self.cause = entry.cause
         self._points: list[MetricPoint] = []
-        self._lines: dict[OutputSource, list[str]] = {"stdout": [], "stderr": []}
-        self._redactors: dict[OutputSource, LineRedactor] = {
-            "stdout": LineRedactor(),
-            "stderr": LineRedactor(),
-        }
-        self._line_numbers: dict[OutputSource, int] = {"stdout": 1, "stderr": 1}
-        self._last_lines: dict[OutputSource, deque[str]] = {
-            "stdout": deque(),
-            "stderr": deque(),
-        }
-        self._dropped_lines: dict[OutputSource, int] = {"stdout": 0, "stderr": 0}
+        self._lines = OutputLines(entry)
+        self._items = ItemBatch(entry)
+        self.flow = SummaryFlow(lambda: publisher.outbox.is_stalled)
         self._timer: asyncio.TimerHandle | None = None
         self._reported = 0
         self._interrupts = 0
@@ -254,6 +252,9 @@ class Reporter:
         self, ending: Mapping[str, Any], on_appended: Callable[[Appended], None] | None = None
     ) -> tuple[AttemptEnded, int]:
         """Reports how the attempt ended; returns the event and its partition."""
+        if self.flow.left_out:
+            left_out = f"{self.flow.left_out} metric points and summaries were left out"
+            self.output("stderr", [f"trackside: {left_out} while the log did not answer"])
         self.flush()
         self.resources_freed()
         fields = {**self._token, "incarnation": self._entry.incarnation, "memory_measure": "own"}
@@ -268,19 +269,20 @@ class Reporter:
         else:
             self._flush_soon()
 
+    def summary(self, report: SummaryValueReport, artifact: ItemArtifact | None) -> None:
+        """Sends a value that is no number, with where its bytes are if it has any; together with others."""
+        self._items.add(report, artifact)
+        if self._items.is_full:
+            self.flush()
+        else:
+            self._flush_soon()
+
     def output(self, source: OutputSource, lines: Sequence[str]) -> None:
         """Sends lines of output every 0.1 s: at most the first 400, the last 100, and their number between.
 
         What looks like a secret is redacted.
         """
-        first, last, redactor = self._lines[source], self._last_lines[source], self._redactors[source]
-        room = max(0, MAX_FIRST_LINES - len(first))
-        first += [shown_line(line, redactor) for line in lines[:room]]
-        for line in lines[room:]:
-            if len(last) == MAX_LAST_LINES:
-                redactor.pass_over(last.popleft())
-                self._dropped_lines[source] += 1
-            last.append(line)
+        self._lines.add(source, lines)
         self._flush_soon()
 
     def flush(self) -> None:
@@ -289,10 +291,12 @@ class Reporter:
             self._timer.cancel()
             self._timer = None
         if self._points:
-            self._summary(self._publisher.topics.metrics, self._point_batch())
-        for source in self._lines:
-            for batch in self._line_batches(source):
-                self._summary(self._publisher.topics.logs, batch)
+            points = len(self._points)
+            self._metrics(self._point_batch(), points)
+        if count := len(self._items):
+            self._metrics(self._items.take(), count)
+        for batch in self._lines.take():
+            self._publisher.outbox.summary(self._publisher.topics.logs, self._summary_record(batch))
 
     def _flush_soon(self) -> None:
         if self._timer is None:
@@ -321,33 +325,6 @@ class Reporter:
         return MetricPointsReported(
             stream=entry.stream, task_id=entry.task_id, attempt=entry.attempt, series=series
         )
-
-    def _line_batches(self, source: OutputSource) -> Iterator[OutputWritten]:
-        """Yields the first lines, with a note on those left out after them, and the last lines."""
-        first, dropped = self._lines[source], self._dropped_lines[source]
-        last = [shown_line(line, self._redactors[source]) for line in self._last_lines[source]]
-        self._lines[source], self._dropped_lines[source] = [], 0
-        self._last_lines[source].clear()
-        if not dropped:
-            yield from self._line_batch(source, [*first, *last])
-            return
-        note = f"[{dropped} more lines came too fast and were left out]"
-        yield from self._line_batch(source, [*first, note], dropped - 1)
-        yield from self._line_batch(source, last)
-
-    def _line_batch(self, source: OutputSource, lines: list[str], more: int = 0) -> Iterator[OutputWritten]:
-        """Yields lines and counts them, and `more` after them."""
-        number = self._line_numbers[source]
-        self._line_numbers[source] += len(lines) + more
-        if lines:
-            yield OutputWritten(
-                stream=self._entry.stream,
-                task_id=self._entry.task_id,
-                attempt=self._entry.attempt,
-                source=source,
-                first_line=number,
-                lines=lines,
-            )
 
     def _metric(
         self,
@@ -382,9 +359,17 @@ class Reporter:
             self._publisher.topics.events, self._record(event, numbered), on_appended, linger
         )
 
-    def _summary(self, topic: Topic, event: Event) -> None:
-        record = replace(self._record(event), key=self._entry.task_id.encode())
-        self._publisher.outbox.summary(topic, record)
+    def _metrics(self, event: Event, values: int) -> None:
+        """Sends a batch of so many values."""
+        self._publisher.outbox.summary(
+            self._publisher.topics.metrics,
+            self._summary_record(event),
+            self.flow.sent(),
+            partial(self.flow.dropped, values),
+        )
+
+    def _summary_record(self, event: Event) -> Outgoing:
+        return replace(self._record(event), key=self._entry.task_id.encode())
 
     def _record(self, event: Event, number: int = 0) -> Outgoing:
         return self._publisher.writer.single(
