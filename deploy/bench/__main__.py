@@ -25,6 +25,7 @@ from bench import (
     metric_points,
     noop_trials,
     pipelines,
+    point_latency,
     promotion,
     rebuild_rate,
     recovery,
@@ -47,7 +48,7 @@ PARTS = (
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
     *("promotion", "artifacts", "instructions", "resumption", "pipelines"),
 )
-SUMMARIES = ("event-files",)
+SUMMARIES = ("event-files", "seen")
 """The parts of `--only summaries`."""
 
 
@@ -134,6 +135,13 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         if "points" in parts:
             console.print(f"{options.points:,} metric points")
             measurements.append(await metric_points.measure(log, stack.postgres_dsn, options.points))
+        if "seen" in parts:
+            console.print(f"{options.commands} points of a task, until a query has them")
+            measurements.append(
+                await point_latency.measure(
+                    log, stack.postgres_dsn, options.commands, options.seed, append_p50_ms
+                )
+            )
         if "verdicts" in parts:
             console.print("reports of 100 live trials through an assessor")
             measurements.append(await assessments.measure(log))
