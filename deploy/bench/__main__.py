@@ -21,6 +21,7 @@ from bench import (
     fork_rate,
     fresh_stack,
     idle_worker,
+    indexer_memory,
     instructions,
     metric_points,
     noop_trials,
@@ -48,7 +49,7 @@ PARTS = (
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
     *("promotion", "artifacts", "instructions", "resumption", "pipelines"),
 )
-SUMMARIES = ("event-files", "seen")
+SUMMARIES = ("event-files", "seen", "memory")
 """The parts of `--only summaries`."""
 
 
@@ -142,6 +143,9 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
                     log, stack.postgres_dsn, options.commands, options.seed, append_p50_ms
                 )
             )
+        if "memory" in parts:
+            console.print(f"{options.points:,} metric points, ten times")
+            measurements.append(await indexer_memory.measure(stack, log, options.points))
         if "verdicts" in parts:
             console.print("reports of 100 live trials through an assessor")
             measurements.append(await assessments.measure(log))

@@ -29,12 +29,14 @@ TABLE = """CREATE TABLE bench_points (series bigint NOT NULL, step bigint NOT NU
     PRIMARY KEY (series, step))"""
 
 
-def batches(count: int) -> list[MetricPointsReported]:
+def batches(
+    count: int, first: int = 0, name: str = "points", per_task: int = BATCHES_PER_TASK
+) -> list[MetricPointsReported]:
     """Returns batches of 200 points as workers send them: four tags, a task for every 25 batches."""
     per_tag, time_ms = BATCH_POINTS // len(TAGS), now_ms()
     made = []
-    for number in range(count):
-        task, part = divmod(number, BATCHES_PER_TASK)
+    for number in range(first, first + count):
+        task, part = divmod(number, per_task)
         steps = list(range(part * per_tag, (part + 1) * per_tag))
         series = [
             Series(
@@ -47,7 +49,7 @@ def batches(count: int) -> list[MetricPointsReported]:
         ]
         made.append(
             MetricPointsReported(
-                stream=f"points-{task}", task_id=f"points-{task}.0", attempt=1, series=series
+                stream=f"{name}-{task}", task_id=f"{name}-{task}.0", attempt=1, series=series
             )
         )
     return made
@@ -84,7 +86,7 @@ async def measure(log: Log, dsn: str, points: int) -> Measurements:
     connection = await asyncpg.connect(dsn)
     try:
         before = await connection.fetchval(COUNT)
-        seconds = await _index(log, connection, messages)
+        seconds = await index(log, connection, messages)
         rows = await connection.fetchval(COUNT) - before
         counted = [check_count("metric points", rows, len(messages) * BATCH_POINTS)]
         copied_s = await _copy(connection, rows_of(messages).points)
@@ -97,7 +99,7 @@ async def measure(log: Log, dsn: str, points: int) -> Measurements:
     return Measurements([figure], counted)
 
 
-async def _index(
+async def index(
     log: Log, connection: "asyncpg.Connection[asyncpg.Record]", messages: Sequence[MetricPointsReported]
 ) -> float:
     """Returns the seconds from the first append to the last row."""
