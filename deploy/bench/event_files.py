@@ -29,9 +29,8 @@ def file_of(folder: Path, points: int, seed: int) -> Path:
         file.write(writing.first_record(FIRST_MS))
         for number in range(points):
             step, tag = divmod(number, TAGS)
-            file.write(
-                writing.record(f"train/metric_{tag}", step, FIRST_MS + 37 * step + tag, numbers.random())
-            )
+            time_ms = FIRST_MS + 37 * step + tag
+            file.write(writing.record(f"train/metric_{tag}", step, time_ms, numbers.random()))
     return path
 
 
@@ -42,7 +41,7 @@ def measure(points: int, seed: int) -> Measurements:
         paths = [file_of(Path(folder) / f"run-{run}", per_file, seed + run) for run in range(RUNS)]
         expected = per_file * RUNS
         walk = _best(lambda: sum(map(_walked, paths)) - RUNS, expected)
-        one = _best(lambda: sum(map(_decoded, paths)), expected)
+        one = _best(lambda: sum(map(decoded, paths)), expected)
         two = _in_two_processes(paths, expected)
         accumulated = _best(lambda: sum(map(_accumulated, paths)), expected, tries=1)
     theirs, walked = "EventAccumulator", "frames, unchecked"
@@ -65,7 +64,7 @@ def _best(read: Callable[[], int], expected: int, tries: int = TRIES) -> float:
     return expected / min(seconds)
 
 
-def _decoded(path: Path) -> int:
+def decoded(path: Path) -> int:
     """Returns the number of points that our reader decodes; it compares the checksums of every record."""
     columns = (
         found
@@ -103,5 +102,5 @@ def _event_accumulator() -> Any:
 def _in_two_processes(paths: Sequence[Path], expected: int) -> float:
     """Returns the rate of two processes that read every second file each, without their start."""
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes:
-        list(processes.map(_decoded, paths[:2]))  # both have imported what they need
-        return _best(lambda: sum(processes.map(_decoded, paths)), expected)
+        list(processes.map(decoded, paths[:2]))  # both have imported what they need
+        return _best(lambda: sum(processes.map(decoded, paths)), expected)
