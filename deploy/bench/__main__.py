@@ -17,16 +17,13 @@ from bench import (
     assessments,
     command_latency,
     ended_trials,
-    event_files,
     fork_rate,
     fresh_stack,
     idle_worker,
-    indexer_memory,
     instructions,
     metric_points,
     noop_trials,
     pipelines,
-    point_latency,
     promotion,
     rebuild_rate,
     recovery,
@@ -37,6 +34,7 @@ from bench import (
     simulation_rate,
     slot_gaps,
     suggestions,
+    summaries,
     task_starts,
 )
 from bench.measurements import Figure, Goal, Measurements, MissingError, percentile
@@ -49,8 +47,6 @@ PARTS = (
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
     *("promotion", "artifacts", "instructions", "resumption", "pipelines"),
 )
-SUMMARIES = ("event-files", "seen", "memory")
-"""The parts of `--only summaries`."""
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -71,14 +67,14 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=16, help="seed of the generated summaries (16)")
     parser.add_argument(
         "--only",
-        choices=(*PARTS, *SUMMARIES, "summaries"),
+        choices=(*PARTS, *summaries.PARTS, "summaries"),
         action="append",
         help="measure only this; may be repeated; summaries: all parts of summaries",
     )
     options = parser.parse_args(argv)
-    options.parts = {*(options.only or (*PARTS, *SUMMARIES))}
+    options.parts = {*(options.only or (*PARTS, *summaries.PARTS))}
     if "summaries" in options.parts:
-        options.parts |= {*SUMMARIES}
+        options.parts |= {*summaries.PARTS}
     return options
 
 
@@ -136,19 +132,10 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         if "points" in parts:
             console.print(f"{options.points:,} metric points")
             measurements.append(await metric_points.measure(log, stack.postgres_dsn, options.points))
-        if "seen" in parts:
-            console.print(f"{options.commands} points of a task, until a query has them")
-            measurements.append(
-                await point_latency.measure(
-                    log, stack.postgres_dsn, options.commands, options.seed, append_p50_ms
-                )
-            )
-        if "memory" in parts:
-            console.print(f"{options.points:,} metric points, ten times")
-            measurements.append(await indexer_memory.measure(stack, log, options.points))
         if "verdicts" in parts:
             console.print("reports of 100 live trials through an assessor")
             measurements.append(await assessments.measure(log))
+        measurements += await summaries.measure(stack, log, options, console, append_p50_ms)
     return measurements
 
 
@@ -168,13 +155,10 @@ def measure_alone(options: argparse.Namespace, console: Console) -> list[Measure
     if "promotion" in parts:
         console.print("ASHA that promotes trials, next to ASHA that stops them")
         measurements.append(promotion.measure())
-    if "event-files" in parts:
-        console.print(f"{options.points:,} points in event files, seed {options.seed}")
-        measurements.append(event_files.measure(options.points, options.seed))
     if "artifacts" in parts:
         console.print("artifacts: 1 GiB, and 1,000 files of 4 KiB")
         measurements.append(artifact_saves.measure())
-    return measurements
+    return measurements + summaries.measure_alone(options, console)
 
 
 def machine() -> str:

@@ -1,0 +1,36 @@
+"""The parts of `--only summaries`: event files, points that are seen, and the memory of the indexer."""
+
+import argparse
+
+from rich.console import Console
+
+from bench import event_files, indexer_memory, point_latency
+from bench.measurements import Measurements
+from trackside.embedded.stack import Stack
+from trackside.eventlog.log import Log
+
+PARTS = ("event-files", "seen", "memory")
+
+
+async def measure(
+    stack: Stack, log: Log, options: argparse.Namespace, console: Console, append_ms: float
+) -> list[Measurements]:
+    """Measures the parts that need a stack."""
+    measurements: list[Measurements] = []
+    dsn = stack.postgres_dsn
+    if "seen" in options.parts:
+        console.print(f"{options.commands} points of a task, until a query has them")
+        measurements.append(await point_latency.measure(log, dsn, options.commands, options.seed, append_ms))
+    if "memory" in options.parts:
+        console.print(f"{options.points:,} metric points, ten times")
+        measurements.append(await indexer_memory.measure(stack, log, options.points))
+    return measurements
+
+
+def measure_alone(options: argparse.Namespace, console: Console) -> list[Measurements]:
+    """Measures the parts that need no stack."""
+    measurements: list[Measurements] = []
+    if "event-files" in options.parts:
+        console.print(f"{options.points:,} points in event files, seed {options.seed}")
+        measurements.append(event_files.measure(options.points, options.seed))
+    return measurements
