@@ -85,7 +85,7 @@ def test_three_different_values_are_enough_for_a_correlation() -> None:
     """S23."""
     with pytest.raises(TooFewTrialsError, match="s has 2 trials with a value; importances need 3"):
         parameter_correlations(search_of([({"x": 1}, 1.0), ({"x": 2}, 2.0), ({"x": 3}, None)]))
-    with pytest.raises(EqualValuesError, match=r"all trials of s have the value 0\.5"):
+    with pytest.raises(EqualValuesError, match=r"all 5 trials of s have the value 0\.5"):
         parameter_correlations(search_of([({"x": at}, 0.5) for at in range(5)]))
     found, _ = parameter_correlations(search_of([({"x": at}, float(at)) for at in range(3)]))
     assert found[0].correlation == pytest.approx(1)

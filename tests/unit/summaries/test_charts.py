@@ -113,6 +113,8 @@ def test_empty_constant_and_single_curves_are_charts(values: list[float], expect
     [
         ("step", np.array([0, 1_500_000]), r"step  0 +500k +1M +1.5M"),
         ("step", np.array([2**60, 2**60 + 100]), r"step  1152921504606846976( +\+\d+)+ +\+100"),
+        ("step", np.array([2**60, 2**60 + 2]), r"step  1152921504606846976 +\+1 +\+2"),
+        ("step", np.array([0, 2**62]), r"step  0 +1e\+18 +2e\+18 +3e\+18 +4e\+18"),
         ("relative", np.array([0.0, 7_200.0]), r"time  0 min +30 min +60 min +90 min +120 min"),
         (
             "wall",

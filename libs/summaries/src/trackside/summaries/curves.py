@@ -44,13 +44,13 @@ def smoothed(values: NDArray[Any], weight: float) -> _Floats:
         raise ValueError(f"the weight of smoothing must be at least 0 and less than 1, not {weight}")
     result = np.array(values, dtype=np.float64)
     finite = np.isfinite(result)
-    told = result[finite]
-    if weight == 0 or len(told) == 0 or bool((told == told[0]).all()):
+    known = result[finite]
+    if weight == 0 or len(known) == 0 or bool((known == known[0]).all()):
         return result
-    means = accumulate(told.tolist(), lambda mean, value: mean * weight + (1 - weight) * value, initial=0.0)
-    biased = np.fromiter(means, np.float64, len(told) + 1)[1:]
+    means = accumulate(known.tolist(), lambda mean, value: mean * weight + (1 - weight) * value, initial=0.0)
+    biased = np.fromiter(means, np.float64, len(known) + 1)[1:]
     # 1 - weight ** n, without the loss of digits for a weight near 1.
-    result[finite] = biased / -np.expm1(np.arange(1, len(told) + 1) * np.log(weight))
+    result[finite] = biased / -np.expm1(np.arange(1, len(known) + 1) * np.log(weight))
     return result
 
 
@@ -113,10 +113,10 @@ def spread_by_time(
     after its last. Seconds that fall are sorted.
     """
     finite = [_finite(seconds, values) for seconds, values in runs]
-    told = [seconds for seconds, _ in finite if len(seconds)]
-    if not told:
+    known = [seconds for seconds, _ in finite if len(seconds)]
+    if not known:
         return _spread(np.empty(0), np.empty((len(runs), 0)), where)
-    low, high = min(float(one.min()) for one in told), max(float(one.max()) for one in told)
+    low, high = min(float(one.min()) for one in known), max(float(one.max()) for one in known)
     positions = np.unique(np.linspace(low, high, points))
     table = np.full((len(runs), len(positions)), np.nan)
     for row, (seconds, values) in zip(table, finite, strict=True):

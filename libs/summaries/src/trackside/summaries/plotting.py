@@ -24,6 +24,7 @@ AXIS_NAMES = {"step": "step", "relative": "time", "wall": "UTC"}
 NOT_FINITE = "\N{MULTIPLICATION SIGN}"
 
 _EXACT = 2**53
+"""Integers from which on floats leave some out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +175,9 @@ def printable_name(text: str) -> str:
 def _x_ticks(x: PlotScale, count: int, axis: CurveAxis) -> tuple[list[Any], list[str]]:
     """Returns the positions of the ticks of the lower axis, and their labels."""
     match axis:
-        case "step" if isinstance(x.low, int) and max(-x.low, x.high) >= _EXACT:
+        case "step" if isinstance(x.low, int) and max(-x.low, x.high) >= _EXACT > x.high - x.low:
             # No float tells such steps apart: the first one is shown, the others by their distance.
-            later = [int(offset) for offset in ticks(0, x.high - x.low, count) if offset]
+            later = [int(offset) for offset in ticks(0, x.high - x.low, count) if offset and offset % 1 == 0]
             labels = [str(x.low), *(f"+{label}" for label in number_labels(later))]
             return [x.low, *(x.low + offset for offset in later)], labels
         case "step":

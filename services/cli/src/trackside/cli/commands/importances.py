@@ -69,7 +69,7 @@ def _measured(
     try:
         return *parameter_correlations(search, objective), ""
     except EqualValuesError as error:
-        return [], 0, str(error)
+        return [], error.count, str(error)
 
 
 def _row(one: Importance | Correlation) -> list[Any]:

@@ -31,8 +31,11 @@ class EqualValuesError(ReplayError):
 
     code = "equal_values"
 
-    def __init__(self, search_id: str, value: float) -> None:
-        super().__init__(f"all trials of {search_id} have the value {value:g}; a correlation needs others")
+    def __init__(self, search_id: str, value: float, count: int) -> None:
+        super().__init__(
+            f"all {count} trials of {search_id} have the value {value:g}; a correlation needs different ones"
+        )
+        self.count = count
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def parameter_correlations(search: Search, objective: int = 0) -> tuple[list[Cor
     """
     parameters, values = _counted(search, objective, MIN_SAMPLES)
     if min(values) == max(values):
-        raise EqualValuesError(search.search_id, values[0])
+        raise EqualValuesError(search.search_id, values[0], len(values))
     return correlations(parameters, values), len(values)
 
 
