@@ -20,7 +20,13 @@ from trackside.aggregates import documents
 from trackside.cli.app import app
 from trackside.contracts import codec
 from trackside.contracts.message import Command, Event, Message
-from trackside.contracts.refusals import ARTIFACT_CODES, DEAD_LETTER_CODES, REFUSAL_CODES, TASK_REFUSAL_CODES
+from trackside.contracts.refusals import (
+    ARTIFACT_CODES,
+    DEAD_LETTER_CODES,
+    REFUSAL_CODES,
+    SUMMARY_READ_CODES,
+    TASK_REFUSAL_CODES,
+)
 from trackside.contracts.topics import DAY_MS, HOUR_MS, Topic, Topics
 from trackside.telemetry.names import METRICS
 
@@ -220,6 +226,9 @@ def refusals() -> str:
         "## Artifacts\n",
         "An error of a task, a worker or a command has one of these where an artifact is at fault.\n",
         table(("Code", "Why"), ((f"`{code}`", why) for code, why in ARTIFACT_CODES.items())),
+        "## Reads of summaries\n",
+        "A command that reads summaries, or an answer over HTTP, has one of these.\n",
+        table(("Code", "Why"), ((f"`{code}`", why) for code, why in SUMMARY_READ_CODES.items())),
         "## Dead letters\n",
         "Undecodable records cannot be answered; they are kept in the dead letters.\n",
         table(("Code", "Why"), ((f"`{code}`", why) for code, why in DEAD_LETTER_CODES.items())),

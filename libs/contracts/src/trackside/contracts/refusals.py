@@ -60,6 +60,18 @@ ARTIFACT_CODES = {
 }
 """What can go wrong with artifacts, in the errors of tasks, workers and commands."""
 
+SUMMARY_READ_CODES = {
+    "bad_query": "A parameter of a read is unknown, or has a value out of its limits.",
+    "unknown_job": "No task and no directory of this id has summaries.",
+    "unknown_tag": "The job has no such tag of this kind; the nearest one is named.",
+    "unknown_step": "The tag has no value at this step.",
+    "too_many_values": "The answer would have too many values; the message says how to ask for fewer.",
+    "unreadable_value": "The stored value is damaged, or of a kind that isn't installed.",
+    "query_timeout": "The query took longer than one may, and was cancelled.",
+    "still_loading": "The index isn't loaded yet, or Postgres doesn't respond; try again.",
+}
+"""Why a read of summaries is refused, on the command line and over HTTP."""
+
 REFUSAL_CODES = {
     "duplicate_key": "A JSON object has one key twice.",
     "too_deep": "JSON is nested too deeply.",

@@ -35,6 +35,10 @@ class PostgresGoneError(Exception):
     """Postgres didn't respond, or aborted a transaction: try the whole transaction again."""
 
 
+class StatementTimeoutError(PostgresGoneError):
+    """A statement took longer than it may, and was cancelled."""
+
+
 class BadDsnError(Exception):
     """The DSN of Postgres is not one; the message does not repeat it, for it may have a password."""
 
@@ -233,6 +237,8 @@ def _translated_errors() -> Iterator[None]:
     except Exception as error:
         if _is_missing(error):
             raise SchemaMissingError(_text(error)) from error
+        if isinstance(error, asyncpg.QueryCanceledError):
+            raise StatementTimeoutError(_text(error)) from error
         if _is_transient(error):
             raise PostgresGoneError(_text(error)) from error
         if isinstance(error, ValueError) and not isinstance(error, asyncpg.PostgresError):
@@ -305,6 +311,17 @@ async def copy_out(
 ) -> None:
     """Passes the rows of a query to `take`, as the bytes of COPY in text format."""
     await connection.copy_from_query(query, output=take)
+
+
+async def copy_binary(connection: Connection, query: str) -> bytes:
+    """Returns the rows of a query as COPY writes them in its binary format, header and trailer included."""
+    parts: list[bytes] = []
+
+    async def take(part: bytes) -> None:
+        parts.append(part)
+
+    await connection.copy_from_query(query, output=take, format="binary")
+    return b"".join(parts)
 
 
 async def stream_rows(connection: Connection, query: str) -> AsyncIterator[RowValues]:

@@ -1,0 +1,66 @@
+"""Rows of summaries in a real Postgres, and reads of them."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from trackside.contracts.summaries import MetricPointsReported, ReportedItem, Series, SummaryItemsReported
+from trackside.projections.metric_writes import write_metrics
+from trackside.projections.metrics import Reported, rows_of
+from trackside.projections.migrate import migrate
+from trackside.projections.postgres import Connection, Database
+from trackside.projections.postgres import database as opened_database
+
+T = TypeVar("T")
+ATTEMPT = """
+INSERT INTO trackside.attempts
+    (task_id, stream_id, attempt, placement, device_ids, behind, status, reserved_memory_bytes,
+     reserved_cuda_memory_bytes, interrupts, resumed_step, leftovers)
+VALUES ($1, $2, $3, 1, '{}', false, 'EXITED', 0, 0, 0, $4, '{}')
+"""
+
+
+class Rows:
+    """The tables of one test."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def write(self, *messages: Reported) -> None:
+        """Writes records as the indexer does."""
+        await self.read(lambda connection: write_metrics(connection, rows_of(messages)))
+
+    async def attempt(self, task: str, stream: str, attempt: int, resumed_step: int | None = None) -> None:
+        """Writes the row of an attempt."""
+        await self.read(lambda c: c.execute(ATTEMPT, task, stream, attempt, resumed_step))
+
+    async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Runs a read in a transaction."""
+        return await self.database.transaction(work)
+
+
+@asynccontextmanager
+async def given_tables(dsn: str) -> AsyncIterator[Rows]:
+    """Yields empty tables."""
+    async with opened_database(dsn) as opened:
+        await opened.transaction(migrate)
+        yield Rows(opened)
+
+
+def points(
+    job: str,
+    tag: str,
+    values: Sequence[float | None],
+    first: int = 0,
+    attempt: int = 1,
+    stream: str = "s",
+) -> MetricPointsReported:
+    """Returns a record of points with steps `first` on, a second apart."""
+    steps = list(range(first, first + len(values)))
+    series = Series(tag=tag, steps=steps, times_ms=[1_000 * step for step in steps], values=list(values))
+    return MetricPointsReported(stream=stream, task_id=job, attempt=attempt, series=[series])
+
+
+def items(job: str, *reported: ReportedItem, attempt: int = 1, stream: str = "s") -> SummaryItemsReported:
+    """Returns a record of values that are no numbers."""
+    return SummaryItemsReported(stream=stream, task_id=job, attempt=attempt, items=list(reported))
