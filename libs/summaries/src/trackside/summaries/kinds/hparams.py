@@ -64,7 +64,7 @@ def lines(body: Body, width: int) -> list[str]:
     if "value" not in body:
         count = to_integer(body.get("parameters"), "the number of hyper-parameters")
         names = to_texts(body.get("names"), "the names of hyper-parameters")
-        return [counted(count, "hyper-parameter"), *(clip(name, width) for name in names)]
+        return [clip(line, width) for line in (counted(count, "hyper-parameter"), *names)]
     hparams = unpack(body, None)
     shown = table(
         [(clip(name, width), _shown(value, width)) for name, value in hparams.values.items()], width

@@ -27,7 +27,7 @@ def pack(rows: TextRows) -> Packed:
     packed = pack_json(description, {"texts": rows.texts, "shape": list(rows.shape)})
     if packed.data is None:
         return packed
-    beginning = printable(rows.texts[0][:BEGINNING]) if rows.texts else ""
+    beginning = _readable(rows.texts[0][:BEGINNING]) if rows.texts else ""
     return packed._replace(body={**description, "beginning": beginning})
 
 
@@ -43,18 +43,18 @@ def lines(body: Body, width: int) -> list[str]:
     """Returns the texts line by line, as they are but for their control characters: no line is cut."""
     if "value" in body:
         texts = unpack(body, None).texts
-        return [line for text in texts for line in _printable_lines(text)]
+        return [line for text in texts for line in _readable(text).split("\n")]
     characters = to_integer(body.get("characters"), "the length of a text")
     texts_count = to_integer(body.get("texts"), "the number of texts")
     beginning = to_text(body.get("beginning", ""), "the beginning of a text")
     return [
-        *_printable_lines(beginning),
+        *_readable(beginning).split("\n"),
         f"... {counted(characters, 'character')} in {counted(texts_count, 'text')}",
     ]
 
 
-def _printable_lines(text: str) -> list[str]:
-    return printable(text.replace("\r\n", "\n").expandtabs()).split("\n")
+def _readable(text: str) -> str:
+    return printable(text.replace("\r\n", "\n").expandtabs())
 
 
 TEXT = SummaryKind("text", page_size=500, pack=pack, unpack=unpack, lines=lines)
