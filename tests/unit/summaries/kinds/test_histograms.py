@@ -13,7 +13,7 @@ from trackside.summaries.kinds.histogram import CHART_ROWS, HISTOGRAM, chart, re
 
 
 @given(histograms())
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_histogram_is_shown_with_few_buckets(histogram: Histogram) -> None:
     few = rebin(histogram, CHART_ROWS)
     assert len(few.left) == len(few.right) == len(few.counts) <= CHART_ROWS

@@ -57,11 +57,11 @@ SHOWN: list[tuple[str, Any, list[str]]] = [
     ("text", TextRows(["漢字 é 🙂"]), ["漢字 é 🙂"]),
     (
         "graph",
-        Graph([node("in", "Input"), node("net/dense/w", "Variable"), node("net/dense/b\n"), node("net/x/y/z")]),
+        Graph([node("in", "Input"), node("n/dense/w", "Variable"), node("n/dense/b\n"), node("n/x/y/z")]),
         [
             "4 nodes",
             "  in [Input]",
-            "  net (3 nodes)",
+            "  n (3 nodes)",
             "    dense (2 nodes)",
             "      w [Variable]",
             "      b\\n",
@@ -90,15 +90,15 @@ SHOWN: list[tuple[str, Any, list[str]]] = [
     ),
     (
         "hparams",
-        HParams({"lr": 0.001, "optimizer": "a\x07", "nesterov": True, "seed": None}, ["loss"], "g1", "succeeded"),
+        HParams({"lr": 0.001, "optimizer": "a\x07", "amsgrad": True, "seed": None}, ["loss"], "g", "failed"),
         [
             "lr         0.001",
             "optimizer  a\\x07",
-            "nesterov   yes",
+            "amsgrad    yes",
             "seed       -",
             "compared by loss",
-            "group g1",
-            "status succeeded",
+            "group g",
+            "status failed",
         ],
     ),
 ]  # fmt: skip

@@ -14,8 +14,8 @@ from trackside.summaries.kinds.bodies import INLINE_BYTES
 from trackside.summaries.kinds.kind import Body, Packed
 from trackside.summaries.kinds.registry import BUILT_IN
 
-KINDS = sorted(BUILT_IN)
-SLOW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+KINDS = sorted(OF_KIND)
+SLOW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def as_stored(packed: Packed) -> Body:
@@ -25,6 +25,12 @@ def as_stored(packed: Packed) -> Body:
     assert "\\u0000" not in text
     body: Body = json.loads(text, object_hook=lambda found: dict(sorted(found.items())))
     return body
+
+
+def test_each_built_in_kind_is_tried_and_the_two_kinds_of_graphs_are_stored_alike() -> None:
+    assert {*KINDS, "optimized_graph"} == {*BUILT_IN}
+    first, second = BUILT_IN["graph"], BUILT_IN["optimized_graph"]
+    assert (first.pack, first.unpack, first.lines) == (second.pack, second.unpack, second.lines)
 
 
 @pytest.mark.parametrize("name", KINDS)

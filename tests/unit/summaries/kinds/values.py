@@ -81,7 +81,6 @@ OF_KIND: dict[str, st.SearchStrategy[Any]] = {
         st.lists(st.integers(-1, 5)).map(tuple),
     ),
     "graph": GRAPHS,
-    "optimized_graph": GRAPHS,
     "loss_landscape": LANDSCAPES,
     "hparams": HPARAMS,
 }
