@@ -1,0 +1,161 @@
+"""SummaryWriter in a task: what it reports is what the same calls write to event files without a worker."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.integration.worker.given import started, task_of
+from tests.integration.worker.harness import WorkerHarness, of
+from tests.integration.worker.saved import CLASS, class_of, named_store
+from tests.unit.summaries.tensorboard_files import items_of, whole
+from trackside.artifacts.opening import open_store
+from trackside.artifacts.settings import StoreSettings
+from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.message import Message
+from trackside.contracts.summaries import MetricPointsReported, ReportedItem, SummaryItemsReported
+from trackside.contracts.tasks import AttemptEnd
+from trackside.summaries.event_files.values import Histogram
+from trackside.summaries.kinds.registry import KINDS
+
+CALLS = """
+import numpy as np
+from trackside.sdk import SummaryWriter
+
+def log_all(folder):
+    random = np.random.default_rng(7)
+    with SummaryWriter(folder) as writer:
+        for step in range(3):
+            writer.add_scalar("loss", 1 / (step + 1), step, 1_700_000_000 + step)
+        writer.add_scalar("loss", float("nan"), 3, 1_700_000_003)
+        writer.add_histogram("weights", random.normal(size=1000), 2)
+        writer.add_text("notes", "# *hello*", 4)
+        writer.add_text("long", "x" * 50_000, 4)
+        writer.add_tensor("small", np.arange(6, dtype=np.float32).reshape(2, 3), 5)
+        writer.add_tensor("large", random.normal(size=(100, 100)), 5)
+        writer.add_image("picture", random.random((3, 20, 30)), 1)
+        writer.flush()
+"""
+TASK = CALLS + class_of("""
+log_all("runs/train")
+writer = SummaryWriter("runs/test")
+writer.add_scalar("loss", 5.0, 0)
+for value in (1.0, 2.0, 3.0):
+    writer.add_scalar("counted", value)
+    writer.add_text("counted", str(value))
+writer.add_scalars("both", {"a": 1, "b": 2}, 7)
+writer.add_hparams({"rate": 0.1, "name": "adam"}, {"best": 0.9})
+writer.close()
+return {"files": sorted(str(path) for path in Path("runs").rglob("*"))}
+""")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a store, which the worker's environment names."""
+    folder = named_store(tmp_path, monkeypatch)
+    folder.mkdir()
+    return folder
+
+
+async def reported(harness: WorkerHarness, items: int) -> tuple[list[ReportedItem], dict[str, list[Any]]]:
+    """Waits for so many values other than numbers of task `t`; returns them, and its points by tag."""
+
+    def all_of(messages: list[Message]) -> list[ReportedItem]:
+        return [item for batch in of(messages, SummaryItemsReported) for item in batch.items]
+
+    messages = await harness.messages(harness.topics.metrics, "t", lambda found: len(all_of(found)) >= items)
+    points: dict[str, list[Any]] = {}
+    for batch in of(messages, MetricPointsReported):
+        for series in batch.series:
+            rows = zip(series.steps, series.times_ms, series.values, strict=True)
+            points.setdefault(series.tag, []).extend(
+                (step, time_ms, series.non_finite.get(at, value))
+                for at, (step, time_ms, value) in enumerate(rows)
+            )
+    return all_of(messages), points
+
+
+def value_of(item: ReportedItem, store: Path) -> Any:
+    """Returns the value again, its bytes from the store where it has some."""
+    data = None
+    if item.artifact is not None:
+        sha256, size_bytes = item.artifact.sha256, item.artifact.size_bytes
+        reference = ArtifactReference(uri=f"store:sha256/{sha256}", sha256=sha256, size_bytes=size_bytes)
+        target = store.parent / f"read-{sha256}"
+        open_store(StoreSettings(store=str(store))).get(reference, target)
+        data = target.read_bytes()
+    return KINDS[item.kind].unpack(item.body, data)
+
+
+def in_files(folder: Path) -> dict[str, Any]:
+    """Returns what the same calls write to an event file here, by kind and tag."""
+    calls: dict[str, Any] = {}
+    exec(CALLS, calls)  # noqa: S102 - the text that is the task's module
+    calls["log_all"](folder)
+    (path,) = folder.iterdir()
+    return {f"{item.kind}:{item.tag.removesuffix('/text_summary')}": item for item in items_of(whole(path))}
+
+
+def is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and bool((one == other).all())
+    if isinstance(one, Histogram):
+        # Files lack the left edge, which an empty bucket keeps, and are read up to the greatest value.
+        assert one.maximum is not None
+        right = [*one.right[:-1], one.maximum]
+        left, counts = [one.left[0], *one.left], [0.0, *one.counts]
+        one = replace(one, left=left, right=[one.left[0], *right], counts=counts)
+    return bool(one == other)
+
+
+async def test_a_task_reports_what_it_would_write_to_files(tmp_path: Path, store: Path) -> None:
+    """S14: each kind. A second writer's tags have its folder before them: no point of two runs is lost."""
+    async with started(tmp_path, task_of(tmp_path, TASK, CLASS)) as harness:
+        await harness.run("t", task_type="a")
+        end = await harness.end("t")
+        items, points = await reported(harness, 10)
+    assert end.end is AttemptEnd.FINISHED
+    assert end.result == {"files": ["runs/test", "runs/train"]}, "the folders are there, and no files"
+    loss = [(step, 1_700_000_000_000 + 1000 * step, 1 / (step + 1)) for step in range(3)]
+    assert points["loss"] == [*loss, (3, 1_700_000_003_000, "nan")]
+    assert [(step, value) for step, _, value in points["test/loss"]] == [(0, 5.0)]
+    assert [(step, value) for step, _, value in points["test/counted"]] == [(0, 1.0), (1, 2.0), (2, 3.0)]
+    assert [points[f"test/both/{name}"][0][::2] for name in "ab"] == [(7, 1.0), (7, 2.0)]
+    assert points["test/best"][0][::2] == (0, 0.9)
+    by_name = {f"{item.kind}:{item.tag}": item for item in items}
+    assert [item.step for item in items if item.tag == "test/counted"] == [0, 1, 2]
+    hparams = value_of(by_name["hparams:test/hparams"], store)
+    assert hparams.values == {"rate": 0.1, "name": "adam"} and hparams.metrics == ["best"]
+    files = in_files(tmp_path / "files")
+    assert len(files) == 6
+    for name, item in files.items():
+        found = by_name[name]
+        assert (found.step, found.index) == (item.step, 0)
+        assert is_same(value_of(found, store), item.value), name
+    stored = [name for name, item in by_name.items() if item.artifact is not None]
+    assert sorted(stored) == ["image:picture", "tensor:large", "text:long"]
+
+
+PROGRAM = (
+    CALLS
+    + """
+log_all("runs")
+say(result={"files": os.listdir("runs"), "left": [name for name in os.listdir(".") if "summary" in name]})
+"""
+)
+
+
+async def test_a_program_reports_what_it_would_write_to_files(tmp_path: Path, store: Path) -> None:
+    async with started(tmp_path, task_of(tmp_path, PROGRAM)) as harness:
+        await harness.run("t", task_type="a")
+        end = await harness.end("t")
+        items, points = await reported(harness, 6)
+    assert end.result == {"files": [], "left": []}
+    assert [value for _, _, value in points["loss"]] == [1.0, 0.5, 1 / 3, "nan"]
+    files = in_files(tmp_path / "files")
+    assert sorted(f"{item.kind}:{item.tag}" for item in items) == sorted(files)
+    for item in items:
+        assert is_same(value_of(item, store), files[f"{item.kind}:{item.tag}"].value), item.tag
