@@ -7,12 +7,12 @@ from trackside.sdk import Task, trial
 
 
 class Reporting(Task):
-    """Reports `points` values, each 20 to 120 ms after the one before."""
+    """Reports `points` values, each 100 to 300 ms after the one before."""
 
     def train(self, device: str) -> None:
         """Reports them."""
         parameters = trial.parameters()
         pauses = random.Random(int(parameters["seed"]))
         for step in range(int(parameters["points"])):
-            time.sleep(pauses.uniform(0.02, 0.12))
+            time.sleep(pauses.uniform(0.1, 0.3))
             trial.report(float(step), step=step)

@@ -1,6 +1,7 @@
 """Reports what happens to one placement: events, and metric points and output lines to look at."""
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -44,6 +45,9 @@ from trackside.worker.reporting.summary_flow import SummaryFlow
 from trackside.worker.reporting.summary_items import ItemBatch
 
 FLUSH_S = 0.1
+"""How far apart batches of points and lines are at least, unless one is full."""
+FIRST_FLUSH_S = 0.005
+"""How long a batch waits for more if the one before it is long ago: what is rare is seen at once."""
 MAX_BATCH_POINTS = 200
 MAX_TAG_CHARACTERS = 256
 OBJECTIVE = "objective"
@@ -100,6 +104,7 @@ class Reporter:
         self._items = ItemBatch(entry)
         self.flow = SummaryFlow(lambda: publisher.outbox.is_stalled)
         self._timer: asyncio.TimerHandle | None = None
+        self._flushed_s = -math.inf
         self._reported = 0
         self._interrupts = 0
         self._requests = 0
@@ -262,7 +267,7 @@ class Reporter:
         return event, self._send(event, on_appended, number=self._end_number)
 
     def points(self, items: Sequence[MetricPoint]) -> None:
-        """Sends metric points, in batches of 200 or every 0.1 s."""
+        """Sends metric points, in batches of 200 or at most every 0.1 s."""
         self._points += items
         if len(self._points) >= MAX_BATCH_POINTS:
             self.flush()
@@ -278,7 +283,7 @@ class Reporter:
             self._flush_soon()
 
     def output(self, source: OutputSource, lines: Sequence[str]) -> None:
-        """Sends lines of output every 0.1 s: at most the first 400, the last 100, and their number between.
+        """Sends lines of output at most every 0.1 s: the first 400, the last 100, and their number between.
 
         What looks like a secret is redacted.
         """
@@ -287,6 +292,7 @@ class Reporter:
 
     def flush(self) -> None:
         """Sends the metric points and lines that were collected."""
+        self._flushed_s = asyncio.get_running_loop().time()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -300,7 +306,9 @@ class Reporter:
 
     def _flush_soon(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
+            loop = asyncio.get_running_loop()
+            pause_s = max(FIRST_FLUSH_S, self._flushed_s + FLUSH_S - loop.time())
+            self._timer = loop.call_later(pause_s, self.flush)
 
     def _point_batch(self) -> MetricPointsReported:
         by_tag: dict[str, list[MetricPoint]] = {}
