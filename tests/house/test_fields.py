@@ -21,6 +21,7 @@ STATES = {
         "Search",
         "Trial",
     },
+    "libs/aggregates/src/trackside/aggregates/summary/state.py": {"Summary", "SummaryFile"},
     "libs/contracts/src/trackside/contracts/fleet.py": {"Device"},
     "libs/domain/src/trackside/domain/fleet.py": {"Fleet", "Worker"},
     "libs/domain/src/trackside/domain/task.py": {"Attempt", "PastPlacement", "Place", "Task"},

@@ -53,6 +53,10 @@ PLANTED = {
         "import trackside.aggregates.pipeline.evolve",
         "pipeline.state -> trackside.aggregates.pipeline.evolve",
     ),
+    "aggregates/summary/state.py": (
+        "import trackside.aggregates.summary.evolve",
+        "summary.state -> trackside.aggregates.summary.evolve",
+    ),
     "aggregates/search/invariants.py": (
         "import trackside.aggregates.search.state",
         "search.invariants -> trackside.aggregates.search.state",

@@ -9,7 +9,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 15): "f9312b36a1b11a33",
+    ("dispatcher", 16): "a52c1d4d78e57d23",
     ("scheduler", 11): "48936a0fc8e895a4",
 }
 MIGRATED = {

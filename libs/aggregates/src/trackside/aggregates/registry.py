@@ -5,8 +5,9 @@ from trackside.aggregates.model.aggregate import MODEL
 from trackside.aggregates.pipeline.aggregate import PIPELINE
 from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.search.aggregate import SEARCH
+from trackside.aggregates.summary.aggregate import SUMMARY
 from trackside.domain.aggregate import Aggregates
 
-AGGREGATES = Aggregates((SEARCH, BATCH, MODEL, RUN, PIPELINE))
+AGGREGATES = Aggregates((SEARCH, BATCH, MODEL, RUN, PIPELINE, SUMMARY))
 CODEC = AGGREGATES.codec
 """Reads every message that there is: those of the aggregates, and those of none."""

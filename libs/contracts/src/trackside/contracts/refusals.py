@@ -114,6 +114,8 @@ REFUSAL_CODES = {
     "unknown_search": "There is no search on this stream.",
     "unknown_batch": "There is no batch on this stream.",
     "unknown_model": "There is no model on this stream.",
+    "unknown_summary": "There is no summary job on this stream.",
+    "unknown_summary_file": "The summary job has no such file.",
     "unknown_pipeline_version": "The pipeline has no version of this number; the message says which it has.",
     "unknown_schedule": "The pipeline has no schedule of this name.",
     "bad_cron": "A text is not a cron expression, or one that never comes.",

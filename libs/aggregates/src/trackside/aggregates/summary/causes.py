@@ -1,0 +1,39 @@
+"""The events of a summary job as short lines."""
+
+from trackside.aggregates.summary.messages import (
+    SummaryFileIndexed,
+    SummaryFileQuarantined,
+    SummaryFileReplaced,
+    SummaryFileRetried,
+    SummaryJobAnnotated,
+    SummaryJobFound,
+)
+from trackside.aggregates.summary.state import Summary
+from trackside.contracts.message import Message
+from trackside.domain.causality import Causality
+
+
+class SummaryCausality(Causality[Summary]):
+    """Facts about files rest on the files; what people change rests on its command."""
+
+    def part_of(self, event: Message) -> str:
+        """Returns the file that an event is about; empty for none."""
+        kinds = SummaryFileIndexed | SummaryFileReplaced | SummaryFileQuarantined | SummaryFileRetried
+        return event.file if isinstance(event, kinds) else ""
+
+    def text_of(self, event: Message) -> str:
+        """Returns what happened, in a few words."""
+        match event:
+            case SummaryJobFound():
+                job = event.job
+                return f"task {job.task.task}" if job.task is not None else f"{job.base} {job.path}"
+            case SummaryFileIndexed():
+                return f"{event.file} bytes {event.begin:,} to {event.end:,}"
+            case SummaryFileQuarantined():
+                return f"{event.file} at byte {event.offset:,}: {event.code}"
+            case SummaryFileReplaced() | SummaryFileRetried():
+                return event.file
+            case SummaryJobAnnotated():
+                return " ".join(str(said) for said in (event.tag, event.remark) if said not in (None, ""))
+            case _:
+                return ""

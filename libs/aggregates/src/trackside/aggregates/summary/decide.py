@@ -1,0 +1,119 @@
+"""What the dispatcher decides about summary jobs: from the command and the job alone. Pure."""
+
+from trackside.aggregates.summary.messages import (
+    AnnotateSummaryJob,
+    CacheTrainJob,
+    DeleteSummaryJob,
+    RegisterSummaryDirectory,
+    RestoreSummaryJob,
+    RetrySummaryFile,
+    SummarizedTask,
+    SummaryFileRetried,
+    SummaryFileStatus,
+    SummaryJobAnnotated,
+    SummaryJobDeleted,
+    SummaryJobFound,
+    SummaryJobRestored,
+    SummaryJobSpec,
+    SummaryJobStatus,
+    task_job_id,
+)
+from trackside.aggregates.summary.state import Summary, summary_of
+from trackside.contracts.message import Event
+from trackside.contracts.refusals import Problem, nearest
+from trackside.domain.aggregate import Decided
+from trackside.domain.capabilities import Capabilities
+from trackside.domain.stream import Stream, check_not_begun, no_aggregate
+
+
+def register(
+    stream: Stream, wanted: RegisterSummaryDirectory, command_id: str, capabilities: Capabilities
+) -> Decided:
+    """Begins the job of a directory; one that is known stays as it is."""
+    job = summary_of(stream)
+    if job is not None and (job.spec.base, job.spec.path) == (wanted.base, wanted.path):
+        return []
+    found = SummaryJobSpec(base=wanted.base, path=wanted.path)
+    return check_not_begun(stream) or [SummaryJobFound(command_id=command_id, job=found)]
+
+
+def cache(stream: Stream, wanted: CacheTrainJob, command_id: str, capabilities: Capabilities) -> Decided:
+    """Accepts: what a summary indexer has in memory is no state of the job."""
+    return no_aggregate(stream, "summary") if summary_of(stream) is None else []
+
+
+def retry(stream: Stream, wanted: RetrySummaryFile, command_id: str, capabilities: Capabilities) -> Decided:
+    """Has quarantined files read again now; others stay as they are."""
+    job = summary_of(stream)
+    if job is None:
+        return no_aggregate(stream, "summary")
+    if wanted.file is not None and wanted.file not in job.files:
+        message = f"job {job.job_id} has no file {wanted.file!r}{nearest(wanted.file, job.files)}"
+        return Problem(code="unknown_summary_file", path="$.file", message=message)
+    names = sorted(job.files) if wanted.file is None else [wanted.file]
+    waiting = [
+        name
+        for name in names
+        if job.files[name].status is SummaryFileStatus.QUARANTINED and job.files[name].again_at_ms
+    ]
+    return [SummaryFileRetried(command_id=command_id, file=name) for name in waiting]
+
+
+def delete(stream: Stream, wanted: DeleteSummaryJob, command_id: str, capabilities: Capabilities) -> Decided:
+    """Deletes a job; one that is deleted stays so."""
+    job = _job(stream, wanted.task, command_id)
+    if isinstance(job, Problem):
+        return job
+    found, change, status = job
+    if status is SummaryJobStatus.DELETED:
+        return []
+    return [*found, SummaryJobDeleted(command_id=command_id, change=change, reason=wanted.reason)]
+
+
+def restore(
+    stream: Stream, wanted: RestoreSummaryJob, command_id: str, capabilities: Capabilities
+) -> Decided:
+    """Restores a deleted job; any other one stays as it is."""
+    job = summary_of(stream)
+    if job is None:
+        return no_aggregate(stream, "summary")
+    if job.status is not SummaryJobStatus.DELETED:
+        return []
+    return [SummaryJobRestored(command_id=command_id, change=job.changes + 1)]
+
+
+def annotate(
+    stream: Stream, wanted: AnnotateSummaryJob, command_id: str, capabilities: Capabilities
+) -> Decided:
+    """Changes the tag or the remark of a job; what they are already changes nothing."""
+    known = _job(stream, wanted.task, command_id)
+    if isinstance(known, Problem):
+        return known
+    found, change, _ = known
+    job = summary_of(stream)
+    before = (None, "") if job is None else (job.tag, job.remark)
+    tag = before[0] if wanted.tag is None else wanted.tag
+    remark = before[1] if wanted.remark is None else wanted.remark
+    if (tag, remark) == before:
+        return []
+    return [*found, SummaryJobAnnotated(command_id=command_id, change=change, tag=tag, remark=remark)]
+
+
+def _job(
+    stream: Stream, task: SummarizedTask | None, command_id: str
+) -> tuple[list[Event], int, SummaryJobStatus] | Problem:
+    """Returns the event that begins the job of a task if it is new, the next change, and its state."""
+    job: Summary | None = summary_of(stream)
+    if job is not None:
+        if task is not None and job.spec.task != task:
+            message = f"job {job.job_id} is another one than that of task {task.task}"
+            return Problem(code="unknown_summary", path="$.task", message=message)
+        return [], job.changes + 1, job.status
+    if task is None or stream.kind:
+        return no_aggregate(stream, "summary")
+    expected = task_job_id(task.task)
+    if stream.stream_id != expected:
+        message = f"the job of task {task.task} is {expected}; send the command to that stream"
+        return Problem(code="unknown_summary", path="$partitionkey", message=message)
+    begins = SummaryJobFound(command_id=command_id, job=SummaryJobSpec(task=task))
+    return [begins], 1, SummaryJobStatus.ACTIVE

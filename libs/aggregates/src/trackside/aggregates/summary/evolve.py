@@ -1,0 +1,128 @@
+"""What each event does to a summary job: the guards that every reader folds with."""
+
+from trackside.aggregates.summary.messages import (
+    MAX_FILES,
+    SummaryFileIndexed,
+    SummaryFileQuarantined,
+    SummaryFileReplaced,
+    SummaryFileRetried,
+    SummaryFileStatus,
+    SummaryJobAnnotated,
+    SummaryJobDeleted,
+    SummaryJobFound,
+    SummaryJobRestored,
+    SummaryJobStatus,
+    SummaryJobVanished,
+)
+from trackside.aggregates.summary.state import Summary, SummaryFile
+from trackside.contracts.message import Record
+from trackside.domain.outcome import Outcome
+
+_Change = SummaryJobDeleted | SummaryJobRestored | SummaryJobAnnotated
+_OfFile = SummaryFileIndexed | SummaryFileReplaced | SummaryFileQuarantined
+
+
+def begin(job_id: str, event: SummaryJobFound, record: Record) -> Summary:
+    """Makes the job of a SummaryJobFound event."""
+    now_ms = record.append_time_ms
+    return Summary(job_id, event.job, now_ms, changed_ms=now_ms, changed_at=record.offset)
+
+
+def evolve(job: Summary, record: Record) -> Outcome:
+    """Folds one event into the job; changes it only if it returns APPLIED."""
+    outcome = _evolve(job, record)
+    if outcome is Outcome.APPLIED:
+        job.changed_at, job.changed_ms = record.offset, record.append_time_ms
+    return outcome
+
+
+def _evolve(job: Summary, record: Record) -> Outcome:
+    match event := record.message:
+        case SummaryJobFound():
+            return Outcome.DUPLICATE
+        case SummaryJobDeleted() | SummaryJobRestored() | SummaryJobAnnotated():
+            return _changed(job, event)
+        case _ if job.spec.task is not None or job.status is SummaryJobStatus.DELETED:
+            return Outcome.OVERTAKEN
+        case SummaryFileIndexed() | SummaryFileReplaced() | SummaryFileQuarantined():
+            return _of_file(job, event, record.append_time_ms)
+        case SummaryFileRetried():
+            return _retried(job, event)
+        case SummaryJobVanished():
+            if job.status is SummaryJobStatus.VANISHED:
+                return Outcome.DUPLICATE
+            job.status = SummaryJobStatus.VANISHED
+            return Outcome.APPLIED
+        case _:
+            return Outcome.OVERTAKEN
+
+
+def _changed(job: Summary, event: _Change) -> Outcome:
+    if event.change != job.changes + 1:
+        return Outcome.DUPLICATE if event.change <= job.changes else Outcome.OVERTAKEN
+    deleted = job.status is SummaryJobStatus.DELETED
+    match event:
+        case SummaryJobAnnotated():
+            job.tag, job.remark = event.tag, event.remark
+        case SummaryJobDeleted():
+            if deleted:
+                return Outcome.OVERTAKEN
+            job.status = SummaryJobStatus.DELETED
+        case SummaryJobRestored():
+            if not deleted:
+                return Outcome.OVERTAKEN
+            job.status = SummaryJobStatus.ACTIVE
+    job.changes += 1
+    return Outcome.APPLIED
+
+
+def _of_file(job: Summary, event: _OfFile, now_ms: int) -> Outcome:
+    file = job.files.get(event.file)
+    match event:
+        case SummaryFileIndexed():
+            outcome = _indexed(job, file, event, now_ms)
+        case SummaryFileReplaced():
+            outcome = _replaced(job, file, event)
+        case SummaryFileQuarantined():
+            outcome = _quarantined(file, event)
+    if outcome is Outcome.APPLIED:
+        job.status = SummaryJobStatus.ACTIVE  # its directory is there again
+    return outcome
+
+
+def _indexed(job: Summary, file: SummaryFile | None, event: SummaryFileIndexed, now_ms: int) -> Outcome:
+    if file is None:
+        if event.begin != 0 or event.end < 0 or len(job.files) >= MAX_FILES:
+            return Outcome.OVERTAKEN
+        job.numbered += 1
+        file = job.files[event.file] = SummaryFile(job.numbered)
+    elif event.begin != file.end or event.end <= file.end:
+        return Outcome.DUPLICATE if event.end <= file.end else Outcome.OVERTAKEN
+    file.end, file.indexed_ms = event.end, now_ms
+    file.records += event.records
+    file.status, file.code, file.message, file.again_at_ms = SummaryFileStatus.INDEXED, "", "", 0
+    return Outcome.APPLIED
+
+
+def _replaced(job: Summary, file: SummaryFile | None, event: SummaryFileReplaced) -> Outcome:
+    if file is None or event.number != job.numbered + 1:
+        return Outcome.OVERTAKEN
+    job.numbered += 1
+    job.files[event.file] = SummaryFile(job.numbered)
+    return Outcome.APPLIED
+
+
+def _quarantined(file: SummaryFile | None, event: SummaryFileQuarantined) -> Outcome:
+    if file is None or event.offset != file.end:
+        return Outcome.OVERTAKEN
+    file.status, file.code, file.message = SummaryFileStatus.QUARANTINED, event.code, event.message
+    file.again_at_ms = event.again_at_ms
+    return Outcome.APPLIED
+
+
+def _retried(job: Summary, event: SummaryFileRetried) -> Outcome:
+    file = job.files.get(event.file)
+    if file is None or file.status is not SummaryFileStatus.QUARANTINED or not file.again_at_ms:
+        return Outcome.OVERTAKEN
+    file.again_at_ms = 0
+    return Outcome.APPLIED

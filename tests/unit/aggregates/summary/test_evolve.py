@@ -1,0 +1,112 @@
+"""The fold of summary jobs: bytes count once and in order, whoever reads a file and how often."""
+
+import pytest
+
+from tests.unit.aggregates.summary.given import TASK, A, B, found, indexed, quarantined, replaced
+from trackside.aggregates.summary.messages import (
+    MAX_FILES,
+    SummaryFileRetried,
+    SummaryFileStatus,
+    SummaryJobAnnotated,
+    SummaryJobDeleted,
+    SummaryJobFound,
+    SummaryJobRestored,
+    SummaryJobSpec,
+    SummaryJobVanished,
+)
+from trackside.aggregates.summary.state import Summary
+from trackside.contracts.message import Event
+from trackside.domain.outcome import Outcome
+
+RETRIED = SummaryFileRetried(command_id="c-2", file=A)
+DELETED, RESTORED = (
+    SummaryJobDeleted(command_id="c-3", change=1),
+    SummaryJobRestored(command_id="c-4", change=2),
+)
+
+
+def job(told: object) -> Summary:
+    root = told.stream.root  # type: ignore[attr-defined]
+    assert isinstance(root, Summary)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("event", "outcome"),
+    [
+        (indexed(10, 20), Outcome.APPLIED),
+        (indexed(0, 10), Outcome.DUPLICATE),
+        (indexed(5, 20), Outcome.OVERTAKEN),
+        (indexed(11, 20), Outcome.OVERTAKEN),
+        (indexed(0, 0), Outcome.DUPLICATE),
+        (indexed(0, 5, B), Outcome.APPLIED),
+        (indexed(0, 0, B), Outcome.APPLIED),
+        (indexed(5, 9, B), Outcome.OVERTAKEN),
+        (replaced(2), Outcome.APPLIED),
+        (replaced(1), Outcome.OVERTAKEN),
+        (replaced(2, B), Outcome.OVERTAKEN),
+        (quarantined(10), Outcome.APPLIED),
+        (quarantined(9), Outcome.OVERTAKEN),
+        (quarantined(0, B), Outcome.OVERTAKEN),
+        (RETRIED, Outcome.OVERTAKEN),
+        (SummaryJobVanished(), Outcome.APPLIED),
+        (RESTORED, Outcome.OVERTAKEN),
+        (DELETED, Outcome.APPLIED),
+        (SummaryJobAnnotated(command_id="c-5", change=1, tag=3), Outcome.APPLIED),
+        (SummaryJobAnnotated(command_id="c-5", change=2, tag=3), Outcome.OVERTAKEN),
+        (SummaryJobFound(command_id="c-6", job=SummaryJobSpec(base="x", path="y")), Outcome.DUPLICATE),
+    ],
+)
+def test_only_what_follows_has_an_effect(event: Event, outcome: Outcome) -> None:
+    told = found()
+    told.tell(indexed(0, 10))
+    before = repr(job(told))
+    assert told.tell(event) == [outcome]
+    assert (repr(job(told)) != before) == (outcome is Outcome.APPLIED)
+
+
+def test_files_are_numbered_in_the_order_of_the_log_and_a_replaced_one_anew() -> None:
+    told = found()
+    told.tell(indexed(0, 10), indexed(0, 0, B), replaced(3), indexed(0, 7))
+    files = job(told).files
+    assert {name: (file.number, file.end) for name, file in files.items()} == {A: (3, 7), B: (2, 0)}
+
+
+def test_a_quarantined_file_is_read_again_on_command_and_well_once_it_is_indexed_further() -> None:
+    told = found()
+    told.tell(indexed(0, 10), quarantined(10))
+    assert (job(told).files[A].status, job(told).files[A].again_at_ms) == (
+        SummaryFileStatus.QUARANTINED,
+        5_000,
+    )
+    assert told.tell(RETRIED, RETRIED) == [Outcome.APPLIED, Outcome.OVERTAKEN]
+    assert job(told).files[A].again_at_ms == 0
+    told.tell(indexed(10, 30))
+    assert (job(told).files[A].status, job(told).files[A].code) == (SummaryFileStatus.INDEXED, "")
+
+
+def test_nothing_of_a_deleted_job_is_indexed_until_it_is_restored() -> None:
+    """S13."""
+    told = found()
+    told.tell(indexed(0, 10), DELETED)
+    assert told.tell(indexed(10, 20), SummaryJobVanished()) == [Outcome.OVERTAKEN] * 2
+    assert told.tell(RESTORED, indexed(10, 20)) == [Outcome.APPLIED] * 2
+
+
+def test_a_directory_that_vanished_is_active_again_with_its_next_bytes() -> None:
+    told = found()
+    told.tell(indexed(0, 10), SummaryJobVanished())
+    assert told.tell(SummaryJobVanished()) == [Outcome.DUPLICATE]
+    told.tell(indexed(10, 11))
+    assert job(told).status.value == "ACTIVE"
+
+
+def test_the_job_of_a_task_has_no_files() -> None:
+    told = found(SummaryJobSpec(task=TASK))
+    assert told.tell(indexed(0, 10), SummaryJobVanished()) == [Outcome.OVERTAKEN] * 2
+
+
+def test_a_job_has_a_limit_of_files() -> None:
+    told = found()
+    assert set(told.tell(*(indexed(0, 1, f"f{number}") for number in range(MAX_FILES)))) == {Outcome.APPLIED}
+    assert told.tell(indexed(0, 1, "one more")) == [Outcome.OVERTAKEN]
