@@ -64,6 +64,9 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--points", type=int, default=1_000_000, help="metric points (1000000)")
     parser.add_argument("--idle", type=float, default=5.0, help="seconds that an idle worker is watched (5)")
     parser.add_argument("--decisions", type=int, default=5_000, help="decisions of the scheduler (5000)")
+    parser.add_argument(
+        "--jobs", type=int, default=100_000, help="jobs of 100 points each that are read (100000)"
+    )
     parser.add_argument("--seed", type=int, default=16, help="seed of the generated summaries (16)")
     parser.add_argument(
         "--only",

@@ -1,15 +1,15 @@
-"""The parts of `--only summaries`: event files, points that are seen, and the memory of the indexer."""
+"""The parts of `--only summaries`: event files, points that are seen, memory of the indexer, reads."""
 
 import argparse
 
 from rich.console import Console
 
-from bench import event_files, indexer_memory, point_latency
+from bench import event_files, indexer_memory, point_latency, summary_reads
 from bench.measurements import Measurements
 from trackside.embedded.stack import Stack
 from trackside.eventlog.log import Log
 
-PARTS = ("event-files", "seen", "memory")
+PARTS = ("event-files", "seen", "memory", "summary-reads")
 
 
 async def measure(
@@ -24,6 +24,10 @@ async def measure(
     if "memory" in options.parts:
         console.print(f"{options.points:,} metric points, ten times")
         measurements.append(await indexer_memory.measure(stack, log, options.points))
+    if "summary-reads" in options.parts:
+        jobs, points = options.jobs, 100 * options.jobs
+        console.print(f"{jobs:,} jobs, {points:,} points, seed {options.seed}")
+        measurements.append(await summary_reads.measure(dsn, jobs, points, options.seed))
     return measurements
 
 
