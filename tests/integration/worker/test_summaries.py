@@ -14,12 +14,15 @@ from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
 from trackside.contracts.message import Message
-from trackside.contracts.summaries import MetricPointsReported, ReportedItem, SummaryItemsReported
+from trackside.contracts.summaries import MetricPointsReported, ReportedItem, Series, SummaryItemsReported
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
+from trackside.summaries.event_files.values import Image
+from trackside.summaries.kinds.registry import KINDS
 from trackside.telemetry import metrics
+from trackside.worker.child.summary_spool import MAX_UNSTORED_FILES
 
 
 @pytest.fixture
@@ -60,7 +63,8 @@ def summary(**fields):
 say(metric="loss", value=0.5, step=-3, time_ms=1234567890123)
 summary(kind="text", body={"value": ["token: abcdefghijklmnop1234567890"]}, index=2, time_ms=1234567890123)
 Path("picture.png").write_bytes(b"picture")
-summary(kind="image", path="picture.png", media_type="image/png", step=-1, answer=True)
+body = {"width": 1, "height": 2}
+summary(kind="image", path="picture.png", media_type="image/png", step=-1, answer=True, body=body)
 answer = os.read(int(os.environ["TRACKSIDE_ANSWERS_FD"]), 100)
 say(result={"moved": answer == b"{}\n" and not Path("picture.png").exists()})
 summary(kind="image", path="nothing.png", media_type="image/png")
@@ -79,6 +83,12 @@ summary(kind="text", step=2)
 """
 
 
+def losses(messages: list[Message]) -> list[Series]:
+    """Returns what was reported as `loss`, and not what the worker measures."""
+    batches = of(messages, MetricPointsReported)
+    return [series for batch in batches for series in batch.series if series.tag == "loss"]
+
+
 async def test_a_program_reports_values_in_lines_and_bad_ones_are_refused(
     tmp_path: Path, store: Path
 ) -> None:
@@ -87,12 +97,10 @@ async def test_a_program_reports_values_in_lines_and_bad_ones_are_refused(
         await harness.run("t", task_type="a")
         end = await harness.end("t")
         found = await items(harness, "t", 3)
-        points = await harness.messages(
-            harness.topics.metrics, "t", lambda all_: bool(of(all_, MetricPointsReported))
-        )
+        points = await harness.messages(harness.topics.metrics, "t", lambda all_: bool(losses(all_)))
         output = await harness.output("t", lambda text: text.count("trackside:") >= 12)
     assert (end.end, end.result) == (AttemptEnd.FINISHED, {"moved": True})
-    (series,) = of(points, MetricPointsReported)[0].series
+    (series,) = losses(points)
     assert (series.steps, series.times_ms) == ([-3], [1234567890123])
     by_kind = {(item.kind, item.step): item for item in found}
     text, image = by_kind["text", 1], by_kind["image", -1]
@@ -100,6 +108,7 @@ async def test_a_program_reports_values_in_lines_and_bad_ones_are_refused(
     assert "abcdefghijklmnop" not in str(text.body)
     assert in_store(store, image) == b"picture"
     assert image.artifact is not None and image.artifact.media_type == "image/png"
+    assert KINDS["image"].unpack(image.body, b"picture") == Image(b"picture", 1, 2)
     assert sorted(by_kind) == [("image", -1), ("text", 1), ("text", 2)]
     for said in (
         "bad_summary): a: its bytes can't be kept: No such file"
@@ -124,7 +133,8 @@ def report(tag, step, data):
 for step in range(300):
     report("same", step, b"equal")
 report("other", 0, b"different")
-return {}
+folder = getattr(trial.channel().spool, "folder", Path("none"))
+return {"unstored": len([*folder.rglob("*.content")])}
 """)
 
 
@@ -137,6 +147,8 @@ async def test_equal_bytes_are_stored_once_and_are_no_artifacts_of_the_task(
         story = await harness.events_until_end("t")
         found = await items(harness, "t", 301)
     assert not of(story, ArtifactSaved)
+    (end,) = of(story, AttemptEnded)
+    assert end.result is not None and end.result["unstored"] <= 301 - MAX_UNSTORED_FILES
     assert sorted(item.step for item in found if item.tag == "same") == [*range(300)]
     digests = {item.artifact.sha256 for item in found if item.artifact is not None}
     assert digests == {hashlib.sha256(each).hexdigest() for each in (b"equal", b"different")}

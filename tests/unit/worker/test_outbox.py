@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from trackside.contracts.topics import Topics
 from trackside.eventlog.errors import TooLargeError, TransientError
@@ -80,18 +81,25 @@ async def test_a_batch_that_is_too_large_goes_in_parts_in_order() -> None:
 
 async def test_summaries_that_wait_too_long_are_dropped_oldest_first_and_counted() -> None:
     log = FlakyLog()
+    dropped: list[int] = []
+    appended: list[int] = []
     await log.ensure(TOPICS.shared)
     async with asyncio.TaskGroup() as group:
         box = WorkerOutbox(log, Health("worker"), group)
         box.summary(TOPICS.metrics, record("under way"))
         await asyncio.sleep(0)
         for number in range(outbox.MAX_WAITING_SUMMARIES + 3):
-            box.summary(TOPICS.metrics, record(str(number)))
+            on_dropped = partial(dropped.append, number)
+            box.summary(
+                TOPICS.metrics, record(str(number)), lambda at: appended.append(at.offset), on_dropped
+            )
         assert box.dropped == 3
         log.gate.set()
         await box.drained()
         box.close()
     assert [value for batch in log.batches for value in batch][:2] == [b"under way", b"3"]
+    assert dropped == [0, 1, 2]
+    assert appended == [*range(1, outbox.MAX_WAITING_SUMMARIES + 1)]
 
 
 async def test_whoever_asks_hears_where_its_event_landed() -> None:

@@ -17,6 +17,7 @@ from trackside.worker.child.program_lines import (
     ProgramLine,
     ReportLine,
     ResultLine,
+    SummaryLine,
     UnreadableLineError,
     read_line,
 )
@@ -27,6 +28,16 @@ from trackside.worker.child.program_lines import (
     [
         (b'{"metric": "loss", "value": 0.1, "step": 3}', MetricLine("loss", 0.1, 3)),
         (b'{"metric": "loss", "value": 1, "epoch": 7}\r', MetricLine("loss", 1.0, None)),
+        (b'{"metric": "x", "value": 1, "step": -9, "time_ms": 7}', MetricLine("x", 1.0, -9, 7)),
+        (
+            b'{"summary": {"kind": "text", "tag": "a", "step": 3, "body": {"value": "b"}}}',
+            SummaryLine("text", "a", 3, None, 0, {"value": "b"}),
+        ),
+        (
+            b'{"summary": {"kind": "image", "tag": "a", "step": 3, "index": 1, "time_ms": 7, "body": {}, '
+            b'"path": "a.png", "media_type": "image/png", "answer": true}}',
+            SummaryLine("image", "a", 3, 7, 1, {}, "a.png", "image/png", True),
+        ),
         (b'{"report": 0.9, "step": 0}', ReportLine(0.9, 0)),
         (b'{"report": "-inf"}', ReportLine(-math.inf, None)),
         (b'{"final": 0.93}', FinalLine(0.93)),

@@ -69,7 +69,10 @@ class SummarySender:
             except _NotKept as problem:
                 self._send(SummaryOmitted(problem.code, f"{reported.tag[:80]}: {problem}"))
                 return
-            self._send(SummaryValueReport(*names, dict(reported.body), *kept, reported.media_type))
+            body = dict(reported.body)
+            if reported.kind == "image":  # the line of a program may leave out what its bytes say
+                body = {"media_type": reported.media_type, "sha256": kept[1], "size_bytes": kept[2], **body}
+            self._send(SummaryValueReport(*names, body, *kept, reported.media_type))
             self._wait_for_room()
 
     def _keep(self, source: bytes | Path) -> tuple[int, str, int]:
