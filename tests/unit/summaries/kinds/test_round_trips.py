@@ -2,6 +2,7 @@
 
 import json
 import unicodedata
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -23,8 +24,15 @@ def as_stored(packed: Packed) -> Body:
     text = json.dumps(packed.body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     assert len(text.encode("utf-8", "strict")) <= INLINE_BYTES
     assert "\\u0000" not in text
-    body: Body = json.loads(text, object_hook=lambda found: dict(sorted(found.items())))
+    body: Body = json.loads(
+        text, parse_float=as_numeric, object_hook=lambda found: dict(sorted(found.items()))
+    )
     return body
+
+
+def as_numeric(text: str) -> object:
+    """Returns a number as Postgres writes it: without exponent and without -0."""
+    return json.loads(f"{Decimal(text) + 0 if Decimal(text) == 0 else Decimal(text):f}")
 
 
 def test_each_built_in_kind_is_tried_and_the_two_kinds_of_graphs_are_stored_alike() -> None:

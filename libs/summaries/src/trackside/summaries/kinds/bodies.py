@@ -71,7 +71,10 @@ def _dumps(value: object, *, ascii_only: bool) -> str:
 
 
 def number(value: float) -> float | str:
-    """Returns a number as JSON has it: "nan", "inf" or "-inf" if it is not finite."""
+    """Returns a number as JSON has it: "nan", "inf" or "-inf" if it is not finite.
+
+    All others are kept to the bit, but that Postgres has no -0.0: it becomes 0.0.
+    """
     if math.isfinite(value):
         return float(value)
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"

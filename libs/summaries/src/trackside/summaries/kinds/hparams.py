@@ -1,6 +1,5 @@
 """The kind hparams: the hyper-parameters of a run, and the metrics that runs are compared by."""
 
-import math
 from typing import cast
 
 from trackside.summaries.event_files.values import HParams, Status
@@ -83,8 +82,11 @@ def _shown(value: str | float | bool | None, width: int) -> str:
 
 
 def _encode(value: str | float | bool | None) -> object:
-    """Returns a value as JSON. A text "nan" must stay a text, so a NaN is an object."""
-    if isinstance(value, float) and not math.isfinite(value):
+    """Returns a value as JSON. A float is an object where it would be read again as something else.
+
+    "nan" would be a text, and Postgres writes the number 1e16 and those above it as integers.
+    """
+    if isinstance(value, float) and not abs(value) < 1e16:
         return {"float": number(value)}
     return value
 

@@ -64,7 +64,8 @@ class SummaryKind:
     `pack(value)` returns a value as it is stored, a body of at most `bodies.INLINE_BYTES` as JSON.
     `unpack(body, data)` returns the value again; `data` is None where the body has the value. Both raise
     BadValue and no other error: `unpack` gets bytes that may be damaged.
-    `lines(body, width)` shows a body in a terminal of that many columns, without control characters.
+    `lines(body, width)` shows a body in a terminal of that many columns, without control characters. Raises
+    BadValue.
     `thin(steps, limit)` chooses the steps that are shown: see `kind.thin`.
     """
 
