@@ -139,6 +139,13 @@ def test_a_header_that_lies_costs_no_memory(header: bytes) -> None:
         arrays.from_npy(npy(np.zeros(1), header=header) + bytes(8))
 
 
+def test_an_array_with_fewer_bytes_than_its_shape_needs_is_refused() -> None:
+    with pytest.raises(BadValue, match=r"15 bytes for an array of .\[2\].; expected as many as its shape"):
+        arrays.from_npy(npy(np.zeros(2))[:-1])
+    with pytest.raises(BadValue, match=r"0 bytes for an array of .\[1, 2\]."):
+        arrays.decode({"dtype": "int8", "shape": [1, 2], "base64": ""})
+
+
 def test_values_over_the_limits_are_refused_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "MAX_JSON_BYTES", 40_000)
     long = json.dumps({"texts": ["x" * 40_000], "shape": []}).encode()

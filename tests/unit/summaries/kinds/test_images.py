@@ -49,6 +49,12 @@ def test_a_bitmap_with_its_first_row_on_top_or_with_the_oldest_header_has_its_si
     assert image_header(rest + struct.pack("<IHH", 12, 7, 5)) == ("image/bmp", 7, 5)
 
 
+def test_a_jpeg_with_fill_bytes_and_a_table_before_its_size_has_its_size() -> None:
+    table = b"\xff\xc4\x00\x06\x11\x22\x33\x44"
+    data = picture("JPEG", (7, 5))
+    assert image_header(data[:2] + table + b"\xff\xff" + data[2:]) == ("image/jpeg", 7, 5)
+
+
 @pytest.mark.parametrize(
     "data",
     [

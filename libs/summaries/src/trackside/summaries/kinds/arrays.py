@@ -116,7 +116,9 @@ def from_npy(data: bytes) -> NDArray[Any]:
 
 def _shaped(raw: bytes | memoryview, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     if math.prod(shape) * dtype.itemsize != len(raw):
-        raise BadValue(f"{len(raw)} bytes for an array of {cut(list(shape))}", "as many as its shape needs")
+        raise BadValue(
+            f"{len(raw)} bytes for an array of {cut(str(list(shape)))}", "as many as its shape needs"
+        )
     try:
         return np.frombuffer(raw, dtype).reshape(shape)
     except (ValueError, OverflowError):
