@@ -18,6 +18,15 @@ INSERT INTO trackside.attempts
      reserved_cuda_memory_bytes, interrupts, resumed_step, leftovers)
 VALUES ($1, $2, $3, 1, '{}', false, 'EXITED', 0, 0, 0, $4, '{}')
 """
+JOB = """
+INSERT INTO trackside.summary_jobs
+    (summary_id, base, path, task_stream, task_id, status, remark, files, bytes, quarantined, found_ms,
+     changed_ms)
+VALUES ($1, '/data', $2, $4, $4, $3, '', 1, 100, 1, 0, $5)
+"""
+FILE = """
+INSERT INTO trackside.summary_files VALUES ($1, 'f.1', 1, 100, 3, 'QUARANTINED', 'bad_crc', 'bad', 9, 8)
+"""
 
 
 class Rows:
@@ -33,6 +42,13 @@ class Rows:
     async def attempt(self, task: str, stream: str, attempt: int, resumed_step: int | None = None) -> None:
         """Writes the row of an attempt."""
         await self.read(lambda c: c.execute(ATTEMPT, task, stream, attempt, resumed_step))
+
+    async def directory(
+        self, job_id: str, path: str, changed_ms: int, status: str = "ACTIVE", task: str | None = None
+    ) -> None:
+        """Writes the rows of a job of the aggregate, and of a file of its."""
+        await self.read(lambda c: c.execute(JOB, job_id, path, status, task, changed_ms))
+        await self.read(lambda c: c.execute(FILE, job_id))
 
     async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Runs a read in a transaction."""

@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import AsyncIterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from tests.integration.projections.harness import query
 from tests.integration.summaries.given import Rows, given_tables, points
 from trackside.projections.postgres import StatementTimeoutError
 from trackside.projections.summaries.errors import SummaryReadRefused
-from trackside.projections.summaries.jobs import list_jobs, read_job
+from trackside.projections.summaries.jobs import list_jobs, read_files, read_job
 from trackside.projections.summaries.points import PointRange
 from trackside.projections.summaries.scalars import ScalarCurve, ScalarQuery, read_scalars
 from trackside.projections.summaries.tags import read_plugin_tags, read_tags
@@ -48,6 +49,30 @@ async def test_jobs_are_listed_newest_first_by_cursor_and_by_page_number(rows: R
     last = await rows.read(lambda c: list_jobs(c, cursor=second.next_cursor))
     assert (len(last.jobs), last.next_cursor) == (5, None)
     assert len({job.job_id for page in (first, second, last) for job in page.jobs}) == 25
+
+
+async def test_directories_are_jobs_before_they_have_values_and_deleted_ones_are_hidden(rows: Rows) -> None:
+    """S2, S13: what the list has can be read, and what can't be listed is not counted."""
+    await rows.directory("summary-1", "runs/a", changed_ms=5_000)
+    await rows.directory("summary-2", "runs/b", changed_ms=1)
+    await rows.directory("summary-3", "runs/c", changed_ms=2, status="DELETED")
+    await rows.directory("summary-4", "", changed_ms=3, status="DELETED", task="j")
+    await rows.write(points("summary-2", "loss", [1.0], first=7, stream="summary-2"))
+    await rows.write(points("j", "loss", [1.0]), points("k", "loss", [1.0], first=1))
+    page = await rows.read(list_jobs)
+    assert [job.job_id for job in page.jobs] == ["summary-2", "summary-1", "k"]
+    assert page.total == 3
+    for job in page.jobs:
+        assert await rows.read(partial(read_job, job_id=job.job_id)) == job
+        assert len(await curves(rows, ScalarQuery([job.job_id]))) == (1 if job.points else 0)
+    first = await rows.read(lambda c: list_jobs(c, limit=1))
+    rest = await rows.read(lambda c: list_jobs(c, cursor=first.next_cursor, limit=2))
+    assert [job.job_id for job in rest.jobs] == ["summary-1", "k"]
+    every = await rows.read(lambda c: list_jobs(c, deleted=True))
+    assert (len(every.jobs), every.total) == (5, 5)
+    assert (await rows.read(lambda c: read_job(c, "j"))).status == "DELETED"
+    files = await rows.read(lambda c: read_files(c, "summary-2"))
+    assert [(file.file, file.end_byte, file.code) for file in files] == [("f.1", 100, "bad_crc")]
 
 
 async def test_a_new_job_on_the_first_page_shifts_no_later_one(rows: Rows) -> None:

@@ -33,6 +33,9 @@ CounterName = Literal[
     "trackside.projections.written.rows",
     "trackside.summary_indexer.indexed.points",
     "trackside.summary_indexer.indexed.batches",
+    "trackside.summary_indexer.read.curves",
+    "trackside.summary_indexer.failed.loads",
+    "trackside.summary_indexer.failed.updaters",
 ]
 GaugeName = Literal[
     "trackside.health.ready.services",
@@ -186,5 +189,8 @@ METRICS: Final[tuple[Metric, ...]] = (
     _histogram("trackside.projections.transaction.seconds", "Time of one transaction.", _FAST, "projection"),
     _counter("trackside.summary_indexer.indexed.points", "Metric points written to Postgres."),
     _counter("trackside.summary_indexer.indexed.batches", "Batches of points written to Postgres."),
+    _counter("trackside.summary_indexer.read.curves", "Curves read over HTTP.", "cached"),
+    _counter("trackside.summary_indexer.failed.loads", "Loads of jobs into memory that failed."),
+    _counter("trackside.summary_indexer.failed.updaters", "Calls of updaters that failed."),
     _histogram("trackside.summary_indexer.index.seconds", "Time of one batch of points.", _FAST),
 )

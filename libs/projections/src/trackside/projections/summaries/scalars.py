@@ -1,7 +1,7 @@
 """Curves of jobs and tags: by step, relative or wall time, whole or thinned."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -22,8 +22,8 @@ CURVE_LIMIT = SCALAR.page_size
 """How many points a curve is thinned to unless another number is asked for."""
 MAX_CURVES = 1_000
 """How many curves one read returns."""
-MAX_RAW_POINTS = 200_000
-"""How many points that are not thinned one read returns."""
+MAX_POINTS = 200_000
+"""How many points one read returns, all curves together."""
 BATCH_POINTS = 500_000
 """About how many points are in memory at once; a longer series is read alone."""
 
@@ -34,7 +34,7 @@ class ScalarQuery:
 
     With `superseded` each attempt or session has its own curve of all its points; without, there is one of
     those that count. `limit` is how many points a curve has about, None for all of them; `most` is how many
-    points all curves may have together then.
+    points all curves may have together, None for no limit, also of the number of curves.
     """
 
     jobs: Sequence[str]
@@ -43,7 +43,7 @@ class ScalarQuery:
     axis: CurveAxis = "step"
     limit: int | None = CURVE_LIMIT
     superseded: bool = False
-    most: int | None = MAX_RAW_POINTS
+    most: int | None = MAX_POINTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ async def find_curves(connection: Connection, query: ScalarQuery) -> list[CurveS
     series = await read_series(connection, query.jobs, SCALAR.name, query.tags)
     await _check_known(connection, query, series)
     found = list(_sources(series, query))
-    if len(found) > MAX_CURVES:
+    if query.most is not None and len(found) > MAX_CURVES:
         hint = f"expected at most {MAX_CURVES:,}: ask for fewer jobs or tags"
         raise SummaryReadRefused("too_many_values", "tag", f"{len(found):,} curves", hint)
     return found
@@ -108,15 +108,27 @@ async def read_curves(
 ) -> list[ScalarCurve]:
     """Returns the curves of sources. Raises SummaryReadRefused for too many points that aren't thinned."""
     found: list[ScalarCurve] = []
-    for batch in _batches(sources):
-        curves = [source.series for source in batch]
-        columns = await read_points(connection, curves, query.within, superseded=query.superseded)
+    for batch in batches(sources):
+        columns = await read_columns(connection, batch, query)
         found += [make_curve(source, each, query) for source, each in zip(batch, columns, strict=True)]
-        total = sum(len(each.positions) for each in found)
-        if query.limit is None and query.most is not None and total > query.most:
-            hint = f"expected at most {query.most:,}: ask for a range of steps, or for thinned curves"
-            raise SummaryReadRefused("too_many_values", "limit", f"{total:,} points", hint)
+        check_total(found, query)
     return found
+
+
+async def read_columns(
+    connection: Connection, batch: Sequence[CurveSource], query: ScalarQuery
+) -> list[PointColumns]:
+    """Returns the points of a batch in the range of the query, not thinned."""
+    series = [source.series for source in batch]
+    return await read_points(connection, series, query.within, superseded=query.superseded)
+
+
+def check_total(curves: Sequence[ScalarCurve], query: ScalarQuery) -> None:
+    """Raises SummaryReadRefused for more points than all curves may have together."""
+    total = sum(len(each.positions) for each in curves)
+    if query.most is not None and total > query.most:
+        hint = f"expected at most {query.most:,}: ask for fewer curves, a range of steps, or a lower limit"
+        raise SummaryReadRefused("too_many_values", "limit", f"{total:,} points", hint)
 
 
 def make_curve(source: CurveSource, points: PointColumns, query: ScalarQuery) -> ScalarCurve:
@@ -134,13 +146,15 @@ def check_query(query: ScalarQuery) -> None:
     """Raises SummaryReadRefused for a query with no job, or with numbers out of their limits."""
     if not query.jobs:
         raise SummaryReadRefused("bad_query", "job", "no job is named; expected at least one")
-    if query.limit is not None and not 1 <= query.limit <= MAX_RAW_POINTS:
-        expected = f"expected 1 to {MAX_RAW_POINTS:,}"
+    if query.limit is not None and not 1 <= query.limit <= MAX_POINTS:
+        expected = f"expected 1 to {MAX_POINTS:,}"
         raise SummaryReadRefused("bad_query", "limit", f"a limit of {query.limit} points; {expected}")
 
 
 def points_within(curve: PointColumns, within: PointRange) -> PointColumns:
     """Returns the points of a range."""
+    if within.is_everything:
+        return curve
     steps, times = curve.steps, curve.times_ms
     inside = (steps >= within.first_step) & (steps <= within.last_step)
     inside &= (times >= within.first_ms) & (times <= within.last_ms)
@@ -168,7 +182,8 @@ def _sources(series: Sequence[SeriesExtent], query: ScalarQuery) -> Iterator[Cur
             yield from found.get((job_id, tag), [])
 
 
-def _batches(sources: Sequence[CurveSource]) -> Iterator[list[CurveSource]]:
+def batches(sources: Sequence[CurveSource]) -> Iterator[list[CurveSource]]:
+    """Yields curves of about BATCH_POINTS points together, in their order; a longer one alone."""
     batch: list[CurveSource] = []
     points = 0
     for source in sources:
@@ -191,8 +206,3 @@ async def _check_known(connection: Connection, query: ScalarQuery, series: Seque
             job = query.jobs[0]
             known = [each.tag for each in await read_tags(connection, job, SCALAR.name)]
             raise unknown_tag(job, tag, known)
-
-
-def as_steps(query: ScalarQuery) -> ScalarQuery:
-    """Returns the query for whole curves by step, from which this one can be answered."""
-    return replace(query, within=PointRange(), axis="step", limit=None, most=None)

@@ -1,0 +1,41 @@
+"""Connections for reads that run at the same time: each read has a snapshot and a time limit."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from trackside.projections.postgres import LIVE_SCHEMA, Connection, Database
+
+T = TypeVar("T")
+
+
+class ReadPool:
+    """At most `size` connections, opened when they are needed; a read waits while all are in use."""
+
+    def __init__(self, dsn: str, size: int, statement_limit_s: float) -> None:
+        self._dsn, self._limit_ms = dsn, round(statement_limit_s * 1_000)
+        self._free = [Database(dsn, LIVE_SCHEMA) for _ in range(size)]
+        self._room = asyncio.Semaphore(size)
+
+    async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Runs `work` in one transaction that only reads: its queries see one snapshot, nothing is locked.
+
+        Raises StatementTimeoutError if one of them takes too long, PostgresGoneError, SchemaMissingError.
+        """
+
+        async def limited(connection: Connection) -> T:
+            await connection.execute(f"SET LOCAL statement_timeout = {self._limit_ms}")
+            await connection.execute("SET LOCAL transaction_read_only = on")
+            return await work(connection)
+
+        async with self._room:
+            database = self._free.pop()
+            try:
+                return await database.transaction(limited, repeatable_read=True)
+            finally:
+                self._free.append(database)
+
+    def close(self) -> None:
+        """Drops all connections."""
+        for database in self._free:
+            database.terminate()

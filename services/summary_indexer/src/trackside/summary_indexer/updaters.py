@@ -1,0 +1,74 @@
+"""Functions of installed packages that run after a batch of values was committed, such as for a lineage.
+
+An updater is an async function of the jobs that have new values, `update(database, jobs)`; it may write
+tables of its own. One that fails or takes too long is skipped until the next batch, and stops nothing else.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from importlib.metadata import entry_points
+
+import structlog
+
+from trackside.projections.postgres import Database
+from trackside.telemetry.metrics import counter
+
+log = structlog.get_logger("trackside.summary_indexer")
+
+GROUP = "trackside.summary_updaters"
+"""The entry-point group of updaters: name = "module:function"."""
+UPDATE_LIMIT_S = 30.0
+"""How long an updater may take for one call."""
+
+SummaryUpdater = Callable[[Database, Collection[str]], Awaitable[None]]
+
+
+def installed_updaters() -> dict[str, SummaryUpdater]:
+    """Returns the updaters of installed packages by name; one that can't be loaded is left out."""
+    found: dict[str, SummaryUpdater] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        try:
+            found[point.name] = point.load()
+        except Exception as error:  # noqa: BLE001 - a package that is broken must not stop the others
+            _note_failure(point.name, error)
+    return found
+
+
+class UpdaterRunner:
+    """Runs updaters over the jobs that batches touched; while one runs, the next jobs are collected."""
+
+    def __init__(self, database: Database, updaters: Mapping[str, SummaryUpdater]) -> None:
+        self._database, self._updaters = database, dict(updaters)
+        self._jobs: set[str] = set()
+        self._arrived = asyncio.Event()
+
+    def register(self, name: str, updater: SummaryUpdater) -> None:
+        """Adds an updater; one of the same name is replaced."""
+        self._updaters[name] = updater
+
+    def touch(self, jobs: Collection[str]) -> None:
+        """Notes that jobs have new values; returns at once."""
+        if self._updaters:
+            self._jobs.update(jobs)
+            self._arrived.set()
+
+    async def run(self) -> None:
+        """Runs the updaters whenever jobs have new values, until cancelled."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            jobs, self._jobs = frozenset(self._jobs), set()
+            for name, updater in list(self._updaters.items()):
+                await self._update(name, updater, jobs)
+
+    async def _update(self, name: str, updater: SummaryUpdater, jobs: frozenset[str]) -> None:
+        try:
+            async with asyncio.timeout(UPDATE_LIMIT_S):
+                await updater(self._database, jobs)
+        except Exception as error:  # noqa: BLE001 - it must not stop the others
+            _note_failure(name, error)
+
+
+def _note_failure(name: str, error: Exception) -> None:
+    counter("trackside.summary_indexer.failed.updaters").inc()
+    log.error("updater failed", updater=name, reason=f"{type(error).__name__}: {error}")
