@@ -23,6 +23,7 @@ from trackside.contracts.message import Command, Event, Message
 from trackside.contracts.refusals import (
     ARTIFACT_CODES,
     DEAD_LETTER_CODES,
+    JOB_SEARCH_CODES,
     REFUSAL_CODES,
     SUMMARY_READ_CODES,
     TASK_REFUSAL_CODES,
@@ -229,6 +230,9 @@ def refusals() -> str:
         "## Reads of summaries\n",
         "A command that reads summaries, or an answer over HTTP, has one of these.\n",
         table(("Code", "Why"), ((f"`{code}`", why) for code, why in SUMMARY_READ_CODES.items())),
+        "## Searches over jobs\n",
+        "A search over jobs is refused with the part of it that is wrong, and in a condition the column.\n",
+        table(("Code", "Why"), ((f"`{code}`", why) for code, why in JOB_SEARCH_CODES.items())),
         "## Dead letters\n",
         "Undecodable records cannot be answered; they are kept in the dead letters.\n",
         table(("Code", "Why"), ((f"`{code}`", why) for code, why in DEAD_LETTER_CODES.items())),

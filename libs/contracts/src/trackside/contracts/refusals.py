@@ -167,6 +167,24 @@ REFUSAL_CODES = {
 }
 """Why a command is refused; besides these, a number beyond its bounds gives `<field>_range`."""
 
+JOB_SEARCH_CODES = {
+    "bad_cursor": "A cursor is damaged, or of a search with another condition or order.",
+    "bad_filter": "A condition can't be parsed; the message has the column, and what was expected there.",
+    "bad_unicode": "A text holds a lone surrogate.",
+    "filter_too_deep": "A condition has more than 30 levels.",
+    "filter_too_long": "A condition has more than 4,000 characters, 100 comparisons or 10 metrics.",
+    "limit_range": "A page has 1 to 999 jobs.",
+    "out_of_range": "A number doesn't fit a float of 64 bits.",
+    "search_too_slow": "Postgres took longer than a search may; the message has what to do.",
+    "too_long": "More columns are asked for than may be.",
+    "unknown_field": "A job has no such field, or a metric no such statistic; the nearest one is named.",
+    "unknown_metric": "No job has a metric with this tag; the nearest one is named.",
+    "unknown_parameter": "No job has a parameter of this name; the nearest one is named.",
+    "unknown_value": "A field never has this value; the nearest one is named.",
+    "wrong_type": "A value has another type than the field it is compared with.",
+}
+"""Why a search over jobs is refused."""
+
 
 class Problem(BaseModel):
     """What is wrong with an input: code, JSON path (`$` is the body) and message."""

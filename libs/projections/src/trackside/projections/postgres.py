@@ -18,6 +18,8 @@ T = TypeVar("T")
 LIVE_SCHEMA = "trackside"
 CONNECT_LIMIT_S = 5.0
 TRANSACTION_LIMIT_S = 60.0
+QUERY_MEMORY_MIB = 64
+"""How much memory one sort or join of `fetch_within` may have before it uses the disk."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
 _BAD_DSN = (
     "TRACKSIDE_POSTGRES_DSN is malformed: expected postgresql://user:password@host:port/database; write the "
@@ -260,6 +262,20 @@ async def execute_allowed(connection: Connection, statement: str) -> bool:
     except asyncpg.InsufficientPrivilegeError:
         return False
     return True
+
+
+async def fetch_within(
+    connection: Connection, statement: str, values: Sequence[object], limit_s: float
+) -> list[asyncpg.Record]:
+    """Returns the rows of a query, which is cancelled if it takes longer than `limit_s` seconds.
+
+    The query is not compiled: for one that is different each time, this takes longer than it saves.
+    """
+    async with connection.transaction():
+        await connection.execute(f"SET LOCAL statement_timeout = {max(1, int(limit_s * 1000))}")
+        await connection.execute("SET LOCAL jit = off")
+        await connection.execute(f"SET LOCAL work_mem = '{QUERY_MEMORY_MIB}MB'")
+        return await connection.fetch(statement, *values)
 
 
 async def lock_tables(

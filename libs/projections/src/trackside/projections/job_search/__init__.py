@@ -1,0 +1,1 @@
+"""Search over jobs by one expression: parameters, metrics, tags, state, times and annotations."""
