@@ -15,9 +15,14 @@ from trackside.artifacts.store import Store
 from trackside.contracts.artifacts import ArtifactReference, ArtifactsForgotten
 from trackside.contracts.commands import CommandReceived, Source
 from trackside.contracts.message import Message
+from trackside.contracts.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
+from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import now_ms
+from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.replay.garbage.collect import AnotherStoreError, GarbagePlan, delete, plan
 from trackside.replay.garbage.holders import Holders
+from trackside.replay.garbage.scan import HolderScan
 
 LATER_MS = 10_000_000
 
@@ -195,3 +200,17 @@ def test_a_folder_of_an_imported_stream_may_be_elsewhere_and_is_held_where_it_is
     assert plan(holders, store, now_ms() + LATER_MS).unheld == []
     store.delete(reference.sha256, now_ms() + LATER_MS)
     assert len(plan(holders, store, now_ms() + LATER_MS).unheld) == 1
+
+
+async def test_an_image_of_a_task_is_held_by_the_record_that_reports_it(store: Store) -> None:
+    """S14: images are in the store by their digest, without an event that saves them."""
+    topics, log = Topics("t."), MemoryLog()
+    await log.ensure(topics.shared)
+    image, unheld = store.put(b"image"), store.put(b"unheld")
+    artifact = ItemArtifact(sha256=image.sha256, size_bytes=image.size_bytes, media_type="image/png")
+    item = ReportedItem(kind="image", tag="a", step=1, time_ms=1, body={"width": 1}, artifact=artifact)
+    event = SummaryItemsReported(stream="s", task_id="s.1", attempt=1, items=[item])
+    await log.append(topics.metrics.name, 0, [RecordWriter("worker", "w1").single("s", event)])
+    scan = HolderScan(log, topics, since_ms=0)
+    found = plan(await scan.catch_up(), store, now_ms() + LATER_MS)
+    assert digests(found.unheld) == {unheld.sha256}

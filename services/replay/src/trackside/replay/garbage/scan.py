@@ -1,4 +1,4 @@
-"""Reads who holds which artifacts from the log: its events, new commands, and imported streams."""
+"""Reads who holds which artifacts from the log: its events, new commands, imported streams, and summaries."""
 
 from collections.abc import Callable
 from contextlib import aclosing
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.artifacts import ForgetArtifacts
+from trackside.contracts.summaries import SummaryItemsReported
 from trackside.contracts.topics import Topic, Topics
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError
@@ -15,6 +16,7 @@ from trackside.replay.history.recorded_stream import read_entries
 
 ScanProgress = Callable[[int, int], None]
 _FORGETTING = ForgetArtifacts.wire_type().encode()
+_ITEMS = SummaryItemsReported.wire_type().encode()
 
 
 @dataclass(slots=True)
@@ -37,6 +39,7 @@ class HolderScan:
         takes: list[tuple[Topic, Callable[[Entry], None]]] = [
             (self.topics.commands, self._command),
             (self.topics.imports, self._import),
+            (self.topics.metrics, self._summaries),
             (self.topics.events, self._event),
         ]
         for topic, take in takes:
@@ -77,6 +80,11 @@ class HolderScan:
         is_new = entry.append_time_ms >= self.since_ms
         if is_new and entry.value is not None and ("ce_type", _FORGETTING) not in entry.headers:
             self.holders.hold(f"commands/{CODEC.envelope(entry.headers).stream}", entry.value)
+
+    def _summaries(self, entry: Entry) -> None:
+        """Holds the images and other large values of summaries, as long as their record is there."""
+        if entry.value is not None and ("ce_type", _ITEMS) in entry.headers:
+            self.holders.hold(f"summaries/{CODEC.envelope(entry.headers).stream}", entry.value)
 
     def _import(self, entry: Entry) -> None:
         if entry.value is not None:
