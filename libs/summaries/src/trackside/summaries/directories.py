@@ -54,12 +54,13 @@ class UnreadableDirectory:
     reason: str
 
 
-def find_jobs(base: str) -> Iterator[JobDirectory | UnreadableDirectory]:
+def find_jobs(base: str, start: str = ".") -> Iterator[JobDirectory | UnreadableDirectory]:
     """Yields the jobs below a directory and what can't be read, in the order of their paths.
 
-    Of each directory only the names are kept while those below it are searched.
+    `start` is the path below `base` where the search begins. Of each directory only the names are kept while
+    those below it are searched.
     """
-    pending = ["."]
+    pending = [start]
     while pending:
         path = pending.pop()
         try:
@@ -167,6 +168,18 @@ def printable_path(path: str) -> str:
     Bytes that are no UTF-8, and control characters, become "\\xff", and a backslash "\\\\".
     """
     return "".join(map(_printable, path))
+
+
+def path_of(printable: str) -> str:
+    """Returns the path that `printable_path` shows as this text."""
+    return os.fsdecode(_ESCAPED.sub(_escaped_byte, printable.encode()))
+
+
+_ESCAPED = re.compile(rb"\\(?:x([0-9a-f]{2})|\\)")
+
+
+def _escaped_byte(found: re.Match[bytes]) -> bytes:
+    return bytes([int(found[1], 16)]) if found[1] else b"\\"
 
 
 def _printable(char: str) -> str:

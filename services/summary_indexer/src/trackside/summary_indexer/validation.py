@@ -49,7 +49,12 @@ def size_of(message: Reported) -> int:
     return BODY_POINTS * len(message.items)
 
 
+def is_tag(tag: str) -> bool:
+    """Returns whether values of a tag are indexed."""
+    return 0 < len(tag) <= MAX_TAG and _CONTROL.search(tag) is None
+
+
 def _check_tag(tag: str) -> None:
-    if not 0 < len(tag) <= MAX_TAG or _CONTROL.search(tag):
+    if not is_tag(tag):
         expected = f"expected 1 to {MAX_TAG:,} characters, none of them a control character"
         raise UndecodableError("bad_tag", f"tag {tag[:30]!r}: {expected}")

@@ -1,0 +1,150 @@
+"""Reads one event file from where the log ends, in a thread: checks it, decodes it, encodes its records."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import structlog
+
+from trackside.artifacts.errors import ArtifactError
+from trackside.contracts.message import Message
+from trackside.summaries.directories import AccessProblem, FileFormat, open_below, problem_of
+from trackside.summaries.event_files.mindspore import graph_of_file
+from trackside.summaries.event_files.reading import FileProblem, Piece, RecordDecoder, read_from
+from trackside.summaries.event_files.values import Decoded, Segment, SummaryItem
+from trackside.summaries.file_checks import ChangeProblem, FileEnds, change_of, ends_at
+from trackside.summary_indexer.watching.packing import ItemPacker
+from trackside.summary_indexer.watching.records import TagLimit, item_messages, items_of, point_messages
+
+log = structlog.get_logger("trackside.summary_indexer")
+
+REMEMBERED_FILES = 1_000
+"""Files whose decoders are kept, to go on without decoding what is before."""
+MAX_GRAPH_BYTES = 128 * 1024 * 1024
+"""Bytes of a graph file that is read."""
+
+ReadProblem = (
+    FileProblem | ChangeProblem | AccessProblem | Literal["damaged_graph", "store_failed", "record_too_long"]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EventFile:
+    """A file of a job: its id in the log, its number in the job, and where it is."""
+
+    job: str
+    number: int
+    base: str
+    path: str
+    name: str
+    format: FileFormat
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStep:
+    """What is to be written of one piece: the messages of the bytes from `start` to `end`.
+
+    `problem` says why reading stops at `end`; after a record that is too long it goes on there.
+    """
+
+    start: int
+    end: int
+    messages: list[Message]
+    points: int = 0
+    items: int = 0
+    problem: ReadProblem | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class _Remembered:
+    ends: FileEnds
+    decoder: RecordDecoder | None
+
+
+class FileReader:
+    """Reads files; remembers of the newest ones what later records need. One thread at a time may use it."""
+
+    def __init__(self, packer: ItemPacker, remembered: int = REMEMBERED_FILES) -> None:
+        self._packer = packer
+        self._most = remembered
+        self._remembered: OrderedDict[tuple[str, str], _Remembered] = OrderedDict()
+
+    def read(self, file: EventFile, start: int, limit: TagLimit) -> Iterator[ReadStep]:
+        """Yields what a file holds from a position on; the last step may have a problem.
+
+        An OSError is such a problem. The next step is taken once this one is in the log.
+        """
+        key = (file.job, file.name)
+        remembered = self._remembered.get(key)
+        try:
+            descriptor = open_below(file.base, f"{file.path}/{file.name}")
+            with os.fdopen(descriptor, "rb", buffering=0) as opened:
+                problem = _change(opened.fileno(), start, remembered)
+                if problem is not None:
+                    yield ReadStep(start, start, [], problem=problem)
+                    return
+                if file.format == "mindspore_graph":
+                    yield from self._read_graph(file, opened.fileno(), start, limit)
+                    return
+                decoder = None
+                if remembered is not None and remembered.ends.end == start:
+                    decoder, remembered.decoder = remembered.decoder, None  # it is ahead until a step is done
+                for piece in read_from(opened, start, decoder):
+                    step = self._step(file, piece, limit)
+                    yield step
+                    if step.problem == "store_failed":
+                        return
+                    self._remember(key, ends_at(opened.fileno(), piece.end), piece.decoder)
+        except OSError as error:
+            yield ReadStep(start, start, [], problem=problem_of(error), reason=error.strerror or str(error))
+
+    def _step(self, file: EventFile, piece: Piece, limit: TagLimit) -> ReadStep:
+        try:
+            messages, points, items = self._messages(file, piece.decoded, limit)
+        except ArtifactError as error:
+            return ReadStep(piece.start, piece.start, [], problem="store_failed", reason=str(error))
+        if piece.decoded.unknown:
+            log.info("values of unknown kinds skipped", file=file.name, kinds=piece.decoded.unknown)
+        return ReadStep(piece.start, piece.end, messages, points, items, piece.problem)
+
+    def _messages(self, file: EventFile, decoded: Decoded, limit: TagLimit) -> tuple[list[Message], int, int]:
+        of_points = list(point_messages(file.job, file.number, decoded, limit))
+        packed = self._packer.pack(file.number, items_of(decoded, limit))
+        of_items = list(item_messages(file.job, packed))
+        points = sum(len(series.steps) for message in of_points for series in message.series)
+        return [*of_points, *of_items], points, sum(len(message.items) for message in of_items)
+
+    def _read_graph(
+        self, file: EventFile, descriptor: int, start: int, limit: TagLimit
+    ) -> Iterator[ReadStep]:
+        """Yields the graph of a graph file, which has no records: it is read whole, once."""
+        found = os.fstat(descriptor)
+        if start or not found.st_size:
+            return
+        if found.st_size > MAX_GRAPH_BYTES:
+            yield ReadStep(0, 0, [], problem="record_too_long")
+            return
+        try:
+            graph = graph_of_file(os.pread(descriptor, found.st_size, 0))
+        except ValueError as error:
+            yield ReadStep(0, 0, [], problem="damaged_graph", reason=str(error))
+            return
+        item = SummaryItem("graph", file.name, 0, found.st_mtime_ns // 1_000_000, graph)
+        piece = Piece(Decoded([Segment(items=[item])]), 1, 0, found.st_size)
+        yield self._step(file, piece, limit)
+
+    def _remember(self, key: tuple[str, str], ends: FileEnds, decoder: RecordDecoder | None) -> None:
+        self._remembered[key] = _Remembered(ends, decoder)
+        self._remembered.move_to_end(key)
+        if len(self._remembered) > self._most:
+            self._remembered.popitem(last=False)
+
+
+def _change(descriptor: int, start: int, remembered: _Remembered | None) -> ReadProblem | None:
+    """Returns how a file changed below `start`, as far as it is known without reading all of it."""
+    if remembered is not None and remembered.ends.end == start:
+        return change_of(descriptor, remembered.ends)
+    return "file_shrunk" if os.fstat(descriptor).st_size < start else None

@@ -1,0 +1,154 @@
+"""S18: what is whole is read, the rest is named, and reading continues where the log ends."""
+
+import os
+import struct
+from pathlib import Path
+
+import google_crc32c
+import pytest
+
+from trackside.artifacts.errors import StoreFull, StoreMissing
+from trackside.contracts.summaries import MetricPointsReported
+from trackside.summaries.directories import FileFormat
+from trackside.summaries.event_files.framing import frame, masked
+from trackside.summaries.event_files.protos import mindspore_pb2
+from trackside.summaries.event_files.values import Image
+from trackside.summaries.event_files.writing import first_record, record
+from trackside.summaries.kinds.registry import KINDS
+from trackside.summary_indexer.watching.file_reader import EventFile, FileReader, ReadStep
+from trackside.summary_indexer.watching.packing import ArtifactStore, ItemPacker
+from trackside.summary_indexer.watching.records import TagLimit
+
+NAME = "events.out.tfevents.1"
+RECORDS = [first_record(1_000), *(record("loss", step, step * 1000, step / 2) for step in range(1, 6))]
+FILE = b"".join(RECORDS)
+
+
+def no_store() -> ArtifactStore:
+    raise StoreMissing("no store for artifacts is set")
+
+
+def reader() -> FileReader:
+    return FileReader(ItemPacker(KINDS, no_store))
+
+
+def file_in(folder: Path, data: bytes, name: str = NAME, held: FileFormat = "tensorboard") -> EventFile:
+    (folder / name).write_bytes(data)
+    return EventFile("summary-1", 1, str(folder), ".", name, held)
+
+
+def read(by: FileReader, file: EventFile, start: int = 0) -> list[ReadStep]:
+    return list(by.read(file, start, TagLimit()))
+
+
+def steps_of(found: list[ReadStep]) -> list[int]:
+    messages = [message for step in found for message in step.messages]
+    assert all(isinstance(message, MetricPointsReported) for message in messages)
+    return [at for message in messages for series in message.series for at in series.steps]  # type: ignore[attr-defined]
+
+
+def test_a_file_that_grows_is_read_on_by_the_same_reader_and_by_another(tmp_path: Path) -> None:
+    first = reader()
+    cut = len(RECORDS[0] + RECORDS[1] + RECORDS[2])
+    (step,) = read(first, file_in(tmp_path, FILE[: cut + 5]))
+    assert (steps_of([step]), step.start, step.end, step.problem) == ([1, 2], 0, cut, None)
+    file = file_in(tmp_path, FILE)
+    for each in (reader(), first):
+        (step,) = read(each, file, cut)
+        assert (steps_of([step]), step.end, step.points) == ([3, 4, 5], len(FILE), 3)
+
+
+def test_each_kind_of_damage_is_named_and_what_is_before_it_is_read(tmp_path: Path) -> None:
+    length = struct.pack("<Q", 500_000_000)
+    damaged = {
+        "damaged_record": RECORDS[1][:-1] + b"\xff",
+        "damaged_length": b"\xff" + RECORDS[1][1:],
+        "not_an_event": frame(b"\xff\xff\xff"),
+        None: length + struct.pack("<I", masked(google_crc32c.value(length))),
+    }
+    for problem, data in damaged.items():
+        (step,) = read(reader(), file_in(tmp_path, FILE + data + RECORDS[1]))
+        assert (step.problem, step.end, len(steps_of([step]))) == (problem, len(FILE), 5)
+    (step,) = read(reader(), file_in(tmp_path, b"no event file at all, but of some bytes"))
+    assert (step.problem, step.end) == ("damaged_length", 0)
+    (step,) = read(reader(), file_in(tmp_path, frame(b"\x1a\x01x")))
+    assert (step.problem, step.end) == ("unknown_format", 0)
+
+
+def test_a_file_that_shrinks_or_is_replaced_or_vanishes_is_named(tmp_path: Path) -> None:
+    by = reader()
+    file = file_in(tmp_path, FILE)
+    read(by, file)
+    file_in(tmp_path, FILE[:-10])
+    assert [(step.problem, step.end) for step in read(by, file, len(FILE))] == [("file_shrunk", len(FILE))]
+    file_in(tmp_path, first_record(2_000) + FILE[len(RECORDS[0]) :] + RECORDS[1])
+    assert [step.problem for step in read(by, file, len(FILE))] == ["file_replaced"]
+    (tmp_path / NAME).unlink()
+    assert [step.problem for step in read(by, file, len(FILE))] == ["file_vanished"]
+    file_in(tmp_path, FILE + RECORDS[1])
+    assert [(step.problem, step.points) for step in read(by, file, len(FILE))] == [(None, 1)]
+
+
+def test_another_file_in_its_place_is_noticed_after_a_restart(tmp_path: Path) -> None:
+    other = first_record(1_000) + record("another tag", 1, 1, 1.0) * 20
+    (step,) = read(reader(), file_in(tmp_path, other), len(FILE))
+    assert (step.problem, step.points) == ("file_replaced", 0)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_rights_is_named(tmp_path: Path) -> None:
+    file = file_in(tmp_path, FILE)
+    (tmp_path / NAME).chmod(0)
+    assert [step.problem for step in read(reader(), file)] == ["no_rights"]
+
+
+def test_a_link_in_the_place_of_a_file_is_not_read(tmp_path: Path) -> None:
+    file = file_in(tmp_path, FILE)
+    (tmp_path / NAME).rename(tmp_path / "moved")
+    (tmp_path / NAME).symlink_to(tmp_path / "moved")
+    assert [(step.problem, step.points) for step in read(reader(), file)] == [("file_vanished", 0)]
+
+
+def test_a_store_that_is_missing_or_full_stops_a_file_before_its_images_until_it_works(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("trackside.summaries.kinds.image")
+    picture = record("picture", 1, 1, Image(PNG, 1, 1))
+    file = file_in(tmp_path, FILE + picture)
+    full: list[bool] = [True]
+
+    def store() -> ArtifactStore:
+        raise StoreFull("no space") if full[0] else StoreMissing("none")
+
+    by = FileReader(ItemPacker(KINDS, store))
+    for _ in range(2):
+        (step,) = read(by, file)
+        assert (step.problem, step.end, step.messages) == ("store_failed", 0, [])
+        full[0] = False
+
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8cfc000"
+    "00000301010018dd8db00000000049454e44ae426082"
+)
+
+
+def test_a_graph_of_mindspore_is_read_once_and_one_that_is_damaged_is_named(tmp_path: Path) -> None:
+    model = mindspore_pb2.Model()
+    model.graph.node.add(name="1", op_type="Add", full_name="a/Add")
+    data = model.SerializeToString()
+    graph = file_in(tmp_path, data, "ms_output.pb", "mindspore_graph")
+    (step,) = read(reader(), graph)
+    assert (step.end, step.problem) == (len(data), None)
+    assert read(reader(), graph, len(data)) == []
+    (step,) = read(reader(), file_in(tmp_path, b"\xff\xff", "ms_output.pb", "mindspore_graph"))
+    assert (step.end, step.problem) == (0, "damaged_graph")
+
+
+def test_decoders_of_the_newest_files_only_are_remembered(tmp_path: Path) -> None:
+    by = FileReader(ItemPacker(KINDS, no_store), remembered=2)
+    for name in ("a", "b", "c", "a"):
+        read(by, file_in(tmp_path, FILE, f"{NAME}.{name}"))
+    for name in ("a", "b", "c"):
+        file = file_in(tmp_path, FILE + RECORDS[1], f"{NAME}.{name}")
+        assert [step.points for step in read(by, file, len(FILE))] == [1]

@@ -1,0 +1,63 @@
+"""S18: when a file is read, how long one that can't be read waits, and when an unfinished one is marked."""
+
+from trackside.summaries.directories import FoundFile
+from trackside.summary_indexer.watching.looks import (
+    LONGEST_PAUSE_MS,
+    UNFINISHED_MS,
+    LogPosition,
+    LookHistory,
+    pause_ms,
+    should_read,
+    tail_due_ms,
+    tail_problem,
+    version_of,
+)
+
+NOW_MS = 1_700_000_000_000
+
+
+def found(size: int, modified_ms: int = NOW_MS) -> FoundFile:
+    return FoundFile("events.out.tfevents.1", "tensorboard", 7, 1, size, modified_ms * 1_000_000)
+
+
+def seen(file: FoundFile) -> LookHistory:
+    return LookHistory(version_of(file))
+
+
+def test_after_a_start_a_file_is_read_if_the_log_does_not_end_at_its_size() -> None:
+    assert should_read(LogPosition(0), LookHistory(), found(10), NOW_MS)
+    assert should_read(LogPosition(20), LookHistory(), found(10), NOW_MS)
+    assert not should_read(LogPosition(10), LookHistory(), found(10), NOW_MS)
+
+
+def test_a_file_that_did_not_change_is_not_read_again() -> None:
+    file = found(10)
+    assert not should_read(LogPosition(8), seen(file), file, NOW_MS)
+    assert should_read(LogPosition(8), seen(file), found(11), NOW_MS)
+    assert should_read(LogPosition(10), seen(file), found(10, NOW_MS + 1), NOW_MS)
+
+
+def test_a_damaged_file_is_read_again_when_its_pause_is_over_and_not_because_it_grows() -> None:
+    file, position = found(10), LogPosition(8, "damaged_record", NOW_MS + 5)
+    assert not should_read(position, seen(file), found(11), NOW_MS)
+    assert should_read(position, seen(file), file, NOW_MS + 5)
+
+
+def test_an_unfinished_record_is_read_again_as_soon_as_the_file_grows() -> None:
+    file, position = found(10), LogPosition(8, "record_unfinished", NOW_MS + 5)
+    assert should_read(position, seen(file), found(11), NOW_MS)
+    assert not should_read(position, seen(file), file, NOW_MS)
+
+
+def test_a_tail_that_does_not_move_for_600_seconds_is_marked() -> None:
+    file = found(10, NOW_MS - UNFINISHED_MS)
+    assert tail_due_ms(file) == NOW_MS
+    assert tail_problem(file, 8, NOW_MS) == "record_unfinished"
+    assert tail_problem(file, 8, NOW_MS - 1) == ""
+    assert tail_problem(file, 10, NOW_MS) == ""
+    assert tail_problem(found(0, NOW_MS - UNFINISHED_MS), 0, NOW_MS) == "file_empty"
+
+
+def test_pauses_double_from_a_second_to_an_hour() -> None:
+    assert [pause_ms(n) for n in (1, 2, 3, 12)] == [1_000, 2_000, 4_000, 2_048_000]
+    assert {pause_ms(n) for n in (13, 100, 10**9)} == {LONGEST_PAUSE_MS}

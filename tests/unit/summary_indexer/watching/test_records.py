@@ -1,0 +1,90 @@
+"""How points and other values of files become records of the log."""
+
+import json
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trackside.contracts.summaries import MetricPointsReported
+from trackside.summaries.event_files.values import Columns, Decoded, Segment
+from trackside.summary_indexer.watching.records import (
+    MAX_BYTES,
+    MAX_POINTS,
+    TagLimit,
+    point_messages,
+)
+
+JOB = "summary-0123456789abcdef"
+Points = list[tuple[int, str, int, float | str | None]]
+
+
+def decoded(**columns: Columns) -> Decoded:
+    return Decoded([Segment(scalars=columns)])
+
+
+def points_of(messages: list[MetricPointsReported]) -> Points:
+    """Returns session, tag, step and value of each point; a value that is not finite by its name."""
+    return [
+        (message.attempt, series.tag, step, series.non_finite.get(at, value))
+        for message in messages
+        for series in message.series
+        for at, (step, value) in enumerate(zip(series.steps, series.values, strict=True))
+    ]
+
+
+def through_json(messages: list[MetricPointsReported]) -> list[MetricPointsReported]:
+    return [MetricPointsReported.model_validate_json(message.model_dump_json()) for message in messages]
+
+
+def test_each_session_of_a_file_has_a_number_of_its_own() -> None:
+    """S17."""
+    columns = Columns([5, 6, 1, 2], [0] * 4, [1.0, 2.0, 3.0, 4.0], restarts=1, falls=[2])
+    found = points_of(list(point_messages(JOB, 3, decoded(loss=columns), TagLimit())))
+    assert found == [
+        (30_001, "loss", 5, 1.0),
+        (30_001, "loss", 6, 2.0),
+        (30_002, "loss", 1, 3.0),
+        (30_002, "loss", 2, 4.0),
+    ]
+
+
+def test_a_value_that_is_not_finite_is_named() -> None:
+    values = [1.0, math.nan, math.inf, -math.inf, 5e-324, 1e308, 1e308]
+    columns = Columns([*range(7)], [0] * 7, values)
+    found = points_of(through_json(list(point_messages(JOB, 1, decoded(loss=columns), TagLimit()))))
+    assert [value for *_, value in found] == [1.0, "nan", "inf", "-inf", 5e-324, 1e308, 1e308]
+
+
+@given(st.lists(st.integers(1, 9_000), max_size=5), st.text(max_size=50))
+def test_records_are_bounded_and_hold_each_point_once(counts: list[int], name: str) -> None:
+    columns = {
+        f"{name or 'a'}{number}": Columns(
+            [-(2**62)] * count, [10**12] * count, [-1.2345678901234567e-300] * count
+        )
+        for number, count in enumerate(counts)
+    }
+    limit = TagLimit()
+    messages = list(point_messages(JOB, 1, decoded(**columns), limit))
+    assert sum(len(series.steps) for each in messages for series in each.series) + limit.bad == sum(counts)
+    for message in messages:
+        assert 0 < sum(len(series.steps) for series in message.series) <= MAX_POINTS
+        assert len(message.model_dump_json()) < 1.25 * MAX_BYTES
+
+
+def test_records_of_a_hundred_thousand_tags_are_bounded() -> None:
+    columns = {f"{'t' * 900}{n}": Columns([1], [1], [1.0]) for n in range(3_000)}
+    messages = list(point_messages(JOB, 1, decoded(**columns), TagLimit()))
+    assert max(len(json.dumps(message.model_dump())) for message in messages) < 1.25 * MAX_BYTES
+    assert sum(len(message.series) for message in messages) == 3_000
+
+
+def test_tags_that_are_no_names_and_tags_over_the_limit_are_counted() -> None:
+    limit = TagLimit(most=2)
+    two = Columns([1, 2], [0, 0], [1.0, 1.0])
+    tags = ["a", "b\0", "\n", "x" * 1_001, "", "b", "c", "a"]
+    for tag in tags:
+        list(point_messages(JOB, 1, decoded(**{tag: two}), limit))
+    assert (limit.bad, limit.beyond) == (8, 2)
+    assert limit.admits("scalar", "b")
+    assert not limit.admits("histogram", "b")
