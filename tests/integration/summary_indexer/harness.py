@@ -37,14 +37,20 @@ class Sandbox:
     folder: Path
     started: list["IndexerProcess"] = field(default_factory=list)
 
-    def indexer(self, instance: str = "1", **settings: str) -> "IndexerProcess":
-        """Returns a summary-indexer, not started; `settings` are its variables without their prefix."""
+    def indexer(
+        self, instance: str = "1", watched: Mapping[str, str] | None = None, **settings: str
+    ) -> "IndexerProcess":
+        """Returns a summary-indexer, not started.
+
+        `settings` are its variables without their prefix, `watched` those of the directories that it watches.
+        """
         variables = {
             "TRACKSIDE_KAFKA_BOOTSTRAP": self.bootstrap,
             "TRACKSIDE_POSTGRES_DSN": self.dsn,
             "TRACKSIDE_TOPIC_PREFIX": self.topics.prefix,
             "TRACKSIDE_INSTANCE": instance,
             **{f"TRACKSIDE_SUMMARY_INDEXER_{name.upper()}": value for name, value in settings.items()},
+            **(watched or {}),
         }
         made = IndexerProcess(variables, self.folder / f"indexer-{len(self.started)}.log")
         self.started.append(made)

@@ -101,6 +101,19 @@ def test_a_directory_that_vanished_is_active_again_with_its_next_bytes() -> None
     assert job(told).status.value == "ACTIVE"
 
 
+def test_what_is_as_it_was_again_needs_no_new_bytes() -> None:
+    """S18."""
+    told = found()
+    told.tell(indexed(0, 10), quarantined(10))
+    assert told.tell(indexed(10, 10)) == [Outcome.APPLIED]
+    assert told.tell(indexed(10, 10)) == [Outcome.DUPLICATE]
+    assert job(told).files[A].status is SummaryFileStatus.INDEXED
+    told.tell(SummaryJobVanished())
+    assert told.tell(indexed(9, 9)) == [Outcome.DUPLICATE]
+    assert told.tell(indexed(10, 10)) == [Outcome.APPLIED]
+    assert job(told).status.value == "ACTIVE"
+
+
 def test_the_job_of_a_task_has_no_files() -> None:
     told = found(SummaryJobSpec(task=TASK))
     assert told.tell(indexed(0, 10), SummaryJobVanished()) == [Outcome.OVERTAKEN] * 2

@@ -15,7 +15,7 @@ from trackside.summaries.event_files.protos import mindspore_pb2
 from trackside.summaries.event_files.values import Image
 from trackside.summaries.event_files.writing import first_record, record
 from trackside.summaries.kinds.registry import KINDS
-from trackside.summary_indexer.watching.file_reader import EventFile, FileReader, ReadStep
+from trackside.summary_indexer.watching.file_reader import FileReader, JobFile, ReadStep
 from trackside.summary_indexer.watching.packing import ArtifactStore, ItemPacker
 from trackside.summary_indexer.watching.records import TagLimit
 
@@ -32,12 +32,12 @@ def reader() -> FileReader:
     return FileReader(ItemPacker(KINDS, no_store))
 
 
-def file_in(folder: Path, data: bytes, name: str = NAME, held: FileFormat = "tensorboard") -> EventFile:
+def file_in(folder: Path, data: bytes, name: str = NAME, held: FileFormat = "tensorboard") -> JobFile:
     (folder / name).write_bytes(data)
-    return EventFile("summary-1", 1, str(folder), ".", name, held)
+    return JobFile("summary-1", 1, str(folder), ".", name, held)
 
 
-def read(by: FileReader, file: EventFile, start: int = 0) -> list[ReadStep]:
+def read(by: FileReader, file: JobFile, start: int = 0) -> list[ReadStep]:
     return list(by.read(file, start, TagLimit()))
 
 

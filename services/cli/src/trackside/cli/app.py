@@ -26,6 +26,7 @@ from trackside.cli.interface import (
     runs,
     services,
     stack,
+    summary_directories,
 )
 from trackside.cli.interface.help_text import help_text
 from trackside.cli.runtime.failures import CommandFailed
@@ -139,6 +140,10 @@ SCHEDULE_COMMANDS: Mapping[str, Callable[..., None]] = {
     "delete": pipelines.schedules_delete,
 }
 
+SUMMARY_COMMANDS: Mapping[str, Callable[..., None]] = {
+    "import": summary_directories.import_directory,
+    "watch": summary_directories.watch,
+}
 ARTIFACT_COMMANDS: Mapping[str, Callable[..., None]] = {
     "ls": artifacts.ls,
     "show": artifacts.show,
@@ -204,6 +209,8 @@ def make_app() -> typer.Typer:
     made.add_typer(_group(said, REPLAY_COMMANDS), name="replay", rich_help_panel=LOG)
     said = "Find, copy, check and delete the files that tasks have saved."
     made.add_typer(_group(said, ARTIFACT_COMMANDS), name="artifacts", rich_help_panel=INSPECT)
+    said = "Curves, images and other values of tasks, and of directories with event files."
+    made.add_typer(_group(said, SUMMARY_COMMANDS), name="summaries", rich_help_panel=INSPECT)
     said = "Versions of trained weights: add them, find them, see where they come from, say which is in use."
     made.add_typer(_group(said, MODEL_COMMANDS), name="models", rich_help_panel=INSPECT)
     said = "Pipelines that are defined by name: their versions, and numbered runs of them."

@@ -1,9 +1,11 @@
 """The summary-indexer's wiring: settings, log, Postgres, metrics, dead letters."""
 
 from functools import partial
+from pathlib import Path
 
 import structlog
 
+from trackside.artifacts.settings import StoreSettings
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service, wait_for_topics
@@ -13,12 +15,15 @@ from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.postgres import database
 from trackside.projections.reachability import say_until_postgres_answers
 from trackside.projections.runner import run_projection
+from trackside.sdk.signing import read_signer
 from trackside.summary_indexer.faust_consumer import run_consumer
 from trackside.summary_indexer.indexing import Indexer
 from trackside.summary_indexer.liveness import WaitReasons, watch_liveness
 from trackside.summary_indexer.metrics_log import MetricsLog
 from trackside.summary_indexer.settings import SummaryIndexerSettings
 from trackside.summary_indexer.store import PointsStore
+from trackside.summary_indexer.watching.settings import SummaryDirectoriesSettings
+from trackside.summary_indexer.watching.watched_directories import watch_directories
 
 log = structlog.get_logger("trackside.summary_indexer")
 
@@ -26,10 +31,17 @@ log = structlog.get_logger("trackside.summary_indexer")
 def main() -> None:
     """Runs the summary-indexer until it is stopped."""
     settings = read_settings(SummaryIndexerSettings)
-    run_service("summary-indexer", read_settings(StackSettings), lambda service: _run(service, settings))
+    directories = read_settings(SummaryDirectoriesSettings)
+    run_service(
+        "summary-indexer",
+        read_settings(StackSettings),
+        lambda service: _run(service, settings, directories),
+    )
 
 
-async def _run(service: ServiceContext, settings: SummaryIndexerSettings) -> None:
+async def _run(
+    service: ServiceContext, settings: SummaryIndexerSettings, directories: SummaryDirectoriesSettings
+) -> None:
     service.background.spawn(say_until_postgres_answers(service.settings.postgres_dsn, log.error))
     topics = service.topics
     if not await wait_for_topics(service, [topics.metrics, topics.dead_letters]):
@@ -54,7 +66,17 @@ async def _run(service: ServiceContext, settings: SummaryIndexerSettings) -> Non
             ),
         ):
             service.background.spawn(work)
+        if directories.paths:
+            service.background.spawn(_watch(service, directories))
         await service.stop.wait()
         await service.background.close()
     if service.background.failure is not None:
         raise service.background.failure
+
+
+async def _watch(service: ServiceContext, settings: SummaryDirectoriesSettings) -> None:
+    """Reads event files into the log; what they hold comes back from there as from any writer."""
+    if await wait_for_topics(service, [service.topics.events, service.topics.commands]):
+        signer = read_signer(Path(settings.signing_key)) if settings.signing_key else None
+        store = read_settings(StoreSettings)
+        await watch_directories(service, store, settings.paths, settings.look_s, signer=signer)

@@ -96,8 +96,10 @@ def _indexed(job: Summary, file: SummaryFile | None, event: SummaryFileIndexed, 
             return Outcome.OVERTAKEN
         job.numbered += 1
         file = job.files[event.file] = SummaryFile(job.numbered)
-    elif event.begin != file.end or event.end <= file.end:
+    elif event.begin != file.end or event.end < file.end:
         return Outcome.DUPLICATE if event.end <= file.end else Outcome.OVERTAKEN
+    elif event.end == file.end and not file.code and job.status is SummaryJobStatus.ACTIVE:
+        return Outcome.DUPLICATE  # else it says that the file, or the directory, is there again as it was
     file.end, file.indexed_ms = event.end, now_ms
     file.records += event.records
     file.status, file.code, file.message, file.again_at_ms = SummaryFileStatus.INDEXED, "", "", 0

@@ -103,6 +103,7 @@ class SummaryFileIndexed(Event):
     """The bytes of a file from `begin` to `end` are indexed: their points are in the log.
 
     A file begins with its first one, from 0, which may be empty; files are numbered in the order of these.
+    Another empty one says that a file that was quarantined, or a directory that had vanished, is as it was.
     """
 
     written_by: ClassVar[frozenset[str]] = SUMMARY_INDEXER

@@ -2,7 +2,7 @@
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,7 +31,7 @@ ReadProblem = (
 
 
 @dataclass(frozen=True, slots=True)
-class EventFile:
+class JobFile:
     """A file of a job: its id in the log, its number in the job, and where it is."""
 
     job: str
@@ -46,12 +46,14 @@ class EventFile:
 class ReadStep:
     """What is to be written of one piece: the messages of the bytes from `start` to `end`.
 
-    `problem` says why reading stops at `end`; after a record that is too long it goes on there.
+    `problem` says why reading stops at `end`; after a record that is too long it goes on there. `records` are
+    those of the file.
     """
 
     start: int
     end: int
     messages: list[Message]
+    records: int = 0
     points: int = 0
     items: int = 0
     problem: ReadProblem | None = None
@@ -72,7 +74,7 @@ class FileReader:
         self._most = remembered
         self._remembered: OrderedDict[tuple[str, str], _Remembered] = OrderedDict()
 
-    def read(self, file: EventFile, start: int, limit: TagLimit) -> Iterator[ReadStep]:
+    def read(self, file: JobFile, start: int, limit: TagLimit) -> Generator[ReadStep]:
         """Yields what a file holds from a position on; the last step may have a problem.
 
         An OSError is such a problem. The next step is taken once this one is in the log.
@@ -101,25 +103,23 @@ class FileReader:
         except OSError as error:
             yield ReadStep(start, start, [], problem=problem_of(error), reason=error.strerror or str(error))
 
-    def _step(self, file: EventFile, piece: Piece, limit: TagLimit) -> ReadStep:
+    def _step(self, file: JobFile, piece: Piece, limit: TagLimit) -> ReadStep:
         try:
             messages, points, items = self._messages(file, piece.decoded, limit)
         except ArtifactError as error:
             return ReadStep(piece.start, piece.start, [], problem="store_failed", reason=str(error))
         if piece.decoded.unknown:
             log.info("values of unknown kinds skipped", file=file.name, kinds=piece.decoded.unknown)
-        return ReadStep(piece.start, piece.end, messages, points, items, piece.problem)
+        return ReadStep(piece.start, piece.end, messages, piece.records, points, items, piece.problem)
 
-    def _messages(self, file: EventFile, decoded: Decoded, limit: TagLimit) -> tuple[list[Message], int, int]:
+    def _messages(self, file: JobFile, decoded: Decoded, limit: TagLimit) -> tuple[list[Message], int, int]:
         of_points = list(point_messages(file.job, file.number, decoded, limit))
         packed = self._packer.pack(file.number, items_of(decoded, limit))
         of_items = list(item_messages(file.job, packed))
         points = sum(len(series.steps) for message in of_points for series in message.series)
         return [*of_points, *of_items], points, sum(len(message.items) for message in of_items)
 
-    def _read_graph(
-        self, file: EventFile, descriptor: int, start: int, limit: TagLimit
-    ) -> Iterator[ReadStep]:
+    def _read_graph(self, file: JobFile, descriptor: int, start: int, limit: TagLimit) -> Iterator[ReadStep]:
         """Yields the graph of a graph file, which has no records: it is read whole, once."""
         found = os.fstat(descriptor)
         if start or not found.st_size:

@@ -17,11 +17,15 @@ HEALED_BY_CHANGE = frozenset(
 
 
 class LogPosition(NamedTuple):
-    """What the log has of a file: the end of what was read, and if it is quarantined why and until when."""
+    """What the log has of a file: the end of what was read, and its number in the job, 0 if it has none.
+
+    If it is quarantined, `code` says why, and `again_at_ms` until when.
+    """
 
     to: int
     code: str = ""
     again_at_ms: int = 0
+    number: int = 0
 
 
 class FileVersion(NamedTuple):

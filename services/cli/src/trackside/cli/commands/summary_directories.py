@@ -1,0 +1,112 @@
+"""The commands `summaries import` and `summaries watch`: event files of directories, read into the log."""
+
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from trackside.artifacts.settings import StoreSettings
+from trackside.cli.render import screen
+from trackside.cli.runtime.addresses import STORE, Addresses
+from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
+from trackside.cli.runtime.run import run
+from trackside.contracts.topics import Topics
+from trackside.domain.display.text import Column
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.service_context import ServiceContext
+from trackside.sdk.signing import Signer, read_signer
+from trackside.summaries.directories import printable_path
+from trackside.summary_indexer.watching.visits import WatchReport
+from trackside.summary_indexer.watching.watched_directories import import_directory as read_directory
+from trackside.summary_indexer.watching.watched_directories import watch_directories
+
+SHOWN = 50
+COLUMNS = (Column("job"), Column("file"), Column("problem"))
+
+
+def import_directory(directory: Path, key: Path | None, as_json: bool) -> None:
+    """Reads a directory into the log; raises CommandFailed if a file has a problem."""
+    report = run(_import(directory, _signer(key)))
+    problems = [
+        {"job": printable_path(path), "file": printable_path(name), "problem": code}
+        for (path, name), code in sorted(report.problems.items())
+    ]
+    if as_json:
+        screen.emit({**_counts(report), "problems": problems})
+    else:
+        screen.say(_line(report))
+        if problems:
+            screen.show_table(COLUMNS, [list(problem.values()) for problem in problems[:SHOWN]])
+    if problems:
+        raise FailureReported
+
+
+def watch(directories: list[Path], look_s: float, key: Path | None) -> None:
+    """Reads directories into the log as they grow, until it is interrupted."""
+    run(_watch(directories, look_s, _signer(key)))
+
+
+async def _import(directory: Path, signer: Signer | None) -> WatchReport:
+    async with _service() as service:
+        try:
+            return await read_directory(service, _store(), directory, signer=signer)
+        except NotADirectoryError as error:
+            raise BadUsage(f"{error}: name a directory with event files in it or below it") from error
+
+
+async def _watch(directories: list[Path], look_s: float, signer: Signer | None) -> None:
+    said = ""
+
+    def show(report: WatchReport) -> None:
+        nonlocal said
+        if (line := _line(report)) != said:
+            said = line
+            screen.say(line)
+
+    async with _service() as service:
+        await watch_directories(service, _store(), directories, look_s, show, signer)
+
+
+@asynccontextmanager
+async def _service() -> AsyncIterator[ServiceContext]:
+    """Yields a service that may write what a summary-indexer writes; fails if Kafka does not answer."""
+    addresses = Addresses()
+    topics = Topics(prefix=addresses.prefix)
+    async with KafkaLog(addresses.bootstrap, client_id="trackside-cli") as log:
+        for topic in (topics.events, topics.metrics, topics.commands):
+            await log.ends(topic.name)
+        instance = f"{socket.gethostname()}-{os.getpid()}"
+        yield ServiceContext.on(log, topics, "summary-indexer", instance)
+
+
+def _store() -> StoreSettings:
+    """Returns where images go: to the store of the stack that was found, unless the environment names one."""
+    if os.environ.get(STORE):
+        return StoreSettings()
+    try:
+        return StoreSettings(store=Addresses().store)
+    except CommandFailed:
+        return StoreSettings()
+
+
+def _signer(key: Path | None) -> Signer | None:
+    return None if key is None else read_signer(key)
+
+
+def _counts(report: WatchReport) -> dict[str, int]:
+    return {
+        "new_jobs": report.jobs,
+        "files_read": report.files,
+        "bytes": report.bytes,
+        "points": report.points,
+        "items": report.items,
+    }
+
+
+def _line(report: WatchReport) -> str:
+    text = (
+        f"{report.jobs:,} new jobs, {report.files:,} files read, {report.points:,} points, "
+        f"{report.items:,} other values"
+    )
+    return f"{text}; {len(report.problems):,} files have problems" if report.problems else text

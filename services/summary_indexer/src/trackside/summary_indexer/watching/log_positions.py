@@ -1,0 +1,191 @@
+"""What the log has of directory jobs: their files, how far each was read, what was deleted.
+
+Their streams are folded from the log as every reader folds them, and what is appended counts once it is
+folded: of two watchers of one directory, the log decides.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.summary.messages import (
+    RegisterSummaryDirectory,
+    SummaryFileIndexed,
+    SummaryFileQuarantined,
+    SummaryFileReplaced,
+    SummaryFileRetried,
+    SummaryJobStatus,
+    directory_job_id,
+)
+from trackside.aggregates.summary.state import Summary, SummaryFile, summary_of
+from trackside.contracts.commands import CommandRefused
+from trackside.contracts.message import Event
+from trackside.contracts.topics import partition_of
+from trackside.domain.outcome import Outcome
+from trackside.domain.streams import Streams
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Entry
+from trackside.eventlog.retry import retry_until_reachable, retry_with_timeout
+from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.serving import from_start
+from trackside.eventlog.spill import SpillStore
+from trackside.sdk.publication import command_record
+from trackside.sdk.signing import Signer
+from trackside.summaries.directories import path_of
+from trackside.summary_indexer.watching.looks import LogPosition
+
+log = structlog.get_logger("trackside.summary_indexer")
+
+READ_S = 0.5
+ANSWER_S = 10.0
+"""Seconds without an answer of a dispatcher, after which a command is published again."""
+SUMMARY_STREAM = b"summary-"
+"""How the id of the stream of a directory job begins."""
+
+_FILE_EVENTS = (SummaryFileIndexed, SummaryFileReplaced, SummaryFileQuarantined, SummaryFileRetried)
+
+
+@dataclass(slots=True)
+class KnownJob:
+    """A job of a directory that is watched here, as far as the log is folded."""
+
+    job_id: str
+    path: str
+    """Its path below the directory, as the file system has it."""
+    status: SummaryJobStatus
+    numbered: int = 0
+    """How many numbers of files were given."""
+    files: dict[str, LogPosition] = field(default_factory=dict)
+    """Its files by their printable names."""
+
+
+class SummaryStreams:
+    """The streams of directory jobs; `bases` are the directories, printable, whose jobs are kept at hand.
+
+    The whole state of a stream is not needed between its records, so all but the newest are spilled to disk.
+    """
+
+    def __init__(self, service: ServiceContext, bases: Collection[str], signer: Signer | None = None) -> None:
+        self._service, self._bases, self._signer = service, bases, signer
+        self._topic = service.topics.events
+        self._streams = Streams(AGGREGATES, spilled=SpillStore())
+        self._positions: dict[int, int] = {}
+        self._jobs: dict[str, dict[str, KnownJob]] = {base: {} for base in bases}
+        self._refused: dict[str, str] = {}
+        self._moved = asyncio.Condition()
+        self.on_event: Callable[[str, str, Event], None] = lambda _base, _job_id, _event: None
+        """Called with each event of a job that has an effect, and with the base of the job."""
+
+    async def run(self) -> None:
+        """Reads the log from its start, until it is cancelled. Raises PreflightError."""
+        starts = await from_start(self._service.log, self._topic)
+        self._positions = {partition: offset for (_, partition), offset in starts.items()}
+        reader = self._service.log.reader(starts)
+        try:
+            while True:
+                entries = await reader.read(READ_S)
+                for entry in entries:
+                    self._fold(entry)
+                if entries:
+                    self._streams.spill_idle()
+                    async with self._moved:
+                        self._moved.notify_all()
+        finally:
+            await reader.close()
+
+    def _fold(self, entry: Entry) -> None:
+        self._positions[entry.partition] = entry.offset + 1
+        # Most of the log is about other streams, and decoding is what costs.
+        if entry.key is None or not entry.key.startswith(SUMMARY_STREAM):
+            return
+        record = decode(entry)
+        if record is None:
+            return
+        stream, outcome = self._streams.fold(record)
+        message, job = record.message, summary_of(stream)
+        if isinstance(message, CommandRefused):
+            self._refused[stream.stream_id] = message.message
+        if job is None or outcome is not Outcome.APPLIED or job.spec.base not in self._bases:
+            return
+        self._take_in(job, message)
+        if isinstance(message, Event):
+            self.on_event(job.spec.base, job.job_id, message)
+
+    def _take_in(self, job: Summary, message: object) -> None:
+        jobs = self._jobs[job.spec.base]
+        known = jobs.get(job.job_id)
+        if known is None:
+            files = {name: _position(file) for name, file in job.files.items()}
+            jobs[job.job_id] = KnownJob(job.job_id, path_of(job.spec.path), job.status, job.numbered, files)
+        else:
+            known.status, known.numbered = job.status, job.numbered
+            if isinstance(message, _FILE_EVENTS):
+                known.files[message.file] = _position(job.files[message.file])
+
+    async def catch_up(self) -> None:
+        """Waits until everything is folded that the log has now."""
+        ends = await retry_with_timeout(partial(self._service.log.ends, self._topic.name), self._topic.name)
+        await self._until(lambda: all(self._positions.get(each, 0) >= end for each, end in ends.items()))
+
+    async def _until(self, is_there: Callable[[], bool]) -> None:
+        async with self._moved:
+            await self._moved.wait_for(is_there)
+
+    def job(self, base: str, job_id: str) -> KnownJob | None:
+        """Returns a job of a directory; None if the log has none of this id."""
+        return self._jobs[base].get(job_id)
+
+    def jobs(self, base: str) -> Iterator[KnownJob]:
+        """Yields the jobs of a directory."""
+        yield from list(self._jobs[base].values())
+
+    async def register(self, job_id: str, base: str, path: str) -> str:
+        """Has a job in the log; returns why it was refused, else an empty text.
+
+        A dispatcher answers. While none does, the command is published again: its id is always the same, so
+        it has an effect once.
+        """
+        command = RegisterSummaryDirectory(base=base, path=path)
+        topic = self._service.topics.commands
+        record = command_record(command, job_id, f"register-{job_id}", self._service.writer.source, "")
+        if self._signer is not None:
+            record = self._signer.signed(record, topic.name)
+        partition = partition_of(job_id, topic.partitions)
+        self._refused.pop(job_id, None)
+        while True:
+            request = partial(self._service.log.publish, topic.name, partition, record)
+            await retry_until_reachable(request, _warn)
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    await self._until(lambda: job_id in self._jobs[base] or job_id in self._refused)
+            except TimeoutError:
+                log.error("a watched directory waits for a dispatcher", directory=base, path=path)
+            else:
+                return self._refused.pop(job_id, "")
+
+    async def append(self, job_id: str, events: Sequence[Event]) -> None:
+        """Appends events as one decision, and waits until they are folded; retries until the log has them."""
+        partition = partition_of(job_id, self._topic.partitions)
+        records = self._service.writer.decision(job_id, events)
+        request = partial(self._service.log.append, self._topic.name, partition, records)
+        appended = await retry_until_reachable(request, _warn)
+        end = appended.offset + len(records)
+        await self._until(lambda: self._positions.get(partition, 0) >= end)
+
+
+def job_id_of(base: str, path: str) -> str:
+    """Returns the id of a job by its paths as the file system has them."""
+    return directory_job_id(os.fsencode(base), os.fsencode(path))
+
+
+def _position(file: SummaryFile) -> LogPosition:
+    return LogPosition(file.end, file.code, file.again_at_ms, file.number)
+
+
+def _warn(reason: str) -> None:
+    log.warning("a watched directory waits for the log", reason=reason)

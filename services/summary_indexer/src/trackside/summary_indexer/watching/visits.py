@@ -1,0 +1,334 @@
+"""Visits a job: finds its files, reads on where the log ends, and appends what they hold."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import structlog
+
+from trackside.aggregates.summary.messages import (
+    SummaryFileIndexed,
+    SummaryFileQuarantined,
+    SummaryFileReplaced,
+    SummaryJobStatus,
+    SummaryJobVanished,
+)
+from trackside.eventlog.clock import now_ms
+from trackside.eventlog.log import Outgoing
+from trackside.summaries.directories import FoundFile, JobDirectory, list_job, printable_path, problem_of
+from trackside.summary_indexer.watching.file_reader import FileReader, JobFile, ReadStep
+from trackside.summary_indexer.watching.log_positions import KnownJob, SummaryStreams, job_id_of
+from trackside.summary_indexer.watching.looks import (
+    LONGEST_PAUSE_MS,
+    LogPosition,
+    LookHistory,
+    pause_ms,
+    should_read,
+    tail_due_ms,
+    tail_problem,
+    version_of,
+)
+from trackside.summary_indexer.watching.publishing import PointsPublisher
+from trackside.summary_indexer.watching.records import TagLimit
+
+log = structlog.get_logger("trackside.summary_indexer")
+
+PIECES_IN_FLIGHT = 2
+"""Pieces of files that are read and not acknowledged yet: each is some MiB, which bounds memory."""
+REMEMBERED_JOBS = 1_000
+"""Jobs whose tags are remembered, to count them."""
+ANNOUNCED_AT_ONCE = 500
+"""New files of a job that one decision has."""
+INDEXED_FORMATS = frozenset({"tensorboard", "mindspore", "mindspore_graph"})
+STARTED_AGAIN = frozenset({"file_replaced", "file_shrunk"})
+"""Problems after which a file is read from its start, as another one, if they are still there later."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class WatchReport:
+    """What a watcher has done so far; `problems` are by path of the job and name of the file.
+
+    A directory that can't be read has the name "". `files` counts each reading of a file, `bytes` those whose
+    content is in the log.
+    """
+
+    jobs: int = 0
+    files: int = 0
+    bytes: int = 0
+    points: int = 0
+    items: int = 0
+    problems: dict[tuple[str, str], str] = field(default_factory=dict)
+    most_problems: int = 1_000
+
+    def note(self, path: str, name: str, code: str) -> None:
+        """Notes the problem of a file, or that it has none; of very many, only the first ones are kept."""
+        if not code:
+            self.problems.pop((path, name), None)
+        elif len(self.problems) < self.most_problems or (path, name) in self.problems:
+            self.problems[path, name] = code
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A job as its visit needs it: its id, and its path as the file system has it."""
+
+    job_id: str
+    path: str
+
+
+class JobVisitor:
+    """Visits jobs of one directory; visits of different jobs may run at the same time."""
+
+    def __init__(
+        self,
+        base: str,
+        streams: SummaryStreams,
+        publisher: PointsPublisher,
+        reader: FileReader,
+        report: WatchReport,
+    ) -> None:
+        self.base = base
+        self.report = report
+        self._shown_base = printable_path(base)
+        self._streams, self._publisher, self._reader = streams, publisher, reader
+        self._thread = ThreadPoolExecutor(1, "summary-files")
+        self._in_flight = asyncio.Semaphore(PIECES_IN_FLIGHT)
+        self._histories: dict[tuple[str, str], LookHistory] = {}
+        self._limits: OrderedDict[str, TagLimit] = OrderedDict()
+        self._left_out: set[tuple[str, str, str]] = set()
+
+    def close(self) -> None:
+        """Ends the thread that reads, once it is done with the piece that it reads."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def read_again(self, job_id: str) -> str | None:
+        """Has each file of a job read at its next visit as if it was the first one; returns its path."""
+        job = self._job(job_id)
+        if job is None:
+            return None
+        for name in job.files:
+            self._histories.pop((job_id, name), None)
+        return job.path
+
+    def known_paths(self, start: str) -> list[str]:
+        """Returns the paths of the jobs at and below a path that the log has and that have not vanished."""
+        head = "" if start == "." else f"{start}/"
+        found = (job for job in self._streams.jobs(self._shown_base) if job.status is SummaryJobStatus.ACTIVE)
+        return [job.path for job in found if f"{job.path}/".startswith(head)]
+
+    def needs_visit(self, found: JobDirectory) -> bool:
+        """Returns whether a visit of a job would do anything, from what was found in its directory."""
+        job = self._job(job_id_of(self.base, found.path))
+        if job is None or job.status is SummaryJobStatus.VANISHED:
+            return True
+        if job.status is SummaryJobStatus.DELETED:
+            return False
+        names = set()
+        for file in _indexed(found.files):
+            name = printable_path(file.name)
+            names.add(name)
+            position = job.files.get(name)
+            history = self._history(job.job_id, name)
+            if position is None or should_read(position, history, file, now_ms()):
+                return True
+        return any(name not in names and not position.code for name, position in job.files.items())
+
+    async def visit(self, path: str) -> int | None:
+        """Reads what is new in a job; returns when it must be visited again, None if nothing is due.
+
+        Times are milliseconds since 1970.
+        """
+        place = _Place(job_id_of(self.base, path), path)
+        try:
+            found = _indexed((await self._in_thread(list_job, self.base, path)).files)
+        except OSError as error:
+            code = problem_of(error)
+            if code != "file_vanished":
+                self.report.note(path, "", code)
+                log.warning("a directory can't be read", path=printable_path(path), code=code)
+                return None
+            found = []
+        job = self._job(place.job_id)
+        if job is not None and job.status is SummaryJobStatus.DELETED:
+            return None
+        if not found:
+            if job is not None and job.status is SummaryJobStatus.ACTIVE:
+                await self._streams.append(place.job_id, [SummaryJobVanished()])
+            return None
+        self.report.note(path, "", "")
+        if not await self._announce(place, found):
+            return None
+        dues = [await self._look(place, file) for file in found]
+        await self._report_missing(place, {printable_path(file.name) for file in found})
+        return min((due for due in dues if due is not None), default=None)
+
+    async def _announce(self, place: _Place, found: Sequence[FoundFile]) -> bool:
+        """Has the job and all of its files in the log before anything of them, which numbers the files.
+
+        Returns whether the log has the job.
+        """
+        if self._job(place.job_id) is None:
+            shown = printable_path(place.path)
+            refused = await self._streams.register(place.job_id, self._shown_base, shown)
+            if refused:
+                log.warning("a directory was refused as a job", path=shown, reason=refused)
+                self.report.note(place.path, "", "refused")
+                return False
+            self.report.jobs += 1
+        job = self._job(place.job_id)
+        names = [printable_path(file.name) for file in found]
+        new = [name for name in names if job is not None and name not in job.files]
+        for at in range(0, len(new), ANNOUNCED_AT_ONCE):
+            begun = [
+                SummaryFileIndexed(file=name, begin=0, end=0) for name in new[at : at + ANNOUNCED_AT_ONCE]
+            ]
+            await self._streams.append(place.job_id, begun)
+        if job is not None and not new and job.status is SummaryJobStatus.VANISHED:
+            known = job.files[names[0]]
+            again = SummaryFileIndexed(file=names[0], begin=known.to, end=known.to)
+            await self._streams.append(place.job_id, [again])
+        return True
+
+    async def _look(self, place: _Place, found: FoundFile) -> int | None:
+        """Reads a file if it is to be read now; returns when it must be looked at again."""
+        name = printable_path(found.name)
+        history, position = self._history(place.job_id, name), self._position(place.job_id, name)
+        if position is None:
+            self.report.note(place.path, name, "too_many_files")
+            return None
+        if not should_read(position, history, found, now_ms()):
+            return max(position.again_at_ms, history.again_at_ms) if position.code else None
+        self.report.files += 1
+        history.version = version_of(found)
+        end, problem = await self._read(place, found, position)
+        if problem in STARTED_AGAIN and position.code in STARTED_AGAIN and found.size:
+            end, problem = await self._start_again(place, found)
+        problem = problem or tail_problem(found, end, now_ms())
+        if problem:
+            return await self._quarantine(place, name, end, problem)
+        history.failures = history.again_at_ms = 0
+        self.report.note(place.path, name, "")
+        if position.code and end == position.to:  # nothing to read, but nothing wrong any more
+            healed = SummaryFileIndexed(file=name, begin=end, end=end)
+            await self._streams.append(place.job_id, [healed])
+        return tail_due_ms(found) if end < found.size or not found.size else None
+
+    async def _start_again(self, place: _Place, found: FoundFile) -> tuple[int, str]:
+        """Reads another file in the place of one from its start, under a number of its own."""
+        job, name = self._job(place.job_id), printable_path(found.name)
+        if job is not None:
+            replaced = SummaryFileReplaced(file=name, number=job.numbered + 1)
+            await self._streams.append(place.job_id, [replaced])
+        position = self._position(place.job_id, name)
+        return (0, "") if position is None else await self._read(place, found, position)
+
+    async def _read(self, place: _Place, found: FoundFile, known: LogPosition) -> tuple[int, str]:
+        """Appends what a file holds from a position on; returns how far the log has it, and the problem."""
+        name = printable_path(found.name)
+        file = JobFile(place.job_id, known.number, self.base, place.path, found.name, found.format)
+        limit = self._limit(place.job_id)
+        steps = self._reader.read(file, known.to, limit)
+        end, problem = known.to, ""
+        try:
+            while True:
+                async with self._in_flight:
+                    step, records = await self._in_thread(self._next, steps, file.job)
+                    if step is None:
+                        break
+                    await self._publisher.publish(file.job, records)
+                    if step.end > step.start:
+                        moved = SummaryFileIndexed(
+                            file=name, begin=step.start, end=step.end, records=step.records
+                        )
+                        await self._streams.append(file.job, [moved])
+                position = self._position(file.job, name)
+                if position is None or (position.to, position.number) != (step.end, known.number):
+                    break  # another watcher was faster, or the job was deleted: the next visit goes on
+                end, problem = step.end, step.problem or ""
+                self.report.bytes += step.end - step.start
+                self.report.points += step.points
+                self.report.items += step.items
+                if problem == "record_too_long" and step.end > step.start:  # reading goes on behind it
+                    problem = ""
+                    message = f"a record that ends at byte {step.end} is too long and was skipped"
+                    await self._publisher.report_left_out(file.job, name, "record_too_long", message)
+        finally:
+            await self._in_thread(steps.close)
+        await self._report_left_out(file.job, name, limit)
+        return end, problem
+
+    def _next(self, steps: Iterator[ReadStep], job: str) -> tuple[ReadStep | None, list[Outgoing]]:
+        """Reads and encodes the next piece of a file."""
+        step = next(steps, None)
+        if step is None:
+            return None, []
+        if step.reason:
+            log.warning("an event file can't be read on", job=job, code=step.problem, reason=step.reason)
+        return step, self._publisher.encode(job, step.messages)
+
+    async def _quarantine(self, place: _Place, name: str, end: int, code: str) -> int:
+        """Has in the log why a file can't be read on and until when; returns that time.
+
+        Once the pause no longer grows, the log has it already, unless something else is wrong now.
+        """
+        history = self._history(place.job_id, name)
+        history.failures += 1
+        history.again_at_ms = now_ms() + pause_ms(history.failures)
+        self.report.note(place.path, name, code)
+        position = self._position(place.job_id, name)
+        grows = history.failures == 1 or pause_ms(history.failures - 1) < LONGEST_PAUSE_MS
+        if position is not None and (position.code != code or grows):
+            event = SummaryFileQuarantined(file=name, offset=end, code=code, again_at_ms=history.again_at_ms)
+            await self._streams.append(place.job_id, [event])
+        return history.again_at_ms
+
+    async def _report_missing(self, place: _Place, names: set[str]) -> None:
+        """Quarantines the files that the log has and the directory has not; each is read if it comes back."""
+        job = self._job(place.job_id)
+        missing = [] if job is None else [each for each in job.files.items() if each[0] not in names]
+        for name, position in missing:
+            if position.code != "file_vanished":
+                await self._quarantine(place, name, position.to, "file_vanished")
+
+    async def _report_left_out(self, job: str, name: str, limit: TagLimit) -> None:
+        """Writes a dead letter for each reason why values of a file were left out, once."""
+        reasons = (
+            ("bad_tag", limit.bad, "values have tags that are no names: empty, too long, or with control"),
+            ("too_many_tags", limit.beyond, f"values have tags after the first {limit.most:,} of their job:"),
+        )
+        for code, count, why in reasons:
+            if count and (job, name, code) not in self._left_out:
+                self._left_out.add((job, name, code))
+                rest = "characters" if code == "bad_tag" else "these are not indexed"
+                await self._publisher.report_left_out(job, name, code, f"{count:,} {why} {rest}")
+        limit.bad = limit.beyond = 0
+
+    def _job(self, job_id: str) -> KnownJob | None:
+        return self._streams.job(self._shown_base, job_id)
+
+    def _position(self, job_id: str, name: str) -> LogPosition | None:
+        """Returns what the log has of a file; None if it has not the file, or if the job is deleted."""
+        job = self._job(job_id)
+        return None if job is None or job.status is SummaryJobStatus.DELETED else job.files.get(name)
+
+    def _history(self, job_id: str, name: str) -> LookHistory:
+        return self._histories.setdefault((job_id, name), LookHistory())
+
+    def _limit(self, job_id: str) -> TagLimit:
+        limit = self._limits.setdefault(job_id, TagLimit())
+        self._limits.move_to_end(job_id)
+        if len(self._limits) > REMEMBERED_JOBS:
+            self._limits.popitem(last=False)
+        return limit
+
+    async def _in_thread(self, work: Callable[..., Result], *values: object) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *values)
+
+
+def _indexed(files: Sequence[FoundFile]) -> list[FoundFile]:
+    return [file for file in files if file.format in INDEXED_FORMATS]
