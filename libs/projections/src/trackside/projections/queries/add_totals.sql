@@ -1,7 +1,11 @@
 INSERT INTO metric_totals AS known (
     series, points, first_step, last_step, last_value, last_non_finite, min_value, max_value, sum_value,
     non_finite, first_ms, last_ms
-) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+) VALUES (
+    $1, $2, $3, $4, $5, $6, $7, $8,
+    (SELECT coalesce(sum(new_value::numeric), 0) FROM unnest($9::double precision[]) AS new_value),
+    $10, $11, $12
+)
 ON CONFLICT (series) DO UPDATE SET
     points = known.points + excluded.points,
     first_step = least(known.first_step, excluded.first_step),
