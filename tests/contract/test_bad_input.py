@@ -14,7 +14,6 @@ from tests.contract.bad_input_table import (
     BATCH,
     COMMANDS,
     ELSEWHERE,
-    MISSING,
     PIPELINE,
     RUN,
     SEARCH,
@@ -24,7 +23,6 @@ from tests.contract.bad_input_table import (
     SUBMIT,
     Input,
     OtherRow,
-    PlannedRow,
     Row,
 )
 from tests.unit.aggregates.given import CAPABILITIES
@@ -61,8 +59,8 @@ HEADERS: dict[str, bytes | None] = {
     "ce_partitionkey": b"s-1",
     "content-type": b"application/json",
 }
-ROWS: list[Row | OtherRow | PlannedRow] = sorted(
-    (*COMMANDS, *ELSEWHERE, *MISSING), key=lambda row: (row.number, isinstance(row, OtherRow))
+ROWS: list[Row | OtherRow] = sorted(
+    (*COMMANDS, *ELSEWHERE), key=lambda row: (row.number, isinstance(row, OtherRow))
 )
 NOT_IN_ANSWERS = {"accepted", "too_large", "bad_range", "replay_target_live", ""}
 
@@ -131,8 +129,6 @@ def test_every_row_is_here_and_its_codes_are_in_the_reference(number: int) -> No
     rows = [row for row in ROWS if row.number == number]
     assert rows, f"BI-{number} is nowhere"
     for row in rows:
-        if isinstance(row, PlannedRow):
-            pytest.skip(f"BI-{number}, {row.what}: {row.reason}")
         assert row.code in known or row.code.endswith("_range"), row.code
 
 
@@ -142,7 +138,7 @@ def test_every_test_that_the_page_names_is_there() -> None:
     here = {param.id for param in inputs()}
     assert {test for row in rows for test in re.findall(r"\[(BI-\d+-\d+)\]", row)} <= here
     assert len(named) > 10
-    assert all("not yet" in row or ".py::" in row for row in rows)
+    assert all(".py::" in row for row in rows)
     for test in named:
         file, _, name = test.partition("::")
         tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
@@ -150,10 +146,8 @@ def test_every_test_that_the_page_names_is_there() -> None:
         assert name in names, test
 
 
-def line(row: Row | OtherRow | PlannedRow) -> str:
+def line(row: Row | OtherRow) -> str:
     """Returns a row as the page has it."""
-    if isinstance(row, PlannedRow):
-        return f"| BI-{row.number} | {row.what} | not yet: {row.reason} | - |"
     codes = [row.code, *(each.code for each in row.inputs)] if isinstance(row, Row) else [row.code]
     named = ", ".join(f"`{code}`" for code in dict.fromkeys(codes) if code)
     tests = [f"{HERE}[BI-{row.number}-1]"] if isinstance(row, Row) else row.tests

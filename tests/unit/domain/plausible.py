@@ -11,6 +11,7 @@ from tests.unit.domain import (
     plausible_models,
     plausible_pipelines,
     plausible_requests,
+    plausible_summaries,
 )
 from tests.unit.domain.given import (
     FIRST_MS,
@@ -53,6 +54,7 @@ from trackside.aggregates.search.messages import (
     TrialStatus,
 )
 from trackside.aggregates.search.state import GOES_ON, Search, search_of
+from trackside.aggregates.summary.state import summary_of
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.message import Envelope, Message, Record
 from trackside.contracts.tasks import (
@@ -123,6 +125,8 @@ class Chance:
                 moves += self._of_task(stream.tasks[name], told.now_ms)
         if model_of(stream) is not None:
             moves += plausible_models.moves(self.random, stream)
+        if summary_of(stream) is not None:
+            moves += plausible_summaries.moves(self.random, stream)
         if pipeline_of(stream) is not None:
             moves += plausible_pipelines.moves(self.random, stream, told.now_ms)
         return self.random.choice(moves) if moves else [self._received()]
@@ -147,6 +151,8 @@ class Chance:
         if not stream.kind and self.random.random() < 0.9:
             if self.random.random() < 0.1:
                 return [answer, plausible_models.REGISTERED]
+            if self.random.random() < 0.1:
+                return [answer, plausible_summaries.FOUND]
             if self.random.random() < 0.1:
                 return [answer, defined()]
             if self.random.random() < 0.4:
@@ -351,6 +357,8 @@ class Chance:
             return plausible_batches.guesses(self.random, stream, self._needs()) * 6
         if model_of(stream) is not None:
             return plausible_models.guesses(self.random, stream) * 6
+        if summary_of(stream) is not None:
+            return plausible_summaries.guesses(self.random, stream) * 6
         if pipeline_of(stream) is not None:
             return plausible_pipelines.guesses(self.random, stream) * 6
         return []
