@@ -44,9 +44,13 @@ def test_values_in_a_bucket_of_no_width_are_not_lost() -> None:
     assert rebin(same, 2) == Histogram([3.0, 3.0], [3.0, 3.0], [3.0, 7.0])
 
 
-def test_neighbours_are_joined_where_edges_are_not_finite() -> None:
+def test_neighbours_are_joined_where_edges_or_counts_are_not_finite() -> None:
     open_ended = Histogram([-math.inf, 0.0, 1.0], [0.0, 1.0, math.inf], [1.0, 2.0, 3.0])
     assert rebin(open_ended, 2) == Histogram([-math.inf, 1.0], [1.0, math.inf], [3.0, 3.0])
+    endless = Histogram([0.0, 1.0, 2.0], [1.0, 2.0, 3.0], [math.inf, 1.0, math.inf])
+    assert rebin(endless, 2) == Histogram([0.0, 2.0], [2.0, 3.0], [math.inf, math.inf])
+    widest = Histogram([-1.7e308, 0.0, 1.0], [0.0, 1.0, 1.7e308], [1.0, 2.0, 3.0])
+    assert rebin(widest, 2) == Histogram([-1.7e308, 1.0], [1.0, 1.7e308], [3.0, 3.0])
 
 
 def test_a_large_histogram_has_a_small_one_in_its_body() -> None:

@@ -78,6 +78,15 @@ def test_no_value_is_too_large_or_too_small(
     assert found == pytest.approx((min(values), max(values), mean, std if std < 1e308 else max(values)))
 
 
+@pytest.mark.parametrize("count", [3, 7, 1_000, 100_003])
+def test_rounding_brings_no_mean_over_the_largest_float(count: int) -> None:
+    largest = np.finfo(np.float64).max
+    facts = arrays.statistics(np.full(count, largest))
+    assert (facts.mean, facts.std) == (largest, 0.0)
+    mixed = arrays.statistics(np.concatenate([np.full(count, largest), np.full(count, -largest)]))
+    assert mixed.std == pytest.approx(largest)
+
+
 def test_values_of_several_blocks_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     array = np.random.default_rng(7).normal(3, 2, 10_000)
     array[::100] = np.nan

@@ -21,7 +21,6 @@ from trackside.summaries.kinds.arrays import DTYPES
 
 FLOATS = st.floats() | st.sampled_from([5e-324, -5e-324, 1.7976931348623157e308, -0.0])
 ANY_TEXT = st.text() | st.text(st.sampled_from("\x00\x1b\r\n\t\x9b\u202eé漢\ud800"))
-COUNTS = st.integers(0, 1 << 62)
 SIGNED = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
@@ -44,7 +43,7 @@ def histograms(draw: st.DrawFn) -> Histogram:
     count = draw(st.integers(0, 8) | st.just(3_000))
     left, right, counts = ((draw(st.lists(FLOATS, min_size=8, max_size=8)) * 400)[:count] for _ in range(3))
     least, greatest, total = (draw(st.none() | FLOATS) for _ in range(3))
-    nan, positive, negative = (draw(COUNTS) for _ in range(3))
+    nan, positive, negative = (draw(SIGNED) for _ in range(3))
     return Histogram(left, right, counts, least, greatest, total, nan, positive, negative)
 
 
@@ -79,7 +78,7 @@ OF_KIND: dict[str, st.SearchStrategy[Any]] = {
     "text": st.builds(
         TextRows,
         st.lists(ANY_TEXT) | st.lists(ANY_TEXT.map(lambda text: text * 5_000), max_size=2),
-        st.lists(st.integers(-1, 5)).map(tuple),
+        st.lists(SIGNED).map(tuple),
     ),
     "graph": GRAPHS,
     "loss_landscape": LANDSCAPES,

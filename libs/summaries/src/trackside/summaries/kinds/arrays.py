@@ -151,8 +151,11 @@ def statistics(array: NDArray[Any]) -> ArrayStatistics:
         squares += float(np.square(block - average).sum()) + apart * apart * seen * block.size / joined
         mean += apart * block.size / joined
         seen = joined
-    mean = min(max(math.ldexp(mean, exponent), least), greatest)
-    return ArrayStatistics(least, greatest, mean, math.ldexp(math.sqrt(squares / seen), exponent), *counts)
+    # Rounding must not bring them over their bounds, where scaling back could overflow.
+    low, high = math.ldexp(least, -exponent), math.ldexp(greatest, -exponent)
+    mean = min(max(mean, low), high)
+    std = min(math.sqrt(squares / seen), (high - low) / 2)
+    return ArrayStatistics(least, greatest, math.ldexp(mean, exponent), math.ldexp(std, exponent), *counts)
 
 
 def histogram(array: NDArray[Any], buckets: int = MAX_BUCKETS) -> Histogram:

@@ -128,6 +128,10 @@ def to_texts(value: object, what: str) -> list[str]:
     return [to_text(each, what) for each in to_list(value, what)]
 
 
+LEAST_INT64 = -(1 << 63)
+"""What a size or a count of a damaged file may be: it is stored as the file has it."""
+
+
 def to_integer(value: object, what: str, least: int = 0) -> int:
     """Returns a JSON integer. Raises BadValue for another value, or for one below `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:

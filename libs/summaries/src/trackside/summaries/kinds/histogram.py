@@ -7,6 +7,7 @@ import numpy as np
 
 from trackside.summaries.event_files.values import Histogram
 from trackside.summaries.kinds.bodies import (
+    LEAST_INT64,
     number,
     numbers,
     pack_json,
@@ -78,9 +79,9 @@ def decode(value: object) -> Histogram:
         moments["minimum"],
         moments["maximum"],
         moments["total"],
-        to_integer(found.get("nan", 0), "nan of a histogram"),
-        to_integer(found.get("positive_inf", 0), "positive_inf of a histogram"),
-        to_integer(found.get("negative_inf", 0), "negative_inf of a histogram"),
+        to_integer(found.get("nan", 0), "nan of a histogram", LEAST_INT64),
+        to_integer(found.get("positive_inf", 0), "positive_inf of a histogram", LEAST_INT64),
+        to_integer(found.get("negative_inf", 0), "negative_inf of a histogram", LEAST_INT64),
     )
     _check_lengths(histogram)
     return histogram
@@ -90,14 +91,14 @@ def rebin(histogram: Histogram, buckets: int) -> Histogram:
     """Returns a histogram with at most that many buckets, all equally wide.
 
     The values of a bucket are taken as evenly spread over it, as TensorBoard's chart does. Neighbours are
-    joined instead where edges are not finite or not in order.
+    joined instead where edges or counts are not finite, or edges not in order.
     """
     if len(histogram.counts) <= buckets:
         return histogram
     edges = [edge for pair in zip(histogram.left, histogram.right, strict=True) for edge in pair]
     counts = histogram.counts
-    in_order = all(math.isfinite(edge) for edge in edges) and all(a <= b for a, b in pairwise(edges))
-    if not in_order or not math.isfinite(edges[-1] - edges[0]) or edges[0] == edges[-1]:
+    in_order = all(a <= b for a, b in pairwise(edges)) and edges[0] < edges[-1] and min(counts) >= 0
+    if not in_order or not math.isfinite(edges[-1] - edges[0]) or not math.isfinite(_sum(counts)):
         size = -(-len(counts) // buckets)
         starts = range(0, len(counts), size)
         left = [histogram.left[at] for at in starts]

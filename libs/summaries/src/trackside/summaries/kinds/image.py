@@ -3,7 +3,7 @@
 import hashlib
 
 from trackside.summaries.event_files.values import Image
-from trackside.summaries.kinds.bodies import MAX_DATA_BYTES, to_integer, to_list
+from trackside.summaries.kinds.bodies import LEAST_INT64, MAX_DATA_BYTES, to_integer, to_list
 from trackside.summaries.kinds.image_headers import UNKNOWN_TYPE, image_header
 from trackside.summaries.kinds.kind import BadValue, Body, Packed, SummaryKind
 from trackside.summaries.kinds.text_lines import clip, size_text
@@ -44,7 +44,7 @@ def unpack(body: Body, data: bytes | None) -> Image:
     size = to_list(body.get("stated", [body.get("width"), body.get("height")]), "the stated size")
     if len(size) != 2:
         raise BadValue(f"a stated size of {len(size)} numbers", "width and height")
-    width, height = (to_integer(each, "a stated size", least=-(1 << 63)) for each in size)
+    width, height = (to_integer(each, "a stated size", least=LEAST_INT64) for each in size)
     return Image(data, width, height)
 
 

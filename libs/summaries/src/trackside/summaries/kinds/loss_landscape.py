@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from trackside.summaries.event_files.values import LossLandscape
 from trackside.summaries.kinds import arrays
 from trackside.summaries.kinds.bodies import (
+    LEAST_INT64,
     numbers,
     pack_json,
     to_float,
@@ -73,7 +74,7 @@ def unpack(body: Body, data: bytes | None) -> LossLandscape:
         converged=None if found.get("converged") is None else _point(found["converged"]),
         decomposition=to_text(found.get("decomposition"), "a decomposition"),
         unit=to_text(found.get("unit"), "the unit of a loss landscape"),
-        steps_per_epoch=None if steps is None else to_integer(steps, "steps_per_epoch", least=-(1 << 63)),
+        steps_per_epoch=None if steps is None else to_integer(steps, "steps_per_epoch", least=LEAST_INT64),
     )
 
 
@@ -111,7 +112,9 @@ def _path(value: object) -> tuple[list[int], list[float], list[float], list[floa
     parts = to_list(value, "the path")
     if len(parts) != 4:
         raise BadValue(f"a path of {counted(len(parts), 'list')}", "intervals, x, y and losses")
-    intervals = [to_integer(each, "an interval", least=-(1 << 63)) for each in to_list(parts[0], "intervals")]
+    intervals = [
+        to_integer(each, "an interval", least=LEAST_INT64) for each in to_list(parts[0], "intervals")
+    ]
     x, y, losses = (to_floats(part, "the path") for part in parts[1:])
     return intervals, x, y, losses
 

@@ -2,6 +2,7 @@
 
 from trackside.summaries.event_files.values import TextRows
 from trackside.summaries.kinds.bodies import (
+    LEAST_INT64,
     pack_json,
     to_integer,
     to_list,
@@ -35,7 +36,7 @@ def unpack(body: Body, data: bytes | None) -> TextRows:
     """Returns the texts. Raises BadValue."""
     value = to_object(unpack_json(body, data), "a text")
     shape = to_list(value.get("shape"), "the shape of a text")
-    sizes = tuple(to_integer(size, "the shape of a text", least=-1) for size in shape)
+    sizes = tuple(to_integer(size, "the shape of a text", least=LEAST_INT64) for size in shape)
     return TextRows(to_texts(value.get("texts"), "the rows of a text"), sizes)
 
 
