@@ -47,10 +47,10 @@ def read_cursor(cursor: str, search: str, *, is_float: bool) -> JobSortKey:
         key = JobSortKey(rank, float(number) if is_float else Decimal(number), text, job_id, stream)
     except (ValueError, TypeError, binascii.Error, InvalidOperation, RecursionError):
         message = "not a cursor: expected the one that came with the page before"
-        raise SearchRefused("bad_cursor", message, path="$.cursor") from None
+        raise SearchRefused("bad_cursor", message, path="cursor") from None
     if digest != _digest(search) or not 0 <= rank <= 2**15 or not _is_bindable(key.number):
         message = "the cursor is of another search: its condition, sort or order differ"
-        raise SearchRefused("bad_cursor", message, path="$.cursor")
+        raise SearchRefused("bad_cursor", message, path="cursor")
     return key
 
 

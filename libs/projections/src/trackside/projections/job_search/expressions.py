@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, TypeAlias
 
-from trackside.contracts.refusals import Problem
+from trackside.projections.summaries.errors import SummaryReadRefused
 
 Operator: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">="]
 Statistic: TypeAlias = Literal[
@@ -18,13 +18,14 @@ Literals: TypeAlias = Decimal | str | bool
 """A value in a condition: a number, exactly as it is written; a text; true or false."""
 
 
-class SearchRefused(Exception):
-    """A search that can't be answered; `problem` has code, place and message for the user."""
+class SearchRefused(SummaryReadRefused):
+    """A search that can't be answered; its codes are the keys of `JOB_SEARCH_CODES`.
 
-    def __init__(self, code: str, message: str, *, path: str = "$.where", at: int | None = None) -> None:
-        shown = message if at is None else f"column {at}: {message}"
-        super().__init__(shown)
-        self.problem = Problem(code=code, path=path, message=shown)
+    `at` is the place in a condition, counted from 1, or None if it is not a place that is wrong.
+    """
+
+    def __init__(self, code: str, message: str, *, path: str = "where", at: int | None = None) -> None:
+        super().__init__(code, path, message if at is None else f"column {at}: {message}")
         self.at = at
 
 

@@ -78,7 +78,7 @@ def _sort_columns(parts: SqlParts, name: Name) -> tuple[str, str, str]:
     """Returns the parts of a sort key, none of which is null: rank, number, text."""
     kind = column_of(name)
     if kind == "tags":
-        raise SearchRefused("wrong_type", "jobs can't be sorted by tags", path="$.sort")
+        raise SearchRefused("wrong_type", "jobs can't be sorted by tags", path="sort")
     column = parts.column(name)
     if kind == "json":
         ranks = "WHEN 'number' THEN 0 WHEN 'string' THEN 1 WHEN 'boolean' THEN 2 WHEN 'null' THEN 9"

@@ -64,7 +64,7 @@ _OTHER_LANGUAGES = {"=": "==", "&": "and", "|": "or", "!": "not", "<>": "!=", "~
 
 def parse_condition(text: str) -> JobCondition:
     """Parses a condition. Raises SearchRefused if it is none, over a limit, or has an unknown name."""
-    condition = cast("JobCondition", _parse(text, "condition", "$.where"))
+    condition = cast("JobCondition", _parse(text, "condition", "where"))
     tests = list(tests_of(condition))
     if len(tests) > MAX_TESTS:
         raise SearchRefused("filter_too_long", f"{len(tests)} comparisons, at most {MAX_TESTS} are allowed")
@@ -95,7 +95,7 @@ def _parse(text: str, start: str, path: str) -> object:
         refused: SearchRefused = error.orig_exc
     except UnexpectedInput as error:
         refused = _unexpected(text, error)
-    refused.problem = refused.problem.model_copy(update={"path": path})
+    refused.path = path
     raise refused from None
 
 

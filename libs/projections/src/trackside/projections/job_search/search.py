@@ -80,8 +80,8 @@ class _Plan:
     def names(self) -> list[tuple[str, Name]]:
         """All names, each with the part of the search that it is in."""
         tests = [] if self.condition is None else list(tests_of(self.condition))
-        found: list[tuple[str, Name]] = [("$.where", test.name) for test in tests]
-        return [*found, ("$.sort", self.order.name), *(("$.columns", name) for name in self.columns)]
+        found: list[tuple[str, Name]] = [("where", test.name) for test in tests]
+        return [*found, ("sort", self.order.name), *(("columns", name) for name in self.columns)]
 
 
 async def search_jobs(database: Database, search: JobSearch, *, limit_s: float = SEARCH_LIMIT_S) -> FoundJobs:
@@ -107,18 +107,18 @@ async def search_jobs(database: Database, search: JobSearch, *, limit_s: float =
 def _plan(search: JobSearch) -> _Plan:
     if isinstance(search.limit, bool) or not 1 <= search.limit <= MAX_LIMIT:
         message = f"expected 1 to {MAX_LIMIT}, got {search.limit!r}"
-        raise SearchRefused("limit_range", message, path="$.limit")
+        raise SearchRefused("limit_range", message, path="limit")
     if len(search.columns) > MAX_COLUMNS:
         message = f"{len(search.columns)} columns, at most {MAX_COLUMNS} are allowed"
-        raise SearchRefused("too_long", message, path="$.columns")
+        raise SearchRefused("too_long", message, path="columns")
     condition = parse_condition(search.where) if search.where.strip() else None
-    name = parse_name(search.sort or DEFAULT_SORT, "$.sort")
+    name = parse_name(search.sort or DEFAULT_SORT, "sort")
     descending = search.descending if search.sort else not search.descending
     identity = repr((search.where, search.sort, descending))
     after = None
     if search.cursor:
         after = read_cursor(search.cursor, identity, is_float=sorts_floats(name))
-    columns = tuple(parse_name(column, "$.columns") for column in search.columns)
+    columns = tuple(parse_name(column, "columns") for column in search.columns)
     return _Plan(condition, SortOrder(name, descending, after), columns, identity, search.limit)
 
 
@@ -153,7 +153,7 @@ async def _page(plan: _Plan, limit_s: float, connection: Connection) -> FoundJob
 
 async def _check_names(fetch: Fetch, plan: _Plan, bits: dict[ParameterPath, int]) -> None:
     """Raises SearchRefused for a name that no job has; a parameter that was found exists."""
-    for path in ("$.where", "$.sort", "$.columns"):
+    for path in ("where", "sort", "columns"):
         names = [name for at, name in plan.names if at == path]
         metrics = [name for name in names if isinstance(name, MetricName)]
         if metrics:
