@@ -47,6 +47,7 @@ for value in (1.0, 2.0, 3.0):
     writer.add_text("counted", str(value))
 writer.add_scalars("both", {"a": 1, "b": 2}, 7)
 writer.add_hparams({"rate": 0.1, "name": "adam"}, {"best": 0.9})
+SummaryWriter("runs/other/test").add_scalar("loss", 6.0, 0)
 writer.close()
 return {"files": sorted(str(path) for path in Path("runs").rglob("*"))}
 """)
@@ -118,10 +119,13 @@ async def test_a_task_reports_what_it_would_write_to_files(tmp_path: Path, store
         end = await harness.end("t")
         items, points = await reported(harness, 10)
     assert end.end is AttemptEnd.FINISHED
-    assert end.result == {"files": ["runs/test", "runs/train"]}, "the folders are there, and no files"
+    assert end.result == {"files": ["runs/other", "runs/other/test", "runs/test", "runs/train"]}, (
+        "the folders are there, and no files"
+    )
     loss = [(step, 1_700_000_000_000 + 1000 * step, 1 / (step + 1)) for step in range(3)]
     assert points["loss"] == [*loss, (3, 1_700_000_003_000, "nan")]
     assert [(step, value) for step, _, value in points["test/loss"]] == [(0, 5.0)]
+    assert [(step, value) for step, _, value in points["other/test/loss"]] == [(0, 6.0)]
     assert [(step, value) for step, _, value in points["test/counted"]] == [(0, 1.0), (1, 2.0), (2, 3.0)]
     assert [points[f"test/both/{name}"][0][::2] for name in "ab"] == [(7, 1.0), (7, 2.0)]
     assert points["test/best"][0][::2] == (0, 0.9)

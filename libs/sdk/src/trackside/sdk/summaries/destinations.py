@@ -1,5 +1,6 @@
 """Where a SummaryWriter's values go: to event files, or to the worker of the task that runs here."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -130,10 +131,13 @@ class EventFiles:
 
 
 class _TaskSeries:
-    """What the writers of one task share: the folder of the first one, and the next steps of tags."""
+    """What the writers of one task share: the folder of the first one, and the next steps of tags.
 
-    def __init__(self) -> None:
-        self.first_folder: str | None = None
+    A writer without a folder of its own has None.
+    """
+
+    def __init__(self, first_folder: str | None) -> None:
+        self.first_folder = first_folder
         self._next_steps: dict[tuple[str, str], int] = {}
 
     def step(self, kind: str, tag: str, given: int | None) -> int:
@@ -149,11 +153,13 @@ _series: "WeakKeyDictionary[Channel, _TaskSeries]" = WeakKeyDictionary()
 class TaskReports:
     """Reports to the worker of this task. Every point is kept by its tag and step, whose first value counts.
 
-    So the tags of a second writer with a folder of its own begin with the name of that folder: `test/loss`.
+    So the tags of a second writer with a folder of its own begin with its path from the folder above that of
+    the first one: `test/loss` after a writer for `runs/train`.
     """
 
     def __init__(self, folder: str | None) -> None:
         self._folder = folder
+        self._open()
 
     def scalar(self, tag: str, value: float, at: At, width: int | None = None) -> None:
         """Reports a number."""
@@ -200,15 +206,14 @@ class TaskReports:
     def _open(self) -> tuple[Channel, _TaskSeries]:
         """Returns the channel of the task that runs now: a process may run one after another."""
         channel = trial.channel()
-        series = _series.setdefault(channel, _TaskSeries())
-        if series.first_folder is None:
-            series.first_folder = self._folder
-        return channel, series
+        return channel, _series.setdefault(channel, _TaskSeries(self._folder))
 
     def _tag(self, series: _TaskSeries, tag: str) -> str:
         if self._folder is None or self._folder == series.first_folder:
             return tag
-        return f"{Path(self._folder).name}/{tag}"
+        above = Path(series.first_folder or self._folder).parent
+        path = Path(os.path.relpath(self._folder, above))
+        return "/".join([*(part for part in path.parts if part != os.pardir), tag])
 
 
 def destination_of(folder: str, is_named: bool, suffix: str, purge_step: int | None) -> Destination:

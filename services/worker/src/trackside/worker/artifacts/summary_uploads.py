@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import structlog
@@ -39,15 +40,24 @@ SummaryMessage = SummaryValueReport | SummaryOmitted | StoredRequest
 
 
 class SummaryUploads:
-    """The values other than numbers of one attempt. `folder` has their bytes; `write` answers its process."""
+    """The values other than numbers of one attempt. `folder` has their bytes; `write` answers its process.
+
+    A service gives no sign of life while it waits for the store: it does not have to in a `waiting` block.
+    """
 
     def __init__(
-        self, store: StoreProcess, folder: Path, reporter: Reporter, write: Callable[[bytes], None]
+        self,
+        store: StoreProcess,
+        folder: Path,
+        reporter: Reporter,
+        write: Callable[[bytes], None],
+        waiting: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._store = store
         self._folder = folder
         self._reporter = reporter
         self._write = write
+        self._pause_deadline = waiting
         self._waiting: deque[SummaryValueReport | StoredRequest] = deque()
         self._work: asyncio.Task[None] | None = None
         self._omitted: Counter[str] = Counter()
@@ -60,6 +70,8 @@ class SummaryUploads:
             self._omit(message.code, message.reason)
         elif isinstance(message, SummaryValueReport) and (problem := problem_of(message)) is not None:
             self._omit(BAD_SUMMARY, f"{message.tag[:80]}: {problem}")
+            if message.file:
+                summary_file(self._folder, message.file).unlink(missing_ok=True)
         elif isinstance(message, SummaryValueReport) and not message.file:
             self._reporter.summary(message, None)
         else:
@@ -92,20 +104,26 @@ class SummaryUploads:
         self._waiting.clear()
 
     async def _upload_all(self) -> None:
-        while self._waiting:
-            batch: list[SummaryValueReport] = []
-            while self._waiting and len(batch) < MAX_TOGETHER:
-                first = self._waiting[0]
-                if isinstance(first, StoredRequest):
-                    break
-                batch.append(first)
-                self._waiting.popleft()
-            if batch:
-                await self._upload(batch)
-            else:
-                self._waiting.popleft()
-                self._answers += 1
-                self._write(encode(StoredAnswer(self._answers)))
+        with self._pause_deadline():
+            while self._waiting:
+                batch = self._next_batch()
+                if batch:
+                    await self._upload(batch)
+                else:
+                    self._waiting.popleft()
+                    self._answers += 1
+                    self._write(encode(StoredAnswer(self._answers)))
+
+    def _next_batch(self) -> list[SummaryValueReport]:
+        """Returns what may be uploaded together; nothing if a request has to be answered first."""
+        batch: list[SummaryValueReport] = []
+        while self._waiting and len(batch) < MAX_TOGETHER:
+            first = self._waiting[0]
+            if isinstance(first, StoredRequest):
+                break
+            batch.append(first)
+            self._waiting.popleft()
+        return batch
 
     async def _upload(self, batch: Sequence[SummaryValueReport]) -> None:
         """Uploads files and reports their values; removes the files in any case."""

@@ -99,8 +99,8 @@ class AttemptRun:
         self._writer: asyncio.Future[asyncio.StreamWriter] = loop.create_future()
         self._giving_devices: asyncio.Task[None] | None = None
         self._exchange = CheckpointExchange(spec.checkpoints, reporter, self._send, self.stop)
-        spool = summaries_below(context.journal.spool(spec.entry))
-        self._summaries = SummaryUploads(context.store, spool, reporter, self._send)
+        spool, waiting = summaries_below(context.journal.spool(spec.entry)), self.conversation.waiting
+        self._summaries = SummaryUploads(context.store, spool, reporter, self._send, waiting)
         self._artifacts = ArtifactsInUse(context.inputs, reporter, self.conversation, self._send)
 
     @property

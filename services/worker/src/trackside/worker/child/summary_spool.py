@@ -25,7 +25,6 @@ MAX_UNSTORED_BYTES = 64 * 1024 * 1024
 MAX_UNSTORED_FILES = 256
 """How much of a task may wait for the store before it waits too."""
 
-_READ_BYTES = 1024 * 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Send = Callable[[SummaryValueReport | SummaryOmitted | StoredRequest], None]
