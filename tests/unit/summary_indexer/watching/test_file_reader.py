@@ -8,7 +8,7 @@ import google_crc32c
 import pytest
 
 from trackside.artifacts.errors import StoreFull, StoreMissing
-from trackside.contracts.summaries import MetricPointsReported
+from trackside.contracts.summaries import MetricPointsReported, SummaryItemsReported
 from trackside.summaries.directories import FileFormat
 from trackside.summaries.event_files.framing import frame, masked
 from trackside.summaries.event_files.protos import mindspore_pb2
@@ -152,3 +152,29 @@ def test_decoders_of_the_newest_files_only_are_remembered(tmp_path: Path) -> Non
     for name in ("a", "b", "c"):
         file = file_in(tmp_path, FILE + RECORDS[1], f"{NAME}.{name}")
         assert [step.points for step in read(by, file, len(FILE))] == [1]
+
+
+def test_the_lineage_of_mindspore_is_reported_as_hyper_parameters(tmp_path: Path) -> None:
+    """S22: by the name of the file, as field 6 of a record is another thing in other files."""
+    parameters = mindspore_pb2.TrainLineage.HyperParameters(optimizer="Momentum", learning_rate=0.1)
+    events = [
+        mindspore_pb2.LineageEvent(wall_time=1.0, version="Mindspore.Event:1"),
+        mindspore_pb2.LineageEvent(
+            wall_time=2.0, train_lineage=mindspore_pb2.TrainLineage(hyper_parameters=parameters)
+        ),
+    ]
+    frames = [frame(event.SerializeToString()) for event in events]
+    name = "events.summary.1700000000.host_lineage"
+    file = file_in(tmp_path, b"".join(frames), name, "mindspore_lineage")
+    for start in (0, len(frames[0])):
+        (step,) = read(reader(), file, start)
+        assert (step.problem, step.end, step.items) == (None, len(b"".join(frames)), 1)
+        (message,) = step.messages
+        assert isinstance(message, SummaryItemsReported)
+        (item,) = message.items
+        assert (item.kind, item.tag) == ("hparams", "lineage/train")
+        assert item.body["value"]["values"] == {"optimizer": "Momentum", "learning_rate": 0.1}
+    (step,) = read(reader(), file, len(frames[0]) - 1)
+    assert step.problem == "file_replaced"
+    (step,) = read(reader(), file_in(tmp_path, FILE, name, "mindspore_lineage"))
+    assert step.problem == "unknown_format"

@@ -1,13 +1,14 @@
 """Reads event files piece by piece, from any record on."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol, cast
 
 from google.protobuf.message import DecodeError
 
 from trackside.summaries.event_files import framing, mindspore, tensorboard
+from trackside.summaries.event_files.mindspore_lineage import LineageDecoder
 from trackside.summaries.event_files.protos.tensorboard_pb2 import Event
 from trackside.summaries.event_files.values import Decoded
 
@@ -40,6 +41,10 @@ class Piece:
     decoder: RecordDecoder | None = None
 
 
+ChooseDecoder = Callable[[bytes], RecordDecoder | None]
+"""Returns the decoder of a file whose first record is this, or None for an unknown format."""
+
+
 class SeekableFile(Protocol):
     """What reading needs of an open file."""
 
@@ -65,28 +70,33 @@ def read_from(
     start: int,
     decoder: RecordDecoder | None = None,
     longest: int = framing.LONGEST_RECORD,
+    choose: ChooseDecoder | None = None,
 ) -> Iterator[Piece]:
     """Yields what an open file holds, as `read` does.
 
     `decoder` is the one of the last piece, whose `end` is `start`; without it, the records before `start` are
-    decoded first: where none ends at `start`, it is another file. Raises OSError.
+    decoded first: where none ends at `start`, it is another file. `choose` is `decoder_of` unless the name of
+    the file says more than its first record, see `lineage_decoder_of`. Raises OSError.
     """
+    choose = choose or decoder_of
     if start and decoder is None:
-        decoder, reached = _decoder_at(file, start, longest)
+        decoder, reached = _decoder_at(file, start, longest, choose)
         if reached != start:
             yield Piece(Decoded(), 0, start, start, "file_replaced")
             return
-    yield from _pieces(file, start, decoder, longest)
+    yield from _pieces(file, start, decoder, longest, choose)
 
 
-def _decoder_at(file: SeekableFile, start: int, longest: int) -> tuple[RecordDecoder | None, int]:
+def _decoder_at(
+    file: SeekableFile, start: int, longest: int, choose: ChooseDecoder
+) -> tuple[RecordDecoder | None, int]:
     """Returns a decoder that has decoded the records before `start`, and where the last of them ends."""
     decoder: RecordDecoder | None = None
     at = 0
     while at < start:
         found, _ = _next(file, at, min(PIECE, start - at), longest)
         if found.bodies:
-            decoder = decoder or decoder_of(found.bodies[0])
+            decoder = decoder or choose(found.bodies[0])
             if decoder is None or decoder.decode(found.bodies)[1] < len(found.bodies):
                 break
         if found.problem == "record_too_long":
@@ -97,12 +107,14 @@ def _decoder_at(file: SeekableFile, start: int, longest: int) -> tuple[RecordDec
     return decoder, at
 
 
-def _pieces(file: SeekableFile, start: int, decoder: RecordDecoder | None, longest: int) -> Iterator[Piece]:
+def _pieces(
+    file: SeekableFile, start: int, decoder: RecordDecoder | None, longest: int, choose: ChooseDecoder
+) -> Iterator[Piece]:
     at = start
     while True:
         found, whole = _next(file, at, PIECE, longest)
         if found.bodies and decoder is None:
-            decoder = decoder_of(found.bodies[0])
+            decoder = choose(found.bodies[0])
             if decoder is None:
                 yield Piece(Decoded(), 0, at, at, "unknown_format")
                 return
@@ -166,3 +178,8 @@ def decoder_of(body: bytes) -> RecordDecoder | None:
     ):
         return tensorboard.TensorBoardDecoder()
     return None
+
+
+def lineage_decoder_of(body: bytes) -> RecordDecoder | None:
+    """Returns the decoder of a file whose name is that of a lineage file; None if it is not MindSpore's."""
+    return LineageDecoder() if isinstance(decoder_of(body), mindspore.MindSporeDecoder) else None

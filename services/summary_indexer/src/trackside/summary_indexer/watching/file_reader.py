@@ -12,7 +12,13 @@ from trackside.artifacts.errors import ArtifactError
 from trackside.contracts.message import Message
 from trackside.summaries.directories import AccessProblem, FileFormat, open_below, problem_of
 from trackside.summaries.event_files.mindspore import graph_of_file
-from trackside.summaries.event_files.reading import FileProblem, Piece, RecordDecoder, read_from
+from trackside.summaries.event_files.reading import (
+    FileProblem,
+    Piece,
+    RecordDecoder,
+    lineage_decoder_of,
+    read_from,
+)
 from trackside.summaries.event_files.values import Decoded, Segment, SummaryItem
 from trackside.summaries.file_checks import ChangeProblem, FileEnds, change_of, ends_at
 from trackside.summary_indexer.watching.packing import ItemPacker
@@ -94,7 +100,8 @@ class FileReader:
                 decoder = None
                 if remembered is not None and remembered.ends.end == start:
                     decoder, remembered.decoder = remembered.decoder, None  # it is ahead until a step is done
-                for piece in read_from(opened, start, decoder):
+                choose = lineage_decoder_of if file.format == "mindspore_lineage" else None
+                for piece in read_from(opened, start, decoder, choose=choose):
                     step = self._step(file, piece, limit)
                     yield step
                     if step.problem == "store_failed":
