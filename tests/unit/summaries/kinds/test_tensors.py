@@ -53,7 +53,7 @@ def test_each_finite_value_is_in_one_of_at_most_30_buckets(array: NDArray[Any]) 
         assert (found.left[0], found.right[-1]) == (finite.min(), finite.max())
         assert np.isfinite(found.left).all() and np.isfinite(found.right).all()
     # Edges are rounded: a value on one may be counted in either of its buckets.
-    near = max(np.abs(finite).max(initial=0) * 1e-12, 5e-324)
+    near = max(float(np.abs(finite).max(initial=0)) * 1e-12, 5e-324)
     below = 0.0
     for right, count in zip(found.right, found.counts, strict=True):
         below += count
