@@ -6,6 +6,7 @@ python deploy/reference.py --check    says which of them differ from the code, a
 
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from trackside.contracts.refusals import (
     TASK_REFUSAL_CODES,
 )
 from trackside.contracts.topics import DAY_MS, HOUR_MS, Topic, Topics
+from trackside.summary_indexer.api import pages
 from trackside.telemetry.names import METRICS
 
 ROOT = Path(__file__).parents[1]
@@ -239,6 +241,52 @@ def refusals() -> str:
     )
 
 
+def summaries() -> str:
+    """Gives the page of what the summary-indexer answers over HTTP."""
+    introduction = (
+        "The summary-indexer answers `GET` requests on the port of its `/ready`, on loopback unless "
+        "`TRACKSIDE_HEALTH_HOST` says otherwise: there is no login. A job is a task or a directory with "
+        "event files. An unknown parameter, or a value out of its limits, is refused."
+    )
+    kinds = ", ".join(f"`{name}`" for name in pages.KINDS_OF_PAGES)
+    rows = (
+        (
+            f"`{re.sub(':[^}]*', '', path)}`",
+            ", ".join(f"`{name}`" for name in parameters),
+            inspect.cleandoc(page.__doc__ or "").partition("\n\n")[0],
+        )
+        for path, page, parameters in pages.PAGES
+    )
+    values = (
+        ("`job`, `tag`", "May be repeated: each job, and each tag. Without a tag all of them."),
+        ("`from_step`, `to_step`, `from_ms`, `to_ms`", "A range of steps or times; both ends are included."),
+        ("`axis`", "`step`, `relative` (seconds since the first point) or `wall` (ms since 1970)."),
+        ("`limit`", "Values of a series, or jobs of a page. `all`: every point of a curve, not thinned."),
+        ("`superseded`", "`true`: each attempt or session alone, also values that a later one has again."),
+        ("`cursor`, `page`", "`next_cursor` of the page before, or a number from 0; `offset` is `page`."),
+        ("`deleted`", "`true`: deleted jobs too."),
+        ("`index`", "Which of several values of a step, from 0."),
+        (
+            "`part`, `dims`",
+            "Of a tensor: `statistics`, `histogram`, or the `slice` that `[0, :, 2:5]` names.",
+        ),
+        ("`parent`, `search`, `all`", "Nodes of a graph: below one, with a text in their name, or all."),
+    )
+    errors = (
+        'A refusal is `{"error": {"code", "path", "message", "hint"}}` with status 400, 404, 413, 500 '
+        "or 503; [refusals](refusals.md) has the codes. Of an image, only PNG, JPEG, GIF, WebP and BMP are "
+        "served as pictures; other bytes are a download.\n"
+    )
+    return _page(
+        "Summaries over HTTP",
+        introduction,
+        table(("Page", "Parameters", "Answer"), rows),
+        f"A `{{kind}}` is one of {kinds}.\n",
+        table(("Parameter", "Means"), values),
+        errors,
+    )
+
+
 def command_line() -> str:
     """Gives the page of the command `trackside`: every sub-command with its arguments and options."""
     parts = []
@@ -276,15 +324,16 @@ def _parameter(parameter: Any) -> tuple[str, str]:
 
 def files() -> dict[str, str]:
     """Gives every generated file by its path below docs/reference."""
-    pages = {
+    found = {
         "messages.md": messages(),
         "topics.md": topics(),
         "settings.md": settings(),
         "metrics.md": metrics(),
         "refusals.md": refusals(),
+        "summaries.md": summaries(),
         "command-line.md": command_line(),
     }
-    return pages | {f"messages/{name}": text for name, text in documents.files().items()}
+    return found | {f"messages/{name}": text for name, text in documents.files().items()}
 
 
 def differing(folder: Path = FOLDER) -> list[str]:

@@ -52,6 +52,7 @@ ABOUT_ONE = {
     "trackside.simulation.pipeline_scenario": "a run of a pipeline, and what must be true of it",
     "trackside.simulation.running_scenarios": "batches with services, and what must be true of them",
     "trackside.simulation.scenarios": "what is simulated of each aggregate, and what must be true of it",
+    "trackside.summary_indexer.detail": "curves of summary jobs in memory",
     "trackside.summary_indexer.watching": "directories of event files, which are summary jobs",
     "trackside.whatif": "searches with another assessor, runs with another fleet",
 }

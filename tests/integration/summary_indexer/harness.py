@@ -104,7 +104,7 @@ class IndexerProcess:
         """Asks `/ready` of a running one; returns status and answer."""
         port = next(line["health_port"] for line in map(json.loads, self.output.splitlines()))
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /ready HTTP/1.1\r\n\r\n")
+        writer.write(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")
         writer.close()
         return int(head.split()[1]), json.loads(body)

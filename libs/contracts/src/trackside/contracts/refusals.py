@@ -68,7 +68,9 @@ SUMMARY_READ_CODES = {
     "too_many_values": "The answer would have too many values; the message says how to ask for fewer.",
     "unreadable_value": "The stored value is damaged, or of a kind that isn't installed.",
     "query_timeout": "The query took longer than one may, and was cancelled.",
-    "still_loading": "The index isn't loaded yet, or Postgres doesn't respond; try again.",
+    "still_loading": "The index isn't loaded yet, is busy, or Postgres doesn't respond; try again.",
+    "unknown_page": "There is no page of this path.",
+    "internal_error": "An error of the service, which is in its log.",
 }
 """Why a read of summaries is refused, on the command line and over HTTP."""
 

@@ -3,7 +3,9 @@
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -26,12 +28,25 @@ logger = structlog.get_logger("trackside.eventlog")
 RETRY_S = 0.2
 
 
-def run_service(role: str, settings: StackSettings, run: Callable[[ServiceContext], Awaitable[None]]) -> None:
-    """Runs a service until SIGTERM or SIGINT; logs the reason and exits with 1 if it can't continue."""
+class Serve(Protocol):
+    """Serves the health of a process while its block runs, as `telemetry.health.serve` does."""
+
+    def __call__(self, health: Health, port: int, *, host: str) -> AbstractAsyncContextManager[int]:
+        """Yields the bound port."""
+        ...
+
+
+def run_service(
+    role: str, settings: StackSettings, run: Callable[[ServiceContext], Awaitable[None]], serve: Serve = serve
+) -> None:
+    """Runs a service until SIGTERM or SIGINT; logs the reason and exits with 1 if it can't continue.
+
+    `serve` serves `/health`, `/ready` and `/metrics`, and maybe more.
+    """
     telemetry = configure(role, instance=settings.instance)
     try:
         with collecting_seldom():
-            asyncio.run(_run(role, settings, run))
+            asyncio.run(_run(role, settings, run, serve))
     except Exception as error:
         logger.error(
             "service stopped", service=role, reason=str(error) or type(error).__name__, exc_info=error
@@ -41,7 +56,9 @@ def run_service(role: str, settings: StackSettings, run: Callable[[ServiceContex
         telemetry.shutdown()
 
 
-async def _run(role: str, settings: StackSettings, run: Callable[[ServiceContext], Awaitable[None]]) -> None:
+async def _run(
+    role: str, settings: StackSettings, run: Callable[[ServiceContext], Awaitable[None]], serve: Serve
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -41,6 +41,8 @@ class Health:
     lag_s: dict[str, float] = field(default_factory=dict)
     loop_lag_s: float = 0.0
     disk_low: str = ""
+    facts: dict[str, object] = field(default_factory=dict)
+    """What else a service says in `/ready`, by name."""
     _waiting: tuple[str, datetime] | None = None
 
     def set_lag(self, topic: str, seconds: float) -> None:
@@ -189,7 +191,7 @@ def _health(health: Health) -> dict[str, object]:
 
 def _ready(health: Health) -> dict[str, object]:
     low: dict[str, object] = {"disk_low": health.disk_low} if health.disk_low else {}
-    return low | {
+    return {**health.facts, **low} | {
         "service": health.service,
         "ready": health.is_ready,
         "lag_s": health.lag_s,

@@ -16,12 +16,16 @@ from trackside.projections.postgres import database
 from trackside.projections.reachability import say_until_postgres_answers
 from trackside.projections.runner import run_projection
 from trackside.sdk.signing import read_signer
+from trackside.summary_indexer.api.opening import open_reads
+from trackside.summary_indexer.api.server import SummaryApi
+from trackside.summary_indexer.detail.commands import follow_cache_commands
 from trackside.summary_indexer.faust_consumer import run_consumer
 from trackside.summary_indexer.indexing import Indexer
 from trackside.summary_indexer.liveness import WaitReasons, watch_liveness
 from trackside.summary_indexer.metrics_log import MetricsLog
 from trackside.summary_indexer.settings import SummaryIndexerSettings
 from trackside.summary_indexer.store import PointsStore
+from trackside.summary_indexer.updaters import UpdaterRunner, installed_updaters
 from trackside.summary_indexer.watching.settings import SummaryDirectoriesSettings
 from trackside.summary_indexer.watching.watched_directories import watch_directories
 
@@ -31,16 +35,22 @@ log = structlog.get_logger("trackside.summary_indexer")
 def main() -> None:
     """Runs the summary-indexer until it is stopped."""
     settings = read_settings(SummaryIndexerSettings)
-    directories = read_settings(SummaryDirectoriesSettings)
+    directories, store = read_settings(SummaryDirectoriesSettings), read_settings(StoreSettings)
+    api = SummaryApi()
     run_service(
         "summary-indexer",
         read_settings(StackSettings),
-        lambda service: _run(service, settings, directories),
+        lambda service: _run(service, settings, directories, store, api),
+        serve=api.serve,
     )
 
 
 async def _run(
-    service: ServiceContext, settings: SummaryIndexerSettings, directories: SummaryDirectoriesSettings
+    service: ServiceContext,
+    settings: SummaryIndexerSettings,
+    directories: SummaryDirectoriesSettings,
+    store: StoreSettings,
+    api: SummaryApi,
 ) -> None:
     service.background.spawn(say_until_postgres_answers(service.settings.postgres_dsn, log.error))
     topics = service.topics
@@ -49,17 +59,22 @@ async def _run(
     log_id = await retry_with_timeout(partial(log_id_of, service.log, topics), topics.metrics.name)
     wait_reasons = WaitReasons(service.health)
     metrics_log = MetricsLog(service.log, topics, service.writer)
-    async with database(service.settings.postgres_dsn) as opened:
+    dsn = service.settings.postgres_dsn
+    async with database(dsn) as opened, database(dsn) as for_updaters:
+        updaters = UpdaterRunner(for_updaters, installed_updaters())
         indexer = Indexer(
             PointsStore(opened, topics.metrics, wait_reasons.reporter("points"), log_id),
             metrics_log,
             batch_points=settings.batch_points,
             buffer_points=settings.buffer_points,
+            on_written=updaters.touch,
         )
         service.background.alarm = service.stop.set
         for work in (
             indexer.run_writer(),
             run_consumer(service.settings, settings.session_timeout_s, indexer),
+            updaters.run(),
+            _serve_reads(service, settings, store, api),
             run_projection(SUMMARY_INDEXER, service, on_waiting=wait_reasons.reporter("dead letters")),
             watch_liveness(
                 service.log, topics.metrics, indexer, service.health, wait_reasons, settings.stuck_s
@@ -67,16 +82,24 @@ async def _run(
         ):
             service.background.spawn(work)
         if directories.paths:
-            service.background.spawn(_watch(service, directories))
+            service.background.spawn(_watch(service, directories, store))
         await service.stop.wait()
         await service.background.close()
     if service.background.failure is not None:
         raise service.background.failure
 
 
-async def _watch(service: ServiceContext, settings: SummaryDirectoriesSettings) -> None:
+async def _watch(service: ServiceContext, settings: SummaryDirectoriesSettings, store: StoreSettings) -> None:
     """Reads event files into the log; what they hold comes back from there as from any writer."""
     if await wait_for_topics(service, [service.topics.events, service.topics.commands]):
         signer = read_signer(Path(settings.signing_key)) if settings.signing_key else None
-        store = read_settings(StoreSettings)
         await watch_directories(service, store, settings.paths, settings.look_s, signer=signer)
+
+
+async def _serve_reads(
+    service: ServiceContext, settings: SummaryIndexerSettings, store: StoreSettings, api: SummaryApi
+) -> None:
+    """Answers requests for summaries, and loads jobs as commands ask for it, until cancelled."""
+    with open_reads(service.settings.postgres_dsn, settings, store) as reads:
+        api.reads = reads
+        await follow_cache_commands(service.log, service.topics.events, reads.curves)

@@ -6,7 +6,7 @@ after one commit, and many points are written in large batches.
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -77,7 +77,10 @@ class WriteBatch:
 
 
 class Indexer:
-    """Accepts records in order and writes them; a record before the stored position is skipped."""
+    """Accepts records in order and writes them; a record before the stored position is skipped.
+
+    `on_written` gets the jobs of each batch once it is committed.
+    """
 
     def __init__(
         self,
@@ -86,9 +89,11 @@ class Indexer:
         *,
         batch_points: int,
         buffer_points: int,
+        on_written: Callable[[Collection[str]], None] = lambda jobs: None,
     ) -> None:
         self._store, self._log = store, source_log
         self._batch_points, self._buffer_points = batch_points, buffer_points
+        self._on_written = on_written
         self._buffered = 0
         self._next_read: dict[int, int] = {}
         self._next_write: dict[int, int] = {}
@@ -188,3 +193,4 @@ class Indexer:
         counter("trackside.summary_indexer.indexed.points").inc(points)
         counter("trackside.summary_indexer.indexed.batches").inc(len(batch.messages))
         self._next_write |= {partition: advance.end for partition, advance in batch.advances.items()}
+        self._on_written({message.task_id for message in batch.messages})

@@ -1,8 +1,8 @@
 """Watches the running index: its lag and waits for `/ready`, and whether it makes progress."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
 
 from trackside.contracts.topics import Topic
 from trackside.eventlog.clock import monotonic_s
@@ -12,6 +12,9 @@ from trackside.summary_indexer.stall_detector import StallDetector
 from trackside.telemetry.health import Health
 
 CHECK_INTERVAL_S = 0.5
+
+IndexStatus = Literal["INIT", "LOADING", "DONE", "INVALID"]
+"""INIT: no position is known yet; LOADING: the log has more; DONE; INVALID: the log has nothing to index."""
 
 
 class IndexPositions(Protocol):
@@ -46,6 +49,15 @@ class WaitReasons:
         return bool(self._reasons)
 
 
+def index_status(positions: Mapping[int, int], *, is_caught_up: bool) -> IndexStatus:
+    """Returns the state of the index, as `/ready` has it."""
+    if not positions:
+        return "INIT"
+    if not is_caught_up:
+        return "LOADING"
+    return "DONE" if any(positions.values()) else "INVALID"
+
+
 async def watch_liveness(
     log: Log, topic: Topic, index: IndexPositions, health: Health, wait_reasons: WaitReasons, stuck_s: float
 ) -> None:
@@ -62,6 +74,7 @@ async def watch_liveness(
         if ends is not None:
             positions = index.positions
             health.set_lag(topic.name, detector.lag_s(ends, positions, now_s))
+            health.facts["index"] = index_status(positions, is_caught_up=detector.is_caught_up)
             health.ready = health.ready or (bool(positions) and detector.is_caught_up)
         if wait_reasons:
             detector.suspend(now_s)

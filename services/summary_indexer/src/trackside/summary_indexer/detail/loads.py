@@ -50,14 +50,13 @@ class CurveReads:
 
         return await self.pool.read(work)
 
-    def start_load(self, job_id: str) -> "asyncio.Task[CacheStatus] | None":
-        """Starts to load all curves of a job; None if a load of it runs already."""
-        if not self.cache.start_load(job_id):
-            return None
-        return asyncio.create_task(self._load(job_id), name=f"load {job_id}")
+    async def load(self, job_id: str) -> CacheStatus:
+        """Loads all curves of a job and returns its state then, CACHING if another load of it runs.
 
-    async def _load(self, job_id: str) -> CacheStatus:
-        """Loads a job; returns its state then. An error of any class ends the load and nothing else."""
+        An error of any class ends this load and nothing else; the cache has its reason.
+        """
+        if not self.cache.start_load(job_id):
+            return self.cache.status(job_id)
         failure: str | None = "the load was cancelled"
         try:
             await self._load_pool.read(lambda connection: self._load_all(connection, job_id))

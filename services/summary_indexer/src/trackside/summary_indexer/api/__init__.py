@@ -1,0 +1,1 @@
+"""Read-only JSON of summaries over HTTP, on the port of `/ready`."""

@@ -1,0 +1,84 @@
+"""Loads the jobs of accepted CacheTrainJob commands, which are seen in the log of events."""
+
+import asyncio
+from collections import OrderedDict
+from functools import partial
+
+import structlog
+
+from trackside.aggregates.registry import CODEC
+from trackside.aggregates.summary.messages import CacheTrainJob
+from trackside.contracts.codec import UndecodableError
+from trackside.contracts.commands import CommandAccepted, CommandReceived
+from trackside.contracts.topics import Topic
+from trackside.eventlog.log import Entry, Log
+from trackside.eventlog.retry import retry_until_reachable
+from trackside.projections.postgres import Connection, sql
+from trackside.summary_indexer.detail.loads import CurveReads
+
+log = structlog.get_logger("trackside.summary_indexer")
+
+MAX_WAITING = 10_000
+"""How many received commands are remembered until they are accepted or refused."""
+READ_S = 1.0
+_WIRE_TYPES = {kind.wire_type().encode() for kind in (CommandReceived, CommandAccepted)}
+
+
+class CacheCommands:
+    """Finds in the log which jobs are to be loaded."""
+
+    def __init__(self) -> None:
+        self._received: OrderedDict[str, str] = OrderedDict()
+
+    def stream_to_load(self, entry: Entry) -> str | None:
+        """Returns the stream of a job if the record says that a command to load it was accepted."""
+        envelope = CODEC.envelope(entry.headers)
+        if envelope.headers.get("ce_type") not in _WIRE_TYPES:
+            return None
+        try:
+            event = CODEC.decode(envelope, entry.value)
+        except UndecodableError:
+            return None
+        if isinstance(event, CommandReceived) and event.command_type == CacheTrainJob.wire_type():
+            self._received[event.command_id] = (entry.key or b"").decode("utf-8", "replace")
+            if len(self._received) > MAX_WAITING:
+                self._received.popitem(last=False)
+        elif isinstance(event, CommandAccepted):
+            return self._received.pop(event.command_id, None)
+        return None
+
+
+async def follow_cache_commands(events: Log, topic: Topic, reads: CurveReads) -> None:
+    """Loads jobs as commands ask for it, from the end of the log on, until cancelled."""
+    ends = await retry_until_reachable(
+        partial(events.ends, topic.name), lambda reason: log.debug("no log yet", reason=reason)
+    )
+    commands, loads = CacheCommands(), set[asyncio.Task[object]]()
+    reader = events.reader({(topic.name, partition): end for partition, end in ends.items()})
+    try:
+        while True:
+            for entry in await reader.read(READ_S):
+                stream = commands.stream_to_load(entry)
+                if stream is not None:
+                    task = asyncio.create_task(_load(reads, stream))
+                    loads.add(task)
+                    task.add_done_callback(loads.discard)
+    finally:
+        for task in loads:
+            task.cancel()
+        await reader.close()
+
+
+async def _load(reads: CurveReads, stream: str) -> object:
+    """Loads the job of a stream: that of a task has an id of its own there."""
+
+    async def job_of(connection: Connection) -> str | None:
+        found: str | None = await connection.fetchval(sql("queries", "summary_job_of_stream"), stream)
+        return found
+
+    try:
+        job_id = await reads.pool.read(job_of) or stream
+    except Exception as error:  # noqa: BLE001 - the command may be sent again
+        log.warning("job not loaded", stream=stream, reason=f"{type(error).__name__}: {error}")
+        return None
+    return await reads.load(job_id)

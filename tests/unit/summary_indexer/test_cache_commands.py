@@ -1,0 +1,80 @@
+"""Which records of the log ask for a job in memory, and what the settings of the cache may be."""
+
+import pytest
+from pydantic import ValidationError
+
+from trackside.aggregates.summary.messages import CacheTrainJob, RestoreSummaryJob
+from trackside.contracts.commands import CommandAccepted, CommandReceived, Source
+from trackside.contracts.message import Message
+from trackside.eventlog.log import Entry
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.summary_indexer.detail import commands as module
+from trackside.summary_indexer.detail.commands import CacheCommands
+from trackside.summary_indexer.liveness import index_status
+from trackside.summary_indexer.settings import SummaryIndexerSettings
+
+SOURCE = Source(topic="commands", partition=0, offset=0)
+
+
+def entry(message: Message) -> Entry:
+    """Returns a record as it is read."""
+    made = RecordWriter("dispatcher", "d1").single("job", message)
+    return Entry("events", 0, 0, 0, made.key, made.value, made.headers)
+
+
+def received(command_id: str, kind: str) -> Entry:
+    """Returns the record of a received command."""
+    return entry(
+        CommandReceived(
+            command_id=command_id,
+            command_type=kind,
+            body={},
+            digest="",
+            source=SOURCE,
+            publisher="p",
+            rules=1,
+        )
+    )
+
+
+def test_only_an_accepted_command_to_cache_a_job_loads_it() -> None:
+    """S5."""
+    commands, cache = CacheCommands(), CacheTrainJob.wire_type()
+    accepted = [entry(CommandAccepted(command_id=command_id, source=SOURCE)) for command_id in "ab"]
+    assert commands.stream_to_load(accepted[0]) is None
+    assert commands.stream_to_load(received("a", cache)) is None
+    assert commands.stream_to_load(received("b", RestoreSummaryJob.wire_type())) is None
+    assert [commands.stream_to_load(each) for each in accepted] == ["job", None]
+    assert commands.stream_to_load(accepted[0]) is None, "once for each command"
+
+
+def test_a_record_that_can_not_be_read_is_skipped() -> None:
+    bad = received("a", CacheTrainJob.wire_type())
+    assert CacheCommands().stream_to_load(Entry("events", 0, 0, 0, b"k", b"{", bad.headers)) is None
+    assert CacheCommands().stream_to_load(Entry("events", 0, 0, 0, None, None, [])) is None
+
+
+def test_commands_that_are_never_answered_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING", 2)
+    commands = CacheCommands()
+    for command_id in ("a", "b", "c"):
+        commands.stream_to_load(received(command_id, CacheTrainJob.wire_type()))
+    answers = [CommandAccepted(command_id=command_id, source=SOURCE) for command_id in ("a", "b", "c")]
+    assert [commands.stream_to_load(entry(answer)) for answer in answers] == [None, "job", "job"]
+
+
+@pytest.mark.parametrize("name", ["cache_jobs", "cache_loads", "reads", "batch_points", "stuck_s"])
+def test_true_is_no_one_in_the_settings(name: str) -> None:
+    """S9: bool slipped through."""
+    with pytest.raises(ValidationError, match="expected a number"):
+        SummaryIndexerSettings(**{name: True})  # type: ignore[arg-type]
+    with pytest.raises(ValidationError):
+        SummaryIndexerSettings(**{name: 0})  # type: ignore[arg-type]
+
+
+def test_the_state_of_the_index_is_named_as_mindinsight_does() -> None:
+    """S7."""
+    assert index_status({}, is_caught_up=True) == "INIT"
+    assert index_status({0: 0, 1: 5}, is_caught_up=False) == "LOADING"
+    assert index_status({0: 0, 1: 5}, is_caught_up=True) == "DONE"
+    assert index_status({0: 0, 1: 0}, is_caught_up=True) == "INVALID"
