@@ -22,7 +22,7 @@ from trackside.aggregates.summary.messages import (
 from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.message import Command, Record
-from trackside.contracts.summaries import MetricPointsReported
+from trackside.contracts.summaries import MetricPointsReported, ReportedItem, SummaryItemsReported
 from trackside.contracts.topics import Topic, partition_of
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.service import Dispatcher
@@ -49,6 +49,7 @@ def watcher_service(log: KafkaLog, sandbox: Sandbox) -> ServiceContext:
 
 def store_of(sandbox: Sandbox) -> StoreSettings:
     """Returns the settings of a store of this test's own."""
+    (sandbox.folder / "store").mkdir(exist_ok=True)
     return StoreSettings(store=str(sandbox.folder / "store"))
 
 
@@ -82,7 +83,7 @@ async def read_in(log: KafkaLog, sandbox: Sandbox, base: Path) -> WatchReport:
 
 @asynccontextmanager
 async def watching(
-    log: KafkaLog, sandbox: Sandbox, base: Path, slow_look_s: float
+    log: KafkaLog, sandbox: Sandbox, base: Path, slow_look_s: float, store: str = "store"
 ) -> AsyncIterator[WatchReport]:
     """Watches a directory while the context lasts; yields what it has done, kept up to date."""
     reports: list[WatchReport] = [WatchReport()]
@@ -92,8 +93,9 @@ async def watching(
         reports[0] = report
         started.set()
 
-    service, store = watcher_service(log, sandbox), store_of(sandbox)
-    task = asyncio.create_task(watch_directories(service, store, [base], slow_look_s, note))
+    service = watcher_service(log, sandbox)
+    settings = store_of(sandbox) if store == "store" else StoreSettings(store=str(sandbox.folder / store))
+    task = asyncio.create_task(watch_directories(service, settings, [base], slow_look_s, note))
     try:
         await started.wait()
         yield reports[0]
@@ -135,6 +137,12 @@ async def metrics_of(log: KafkaLog, sandbox: Sandbox) -> dict[Series, list[int]]
             key = (paths[each.message.task_id], each.message.attempt, series.tag)
             found[key] += series.steps
     return dict(found)
+
+
+async def items_of(log: KafkaLog, sandbox: Sandbox) -> list[ReportedItem]:
+    """Returns the values in the log that are no numbers."""
+    found = [each.message for each in await records(log, sandbox.topics.metrics)]
+    return [item for each in found if isinstance(each, SummaryItemsReported) for item in each.items]
 
 
 async def summary_events(log: KafkaLog, sandbox: Sandbox) -> list[tuple[object, ...]]:

@@ -29,7 +29,7 @@ def import_directory(directory: Path, key: Path | None, as_json: bool) -> None:
     """Reads a directory into the log; raises CommandFailed if a file has a problem."""
     report = run(_import(directory, _signer(key)))
     problems = [
-        {"job": printable_path(path), "file": printable_path(name), "problem": code}
+        {"job": printable_path(path), "file": name, "problem": code}
         for (path, name), code in sorted(report.problems.items())
     ]
     if as_json:
@@ -38,7 +38,7 @@ def import_directory(directory: Path, key: Path | None, as_json: bool) -> None:
         screen.say(_line(report))
         if problems:
             screen.show_table(COLUMNS, [list(problem.values()) for problem in problems[:SHOWN]])
-    if problems:
+    if any(problem["problem"] != "file_vanished" for problem in problems):  # what is gone is no damage
         raise FailureReported
 
 
@@ -109,4 +109,4 @@ def _line(report: WatchReport) -> str:
         f"{report.jobs:,} new jobs, {report.files:,} files read, {report.points:,} points, "
         f"{report.items:,} other values"
     )
-    return f"{text}; {len(report.problems):,} files have problems" if report.problems else text
+    return f"{text}; {len(report.problems):,} with problems" if report.problems else text

@@ -173,6 +173,8 @@ class SummaryStreams:
         partition = partition_of(job_id, self._topic.partitions)
         records = self._service.writer.decision(job_id, events)
         request = partial(self._service.log.append, self._topic.name, partition, records)
+        if len(records) == 1:  # then its request is shared with other jobs
+            request = partial(self._service.log.publish, self._topic.name, partition, records[0])
         appended = await retry_until_reachable(request, _warn)
         end = appended.offset + len(records)
         await self._until(lambda: self._positions.get(partition, 0) >= end)

@@ -122,13 +122,19 @@ class JobVisitor:
         return [job.path for job in found if f"{job.path}/".startswith(head)]
 
     def needs_visit(self, found: JobDirectory) -> bool:
-        """Returns whether a visit of a job would do anything, from what was found in its directory."""
+        """Returns whether a visit of a job would do anything, from what was found in its directory.
+
+        Problems of its files that the log has are noted in the report.
+        """
         job = self._job(job_id_of(self.base, found.path))
         if job is None or job.status is SummaryJobStatus.VANISHED:
             return True
         if job.status is SummaryJobStatus.DELETED:
             return False
         names = set()
+        for name, known in job.files.items():
+            if known.code:
+                self.report.note(job.path, name, known.code)
         for file in _indexed(found.files):
             name = printable_path(file.name)
             names.add(name)

@@ -22,7 +22,7 @@ from trackside.summary_indexer.watching.visits import JobVisitor
 
 log = structlog.get_logger("trackside.summary_indexer")
 
-VISITORS = 8
+VISITORS = 16
 """Jobs that are visited at the same time: most of a visit is waiting for the log."""
 FOUND_AT_ONCE = 200
 """Directories that are searched before another part of the process has its turn."""
