@@ -9,7 +9,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 16): "a52c1d4d78e57d23",
+    ("dispatcher", 16): "e9547d1d5f01a991",
     ("scheduler", 11): "48936a0fc8e895a4",
 }
 MIGRATED = {

@@ -108,5 +108,6 @@ def test_a_job_is_deleted_once_and_restored_once() -> None:
     assert decided(told.stream, RestoreSummaryJob()) == []
     told.tell(deleted)
     assert decided(told.stream, DeleteSummaryJob()) == []
+    assert decided(told.stream, DeleteSummaryJob(purge=True))[0].purge
     (restored,) = decided(told.stream, RestoreSummaryJob())
     assert restored.change == 2

@@ -123,3 +123,13 @@ def test_a_job_has_a_limit_of_files() -> None:
     told = found()
     assert set(told.tell(*(indexed(0, 1, f"f{number}") for number in range(MAX_FILES)))) == {Outcome.APPLIED}
     assert told.tell(indexed(0, 1, "one more")) == [Outcome.OVERTAKEN]
+
+
+def test_a_purged_job_that_is_restored_reads_its_files_again_under_new_numbers() -> None:
+    told = found()
+    told.tell(indexed(0, 10), indexed(0, 5, B), DELETED)
+    purged = SummaryJobDeleted(command_id="c-7", change=2, purge=True)
+    assert told.tell(purged, purged.model_copy(update={"change": 3})) == [Outcome.APPLIED, Outcome.OVERTAKEN]
+    told.tell(SummaryJobRestored(command_id="c-8", change=3), indexed(0, 10, B))
+    assert {name: file.number for name, file in job(told).files.items()} == {B: 3}
+    assert not job(told).purged

@@ -82,7 +82,11 @@ FLEET_EVENTS: tuple[type[Event], ...] = (
     fleet.LaneCleared,
 )
 HEARTBEATS: tuple[type[Event], ...] = (fleet.WorkerHeartbeat, fleet.SchedulerHeartbeat)
-METRICS: tuple[type[Event], ...] = (summaries.MetricPointsReported, summaries.SummaryItemsReported)
+METRICS: tuple[type[Event], ...] = (
+    summaries.MetricPointsReported,
+    summaries.SummaryItemsReported,
+    summaries.SummariesPurged,
+)
 LOGS: tuple[type[Event], ...] = (summaries.OutputWritten,)
 DEAD_LETTERS: tuple[type[Event], ...] = (commands.RecordDeadLettered,)
 IMPORTS: tuple[type[Event], ...] = (imports.StreamImported,)

@@ -309,6 +309,7 @@ OTHERS: list[Message] = [
             )
         ],
     ),
+    summaries.SummariesPurged(stream="digits-1", task_id="digits-1.7"),
     summaries.OutputWritten(
         stream="digits-1",
         task_id="digits-1.7",

@@ -71,6 +71,17 @@ class SummaryItemsReported(Event):
     items: list[ReportedItem]
 
 
+class SummariesPurged(Event):
+    """The values of a job that the topic has before this record are removed from the read models.
+
+    They stay in the log. Values that come later are shown again.
+    """
+
+    written_by: ClassVar[frozenset[str]] = SUMMARY_INDEXER
+    stream: str
+    task_id: str
+
+
 class OutputWritten(Event):
     """Lines that an attempt wrote to its standard output or error.
 

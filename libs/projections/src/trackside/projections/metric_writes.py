@@ -1,6 +1,6 @@
 """Writes metric points and other values, and what is counted of the rows that are new."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from trackside.domain.table import TableWrite
 from trackside.projections.metrics import (
@@ -19,6 +19,8 @@ from trackside.projections.postgres import Connection, copy_new, sql, upsert
 
 async def write_metrics(connection: Connection, rows: MetricRows, known: Collection[int] = ()) -> None:
     """Writes rows; those whose key exists change nothing. `known` are numbers of series that are written."""
+    if rows.purged:
+        await purge(connection, rows.purged)
     # The same order in all writers, so that they can't deadlock.
     series = [rows.series[number] for number in sorted(rows.series) if number not in known]
     if series:
@@ -33,13 +35,27 @@ async def write_metrics(connection: Connection, rows: MetricRows, known: Collect
         await connection.executemany(sql("queries", "add_briefs"), briefs_of(totals, rows.series))
 
 
+async def purge(connection: Connection, jobs: Sequence[str]) -> dict[str, int]:
+    """Removes all rows of the values of jobs; returns how many of each table."""
+    numbers = [row[0] for row in await connection.fetch(sql("queries", "series_of_jobs"), jobs)]
+    removed = {}
+    for table in (POINTS, ITEMS, TOTALS, SERIES):
+        statement = f"DELETE FROM {table.name} WHERE series = ANY($1)"  # noqa: S608 - our names
+        removed[table.name] = _count(await connection.execute(statement, numbers))
+    of_briefs = f"DELETE FROM {BRIEFS.name} WHERE job_id = ANY($1)"  # noqa: S608 - our names
+    removed[BRIEFS.name] = _count(await connection.execute(of_briefs, jobs))
+    return {name: count for name, count in removed.items() if count}
+
+
 async def count_metrics(connection: Connection) -> dict[str, int]:
     """Computes totals and briefs from all points and items, in tables that have none yet.
 
     Returns how many rows each table has got.
     """
-    found = {}
-    for table, query in ((TOTALS, "count_totals"), (BRIEFS, "count_briefs")):
-        status = await connection.execute(sql("queries", query))
-        found[table.name] = int(status.rsplit(" ", 1)[1])
-    return found
+    queries = ((TOTALS, "count_totals"), (BRIEFS, "count_briefs"))
+    return {table.name: _count(await connection.execute(sql("queries", query))) for table, query in queries}
+
+
+def _count(status: str) -> int:
+    """Returns how many rows a statement was about, which its status says."""
+    return int(status.rsplit(" ", 1)[1])

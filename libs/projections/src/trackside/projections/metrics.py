@@ -8,7 +8,7 @@ from itertools import groupby, repeat
 from math import inf, isfinite
 from operator import itemgetter
 
-from trackside.contracts.summaries import MetricPointsReported, Series, SummaryItemsReported
+from trackside.contracts.summaries import MetricPointsReported, Series, SummariesPurged, SummaryItemsReported
 from trackside.contracts.tasks import NonFinite
 from trackside.domain.cells import bigint, bigints, json_text, without_nul
 from trackside.domain.table import RowValues, Table
@@ -58,19 +58,27 @@ NON_FINITE_CODES: dict[NonFinite, int] = {"nan": 1, "inf": 2, "-inf": 3}
 SYSTEM_TAGS = "system/"
 """What the tags of a worker's own measurements begin with; their steps are not those of the training."""
 
-Reported = MetricPointsReported | SummaryItemsReported
+Reported = MetricPointsReported | SummaryItemsReported | SummariesPurged
+"""The records of the topic of metrics."""
 
 
 @dataclass(slots=True)
 class MetricRows:
-    """Rows of records: of `SERIES` by number, of `POINTS` and of `ITEMS`; only the first of a key counts."""
+    """Rows of records: of `SERIES` by number, of `POINTS` and of `ITEMS`; only the first of a key counts.
+
+    `purged` are the jobs all of whose earlier rows are to be removed before these are written.
+    """
 
     series: dict[int, RowValues] = field(default_factory=dict)
     points: list[RowValues] = field(default_factory=list)
     items: list[RowValues] = field(default_factory=list)
+    purged: list[str] = field(default_factory=list)
 
     def add(self, message: Reported) -> None:
-        """Adds the rows of a record."""
+        """Adds the rows of a record, or removes those of a purged job."""
+        if isinstance(message, SummariesPurged):
+            self._purge(without_nul(message.task_id))
+            return
         if isinstance(message, MetricPointsReported):
             for series in message.series:
                 number = self._number(message, series.tag, SCALAR)
@@ -92,7 +100,15 @@ class MetricRows:
                 )
             )
 
-    def _number(self, message: Reported, tag: str, kind: str) -> int:
+    def _purge(self, job: str) -> None:
+        gone = {number for number, row in self.series.items() if row[2] == job}
+        if gone:
+            self.points = [row for row in self.points if row[0] not in gone]
+            self.items = [row for row in self.items if row[0] not in gone]
+            self.series = {number: row for number, row in self.series.items() if number not in gone}
+        self.purged.append(job)
+
+    def _number(self, message: MetricPointsReported | SummaryItemsReported, tag: str, kind: str) -> int:
         """Returns the number of a series, which has a row now."""
         number = series_id(message.task_id, message.attempt, tag, kind)
         if number not in self.series:

@@ -23,6 +23,7 @@ from trackside.summary_indexer.faust_consumer import run_consumer
 from trackside.summary_indexer.indexing import Indexer
 from trackside.summary_indexer.liveness import WaitReasons, watch_liveness
 from trackside.summary_indexer.metrics_log import MetricsLog
+from trackside.summary_indexer.purging import purge_deleted_jobs
 from trackside.summary_indexer.settings import SummaryIndexerSettings
 from trackside.summary_indexer.store import PointsStore
 from trackside.summary_indexer.updaters import UpdaterRunner, installed_updaters
@@ -76,6 +77,7 @@ async def _run(
             updaters.run(),
             _serve_reads(service, settings, store, api),
             run_projection(SUMMARY_INDEXER, service, on_waiting=wait_reasons.reporter("dead letters")),
+            purge_deleted_jobs(service, opened),
             watch_liveness(
                 service.log, topics.metrics, indexer, service.health, wait_reasons, settings.stuck_s
             ),

@@ -65,7 +65,7 @@ class PointsStore:
             await self._write(connection, rows, advances)
 
         await self._database.commit_with_retries(work, self._report_wait)
-        if len(self._known) > KNOWN_SERIES:
+        if rows.purged or len(self._known) > KNOWN_SERIES:
             self._known.clear()
         self._known.update(rows.series)
         return len(rows.points) + len(rows.items)
@@ -77,7 +77,7 @@ class PointsStore:
         for partition, advance in sorted(advances.items()):
             place = (self._topic.name, partition)
             await move_position(connection, SUMMARY_INDEXER, place, advance.start, advance.end)
-        await write_metrics(connection, rows, self._known)
+        await write_metrics(connection, rows, () if rows.purged else self._known)
 
     async def _positions(self, connection: Connection) -> dict[int, int]:
         found = await read_positions(connection, SUMMARY_INDEXER)

@@ -4,7 +4,7 @@ import re
 
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import UndecodableError
-from trackside.contracts.summaries import MetricPointsReported, SummaryItemsReported
+from trackside.contracts.summaries import MetricPointsReported, SummariesPurged, SummaryItemsReported
 from trackside.eventlog.log import Entry
 from trackside.projections.metrics import Reported
 
@@ -36,7 +36,7 @@ def decode_summaries(entry: Entry) -> Reported:
                 raise UndecodableError(
                     "not_valid", f"index {item.index} of tag {item.tag!r}: expected 0 or more"
                 )
-    else:
+    elif not isinstance(message, SummariesPurged):
         expected = f"{MetricPointsReported.wire_type()} or {SummaryItemsReported.wire_type()}"
         raise UndecodableError("unexpected_type", f"{message.wire_type()} in {entry.topic}, not {expected}")
     return message
@@ -46,7 +46,7 @@ def size_of(message: Reported) -> int:
     """Returns how many points a record has; other values count by their size."""
     if isinstance(message, MetricPointsReported):
         return sum(len(series.steps) for series in message.series)
-    return BODY_POINTS * len(message.items)
+    return BODY_POINTS * len(message.items) if isinstance(message, SummaryItemsReported) else BODY_POINTS
 
 
 def is_tag(tag: str) -> bool:

@@ -64,10 +64,11 @@ def delete(stream: Stream, wanted: DeleteSummaryJob, command_id: str, capabiliti
     job = _job(stream, wanted.task, command_id)
     if isinstance(job, Problem):
         return job
-    found, change, status = job
-    if status is SummaryJobStatus.DELETED:
+    found, change, before = job
+    if before is not None and before.status is SummaryJobStatus.DELETED and before.purged >= wanted.purge:
         return []
-    return [*found, SummaryJobDeleted(command_id=command_id, change=change, reason=wanted.reason)]
+    given = {"reason": wanted.reason, "purge": wanted.purge}
+    return [*found, SummaryJobDeleted(command_id=command_id, change=change, **given)]
 
 
 def restore(
@@ -89,8 +90,7 @@ def annotate(
     known = _job(stream, wanted.task, command_id)
     if isinstance(known, Problem):
         return known
-    found, change, _ = known
-    job = summary_of(stream)
+    found, change, job = known
     before = (None, "") if job is None else (job.tag, job.remark)
     tag = before[0] if wanted.tag is None else wanted.tag
     remark = before[1] if wanted.remark is None else wanted.remark
@@ -101,14 +101,14 @@ def annotate(
 
 def _job(
     stream: Stream, task: SummarizedTask | None, command_id: str
-) -> tuple[list[Event], int, SummaryJobStatus] | Problem:
-    """Returns the event that begins the job of a task if it is new, the next change, and its state."""
+) -> tuple[list[Event], int, Summary | None] | Problem:
+    """Returns the event that begins the job of a task if it is new, the next change, and the job if not."""
     job: Summary | None = summary_of(stream)
     if job is not None:
         if task is not None and job.spec.task != task:
             message = f"job {job.job_id} is another one than that of task {task.task}"
             return Problem(code="unknown_summary", path="$.task", message=message)
-        return [], job.changes + 1, job.status
+        return [], job.changes + 1, job
     if task is None or stream.kind:
         return no_aggregate(stream, "summary")
     expected = task_job_id(task.task)
@@ -116,4 +116,4 @@ def _job(
         message = f"the job of task {task.task} is {expected}; send the command to that stream"
         return Problem(code="unknown_summary", path="$partitionkey", message=message)
     begins = SummaryJobFound(command_id=command_id, job=SummaryJobSpec(task=task))
-    return [begins], 1, SummaryJobStatus.ACTIVE
+    return [begins], 1, None

@@ -65,13 +65,16 @@ def _changed(job: Summary, event: _Change) -> Outcome:
         case SummaryJobAnnotated():
             job.tag, job.remark = event.tag, event.remark
         case SummaryJobDeleted():
-            if deleted:
+            if deleted and (job.purged or not event.purge):
                 return Outcome.OVERTAKEN
-            job.status = SummaryJobStatus.DELETED
+            job.status, job.purged = SummaryJobStatus.DELETED, event.purge
         case SummaryJobRestored():
             if not deleted:
                 return Outcome.OVERTAKEN
             job.status = SummaryJobStatus.ACTIVE
+            if job.purged:
+                job.files.clear()  # their points are read again, under new numbers
+                job.purged = False
     job.changes += 1
     return Outcome.APPLIED
 

@@ -27,7 +27,7 @@ EXAMPLES: list[Message] = [
     RegisterSummaryDirectory(base="/data/runs", path="digits/1"),
     CacheTrainJob(),
     RetrySummaryFile(file=FILE),
-    DeleteSummaryJob(task=TASK, reason="a wrong data set"),
+    DeleteSummaryJob(task=TASK, reason="a wrong data set", purge=True),
     RestoreSummaryJob(),
     AnnotateSummaryJob(task=TASK, tag=3, remark="the baseline"),
     SummaryJobFound(command_id="c-1", job=SummaryJobSpec(base="/data/runs", path="digits/1", task=TASK)),
@@ -42,7 +42,7 @@ EXAMPLES: list[Message] = [
     ),
     SummaryFileRetried(command_id="c-2", file=FILE),
     SummaryJobVanished(),
-    SummaryJobDeleted(command_id="c-3", change=1, reason="a wrong data set"),
+    SummaryJobDeleted(command_id="c-3", change=1, reason="a wrong data set", purge=True),
     SummaryJobRestored(command_id="c-4", change=2),
     SummaryJobAnnotated(command_id="c-5", change=3, tag=3, remark="the baseline"),
 ]

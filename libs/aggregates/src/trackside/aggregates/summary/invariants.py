@@ -21,7 +21,7 @@ class SummaryInvariants(AggregateInvariants):
         """Begins with the record of SummaryJobFound."""
         super().__init__(record, tasks, findings)
         self.ends: dict[str, int] = {}
-        self.deleted = False
+        self.deleted = self.purged = False
 
     def take(self, event: Message, record: Record) -> None:
         """Checks an event of the job after its first one."""
@@ -40,8 +40,10 @@ class SummaryInvariants(AggregateInvariants):
                 if self.ends.get(event.file) != event.offset:
                     self.findings.illegal(record, f"{event.file} is not indexed up to byte {event.offset}")
             case SummaryJobDeleted():
-                self.deleted = True
+                self.deleted, self.purged = True, event.purge
             case SummaryJobRestored():
                 if not self.deleted:
                     self.findings.illegal(record, "the job is not deleted")
-                self.deleted = False
+                if self.purged:
+                    self.ends.clear()
+                self.deleted = self.purged = False

@@ -18,6 +18,10 @@ FileName = Annotated[str, Field(min_length=1, max_length=1_000)]
 _Reason = Annotated[str, Field(max_length=1_000)]
 
 
+def _is_false(value: object) -> bool:
+    return value is False
+
+
 class SummaryJobStatus(StrEnum):
     """The states of a job; what is found of a deleted one is ignored until it is restored."""
 
@@ -73,10 +77,14 @@ class RetrySummaryFile(Command):
 
 
 class DeleteSummaryJob(Command):
-    """Asks that a job isn't shown any more, and that its files are ignored; the log keeps all of it."""
+    """Asks that a job isn't shown any more, and that its files are ignored; the log keeps all of it.
+
+    With `purge`, the rows of its values are removed from the read models, too.
+    """
 
     task: SummarizedTask | None = None
     reason: _Reason = ""
+    purge: bool = False
 
 
 class RestoreSummaryJob(Command):
@@ -147,16 +155,20 @@ class SummaryJobVanished(Event):
 
 
 class SummaryJobDeleted(Event):
-    """A job isn't shown any more, and nothing more of its files is indexed."""
+    """A job isn't shown any more, and nothing more of its files is indexed.
+
+    With `purge`, the rows of its values are removed; a deleted job may be purged later.
+    """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
     change: int
     reason: str = ""
+    purge: bool = Field(default=False, exclude_if=_is_false)
 
 
 class SummaryJobRestored(Event):
-    """A job that was deleted is shown again."""
+    """A job that was deleted is shown again; the files of one that was purged are read again from 0."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str

@@ -48,6 +48,8 @@ class Summary:
     """The tag that people gave it, 0 to 10."""
     remark: str = ""
     """What people say of it."""
+    purged: bool = False
+    """Whether the rows of its values are removed while it is deleted."""
     changes: int = 0
     """How many events of people have changed it: the number of the newest one."""
     changed_ms: int = 0

@@ -9,6 +9,7 @@ CREATE TABLE summary_jobs (
     status text NOT NULL,
     tag smallint,
     remark text NOT NULL,
+    purged boolean NOT NULL,
     files integer NOT NULL,
     bytes bigint NOT NULL,
     quarantined integer NOT NULL,
@@ -17,6 +18,8 @@ CREATE TABLE summary_jobs (
 );
 
 CREATE INDEX summary_jobs_of_tasks ON summary_jobs (task_id) WHERE task_id IS NOT NULL;
+
+CREATE INDEX summary_jobs_purged ON summary_jobs (summary_id) WHERE purged;
 
 CREATE TABLE summary_files (
     summary_id text COLLATE "C" NOT NULL,

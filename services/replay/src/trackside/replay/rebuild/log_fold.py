@@ -27,16 +27,30 @@ StreamStates = dict[str, dict[int, list[bytes]]]
 """Serialized streams as they were at an owner's cut, by owner and partition of the events."""
 
 
+PURGED = Table("purged_jobs", ("job_id",), key_width=1)
+"""Not a table of the schema: its rows are the jobs whose rows are removed before the others are copied."""
+
+
 @dataclass(slots=True)
 class RowBuffer:
-    """Rows that wait to be copied, table by table; `known_series` are the series that were given."""
+    """Rows that wait to be copied, table by table; `known_series` has the job of each series so far."""
 
     tables: dict[str, tuple[Table, list[RowValues]]] = field(default_factory=dict)
-    known_series: set[int] = field(default_factory=set)
+    known_series: dict[int, str] = field(default_factory=dict)
 
     def of(self, table: Table) -> list[RowValues]:
         """Returns the list of a table's rows, to be appended to."""
         return self.tables.setdefault(table.name, (table, []))[1]
+
+    def purge(self, job: str) -> None:
+        """Removes the rows of a job that wait; those that were copied are removed before the next ones."""
+        gone = {number for number, owner in self.known_series.items() if owner == job}
+        for table in (POINTS, ITEMS, SERIES):
+            waiting = self.of(table)
+            waiting[:] = [row for row in waiting if row[0] not in gone]
+        for number in gone:
+            del self.known_series[number]
+        self.of(PURGED).append((job,))
 
     def records(self) -> dict[str, list[RowValues]]:
         """Returns all rows by the name of their table, and empties the buffer."""
@@ -171,11 +185,13 @@ class LogFold:
             rows = rows_of([decode_summaries(entry)])
         except UndecodableError:
             return
+        for job in rows.purged:
+            self.rows.purge(job)
         self.rows.of(POINTS).extend(rows.points)
         self.rows.of(ITEMS).extend(rows.items)
         for number, row in rows.series.items():
             if number not in self.rows.known_series:
-                self.rows.known_series.add(number)
+                self.rows.known_series[number] = row[2]
                 self.rows.of(SERIES).append(row)
 
     def _finish(self, place: TopicPartition, cut: int) -> None:

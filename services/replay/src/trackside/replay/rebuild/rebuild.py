@@ -10,7 +10,7 @@ from trackside.domain.table import Table
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log, TopicPartition
 from trackside.projections.log_identity import check_log, log_id_of
-from trackside.projections.metric_writes import count_metrics
+from trackside.projections.metric_writes import count_metrics, purge
 from trackside.projections.metrics import ITEMS, POINTS
 from trackside.projections.migrate import create_tables
 from trackside.projections.owners import OWNERS
@@ -24,7 +24,7 @@ from trackside.projections.postgres import (
     tentative_transaction,
 )
 from trackside.replay.rebuild.compare import TableDifference, TableSource, first_difference
-from trackside.replay.rebuild.log_fold import StreamStates
+from trackside.replay.rebuild.log_fold import PURGED, StreamStates
 from trackside.replay.rebuild.parallel_fold import (
     FoldRange,
     LogTooShortError,
@@ -191,7 +191,12 @@ def _tables() -> Iterator[Table]:
 
 async def _copy(rebuilt: Connection, pending: PendingRows, report: RebuildReport) -> None:
     tables = {table.name: table for table in _tables()}
+    if purged := pending.get(PURGED.name):
+        for name, count in (await purge(rebuilt, [job for (job,) in purged])).items():
+            report.rows[name] = report.rows.get(name, 0) - count
     for name, rows in pending.items():
+        if name == PURGED.name:
+            continue
         table = tables[name]
         if table in _MAY_REPEAT:
             rows = list(await copy_new(rebuilt, table, rows))

@@ -1,0 +1,78 @@
+"""Jobs that are deleted with their rows: in the order of the log, so that a rebuild leaves out the same."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.integration.projections.harness import running_projections
+from tests.integration.summary_indexer.harness import (
+    Sandbox,
+    batch,
+    indexed_points,
+    points_of,
+    publish,
+    until_caught_up,
+)
+from tests.integration.summary_indexer.watched import dispatching, publish_command
+from tests.polling import poll_until
+from trackside.aggregates.summary.messages import (
+    DeleteSummaryJob,
+    RestoreSummaryJob,
+    SummarizedTask,
+    task_job_id,
+)
+from trackside.contracts.summaries import SummariesPurged
+from trackside.eventlog.kafka import KafkaLog
+from trackside.replay.rebuild.rebuild import rebuild
+
+STREAM, TASK, OTHER = "s", "s.1", "s.2"
+
+
+@pytest.fixture
+async def answering(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
+    """Has commands answered, and the rows of their effects written."""
+    async with (
+        dispatching(log, sandbox),
+        running_projections(log, sandbox.dsn, "dispatcher", "scheduler", topics=sandbox.topics),
+    ):
+        yield
+
+
+@pytest.mark.usefixtures("answering")
+async def test_a_purged_job_has_no_rows_and_others_keep_theirs(sandbox: Sandbox, log: KafkaLog) -> None:
+    """S13: the log keeps the points, what comes after the purge is indexed, and a rebuild is equal."""
+    indexer = await sandbox.indexer().start()
+    for task in (TASK, OTHER):
+        await publish(log, sandbox.topics, STREAM, batch(task, 0))
+    await until_caught_up(log, sandbox)
+    delete = DeleteSummaryJob(task=SummarizedTask(stream=STREAM, task=TASK), purge=True)
+    await publish_command(log, sandbox, task_job_id(TASK), delete)
+
+    async def is_gone() -> bool:
+        return await indexed_points(sandbox.dsn) == points_of(batch(OTHER, 0))
+
+    await poll_until(is_gone)
+    await publish_command(log, sandbox, task_job_id(TASK), RestoreSummaryJob())
+    later = batch(TASK, 100)
+    await publish(log, sandbox.topics, STREAM, later)
+
+    async def is_back() -> bool:
+        return await indexed_points(sandbox.dsn) == points_of(batch(OTHER, 0)) | points_of(later)
+
+    await poll_until(is_back)
+    assert indexer.is_running
+    report = await rebuild(log, sandbox.topics, sandbox.dsn)
+    assert report.equal, str(report)
+    assert report.rows["metric_points"] == len(points_of(batch(OTHER, 0)) | points_of(later))
+
+
+async def test_points_before_and_after_a_purge_of_one_batch_are_told_apart(
+    sandbox: Sandbox, log: KafkaLog
+) -> None:
+    purged = SummariesPurged(stream=STREAM, task_id=TASK)
+    for message in (batch(TASK, 0), batch(OTHER, 0), purged, batch(TASK, 10, value=3.0)):
+        await publish(log, sandbox.topics, STREAM, message)
+    await sandbox.indexer().start()
+    await until_caught_up(log, sandbox)
+    kept = points_of(batch(OTHER, 0)) | points_of(batch(TASK, 10, value=3.0))
+    assert await indexed_points(sandbox.dsn) == kept
