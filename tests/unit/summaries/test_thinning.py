@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from trackside.summaries import thinning
 from trackside.summaries.thinning import thin
 
 INT64 = 2**63
@@ -131,3 +132,11 @@ def test_what_is_no_curve_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=text):
         thin(steps, values, limit)
+
+
+@given(points(), LIMITS)
+def test_large_buckets_are_thinned_as_small_ones(given: Points, limit: int) -> None:
+    together = thinned(given, limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(thinning, "LARGE_BUCKET", 0)
+        assert thinned(given, limit) == together

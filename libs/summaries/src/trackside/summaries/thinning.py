@@ -1,6 +1,6 @@
 """Thins the points of a curve for display; first, last, least and greatest points stay."""
 
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,8 @@ from tsdownsample import M4Downsampler
 
 POINTS_PER_BUCKET = 4
 """First, last, least and greatest."""
+LARGE_BUCKET = 400
+"""Points of a bucket from which on it is thinned by itself: a call for each small one takes longer."""
 
 _M4 = M4Downsampler()
 
@@ -35,12 +37,15 @@ def thin(steps: NDArray[Any], values: NDArray[Any], limit: int | None = None) ->
     if limit is None or len(steps) <= limit:
         return np.arange(len(steps))
     values = np.ascontiguousarray(values, dtype=np.float64)
-    finite = np.isfinite(values)
-    bounds = [0, *_bounds(steps, max(1, limit // POINTS_PER_BUCKET)), len(steps)]
-    kept = [
-        low + _of_bucket(values[low:high], finite[low:high]) for low, high in pairwise(bounds) if low < high
-    ]
-    return np.unique(np.concatenate(kept))
+    bounds = np.array([0, *_bounds(steps, max(1, limit // POINTS_PER_BUCKET))])
+    starts = bounds[np.diff(bounds, append=len(steps)) > 0]  # of the buckets that have points
+    sizes = np.diff(starts, append=len(steps))
+    if len(steps) > LARGE_BUCKET * len(starts):
+        ends = starts + sizes
+        large = (low + _of_bucket(values[low:end]) for low, end in zip(starts, ends, strict=True))
+        return np.unique(np.concatenate([*large]))
+    few = np.flatnonzero(np.repeat(sizes <= POINTS_PER_BUCKET, sizes))
+    return np.unique(np.concatenate([few, starts, starts + sizes - 1, *_extremes(values, starts, sizes)]))
 
 
 def _ends_finite(steps: NDArray[Any]) -> bool:
@@ -59,8 +64,29 @@ def _bounds(steps: NDArray[Any], buckets: int) -> list[int]:
     return [int(at) for at in np.searchsorted(steps, np.array(edges, dtype=steps.dtype), side="left")]
 
 
-def _of_bucket(values: NDArray[np.float64], finite: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns the indexes of a bucket's points that stay, in any order."""
+def _extremes(
+    values: NDArray[np.float64], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> Iterator[NDArray[np.int64]]:
+    """Yields the indexes of the least, the greatest, and the first NaN, Inf and -Inf of each bucket."""
+    finite = np.isfinite(values)
+    for choose, worst in ((np.minimum, np.inf), (np.maximum, -np.inf)):
+        chosen = choose.reduceat(np.where(finite, values, worst), starts)
+        yield _firsts(finite & (values == np.repeat(chosen, sizes)), starts)
+    if not finite.all():
+        for is_one in (np.isnan(values), values == np.inf, values == -np.inf):
+            yield _firsts(is_one, starts)
+
+
+def _firsts(wanted: NDArray[np.bool_], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the first index of each bucket that is wanted; a bucket may have none."""
+    indexes = np.flatnonzero(wanted)
+    buckets = np.searchsorted(starts, indexes, side="right")
+    return indexes[np.unique(buckets, return_index=True)[1]]
+
+
+def _of_bucket(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Returns the indexes of a large bucket's points that stay, in any order."""
+    finite = np.isfinite(values)
     if bool(finite.all()):
         return _m4(values)
     others = [
