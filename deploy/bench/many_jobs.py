@@ -166,6 +166,25 @@ async def _copy_jobs(connection: Connection, jobs: Sequence[Job], seed: int) -> 
             for job in tasks
         ],
     )
+    await _fill_table(
+        connection,
+        "summary_jobs",
+        [
+            {
+                "summary_id": job.job_id,
+                "base": "/data/runs",
+                "path": f"experiment-{job.number // 1000}/run-{job.number}",
+                "status": "ACTIVE",
+                "tag": job.number % 11,
+                "files": 1,
+                "bytes": 50 * len(TAGS) * job.steps,
+                "found_ms": job.started_ms,
+                "changed_ms": job.ended_ms,
+            }
+            for job in jobs
+            if not job.is_task
+        ],
+    )
     series = [
         (series_id(job.job_id, job.attempt, tag), job.stream, job.job_id, job.attempt, tag, SCALAR)
         for job in jobs

@@ -80,9 +80,9 @@ def _append(records: list[Outgoing], record: Outgoing) -> list[Outgoing]:
     return records
 
 
-async def measure(log: Log, dsn: str, points: int) -> Measurements:
-    """Publishes all points and waits until their rows are written."""
-    messages = batches(points // BATCH_POINTS)
+async def measure(log: Log, dsn: str, points: int, name: str = "points") -> Measurements:
+    """Publishes all points, of tasks with that name, and waits until their rows are written."""
+    messages = batches(points // BATCH_POINTS, name=name)
     connection = await asyncpg.connect(dsn)
     try:
         before = await connection.fetchval(COUNT)

@@ -4,12 +4,19 @@ import argparse
 
 from rich.console import Console
 
-from bench import event_files, indexer_memory, point_latency, summary_reads
+from bench import (
+    event_files,
+    indexer_memory,
+    point_latency,
+    summary_import,
+    summary_reads,
+    watched_files,
+)
 from bench.measurements import Measurements
 from trackside.embedded.stack import Stack
 from trackside.eventlog.log import Log
 
-PARTS = ("event-files", "seen", "memory", "summary-reads")
+PARTS = ("event-files", "seen", "watched", "summary-import", "memory", "summary-reads")
 
 
 async def measure(
@@ -21,6 +28,12 @@ async def measure(
     if "seen" in options.parts:
         console.print(f"{options.commands} points of a task, until a query has them")
         measurements.append(await point_latency.measure(log, dsn, options.commands, options.seed, append_ms))
+    if "watched" in options.parts:
+        console.print(f"{options.commands} records of a watched file, until a query has them")
+        measurements.append(await watched_files.measure(stack, options.commands, options.seed, append_ms))
+    if "summary-import" in options.parts:
+        console.print(f"{options.points:,} points in event files, and {summary_import.RUNS:,} runs, imported")
+        measurements.append(await summary_import.measure(stack, log, options.points, options.seed))
     if "memory" in options.parts:
         console.print(f"{options.points:,} metric points, ten times")
         measurements.append(await indexer_memory.measure(stack, log, options.points))
