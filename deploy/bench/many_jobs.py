@@ -117,80 +117,73 @@ async def fill(dsn: str, jobs: Sequence[Job], seed: int) -> str:
 
 async def _copy_jobs(connection: Connection, jobs: Sequence[Job], seed: int) -> None:
     tasks = [job for job in jobs if job.is_task]
-    numbers = np.random.default_rng(seed)
-    losses = numbers.random(len(tasks))
-    rates = 10.0 ** numbers.uniform(-5, -1, len(tasks))
-    sizes = 2 ** numbers.integers(4, 9, len(tasks))
-    chosen = numbers.integers(0, len(OPTIMIZERS), len(tasks))
-    await _fill_table(
-        connection,
-        "tasks",
-        [
-            {
-                "task_id": job.job_id,
-                "stream_id": job.stream,
-                "task_type": "train",
-                "trial": job.number // 2 % TRIALS,
-                "state": str(TaskState.ENDED),
-                "ending": str(AttemptEnd.FINISHED if at % 20 else AttemptEnd.FAILED),
-                "attempts": 1,
-                "objective": float(losses[at]),
-                "queued_ms": job.started_ms - JOB_MS,
-                "ended_ms": job.ended_ms,
-                "parameters": json.dumps(
-                    {
-                        "lr": float(rates[at]),
-                        "batch_size": int(sizes[at]),
-                        "optimizer": OPTIMIZERS[chosen[at]],
-                        "model": {"layers": at % 12 + 1},
-                    }
-                ),
-            }
-            for at, job in enumerate(tasks)
-        ],
-    )
-    await _fill_table(
-        connection,
-        "attempts",
-        [
-            {
-                "task_id": job.job_id,
-                "stream_id": job.stream,
-                "attempt": 1,
-                "status": "ended",
-                "ending": "finished",
-                "assigned_ms": job.started_ms,
-                "accepted_ms": job.started_ms,
-                "ended_ms": job.ended_ms,
-            }
-            for job in tasks
-        ],
-    )
-    await _fill_table(
-        connection,
-        "summary_jobs",
-        [
-            {
-                "summary_id": job.job_id,
-                "base": "/data/runs",
-                "path": f"experiment-{job.number // 1000}/run-{job.number}",
-                "status": "ACTIVE",
-                "tag": job.number % 11,
-                "files": 1,
-                "bytes": 50 * len(TAGS) * job.steps,
-                "found_ms": job.started_ms,
-                "changed_ms": job.ended_ms,
-            }
-            for job in jobs
-            if not job.is_task
-        ],
-    )
+    await _fill_table(connection, "tasks", _task_rows(tasks, seed))
+    await _fill_table(connection, "attempts", [_attempt_row(job) for job in tasks])
+    await _fill_table(connection, "summary_jobs", [_directory_row(job) for job in jobs if not job.is_task])
     series = [
         (series_id(job.job_id, job.attempt, tag), job.stream, job.job_id, job.attempt, tag, SCALAR)
         for job in jobs
         for tag in TAGS
     ]
     await connection.copy_records_to_table(SERIES.name, records=series, columns=SERIES.columns)
+
+
+def _task_rows(tasks: Sequence[Job], seed: int) -> list[Mapping[str, Any]]:
+    numbers = np.random.default_rng(seed)
+    losses = numbers.random(len(tasks))
+    rates = 10.0 ** numbers.uniform(-5, -1, len(tasks))
+    sizes = 2 ** numbers.integers(4, 9, len(tasks))
+    chosen = numbers.integers(0, len(OPTIMIZERS), len(tasks))
+    return [
+        {
+            "task_id": job.job_id,
+            "stream_id": job.stream,
+            "task_type": "train",
+            "trial": job.number // 2 % TRIALS,
+            "state": str(TaskState.ENDED),
+            "ending": str(AttemptEnd.FINISHED if at % 20 else AttemptEnd.FAILED),
+            "attempts": 1,
+            "objective": float(losses[at]),
+            "queued_ms": job.started_ms - JOB_MS,
+            "ended_ms": job.ended_ms,
+            "parameters": json.dumps(
+                {
+                    "lr": float(rates[at]),
+                    "batch_size": int(sizes[at]),
+                    "optimizer": OPTIMIZERS[chosen[at]],
+                    "model": {"layers": at % 12 + 1},
+                }
+            ),
+        }
+        for at, job in enumerate(tasks)
+    ]
+
+
+def _attempt_row(job: Job) -> Mapping[str, Any]:
+    return {
+        "task_id": job.job_id,
+        "stream_id": job.stream,
+        "attempt": 1,
+        "status": "ended",
+        "ending": "finished",
+        "assigned_ms": job.started_ms,
+        "accepted_ms": job.started_ms,
+        "ended_ms": job.ended_ms,
+    }
+
+
+def _directory_row(job: Job) -> Mapping[str, Any]:
+    return {
+        "summary_id": job.job_id,
+        "base": "/data/runs",
+        "path": f"experiment-{job.number // 1000}/run-{job.number}",
+        "status": "ACTIVE",
+        "tag": job.number % 11,
+        "files": 1,
+        "bytes": 50 * len(TAGS) * job.steps,
+        "found_ms": job.started_ms,
+        "changed_ms": job.ended_ms,
+    }
 
 
 async def _fill_table(connection: Connection, table: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -37,7 +37,7 @@ SEARCHES = (
     JobSearch("metrics.loss.last < 0.3", sort="metrics.loss.last"),
     JobSearch("metrics.loss.min < 0.05 and params.batch_size >= 64", sort="metrics.accuracy.max"),
     JobSearch("not params.optimizer == 'sgd' or metrics.accuracy.mean > 0.8"),
-    JobSearch("stream == 'search-17'", sort="params.lr"),
+    JobSearch("stream == 'search-1'", sort="params.lr"),
     JobSearch("last_step > 1000 and tag >= 5", sort="points", descending=True),
     JobSearch("trial in (1, 2, 3) and objective < 0.01"),
 )
