@@ -1,6 +1,5 @@
 """S17-S19: directories of event files are read into the log, each point once, whatever happens to them."""
 
-import hashlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +16,6 @@ from tests.integration.summary_indexer.watched import (
     has,
     has_event,
     has_problem,
-    items_of,
     letters_of,
     metrics_of,
     points,
@@ -29,7 +27,6 @@ from tests.integration.summary_indexer.watched import (
 from tests.polling import poll_until
 from trackside.aggregates.summary.messages import DeleteSummaryJob, RestoreSummaryJob, RetrySummaryFile
 from trackside.eventlog.kafka import KafkaLog
-from trackside.summaries.event_files.values import Image, TextRows
 from trackside.summaries.event_files.writing import record
 from trackside.summary_indexer.watching.log_positions import job_id_of
 
@@ -319,46 +316,16 @@ async def test_a_file_that_comes_back_is_well_again(sandbox: Sandbox, log: Kafka
     assert (await read_in(log, sandbox, base)).files == 0
 
 
-async def test_equal_pictures_are_in_the_store_once_and_small_values_in_the_log(
+async def test_jobs_of_a_directory_that_is_not_mounted_have_not_vanished(
     sandbox: Sandbox, log: KafkaLog, tmp_path: Path
 ) -> None:
     base = tmp_path / "runs"
-    pictures = [record("picture", step, step, Image(PNG, 1, 1)) for step in range(3)]
-    with begin_file(base / "a").open("ab") as file:
-        file.write(b"".join(pictures) + record("note", 1, 1, TextRows(["a short text"])))
-    report = await read_in(log, sandbox, base)
-    assert (report.items, report.problems) == (4, {})
-    items = await items_of(log, sandbox)
-    digest = hashlib.sha256(PNG).hexdigest()
-    assert [(item.kind, item.step, item.artifact and item.artifact.sha256) for item in items] == [
-        ("image", 0, digest),
-        ("image", 1, digest),
-        ("image", 2, digest),
-        ("text", 1, None),
-    ]
-    (stored,) = (sandbox.folder / "store").rglob(digest)
-    assert stored.read_bytes() == PNG
-
-
-async def test_a_store_that_fails_holds_back_its_file_alone_until_it_works(
-    sandbox: Sandbox, log: KafkaLog, tmp_path: Path
-) -> None:
-    base = tmp_path / "runs"
-    with begin_file(base / "a").open("ab") as file:
-        file.write(record("picture", 1, 1, Image(PNG, 1, 1)))
-    points(begin_file(base / "b"), 0, 5)
-    async with watching(log, sandbox, base, HOUR_S, store="gone") as report:
-        await poll_until(has_problem(report, "a", "store_failed"))
+    points(begin_file(base / "a"), 0, 5)
+    await read_in(log, sandbox, base)
+    base.rename(tmp_path / "away")
+    async with watching(log, sandbox, base, 0.05) as report:
+        await poll_until(has_problem(report, ".", "file_vanished"))
+        (tmp_path / "away").rename(base)
+        points(event_file(base / "a"), 5, 5)
         await poll_until(has(report, 5))
-        (sandbox.folder / "gone").mkdir()
-
-        async def is_read() -> bool:
-            return report.items == 1 and not report.problems
-
-        await poll_until(is_read)
-
-
-PNG = bytes.fromhex(
-    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8cfc000"
-    "00000301010018dd8db00000000049454e44ae426082"
-)
+    assert await summary_events(log, sandbox) == []

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 FileFormat = Literal["tensorboard", "mindspore", "mindspore_graph", "mindspore_lineage", "mindspore_explain"]
-"""What a file holds by its name. The last two are known, but hold no summaries of a job."""
+"""What a file holds by its name. Only the first two make a directory a job; the last one is not read."""
 
 AccessProblem = Literal["no_rights", "file_vanished", "file_unreadable"]
 

@@ -42,7 +42,7 @@ REMEMBERED_JOBS = 1_000
 """Jobs whose tags are remembered, to count them."""
 ANNOUNCED_AT_ONCE = 500
 """New files of a job that one decision has."""
-INDEXED_FORMATS = frozenset({"tensorboard", "mindspore", "mindspore_graph"})
+INDEXED_FORMATS = frozenset({"tensorboard", "mindspore", "mindspore_graph", "mindspore_lineage"})
 STARTED_AGAIN = frozenset({"file_replaced", "file_shrunk"})
 """Problems after which a file is read from its start, as another one, if they are still there later."""
 

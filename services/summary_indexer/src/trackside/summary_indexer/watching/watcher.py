@@ -98,6 +98,8 @@ class DirectoryWatcher:
             for each in chunk:
                 await self._take_in(each, start)
                 found.add(each.path)
+                if each.path == "." and isinstance(each, UnreadableDirectory):
+                    return  # as when a disk is not mounted: of its jobs nothing is known
         for path in self._visitor.known_paths(start):
             if path not in found:
                 await self._queue.add(path)
