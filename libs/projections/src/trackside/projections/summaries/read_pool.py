@@ -24,8 +24,9 @@ class ReadPool:
         """
 
         async def limited(connection: Connection) -> T:
-            await connection.execute(f"SET LOCAL statement_timeout = {self._limit_ms}")
-            await connection.execute("SET LOCAL transaction_read_only = on")
+            await connection.execute(
+                f"SET LOCAL statement_timeout = {self._limit_ms}; SET LOCAL transaction_read_only = on"
+            )
             return await work(connection)
 
         async with self._room:
