@@ -11,6 +11,7 @@ import pytest
 from tests.integration.projections.harness import query
 from tests.integration.summaries.given import Rows, given_tables, points
 from trackside.projections.postgres import StatementTimeoutError
+from trackside.projections.summaries import long_curves
 from trackside.projections.summaries.errors import SummaryReadRefused
 from trackside.projections.summaries.jobs import list_jobs, read_files, read_job
 from trackside.projections.summaries.points import PointRange
@@ -192,6 +193,29 @@ async def test_a_long_curve_is_thinned_with_its_extremes_and_whole_on_request(ro
     assert list(raw.points.values) == values
     refused = await refusal(rows, ScalarQuery(["j"], limit=None, most=4_999))
     assert (refused.code, refused.path) == ("too_many_values", "limit")
+
+
+async def test_a_curve_read_in_parts_is_the_one_read_at_once(
+    rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S16."""
+    draw = random.Random(16)
+    steps = sorted(draw.sample(range(100_000), 3_000))
+    values = [draw.choice([None, draw.gauss(0, 1), draw.gauss(0, 9)]) for _ in steps]
+    message = points("j", "loss", values)
+    series = message.series[0].model_copy(update={"steps": steps})
+    await rows.write(message.model_copy(update={"series": [series]}))
+    for limit in (1, 4, 50, 1_000, 2_500):
+        asked = ScalarQuery(["j"], limit=limit)
+        (at_once,) = await curves(rows, asked)
+        with monkeypatch.context() as patch:
+            patch.setattr(long_curves, "LONG_POINTS", 100)
+            patch.setattr(long_curves, "PART_POINTS", 400)
+            (in_parts,) = await curves(rows, asked)
+        assert in_parts.points.left_out, "it was read in parts"
+        assert in_parts.total == at_once.total == 3_000
+        assert in_parts.points.steps.tolist() == at_once.points.steps.tolist()
+        np.testing.assert_equal(in_parts.points.values, at_once.points.values)
 
 
 async def test_a_query_that_takes_too_long_is_cancelled(rows: Rows) -> None:

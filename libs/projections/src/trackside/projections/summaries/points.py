@@ -44,11 +44,15 @@ class PointRange:
 
 @dataclass(frozen=True, slots=True)
 class PointColumns:
-    """Points as equally long arrays, by step; times are ms since 1970, what isn't known to be Inf is NaN."""
+    """Points as equally long arrays, by step; times are ms since 1970, what isn't known to be Inf is NaN.
+
+    `left_out` counts the points that were thinned out while they were read, since there were too many.
+    """
 
     steps: NDArray[np.int64]
     times_ms: NDArray[np.int64]
     values: NDArray[np.float64]
+    left_out: int = 0
 
     @property
     def nbytes(self) -> int:

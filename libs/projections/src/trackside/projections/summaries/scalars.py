@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trackside.projections.postgres import Connection
 from trackside.projections.summaries.errors import SummaryReadRefused, unknown_tag
 from trackside.projections.summaries.jobs import read_job
+from trackside.projections.summaries.long_curves import is_long, read_thinned
 from trackside.projections.summaries.points import PointColumns, PointRange, read_points
 from trackside.projections.summaries.series import SeriesExtent, read_series
 from trackside.projections.summaries.tags import read_tags
@@ -118,7 +119,12 @@ async def read_curves(
 async def read_columns(
     connection: Connection, batch: Sequence[CurveSource], query: ScalarQuery
 ) -> list[PointColumns]:
-    """Returns the points of a batch in the range of the query, not thinned."""
+    """Returns the points of a batch in the range of the query, thinned only if one curve has very many."""
+    if len(batch) == 1 and query.limit is not None and is_long(batch[0].series, query.within):
+        points = await read_thinned(
+            connection, batch[0].series, query.within, query.limit, superseded=query.superseded
+        )
+        return [points]
     series = [source.series for source in batch]
     return await read_points(connection, series, query.within, superseded=query.superseded)
 
@@ -133,13 +139,13 @@ def check_total(curves: Sequence[ScalarCurve], query: ScalarQuery) -> None:
 
 def make_curve(source: CurveSource, points: PointColumns, query: ScalarQuery) -> ScalarCurve:
     """Returns the curve of points that are sorted by step, thinned on the axis of the query."""
-    positions = _positions(source, points, query.axis)
+    positions, total = _positions(source, points, query.axis), len(points.steps) + points.left_out
     if query.axis != "step":
         order = np.argsort(positions, kind="stable")
         positions, points = positions[order], points.at(order)
     kept = thin(positions, points.values, query.limit)
     shown = points if len(kept) == len(positions) else points.at(kept)
-    return ScalarCurve(source.job_id, source.tag, source.attempt, positions[kept], shown, len(positions))
+    return ScalarCurve(source.job_id, source.tag, source.attempt, positions[kept], shown, total)
 
 
 def check_query(query: ScalarQuery) -> None:

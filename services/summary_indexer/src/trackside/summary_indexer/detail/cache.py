@@ -91,7 +91,7 @@ class DetailCache:
 
         Returns False if there is no room for it: it alone, or its job, is over the limit in bytes.
         """
-        if len(points.steps) <= WHOLE_POINTS:
+        if len(points.steps) <= WHOLE_POINTS and not points.left_out:
             kept = _CachedCurve(source, points, None, None)
         else:
             plain = replace(query, within=PointRange(), axis="step")
