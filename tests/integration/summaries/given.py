@@ -21,8 +21,8 @@ VALUES ($1, $2, $3, 1, '{}', false, 'EXITED', 0, 0, 0, $4, '{}')
 JOB = """
 INSERT INTO trackside.summary_jobs
     (summary_id, base, path, task_stream, task_id, status, remark, files, bytes, quarantined, found_ms,
-     changed_ms)
-VALUES ($1, '/data', $2, $4, $4, $3, '', 1, 100, 1, 0, $5)
+     changed_ms, purged)
+VALUES ($1, '/data', $2, $4, $4, $3, '', 1, 100, 1, 0, $5, false)
 """
 FILE = """
 INSERT INTO trackside.summary_files VALUES ($1, 'f.1', 1, 100, 3, 'QUARANTINED', 'bad_crc', 'bad', 9, 8)
