@@ -3,24 +3,30 @@
 WITH deleted AS (
     SELECT coalesce(task_id, summary_id) AS job_id FROM summary_jobs WHERE status = 'DELETED'
 ),
+valued AS MATERIALIZED (
+    SELECT job_id, last_ms AS newest_ms
+    FROM summary_briefs
+    WHERE ($1::bigint IS NULL OR last_ms < $1::bigint OR (last_ms = $1::bigint AND job_id > $2))
+        AND ($5::boolean OR job_id NOT IN (SELECT job_id FROM deleted))
+    ORDER BY last_ms DESC, job_id
+    LIMIT $3::bigint + $4::bigint
+),
 listed AS (
-    (
-        SELECT job_id, last_ms AS newest_ms
-        FROM summary_briefs
-        WHERE ($1::bigint IS NULL OR last_ms < $1::bigint OR (last_ms = $1::bigint AND job_id > $2))
-            AND ($5::boolean OR job_id NOT IN (SELECT job_id FROM deleted))
-        ORDER BY last_ms DESC, job_id
-        LIMIT $3::bigint + $4::bigint
-    )
+    SELECT job_id, newest_ms FROM valued
     UNION ALL
     (
         SELECT coalesce(task_id, summary_id) AS job_id, changed_ms AS newest_ms
         FROM summary_jobs
         WHERE ($5::boolean OR status <> 'DELETED')
-            AND NOT EXISTS (
-                SELECT FROM summary_briefs
-                WHERE summary_briefs.job_id = coalesce(summary_jobs.task_id, summary_jobs.summary_id)
+            -- None that is older than a full page: then few are looked up, one by one.
+            AND changed_ms >= coalesce(
+                (SELECT min(newest_ms) FROM valued HAVING count(*) = $3::bigint + $4::bigint),
+                -9223372036854775808
             )
+            AND (
+                SELECT summary_briefs.job_id FROM summary_briefs
+                WHERE summary_briefs.job_id = coalesce(summary_jobs.task_id, summary_jobs.summary_id)
+            ) IS NULL
             AND (
                 $1::bigint IS NULL OR changed_ms < $1::bigint
                 OR (changed_ms = $1::bigint AND coalesce(task_id, summary_id) > $2)
