@@ -173,8 +173,11 @@ async def test_a_damaged_file_that_is_repaired_is_read_after_its_pause(
     async with watching(log, sandbox, base, HOUR_S) as report:
         await poll_until(has_problem(report, "a", "damaged_record"))
         path.write_bytes(right)
-        await poll_until(has(report, 5))
-        assert report.problems == {}
+
+        async def is_read() -> bool:
+            return report.points == 5 and not report.problems
+
+        await poll_until(is_read)
 
 
 async def test_restarts_are_sessions_within_a_file_and_between_files(

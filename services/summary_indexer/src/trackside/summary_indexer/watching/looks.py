@@ -68,7 +68,7 @@ def should_read(position: LogPosition, history: LookHistory, found: FoundFile, n
 
 def tail_problem(found: FoundFile, end: int, now_ms: int) -> str:
     """Returns how a file is marked that was read to `end` without a problem, empty while it may grow."""
-    if (end == found.size and found.size > 0) or now_ms < tail_due_ms(found):
+    if end >= found.size > 0 or now_ms < tail_due_ms(found):
         return ""
     return "record_unfinished" if found.size else "file_empty"
 

@@ -15,6 +15,7 @@ class VisitQueue:
         self._asked: set[str] = set()
         self._running: set[str] = set()
         self._dues: list[tuple[int, str]] = []
+        self._due_of: dict[str, int] = {}
         self._changed = asyncio.Condition()
 
     async def add(self, path: str) -> None:
@@ -27,12 +28,17 @@ class VisitQueue:
 
     def add_later(self, path: str, due_ms: int) -> None:
         """Asks for a visit at a time, in milliseconds since 1970."""
-        heapq.heappush(self._dues, (due_ms, path))
+        if self._due_of.get(path, due_ms + 1) > due_ms:  # what is due earlier finds out what is due later
+            self._due_of[path] = due_ms
+            heapq.heappush(self._dues, (due_ms, path))
 
     async def add_due(self, most_s: float) -> float:
         """Asks for the visits that are due; returns the seconds until the next one, at most so many."""
         while self._dues and self._dues[0][0] <= now_ms():
-            await self.add(heapq.heappop(self._dues)[1])
+            due_ms, path = heapq.heappop(self._dues)
+            if self._due_of.get(path) == due_ms:
+                del self._due_of[path]
+                await self.add(path)
         return min(most_s, max(0.001, (self._dues[0][0] - now_ms()) / 1000)) if self._dues else most_s
 
     async def take(self) -> str:

@@ -254,7 +254,9 @@ class JobVisitor:
                         await self._streams.append(file.job, [moved])
                 position = self._position(file.job, name)
                 if position is None or (position.to, position.number) != (step.end, known.number):
-                    break  # another watcher was faster, or the job was deleted: the next visit goes on
+                    # Another watcher was faster, or the job was deleted: the next visit goes on.
+                    self._history(file.job, name).version = None
+                    break
                 end, problem = step.end, step.problem or ""
                 self.report.bytes += step.end - step.start
                 self.report.points += step.points

@@ -75,6 +75,8 @@ class DirectoryWatcher:
             while True:
                 await self._scan(".")
                 await asyncio.sleep(slow_look_s)
+                if following.done():
+                    following.result()  # raises what it failed with
                 if changes.failed.is_set() or _identity(self._base) != watched:
                     return
         finally:
