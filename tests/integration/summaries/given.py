@@ -12,6 +12,9 @@ from trackside.projections.postgres import Connection, Database
 from trackside.projections.postgres import database as opened_database
 
 T = TypeVar("T")
+TABLES = "metric_series, metric_points, metric_totals, summary_items, summary_briefs, " + (
+    "summary_jobs, summary_files, attempts"
+)
 ATTEMPT = """
 INSERT INTO trackside.attempts
     (task_id, stream_id, attempt, placement, device_ids, behind, status, reserved_memory_bytes,
@@ -58,8 +61,14 @@ class Rows:
 @asynccontextmanager
 async def given_tables(dsn: str) -> AsyncIterator[Rows]:
     """Yields empty tables."""
+
+    async def empty(connection: Connection) -> None:
+        if await connection.fetchval("SELECT to_regclass('metric_series')") is None:
+            await migrate(connection)
+        await connection.execute(f"TRUNCATE {TABLES}")
+
     async with opened_database(dsn) as opened:
-        await opened.transaction(migrate)
+        await opened.transaction(empty)
         yield Rows(opened)
 
 

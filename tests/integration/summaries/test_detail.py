@@ -90,10 +90,11 @@ async def test_a_job_that_is_loaded_answers_without_reading_its_points(rows: Row
         assert await reads.load("j") == "CACHED"
         connection = await asyncpg.connect(database)
         await connection.execute("ALTER TABLE trackside.metric_points RENAME TO gone")
-        await connection.close()
         (curve,) = await reads.read(ScalarQuery(["j"]))
         assert curve.points.values.tolist() == [1.0, 2.0]
         assert await reads.load("k") == "FAILED"
+        await connection.execute("ALTER TABLE trackside.gone RENAME TO metric_points")
+        await connection.close()
         assert "metric_points" in str(reads.cache.failure("k"))
 
 
