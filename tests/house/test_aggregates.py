@@ -29,6 +29,7 @@ ABOUT_ONE = {
     "trackside.cli.commands.replay.whatif_run": "predictions of runs",
     "trackside.cli.commands.runs": "the commands that continue and decide runs",
     "trackside.cli.commands.trials": "the trials of a search",
+    "trackside.cli.commands.summaries": "the commands of summary jobs",
     "trackside.cli.demo": "the demo is a search",
     "trackside.compat.clearml": "the pipelines of ClearML",
     "trackside.dispatcher.advice": "what searches ask their tuners and assessors",

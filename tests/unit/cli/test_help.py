@@ -14,6 +14,7 @@ from trackside.cli.app import (
     PIPELINE_COMMANDS,
     REPLAY_COMMANDS,
     SCHEDULE_COMMANDS,
+    SUMMARY_COMMANDS,
     call,
 )
 from trackside.cli.interface.help_text import KEEP_LINES, help_text
@@ -25,6 +26,7 @@ ALL: dict[str, Callable[..., None]] = {
     **{f"models {name}": command for name, command in MODEL_COMMANDS.items()},
     **{f"pipelines {name}": command for name, command in PIPELINE_COMMANDS.items()},
     **{f"schedules {name}": command for name, command in SCHEDULE_COMMANDS.items()},
+    **{f"summaries {name}": command for name, command in SUMMARY_COMMANDS.items()},
 }
 # pydantic is not among them: typer imports it to read the arguments.
 HEAVY = {"aiokafka", "asyncpg", "faust", "matplotlib", "numpy", "optuna", "scipy", "sklearn", "torch"}
@@ -80,7 +82,8 @@ def test_help_begins_with_one_sentence_that_begins_with_a_verb(name: str) -> Non
     assert first[0].isupper() and first.endswith((".", ")."))
     assert first.split()[0].rstrip(",") in {
         "Add", "Approve", "Archive", "Cancel", "Change", "Check", "Compare", "Create", "Define", "Delete",
-        "Import", "List", "Measure", "Pause", "Print", "Publish", "Re-evaluate", "Rebuild", "Register",
+        "Draw", "Find", "Import", "List", "Load", "Measure", "Pause", "Print", "Publish", "Re-evaluate",
+        "Read", "Rebuild", "Register",
         "Reject", "Replace", "Restore", "Resume", "Retire", "Run", "Send", "Set", "Show", "Simulate", "Skip",
         "Start", "Stop", "Submit", "Watch", "Write",
     }  # fmt: skip

@@ -26,6 +26,8 @@ from trackside.cli.interface import (
     runs,
     services,
     stack,
+    summaries,
+    summary_changes,
     summary_directories,
 )
 from trackside.cli.interface.help_text import help_text
@@ -143,6 +145,23 @@ SCHEDULE_COMMANDS: Mapping[str, Callable[..., None]] = {
 SUMMARY_COMMANDS: Mapping[str, Callable[..., None]] = {
     "import": summary_directories.import_directory,
     "watch": summary_directories.watch,
+    "ls": summaries.ls,
+    "show": summaries.show,
+    "tags": summaries.tags,
+    "scalars": summaries.scalars,
+    "images": summaries.images,
+    "histograms": summaries.histograms,
+    "tensors": summaries.tensors,
+    "text": summaries.text,
+    "graph": summaries.graph,
+    "values": summaries.other,
+    "search": summaries.search,
+    "lineage": summaries.lineage,
+    "annotate": summary_changes.annotate,
+    "delete": summary_changes.delete,
+    "restore": summary_changes.restore,
+    "retry": summary_changes.retry,
+    "cache": summary_changes.cache,
 }
 ARTIFACT_COMMANDS: Mapping[str, Callable[..., None]] = {
     "ls": artifacts.ls,

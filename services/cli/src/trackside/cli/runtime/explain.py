@@ -10,7 +10,13 @@ from trackside.embedded.errors import StackError
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
 from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.log_identity import AnotherLogError
-from trackside.projections.postgres import BadDsnError, PostgresGoneError, SchemaMissingError
+from trackside.projections.postgres import (
+    BadDsnError,
+    PostgresGoneError,
+    SchemaMissingError,
+    StatementTimeoutError,
+)
+from trackside.projections.summaries.errors import SummaryReadRefused
 from trackside.replay.history.errors import (
     BadNameError,
     BadRangeError,
@@ -20,6 +26,10 @@ from trackside.replay.history.errors import (
 )
 from trackside.replay.rebuild.parallel_fold import LogTooShortError
 from trackside.sdk.errors import ClientError, SpecError, UnsendableError
+from trackside.summaries.pictures import MissingMatplotlibError
+
+NOT_THERE = ("unknown_job", "unknown_tag", "unknown_step", "unreadable", "still_loading", "query_timeout")
+"""How the codes of reads begin that may be answered at another time: the others are bad usage."""
 
 
 def explain(error: Exception) -> CommandFailed | None:
@@ -37,6 +47,13 @@ def explain(error: Exception) -> CommandFailed | None:
             )
         case ArtifactError():
             return CommandFailed(f"{error.code}: {error}")
+        case SummaryReadRefused():
+            kind = CommandFailed if error.code.startswith(NOT_THERE) else BadUsage
+            return kind(f"{error.code} at {error.path}: {error}")
+        case MissingMatplotlibError():
+            return CommandFailed(str(error))
+        case StatementTimeoutError():
+            return CommandFailed(f"query_timeout: Postgres took too long: {error}; ask for less")
         case PostgresGoneError():
             return CommandFailed(f"Postgres does not answer: {error}; see `trackside status`")
         case SchemaMissingError():

@@ -1,0 +1,1 @@
+"""The commands `trackside summaries ...`: jobs, their curves and other values, read from Postgres."""
