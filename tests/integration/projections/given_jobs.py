@@ -39,9 +39,9 @@ _DELETE = (
 )
 SAID = """
 INSERT INTO summary_jobs
-    (summary_id, base, path, task_stream, task_id, status, tag, remark, files, bytes, quarantined, found_ms,
-     changed_ms)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, 1, 0, 7, 7)
+    (summary_id, base, path, task_stream, task_id, status, tag, remark, purged, files, bytes, quarantined,
+     found_ms, changed_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, false, 1, 1, 0, 7, 7)
 """
 BASE, NOTHING_SAID = "/summaries", (None, "", "ACTIVE")
 Points = Mapping[int, float]

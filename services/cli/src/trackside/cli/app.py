@@ -162,6 +162,7 @@ SUMMARY_COMMANDS: Mapping[str, Callable[..., None]] = {
     "restore": summary_changes.restore,
     "retry": summary_changes.retry,
     "cache": summary_changes.cache,
+    "export": summary_changes.export,
 }
 ARTIFACT_COMMANDS: Mapping[str, Callable[..., None]] = {
     "ls": artifacts.ls,

@@ -1,12 +1,13 @@
 """The commands `trackside summaries ...` that publish or write: notes, deletion, files read again, export."""
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from trackside.cli.interface.options import ReasonOption
+from trackside.cli.interface.options import JsonOption, ReasonOption
 from trackside.cli.interface.publishing_options import publishes
-from trackside.cli.interface.summaries import JobArgument
+from trackside.cli.interface.summaries import JobArgument, JobsArgument
 
 if TYPE_CHECKING:
     from trackside.cli.commands.publishing import Publishing
@@ -39,16 +40,24 @@ def annotate(
 
 
 @publishes
-def delete(publishing: "Publishing", job: JobArgument, reason: ReasonOption = "") -> None:
+def delete(
+    publishing: "Publishing",
+    job: JobArgument,
+    reason: ReasonOption = "",
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Remove the rows of its values too; the log keeps them.")
+    ] = False,
+) -> None:
     """Delete a job from lists and searches, now and at each later import; the log keeps its values.
 
     \b
     Examples:
       trackside summaries delete summary-0f3a6c1d2e4b5978 --reason "wrong data"
+      trackside summaries delete digits-1.7 --purge
     """
     from trackside.cli.commands.summaries import changes
 
-    changes.delete(job, reason, publishing)
+    changes.delete(job, {"reason": reason, "purge": purge}, publishing)
 
 
 @publishes
@@ -90,3 +99,35 @@ def cache(publishing: "Publishing", job: JobArgument) -> None:
     from trackside.cli.commands.summaries import changes
 
     changes.cache(job, publishing)
+
+
+def export(
+    jobs: JobsArgument,
+    folder: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder to write to; it is new or empty.")
+    ],
+    form: Annotated[
+        Literal["csv", "parquet", "events"],
+        typer.Option("--format", help="Tables, or event files for TensorBoard, a folder for each job."),
+    ] = "events",
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Export this tag; may be repeated.")
+    ] = None,
+    superseded: Annotated[
+        bool, typer.Option("--superseded", help="Also export values that a later attempt has replaced.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write all values of jobs to files: CSV, Parquet, or event files that TensorBoard reads.
+
+    Tables have the points in one file and other values in another, with the digests of their artifacts.
+    Parquet needs the extra `parquet`.
+
+    \b
+    Examples:
+      trackside summaries export digits-1.7 digits-1.8 --out runs
+      trackside summaries export digits-1.7 --format parquet --out tables
+    """
+    from trackside.cli.commands.summaries.export import exporting
+
+    exporting.export(exporting.ExportChoice(jobs, tags or [], superseded), form, folder, as_json)

@@ -27,10 +27,10 @@ def annotate(job: str, tag: int | None, remark: str | None, publishing: Publishi
     send(stream, AnnotateSummaryJob, {**task, **said}, publishing)
 
 
-def delete(job: str, reason: str, publishing: Publishing) -> None:
-    """Hides a job."""
+def delete(job: str, body: dict[str, Any], publishing: Publishing) -> None:
+    """Hides a job, or has the rows of its values removed."""
     stream, task = _stream_of(job)
-    send(stream, DeleteSummaryJob, {**task, "reason": reason}, publishing)
+    send(stream, DeleteSummaryJob, {**task, **body}, publishing)
 
 
 def restore(job: str, publishing: Publishing) -> None:
