@@ -1,8 +1,11 @@
 """The command `demo`: one search from its command to its replay, on a stack of its own."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+import numpy as np
 
 from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import Search, search_of
@@ -11,6 +14,7 @@ from trackside.cli.commands import stack_process
 from trackside.cli.commands.replay.rebuild import rebuild_and_compare
 from trackside.cli.commands.submit import new_stream_id
 from trackside.cli.render import follow, screen
+from trackside.cli.render.curve_charts import show_chart
 from trackside.cli.render.screen import StepReporter
 from trackside.cli.runtime import examples
 from trackside.cli.runtime.failures import CommandFailed
@@ -23,9 +27,13 @@ from trackside.projections.reads import open_read_models
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Refused
 from trackside.sdk.specs import read_spec
+from trackside.summaries.plotting import ChartCurve
 from trackside.telemetry import context
 
 BEST = 5
+DRAWN = 3
+"""How many of the best trials have their curves drawn: more of them cover each other."""
+CURVES_HEIGHT = 14
 SLOTS = 2
 """As many as the examples run trials at once."""
 ANSWER_S = 30.0
@@ -90,6 +98,24 @@ async def _show_best(dsn: str, stream_id: str, search: Search, last_offset: int)
     screen.say("")
     title = f"best of {len(trials)} trials, from Postgres ({stopped} stopped early by the assessor)"
     screen.show_text_table(trial_table(best), title)
+    _show_curves(best)
+
+
+def _show_curves(trials: Sequence[ViewRow]) -> None:
+    """Draws what trials have reported, step by step; their rows have it."""
+    curves = [
+        ChartCurve(
+            f"trial {trial['trial']}",
+            np.array(trial["report_steps"]),
+            np.array([math.nan if value is None else value for value in trial["report_values"]]),
+        )
+        for trial in trials[:DRAWN]
+        if trial["report_steps"]
+    ]
+    if curves:
+        screen.say("")
+        screen.say(f"what the best {len(curves)} of them reported, by step")
+        show_chart(curves, height=CURVES_HEIGHT)
 
 
 def best_trials(trials: list[ViewRow], direction: str, count: int) -> list[ViewRow]:

@@ -282,7 +282,7 @@ def graph(
 def other(
     job: JobArgument,
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="hparams, loss_landscape, or the kind of a package.")
+        str, typer.Argument(metavar="KIND", help="Kind: hparams, loss_landscape or that of a package.")
     ],
     tag: OneTagOption = "",
     step: StepOption = None,
