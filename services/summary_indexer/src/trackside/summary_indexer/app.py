@@ -61,7 +61,8 @@ async def _run(
     wait_reasons = WaitReasons(service.health)
     metrics_log = MetricsLog(service.log, topics, service.writer)
     dsn = service.settings.postgres_dsn
-    async with database(dsn) as opened, database(dsn) as for_updaters:
+    # Each has one connection, whose transactions must not be inside of each other.
+    async with database(dsn) as opened, database(dsn) as for_updaters, database(dsn) as for_purges:
         updaters = UpdaterRunner(for_updaters, installed_updaters())
         indexer = Indexer(
             PointsStore(opened, topics.metrics, wait_reasons.reporter("points"), log_id),
@@ -77,7 +78,7 @@ async def _run(
             updaters.run(),
             _serve_reads(service, settings, store, api),
             run_projection(SUMMARY_INDEXER, service, on_waiting=wait_reasons.reporter("dead letters")),
-            purge_deleted_jobs(service, opened),
+            purge_deleted_jobs(service, for_purges),
             watch_liveness(
                 service.log, topics.metrics, indexer, service.health, wait_reasons, settings.stuck_s
             ),

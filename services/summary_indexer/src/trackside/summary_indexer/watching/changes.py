@@ -1,6 +1,7 @@
 """Reports which paths below a directory change, as far as the file system tells."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -22,6 +23,7 @@ async def changes_below(base: str) -> AsyncIterator["ChangeQueue"]:
 
     Setting up a watch of many directories takes seconds, and must not hold up the rest of the process.
     """
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it logs each time that a file grows
     stop, queue = threading.Event(), ChangeQueue()
     thread = threading.Thread(target=_watch, args=(base, stop, queue), name="summary-changes", daemon=True)
     thread.start()

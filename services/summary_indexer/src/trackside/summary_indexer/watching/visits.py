@@ -213,7 +213,7 @@ class JobVisitor:
         history.version = version_of(found)
         end, problem = await self._read(place, found, position)
         if problem in STARTED_AGAIN and position.code in STARTED_AGAIN and found.size:
-            end, problem = await self._start_again(place, found)
+            end, problem = await self._start_again(place, found, position.number)
         problem = problem or tail_problem(found, end, now_ms())
         if problem:
             return await self._quarantine(place, name, end, problem)
@@ -224,10 +224,13 @@ class JobVisitor:
             await self._streams.append(place.job_id, [healed])
         return tail_due_ms(found) if end < found.size or not found.size else None
 
-    async def _start_again(self, place: _Place, found: FoundFile) -> tuple[int, str]:
-        """Reads another file in the place of one from its start, under a number of its own."""
+    async def _start_again(self, place: _Place, found: FoundFile, number: int) -> tuple[int, str]:
+        """Reads another file in the place of the one with a number from its start, under a number of its own.
+
+        If another watcher did so first, reading continues where the log has the file now.
+        """
         job, name = self._job(place.job_id), printable_path(found.name)
-        if job is not None:
+        if job is not None and name in job.files and job.files[name].number == number:
             replaced = SummaryFileReplaced(file=name, number=job.numbered + 1)
             await self._streams.append(place.job_id, [replaced])
         position = self._position(place.job_id, name)
