@@ -61,7 +61,9 @@ def _bounds(steps: NDArray[Any], buckets: int) -> list[int]:
         edges = [low + -(-(high - low) * at // buckets) for at in range(1, buckets)]
     else:
         edges = [low * (1 - at / buckets) + high * (at / buckets) for at in range(1, buckets)]
-    return [int(at) for at in np.searchsorted(steps, np.array(edges, dtype=steps.dtype), side="left")]
+    found = np.searchsorted(steps, np.array(edges, dtype=steps.dtype), side="left")
+    # Floats so large that the range is a few units in the last place may be rounded to edges that fall.
+    return [int(at) for at in np.maximum.accumulate(found)]
 
 
 def _extremes(
