@@ -92,6 +92,10 @@ class GrowingFiles:
         self.expected[PointKey(file.job_id, session, tag, file.step)] = value
         return record(tag, file.step, 1_000 + file.step, value)
 
+    def lengthen(self, file: GrowingFile) -> None:
+        """Appends some whole records."""
+        self._append_records(file, 5)
+
     def restart(self, file: GrowingFile) -> None:
         """Has a file go on at a lower step, as after a restart from a checkpoint."""
         self._append_records(file, 2)

@@ -196,7 +196,7 @@ async def assert_nothing_is_lost(
 async def replace(scene: Scene, file: GrowingFile, beside: Path) -> None:
     """Replaces a file that the log has wholly, and waits until it has the other one from its start."""
     scene.files.resting.append(file)
-    file.append(b"")
+    scene.files.lengthen(file)  # of a file as long as the one before, only who has read that one can tell
     await scene.until(lambda: (known := scene.known(file)) is not None and known.end == file.size)
     scene.files.replace(file, beside)
     await scene.until(lambda: (known := scene.known(file)) is not None and known.number == file.number)
