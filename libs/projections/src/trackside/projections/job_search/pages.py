@@ -41,6 +41,8 @@ def page_statement(
     `types_0` and so on, and the sort key of a job; a single row without a job if the page is empty.
     """
     parts = SqlParts()
+    if condition is not None:
+        parts.narrow(condition)
     where = "true" if condition is None else parts.condition(condition)
     rank, number, text = _sort_columns(parts, order.name)
     bits = [_type_bits(parts.column(name)) for name in typed]
@@ -49,8 +51,9 @@ def page_statement(
     direction = "DESC" if order.descending else "ASC"
     sort = f"sort_rank, sort_number {direction}, sort_text {direction}, id, stream"
     after = "" if order.after is None else _after(parts, order.after, order)
+    likely = f"likely AS MATERIALIZED ({parts.likely}\n),\n" if parts.likely else ""
     statement = f"""
-WITH found AS MATERIALIZED (
+WITH {likely}found AS MATERIALIZED (
 SELECT
     job.id, job.stream, {rank} AS sort_rank, {number} AS sort_number,
     ({text}) COLLATE "C" AS sort_text{selected}

@@ -1,5 +1,6 @@
 """Turns a condition over jobs into SQL. Names and values are bound: the text has our columns only. Pure."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, assert_never
@@ -14,6 +15,7 @@ from trackside.projections.job_search.expressions import (
     InList,
     JobCondition,
     JobTest,
+    MetricName,
     Missing,
     Name,
     Negated,
@@ -37,17 +39,30 @@ STATISTIC_COLUMNS: dict[Statistic, str] = {
 }
 _JSON_COLUMNS: dict[str, FieldType] = {"number": "integer", "string": "text", "boolean": "text"}
 _JSON_TYPES: dict[type, str] = {Decimal: "number", str: "string", bool: "boolean"}
-# The newest session of a tag counts. The tag is found by its hash: an index can't hold texts of any length.
+# A tag is found by its hash: an index can't hold texts of any length.
+_OF_TAG = """hashtextextended(metric_series.tag, 0) = hashtextextended({tag}, 0) AND metric_series.tag = {tag}
+        AND metric_series.kind = 'scalar'"""
+# The newest session of a tag counts. It is chosen first: to sort whole rows of totals takes twice as long.
 _METRIC = """
 LEFT JOIN (
-    SELECT DISTINCT ON (metric_series.task_id)
-        metric_series.task_id, {columns}
-    FROM metric_series
-    JOIN metric_totals ON metric_totals.series = metric_series.series
-    WHERE hashtextextended(metric_series.tag, 0) = hashtextextended({tag}, 0) AND metric_series.tag = {tag}
-        AND metric_series.kind = 'scalar'
-    ORDER BY metric_series.task_id, metric_series.attempt DESC
+    SELECT newest.task_id, {columns}
+    FROM (
+        SELECT DISTINCT ON (metric_series.task_id) metric_series.task_id, metric_series.series
+        FROM metric_series
+        WHERE {of_tag}{more}
+        ORDER BY metric_series.task_id DESC, metric_series.attempt DESC
+    ) AS newest
+    JOIN metric_totals ON metric_totals.series = newest.series
 ) AS {alias} ON {alias}.task_id = job.id"""
+_LIKELY = """
+    SELECT totals.task_id
+    FROM (
+        SELECT metric_series.task_id, {columns}
+        FROM metric_series
+        JOIN metric_totals ON metric_totals.series = metric_series.series
+        WHERE {of_tag}
+    ) AS totals
+    WHERE {test}"""
 TOTALS = """
         CASE metric_totals.last_non_finite
             WHEN 2 THEN 'Infinity' WHEN 3 THEN '-Infinity' ELSE metric_totals.last_value
@@ -95,10 +110,12 @@ CROSS JOIN LATERAL (
 class SqlParts:
     """The parts of a statement about jobs that grow while conditions are translated.
 
-    `joins` are in the order in which they are needed; `values` are those of $1, $2...
+    `joins` are in the order in which they are needed; `values` are those of $1, $2... `likely` selects the
+    jobs that may match, "" for all: other jobs have no metrics.
     """
 
     joins: list[str] = field(default_factory=list)
+    likely: str = ""
     values: list[object] = field(default_factory=list)
     _aliases: dict[object, str] = field(default_factory=dict)
 
@@ -116,8 +133,7 @@ class SqlParts:
             return found
         if isinstance(name, ParameterPath):
             return f"{self._parameter(name)}.value"
-        found = f"{self._metric(name.tag)}.{STATISTIC_COLUMNS[name.statistic]}"
-        return _as_float(found) if name.statistic == "mean" else found
+        return _statistic(name, self._metric(name.tag))
 
     def join(self, statement: str) -> None:
         """Adds a join, once."""
@@ -140,8 +156,23 @@ class SqlParts:
         alias = self._aliases.get(tag)
         if alias is None:
             alias = self._aliases[tag] = f"m{len(self._aliases)}"
-            self.joins.append(_METRIC.format(columns=TOTALS, tag=self.bind(tag, "text"), alias=alias))
+            of_tag = _OF_TAG.format(tag=self.bind(tag, "text"))
+            more = "\n            AND metric_series.task_id IN (SELECT task_id FROM likely)" if self.likely else ""
+            self.joins.append(_METRIC.format(columns=TOTALS, of_tag=of_tag, more=more, alias=alias))
         return alias
+
+    def narrow(self, condition: JobCondition) -> None:
+        """Sets `likely`: a job matches only if each metric that must have a value has it in some session.
+
+        This is cheap to find, and most often few jobs are left whose newest sessions are looked up.
+        """
+        found = []
+        for test in _required(condition):
+            if isinstance(test, Compared | InList) and isinstance(test.name, MetricName):
+                of_tag = _OF_TAG.format(tag=self.bind(test.name.tag, "text"))
+                tested = self._test_of(test, _statistic(test.name, "totals"))
+                found.append(_LIKELY.format(columns=TOTALS, of_tag=of_tag, test=tested))
+        self.likely = "\n    INTERSECT".join(found)
 
     def condition(self, condition: JobCondition) -> str:
         """Returns a condition in SQL, with the same three values: true, false and NULL."""
@@ -162,8 +193,11 @@ class SqlParts:
         if kind == "tags" and isinstance(test, Contains):
             return _TAGGED.format(tag=self.bind(test.value.value, "text"))
         column = self.column(test.name)
-        if kind == "json":
-            return self._parameter_test(test, column)
+        return self._parameter_test(test, column) if kind == "json" else self._test_of(test, column)
+
+    def _test_of(self, test: JobTest, column: str) -> str:
+        """Returns a test of a column that isn't JSON."""
+        kind = column_of(test.name)
         match test:
             case Missing():
                 return f"{column} IS NULL"
@@ -202,6 +236,20 @@ class SqlParts:
                 return _by_type(column, tests)
             case _:
                 assert_never(test)
+
+
+def _required(condition: JobCondition) -> Iterator[JobCondition]:
+    """Yields the conditions that are all true of a job that matches."""
+    if isinstance(condition, AllOf):
+        for each in condition.conditions:
+            yield from _required(each)
+    else:
+        yield condition
+
+
+def _statistic(name: MetricName, table: str) -> str:
+    column = f"{table}.{STATISTIC_COLUMNS[name.statistic]}"
+    return _as_float(column) if name.statistic == "mean" else column
 
 
 def _json_literal(value: GivenValue) -> object:
