@@ -121,6 +121,25 @@ async def test_random_conditions_find_the_jobs_that_python_finds(
     assert found_some > 50
 
 
+async def test_it_finds_the_same_whether_few_or_many_jobs_may_match(
+    searched: Database, jobs: list[GivenJob], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The metrics of few jobs are looked up one by one, those of many all at once."""
+    conditions = (
+        "metrics.loss.last < 1",
+        'metrics.loss.mean >= 0.25 and metrics."val.acc".count == 2',
+        "metrics.loss.min in (0.25, 1) and (params.lr > 0.001 or not metrics.loss.last == 1)",
+    )
+    for condition in conditions:
+        search = JobSearch(condition, sort='metrics."train/loss".max', limit=999)
+        monkeypatch.setattr(f"{search_jobs.__module__}.MAX_LIKELY", len(jobs) * 3)
+        of_few = await search_jobs(searched, search)
+        monkeypatch.setattr(f"{search_jobs.__module__}.MAX_LIKELY", -1)
+        assert await search_jobs(searched, search) == of_few
+        parsed = parse_condition(condition)
+        assert {job["id"] for job in of_few.jobs} == {job.job_id for job in jobs if matches(parsed, job)}
+
+
 @pytest.mark.parametrize("descending", [False, True])
 async def test_pages_follow_each_other_in_the_order_that_python_sorts(
     searched: Database, jobs: list[GivenJob], descending: bool

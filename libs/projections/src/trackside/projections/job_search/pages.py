@@ -32,17 +32,32 @@ def sorts_floats(name: Name) -> bool:
     return column_of(name) == "float"
 
 
+def likely_statement(condition: JobCondition, limit: int) -> tuple[str, list[object]] | None:
+    """Returns the statement that finds up to `limit` jobs that may match, and its values.
+
+    None if the condition requires no value of a metric.
+    """
+    parts = SqlParts()
+    likely = parts.likely_jobs(condition)
+    return (f"{likely}\nLIMIT {parts.bind(limit, 'bigint')}", parts.values) if likely else None
+
+
 def page_statement(
-    jobs: str, condition: JobCondition | None, order: SortOrder, typed: list[ParameterPath], limit: int
+    jobs: str,
+    condition: JobCondition | None,
+    order: SortOrder,
+    typed: list[ParameterPath],
+    limit: int,
+    likely: list[str] | None = None,
 ) -> tuple[str, list[object]]:
     """Returns the statement and its values.
 
-    `jobs` selects all jobs. The rows have the total in `total`, the types of the parameters `typed` in
-    `types_0` and so on, and the sort key of a job; a single row without a job if the page is empty.
+    `jobs` selects all jobs; no other ones than `likely`, which are few, match if it isn't None. The rows have
+    the total in `total`, the types of the parameters `typed` in `types_0` and so on, and the sort key of a
+    job; a single row without a job if the page is empty.
     """
-    parts = SqlParts()
-    if condition is not None:
-        parts.narrow(condition)
+    parts = SqlParts(few=likely is not None)
+    only = "" if likely is None else f"job.id = ANY({parts.bind(likely, 'text[]')}) AND "
     where = "true" if condition is None else parts.condition(condition)
     rank, number, text = _sort_columns(parts, order.name)
     bits = [_type_bits(parts.column(name)) for name in typed]
@@ -51,15 +66,14 @@ def page_statement(
     direction = "DESC" if order.descending else "ASC"
     sort = f"sort_rank, sort_number {direction}, sort_text {direction}, id, stream"
     after = "" if order.after is None else _after(parts, order.after, order)
-    likely = f"likely AS MATERIALIZED ({parts.likely}\n),\n" if parts.likely else ""
     statement = f"""
-WITH {likely}found AS MATERIALIZED (
+WITH found AS MATERIALIZED (
 SELECT
     job.id, job.stream, {rank} AS sort_rank, {number} AS sort_number,
     ({text}) COLLATE "C" AS sort_text{selected}
 FROM (
 {jobs}) AS job{"".join(parts.joins)}
-WHERE {where}
+WHERE {only}{where}
 )
 SELECT summary.*, page.*
 FROM (SELECT count(*) AS total{types} FROM found) AS summary

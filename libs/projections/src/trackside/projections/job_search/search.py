@@ -20,6 +20,7 @@ from trackside.projections.job_search.pages import (
     ColumnType,
     SortOrder,
     column_type,
+    likely_statement,
     page_statement,
     sorts_floats,
 )
@@ -32,6 +33,8 @@ MAX_COLUMNS = 50
 """How many columns may be asked for in addition to those that a condition names."""
 SEARCH_LIMIT_S = 10.0
 """How long Postgres may take for one query of a search, in s."""
+MAX_LIKELY = 5_000
+"""How many jobs that may match are looked up one by one; of more, all jobs are read."""
 DEFAULT_SORT = "started_at"
 
 
@@ -131,7 +134,10 @@ async def _page(plan: _Plan, limit_s: float, connection: Connection) -> FoundJob
     jobs = sql("queries", "jobs")
     typed = list(dict.fromkeys(name for _, name in plan.names if isinstance(name, ParameterPath)))
     try:
-        statement, values = page_statement(jobs, plan.condition, plan.order, typed, plan.limit + 1)
+        # A plan for any list of jobs expects ten of them.
+        await connection.execute("SET LOCAL plan_cache_mode = force_custom_plan")
+        likely = await _likely(fetch, plan.condition)
+        statement, values = page_statement(jobs, plan.condition, plan.order, typed, plan.limit + 1, likely)
         rows = await fetch(statement, *values)
         summary = rows[0]
         bits = {name: summary[f"types_{at}"] or 0 for at, name in enumerate(typed)}
@@ -149,6 +155,16 @@ async def _page(plan: _Plan, limit_s: float, connection: Connection) -> FoundJob
         if shown_name(name) != "tags"
     }
     return FoundJobs(details, summary["total"], cursor, types)
+
+
+async def _likely(fetch: Fetch, condition: JobCondition | None) -> list[str] | None:
+    """Returns the ids of all jobs that may match, if few may: Postgres plans better for ids that it knows."""
+    found = None if condition is None else likely_statement(condition, MAX_LIKELY + 1)
+    if found is None:
+        return None
+    statement, values = found
+    rows = await fetch(statement, *values)
+    return sorted({row["task_id"] for row in rows}) if len(rows) <= MAX_LIKELY else None
 
 
 async def _check_names(fetch: Fetch, plan: _Plan, bits: dict[ParameterPath, int]) -> None:

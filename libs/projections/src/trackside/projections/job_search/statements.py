@@ -49,11 +49,21 @@ LEFT JOIN (
     FROM (
         SELECT DISTINCT ON (metric_series.task_id) metric_series.task_id, metric_series.series
         FROM metric_series
-        WHERE {of_tag}{more}
+        WHERE {of_tag}
         ORDER BY metric_series.task_id DESC, metric_series.attempt DESC
     ) AS newest
     JOIN metric_totals ON metric_totals.series = newest.series
 ) AS {alias} ON {alias}.task_id = job.id"""
+# The same for few jobs, one after another.
+_METRIC_OF_FEW = """
+LEFT JOIN LATERAL (
+    SELECT {columns}
+    FROM metric_series
+    JOIN metric_totals ON metric_totals.series = metric_series.series
+    WHERE {of_tag} AND metric_series.task_id = job.id
+    ORDER BY metric_series.attempt DESC
+    LIMIT 1
+) AS {alias} ON true"""
 _LIKELY = """
     SELECT totals.task_id
     FROM (
@@ -110,13 +120,13 @@ CROSS JOIN LATERAL (
 class SqlParts:
     """The parts of a statement about jobs that grow while conditions are translated.
 
-    `joins` are in the order in which they are needed; `values` are those of $1, $2... `likely` selects the
-    jobs that may match, "" for all: other jobs have no metrics.
+    `joins` are in the order in which they are needed; `values` are those of $1, $2... `few`: the
+    statement is about few jobs, so that the metrics of each are looked up.
     """
 
     joins: list[str] = field(default_factory=list)
-    likely: str = ""
     values: list[object] = field(default_factory=list)
+    few: bool = False
     _aliases: dict[object, str] = field(default_factory=dict)
 
     def bind(self, value: object, kind: SqlType) -> str:
@@ -157,14 +167,14 @@ class SqlParts:
         if alias is None:
             alias = self._aliases[tag] = f"m{len(self._aliases)}"
             of_tag = _OF_TAG.format(tag=self.bind(tag, "text"))
-            more = "\n            AND metric_series.task_id IN (SELECT task_id FROM likely)" if self.likely else ""
-            self.joins.append(_METRIC.format(columns=TOTALS, of_tag=of_tag, more=more, alias=alias))
+            metric = _METRIC_OF_FEW if self.few else _METRIC
+            self.joins.append(metric.format(columns=TOTALS, of_tag=of_tag, alias=alias))
         return alias
 
-    def narrow(self, condition: JobCondition) -> None:
-        """Sets `likely`: a job matches only if each metric that must have a value has it in some session.
+    def likely_jobs(self, condition: JobCondition) -> str:
+        """Returns what selects the jobs of which some session has each value that is required; "" if none is.
 
-        This is cheap to find, and most often few jobs are left whose newest sessions are looked up.
+        No other job matches. A job may be selected more than once.
         """
         found = []
         for test in _required(condition):
@@ -172,7 +182,7 @@ class SqlParts:
                 of_tag = _OF_TAG.format(tag=self.bind(test.name.tag, "text"))
                 tested = self._test_of(test, _statistic(test.name, "totals"))
                 found.append(_LIKELY.format(columns=TOTALS, of_tag=of_tag, test=tested))
-        self.likely = "\n    INTERSECT".join(found)
+        return "\n    INTERSECT".join(found)
 
     def condition(self, condition: JobCondition) -> str:
         """Returns a condition in SQL, with the same three values: true, false and NULL."""
