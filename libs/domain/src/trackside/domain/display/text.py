@@ -69,8 +69,8 @@ def number(value: float | None) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """Returns a number of things: `1 group`, `3 groups`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    """Returns a number of things: `1 group`, `3,000 groups`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float | None) -> str:

@@ -12,7 +12,7 @@ from trackside.cli.runtime.addresses import STORE, Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
-from trackside.domain.display.text import Column
+from trackside.domain.display.text import Column, counted
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.service_context import ServiceContext
 from trackside.sdk.signing import Signer, read_signer
@@ -105,8 +105,11 @@ def _counts(report: WatchReport) -> dict[str, int]:
 
 
 def _line(report: WatchReport) -> str:
-    text = (
-        f"{report.jobs:,} new jobs, {report.files:,} files read, {report.points:,} points, "
-        f"{report.items:,} other values"
+    counts = (
+        counted(report.jobs, "new job"),
+        f"{counted(report.files, 'file')} read",
+        counted(report.points, "point"),
+        counted(report.items, "other value"),
     )
+    text = ", ".join(counts)
     return f"{text}; {len(report.problems):,} with problems" if report.problems else text

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from trackside.cli.commands.summaries.reading import is_directory, read, time_of
 from trackside.cli.render import curve_charts, screen
 from trackside.contracts.memory import shown
-from trackside.domain.display.text import Column, one_line
+from trackside.domain.display.text import Column, counted, one_line
 from trackside.projections.postgres import Connection
 from trackside.projections.summaries.jobs import SummaryFileRow, SummaryJobRow, read_files, read_job
 from trackside.projections.summaries.scalars import ScalarCurve, ScalarQuery, read_scalars
@@ -114,7 +114,8 @@ def _facts(page: ShownJob) -> list[tuple[str, object]]:
         ]
     else:
         facts.append(("stream", job.stream_id))
-    values = f"{job.points:,} points, {job.items:,} other values, {len(page.tags):,} tags"
+    found = ((job.points, "point"), (job.items, "other value"), (len(page.tags), "tag"))
+    values = ", ".join(counted(count, what) for count, what in found)
     facts += [("values", values), ("last step", job.last_step)]
     facts += [("first", time_of(job.first_ms)), ("newest", time_of(job.last_ms))]
     facts += [("tag", job.tag), ("remark", job.remark)]

@@ -13,7 +13,7 @@ from trackside.cli.render import screen
 from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.contracts.memory import shown
-from trackside.domain.display.text import Column
+from trackside.domain.display.text import Column, counted
 from trackside.projections.postgres import Connection
 from trackside.projections.summaries.items import (
     StoredValue,
@@ -221,4 +221,4 @@ def _write_images(values: Sequence[StoredValue], folder: Path, as_json: bool) ->
     if as_json:
         screen.emit(written)
         return
-    screen.say(f"{len(written):,} images written to {folder}")
+    screen.say(f"{counted(len(written), 'image')} written to {folder}")

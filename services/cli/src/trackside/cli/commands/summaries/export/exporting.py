@@ -16,6 +16,7 @@ from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
+from trackside.domain.display.text import counted
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, open_repeatable_read
 from trackside.projections.summaries.jobs import SummaryJobRow, read_job
 from trackside.projections.summaries.series import SeriesExtent, read_series
@@ -59,7 +60,7 @@ def export(choice: ExportChoice, form: ExportFormat, folder: Path, as_json: bool
         left = {"left_out": counts.left_out}
         screen.emit({"folder": str(folder), "points": counts.points, "values": counts.values, **left})
         return
-    screen.say(f"{folder}: {counts.points:,} points, {counts.values:,} other values")
+    screen.say(f"{folder}: {counted(counts.points, 'point')}, {counted(counts.values, 'other value')}")
     if counts.left_out:
         screen.complain(f"{counts.left_out:,} values left out: event files have no form for their kinds")
 
