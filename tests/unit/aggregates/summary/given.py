@@ -1,7 +1,5 @@
 """A summary job as tests tell of it."""
 
-from typing import Any
-
 from tests.unit.domain.given import Told, accepted, received
 from trackside.aggregates.summary.messages import (
     SummarizedTask,
@@ -10,7 +8,10 @@ from trackside.aggregates.summary.messages import (
     SummaryFileReplaced,
     SummaryJobFound,
     SummaryJobSpec,
+    SummaryJobVanished,
 )
+from trackside.contracts.message import Event
+from trackside.domain.outcome import Outcome
 
 A, B = "events.out.tfevents.1.a", "events.out.tfevents.2.b"
 TASK = SummarizedTask(stream="s", task="s.1")
@@ -24,17 +25,32 @@ def found(spec: SummaryJobSpec = DIRECTORY) -> Told:
     return told
 
 
-def indexed(begin: int, end: int, file: str = A) -> SummaryFileIndexed:
+def tell(told: Told, *events: Event) -> list[Outcome]:
+    """Tells of a job; numbers what a reader writes without a number as the next one."""
+    outcomes = []
+    for event in events:
+        if getattr(event, "sequence", None) == 0:
+            event = event.model_copy(update={"sequence": told.stream.root.reported + 1})
+        outcomes += told.tell(event)
+    return outcomes
+
+
+def indexed(begin: int, end: int, file: str = A, sequence: int = 0) -> SummaryFileIndexed:
     """Returns that so many bytes of a file are indexed."""
-    return SummaryFileIndexed(file=file, begin=begin, end=end, records=1)
+    return SummaryFileIndexed(sequence=sequence, file=file, begin=begin, end=end, records=1)
 
 
-def quarantined(offset: int, file: str = A, **more: Any) -> SummaryFileQuarantined:
+def quarantined(offset: int, file: str = A) -> SummaryFileQuarantined:
     """Returns that a file can't be read from there on."""
-    given = {"file": file, "offset": offset, "code": "damaged_record", "again_at_ms": 5_000, **more}
-    return SummaryFileQuarantined.model_validate(given)
+    code = "damaged_record"
+    return SummaryFileQuarantined(sequence=0, file=file, offset=offset, code=code, again_at_ms=5_000)
 
 
-def replaced(number: int, file: str = A) -> SummaryFileReplaced:
+def replaced(file: str = A) -> SummaryFileReplaced:
     """Returns that a file is another one now."""
-    return SummaryFileReplaced(file=file, number=number)
+    return SummaryFileReplaced(sequence=0, file=file)
+
+
+def vanished() -> SummaryJobVanished:
+    """Returns that the directory is gone."""
+    return SummaryJobVanished(sequence=0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.summary.given import TASK, A, found, indexed, quarantined
+from tests.unit.aggregates.summary.given import TASK, A, found, indexed, quarantined, tell
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.summary.messages import (
     AnnotateSummaryJob,
@@ -64,8 +64,9 @@ def test_a_command_for_no_job_is_refused(command: Command) -> None:
 
 def test_only_quarantined_files_are_retried_and_an_unknown_one_is_refused_with_the_nearest() -> None:
     told = found()
-    told.tell(indexed(0, 10), indexed(0, 4, "other"), quarantined(10))
-    assert [event.file for event in decided(told.stream, RetrySummaryFile())] == [A]
+    tell(told, indexed(0, 10), indexed(0, 4, "other"), quarantined(10))
+    (event,) = decided(told.stream, RetrySummaryFile())
+    assert (event.file, event.change) == (A, 1)
     assert decided(told.stream, RetrySummaryFile(file="other")) == []
     problem = decided(told.stream, RetrySummaryFile(file="othr"))
     assert problem.code == "unknown_summary_file"

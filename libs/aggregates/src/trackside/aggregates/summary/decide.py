@@ -56,7 +56,13 @@ def retry(stream: Stream, wanted: RetrySummaryFile, command_id: str, capabilitie
         for name in names
         if job.files[name].status is SummaryFileStatus.QUARANTINED and job.files[name].again_at_ms
     ]
-    return [SummaryFileRetried(command_id=command_id, file=name) for name in waiting]
+    if job.status is SummaryJobStatus.DELETED:
+        return []
+    first = job.changes + 1
+    return [
+        SummaryFileRetried(command_id=command_id, change=change, file=name)
+        for change, name in enumerate(waiting, first)
+    ]
 
 
 def delete(stream: Stream, wanted: DeleteSummaryJob, command_id: str, capabilities: Capabilities) -> Decided:

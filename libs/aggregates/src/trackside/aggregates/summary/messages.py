@@ -112,9 +112,11 @@ class SummaryFileIndexed(Event):
 
     A file begins with its first one, from 0, which may be empty; files are numbered in the order of these.
     Another empty one says that a file that was quarantined, or a directory that had vanished, is as it was.
+    `sequence` numbers what the readers of a job write of it, from 1, so each one has an effect once.
     """
 
     written_by: ClassVar[frozenset[str]] = SUMMARY_INDEXER
+    sequence: int
     file: FileName
     begin: int
     end: int
@@ -125,14 +127,15 @@ class SummaryFileReplaced(Event):
     """A file is another one, or shorter, than what was indexed of it: it has a new number and begins at 0."""
 
     written_by: ClassVar[frozenset[str]] = SUMMARY_INDEXER
+    sequence: int
     file: FileName
-    number: int
 
 
 class SummaryFileQuarantined(Event):
     """A file can't be read from `offset` on; it is read again at `again_at_ms`, in ms since 1970."""
 
     written_by: ClassVar[frozenset[str]] = SUMMARY_INDEXER
+    sequence: int
     file: FileName
     offset: int
     code: str
@@ -145,6 +148,7 @@ class SummaryFileRetried(Event):
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
+    change: int
     file: FileName
 
 
@@ -152,6 +156,7 @@ class SummaryJobVanished(Event):
     """The directory of a job is gone; what was indexed remains."""
 
     written_by: ClassVar[frozenset[str]] = SUMMARY_INDEXER
+    sequence: int
 
 
 class SummaryJobDeleted(Event):

@@ -52,6 +52,8 @@ class Summary:
     """Whether the rows of its values are removed while it is deleted."""
     changes: int = 0
     """How many events of people have changed it: the number of the newest one."""
+    reported: int = 0
+    """How many events of readers have changed it: the sequence number of the newest one."""
     changed_ms: int = 0
     """When it was changed last: append time of the event, in ms since 1970."""
     changed_at: int = -1

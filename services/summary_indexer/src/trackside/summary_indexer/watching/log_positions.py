@@ -20,6 +20,7 @@ from trackside.aggregates.summary.messages import (
     SummaryFileReplaced,
     SummaryFileRetried,
     SummaryJobStatus,
+    SummaryJobVanished,
     directory_job_id,
 )
 from trackside.aggregates.summary.state import Summary, SummaryFile, summary_of
@@ -47,6 +48,8 @@ ANSWER_S = 10.0
 SUMMARY_STREAM = b"summary-"
 """How the id of the stream of a directory job begins."""
 
+Fact = SummaryFileIndexed | SummaryFileReplaced | SummaryFileQuarantined | SummaryJobVanished
+"""What a reader writes of a job; who appends it numbers it."""
 _FILE_EVENTS = (SummaryFileIndexed, SummaryFileReplaced, SummaryFileQuarantined, SummaryFileRetried)
 
 
@@ -58,8 +61,8 @@ class KnownJob:
     path: str
     """Its path below the directory, as the file system has it."""
     status: SummaryJobStatus
-    numbered: int = 0
-    """How many numbers of files were given."""
+    reported: int = 0
+    """How many events of readers the log has of it."""
     files: dict[str, LogPosition] = field(default_factory=dict)
     """Its files by their printable names."""
 
@@ -120,12 +123,12 @@ class SummaryStreams:
         jobs = self._jobs[job.spec.base]
         known = jobs.get(job.job_id)
         if known is None:
-            files = {name: _position(file) for name, file in job.files.items()}
-            jobs[job.job_id] = KnownJob(job.job_id, path_of(job.spec.path), job.status, job.numbered, files)
-        else:
-            known.status, known.numbered = job.status, job.numbered
-            if isinstance(message, _FILE_EVENTS):
-                known.files[message.file] = _position(job.files[message.file])
+            known = jobs[job.job_id] = KnownJob(job.job_id, path_of(job.spec.path), job.status)
+        known.status, known.reported = job.status, job.reported
+        if isinstance(message, _FILE_EVENTS):
+            known.files[message.file] = _position(job.files[message.file])
+        elif len(known.files) != len(job.files):  # a job that was purged begins anew when it is restored
+            known.files = {name: _position(file) for name, file in job.files.items()}
 
     async def catch_up(self) -> None:
         """Waits until everything is folded that the log has now."""
@@ -168,8 +171,13 @@ class SummaryStreams:
             else:
                 return self._refused.pop(job_id, "")
 
-    async def append(self, job_id: str, events: Sequence[Event]) -> None:
-        """Appends events as one decision, and waits until they are folded; retries until the log has them."""
+    async def append(self, base: str, job_id: str, facts: Sequence[Fact]) -> None:
+        """Numbers events and appends them as one decision; waits until they are folded.
+
+        Retries until the log has them. Those of a reader that was faster have taken their numbers.
+        """
+        first = self._jobs[base][job_id].reported + 1
+        events = [fact.model_copy(update={"sequence": at}) for at, fact in enumerate(facts, first)]
         partition = partition_of(job_id, self._topic.partitions)
         records = self._service.writer.decision(job_id, events)
         request = partial(self._service.log.append, self._topic.name, partition, records)

@@ -164,7 +164,7 @@ class JobVisitor:
             return None
         if not found:
             if job is not None and job.status is SummaryJobStatus.ACTIVE:
-                await self._streams.append(place.job_id, [SummaryJobVanished()])
+                await self._streams.append(self._shown_base, place.job_id, [SummaryJobVanished(sequence=0)])
             return None
         self.report.note(path, "", "")
         if not await self._announce(place, found):
@@ -188,16 +188,17 @@ class JobVisitor:
             self.report.jobs += 1
         job = self._job(place.job_id)
         names = [printable_path(file.name) for file in found]
-        new = [name for name in names if job is not None and name not in job.files]
-        for at in range(0, len(new), ANNOUNCED_AT_ONCE):
-            begun = [
-                SummaryFileIndexed(file=name, begin=0, end=0) for name in new[at : at + ANNOUNCED_AT_ONCE]
-            ]
-            await self._streams.append(place.job_id, begun)
-        if job is not None and not new and job.status is SummaryJobStatus.VANISHED:
+        while new := [name for name in names if job is not None and name not in job.files]:
+            assert job is not None
+            before, first = job.reported, new[:ANNOUNCED_AT_ONCE]
+            begun = [SummaryFileIndexed(sequence=0, file=name, begin=0, end=0) for name in first]
+            await self._streams.append(self._shown_base, place.job_id, begun)
+            if job.reported == before:  # it was deleted meanwhile, or has as many files as it may have
+                break
+        if job is not None and job.status is SummaryJobStatus.VANISHED:
             known = job.files[names[0]]
-            again = SummaryFileIndexed(file=names[0], begin=known.to, end=known.to)
-            await self._streams.append(place.job_id, [again])
+            again = SummaryFileIndexed(sequence=0, file=names[0], begin=known.to, end=known.to)
+            await self._streams.append(self._shown_base, place.job_id, [again])
         return True
 
     async def _look(self, place: _Place, found: FoundFile) -> int | None:
@@ -220,8 +221,8 @@ class JobVisitor:
         history.failures = history.again_at_ms = 0
         self.report.note(place.path, name, "")
         if position.code and end == position.to:  # nothing to read, but nothing wrong any more
-            healed = SummaryFileIndexed(file=name, begin=end, end=end)
-            await self._streams.append(place.job_id, [healed])
+            healed = SummaryFileIndexed(sequence=0, file=name, begin=end, end=end)
+            await self._streams.append(self._shown_base, place.job_id, [healed])
         return tail_due_ms(found) if end < found.size or not found.size else None
 
     async def _start_again(self, place: _Place, found: FoundFile, number: int) -> tuple[int, str]:
@@ -231,8 +232,8 @@ class JobVisitor:
         """
         job, name = self._job(place.job_id), printable_path(found.name)
         if job is not None and name in job.files and job.files[name].number == number:
-            replaced = SummaryFileReplaced(file=name, number=job.numbered + 1)
-            await self._streams.append(place.job_id, [replaced])
+            replaced = SummaryFileReplaced(sequence=0, file=name)
+            await self._streams.append(self._shown_base, place.job_id, [replaced])
         position = self._position(place.job_id, name)
         return (0, "") if position is None else await self._read(place, found, position)
 
@@ -252,9 +253,9 @@ class JobVisitor:
                     await self._publisher.publish(file.job, records)
                     if step.end > step.start:
                         moved = SummaryFileIndexed(
-                            file=name, begin=step.start, end=step.end, records=step.records
+                            sequence=0, file=name, begin=step.start, end=step.end, records=step.records
                         )
-                        await self._streams.append(file.job, [moved])
+                        await self._streams.append(self._shown_base, file.job, [moved])
                 position = self._position(file.job, name)
                 if position is None or (position.to, position.number) != (step.end, known.number):
                     # Another watcher was faster, or the job was deleted: the next visit goes on.
@@ -294,8 +295,10 @@ class JobVisitor:
         position = self._position(place.job_id, name)
         grows = history.failures == 1 or pause_ms(history.failures - 1) < LONGEST_PAUSE_MS
         if position is not None and (position.code != code or grows):
-            event = SummaryFileQuarantined(file=name, offset=end, code=code, again_at_ms=history.again_at_ms)
-            await self._streams.append(place.job_id, [event])
+            event = SummaryFileQuarantined(
+                sequence=0, file=name, offset=end, code=code, again_at_ms=history.again_at_ms
+            )
+            await self._streams.append(self._shown_base, place.job_id, [event])
         return history.again_at_ms
 
     async def _report_missing(self, place: _Place, names: set[str]) -> None:
