@@ -154,7 +154,7 @@ async def opened(running: Stack, base: Path, seed: int) -> AsyncIterator[Scene]:
 async def test_each_point_is_there_once_after_the_kill_of_anything(
     running: Stack, base: Path, seed: int
 ) -> None:
-    """S17, S18, S23."""
+    """S17, S18."""
     await assert_nothing_is_lost(running, base, seed, [*FAULTS])
 
 

@@ -42,7 +42,7 @@ async def _dispatcher(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
 async def test_a_full_store_holds_back_images_and_no_points_of_other_files(
     sandbox: Sandbox, log: KafkaLog, tmp_path: Path, seed: int
 ) -> None:
-    """S18, S23: the bytes are in the store before the log refers to them."""
+    """S18: the bytes are in the store before the log refers to them."""
     rng = random.Random(seed)
     base, pictures = tmp_path / "runs", [rng.randbytes(IMAGE_BYTES) for _ in range(IMAGES)]
     path = begin_file(base / "pictures")
