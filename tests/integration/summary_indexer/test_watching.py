@@ -271,6 +271,22 @@ async def test_a_deleted_job_is_passed_over_until_it_is_restored(
     assert (await metrics_of(log, sandbox))["a", 10_000, "loss"] == steps(10)
 
 
+async def test_the_files_of_a_purged_job_that_is_restored_are_read_again(
+    sandbox: Sandbox, log: KafkaLog, tmp_path: Path
+) -> None:
+    """S13: their points have the number of another session, since the rows of the first are gone."""
+    base = tmp_path / "runs"
+    points(begin_file(base / "a"), 0, 5)
+    async with watching(log, sandbox, base, 0.05) as report:
+        await poll_until(has(report, 5))
+        job = job_id_of(str(base), "a")
+        await publish_command(log, sandbox, job, DeleteSummaryJob(purge=True))
+        await poll_until(has_event(log, sandbox, "SummaryJobDeleted"))
+        await publish_command(log, sandbox, job, RestoreSummaryJob())
+        await poll_until(has(report, 10))
+    assert (await metrics_of(log, sandbox))["a", 20_000, "loss"] == steps(5)
+
+
 async def test_a_quarantined_file_is_read_at_once_on_command(
     sandbox: Sandbox, log: KafkaLog, tmp_path: Path
 ) -> None:

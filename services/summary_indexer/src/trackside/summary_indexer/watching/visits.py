@@ -111,8 +111,8 @@ class JobVisitor:
         job = self._job(job_id)
         if job is None:
             return None
-        for name in job.files:
-            self._histories.pop((job_id, name), None)
+        for key in [key for key in self._histories if key[0] == job_id]:  # the log may have forgotten a file
+            del self._histories[key]
         return job.path
 
     def known_paths(self, start: str) -> list[str]:
