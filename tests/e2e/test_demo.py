@@ -25,7 +25,10 @@ def test_the_demo_searches_shows_the_best_and_replays_equal(tmp_path: Path) -> N
     assert stopped is not None and int(stopped[1]) >= 1
     best = re.search(r"^best: ([0-9.]+) ", ended.stdout, re.MULTILINE)
     assert best is not None and float(best[1]) >= 0.95
-    assert len(ended.stdout.splitlines()) + len(ended.stderr.splitlines()) < 40
+    assert re.search(r"^A trial \d+  last 0\.\d+ ", ended.stdout, re.MULTILINE), (
+        "the curves of the best trials"
+    )
+    assert len(ended.stdout.splitlines()) + len(ended.stderr.splitlines()) < 50
     assert "Traceback" not in ended.stderr
     assert "not preloaded" not in (tmp_path / ".trackside" / "logs" / "worker.log").read_text()
     assert folder.processes() == []
