@@ -11,8 +11,6 @@ from trackside.contracts.message import DISPATCHER, SUMMARY_INDEXER, Command, Ev
 
 MAX_FILES = 1_000
 """How many event files a job may have."""
-SESSIONS_PER_FILE = 10_000
-"""A session's number is this times the number of its file, and how often its tag has begun again in it."""
 
 FileName = Annotated[str, Field(min_length=1, max_length=1_000)]
 _Reason = Annotated[str, Field(max_length=1_000)]

@@ -11,6 +11,7 @@ from trackside.contracts.summaries import (
     SummaryItemsReported,
 )
 from trackside.contracts.tasks import NonFinite
+from trackside.summaries.event_files.restarts import MAX_RESTARTS
 from trackside.summaries.event_files.values import Columns, Decoded, SummaryItem
 from trackside.summary_indexer.validation import is_tag
 
@@ -20,7 +21,7 @@ MAX_BYTES = 224 * 1024
 """Bytes of one message, as estimated before it is encoded."""
 MAX_TAGS = 10_000
 """Tags of one job, of all kinds; points of others are left out, and counted."""
-SESSIONS_PER_FILE = 10_000
+SESSIONS_PER_FILE = MAX_RESTARTS + 1
 """How many session numbers each file of a job has: one for each time that one of its tags begins again."""
 
 _POINT_BYTES = 56
