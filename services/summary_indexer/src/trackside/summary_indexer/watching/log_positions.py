@@ -5,6 +5,7 @@ folded: of two watchers of one directory, the log decides.
 """
 
 import asyncio
+import heapq
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -79,8 +80,8 @@ class SummaryStreams:
         self._streams = Streams(AGGREGATES, spilled=SpillStore())
         self._positions: dict[int, int] = {}
         self._jobs: dict[str, dict[str, KnownJob]] = {base: {} for base in bases}
-        self._refused: dict[str, str] = {}
-        self._moved = asyncio.Condition()
+        self._answered: dict[str, asyncio.Future[str]] = {}
+        self._waiting: dict[int, list[tuple[int, int, asyncio.Future[None]]]] = {}
         self.on_event: Callable[[str, str, Event], None] = lambda _base, _job_id, _event: None
         """Called with each event of a job that has an effect, and with the base of the job."""
 
@@ -96,8 +97,7 @@ class SummaryStreams:
                     self._fold(entry)
                 if entries:
                     self._streams.spill_idle()
-                    async with self._moved:
-                        self._moved.notify_all()
+                    self._wake()
         finally:
             await reader.close()
 
@@ -112,10 +112,11 @@ class SummaryStreams:
         stream, outcome = self._streams.fold(record)
         message, job = record.message, summary_of(stream)
         if isinstance(message, CommandRefused):
-            self._refused[stream.stream_id] = message.message
+            self._answer(stream.stream_id, message.message)
         if job is None or outcome is not Outcome.APPLIED or job.spec.base not in self._bases:
             return
         self._take_in(job, message)
+        self._answer(job.job_id, "")
         if isinstance(message, Event):
             self.on_event(job.spec.base, job.job_id, message)
 
@@ -133,11 +134,28 @@ class SummaryStreams:
     async def catch_up(self) -> None:
         """Waits until everything is folded that the log has now."""
         ends = await retry_with_timeout(partial(self._service.log.ends, self._topic.name), self._topic.name)
-        await self._until(lambda: all(self._positions.get(each, 0) >= end for each, end in ends.items()))
+        for partition, end in ends.items():
+            await self._until(partition, end)
 
-    async def _until(self, is_there: Callable[[], bool]) -> None:
-        async with self._moved:
-            await self._moved.wait_for(is_there)
+    async def _until(self, partition: int, end: int) -> None:
+        """Waits until a partition is folded up to an offset."""
+        if self._positions.get(partition, 0) < end:
+            folded = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiting.setdefault(partition, []), (end, id(folded), folded))
+            await folded
+
+    def _wake(self) -> None:
+        """Wakes those whose offsets are folded, and no others: hundreds of visits may wait."""
+        for partition, waiting in self._waiting.items():
+            while waiting and waiting[0][0] <= self._positions.get(partition, 0):
+                folded = heapq.heappop(waiting)[-1]
+                if not folded.done():
+                    folded.set_result(None)
+
+    def _answer(self, job_id: str, refusal: str) -> None:
+        answered = self._answered.get(job_id)
+        if answered is not None and not answered.done():
+            answered.set_result(refusal)
 
     def job(self, base: str, job_id: str) -> KnownJob | None:
         """Returns a job of a directory; None if the log has none of this id."""
@@ -159,17 +177,18 @@ class SummaryStreams:
         if self._signer is not None:
             record = self._signer.signed(record, topic.name)
         partition = partition_of(job_id, topic.partitions)
-        self._refused.pop(job_id, None)
-        while True:
-            request = partial(self._service.log.publish, topic.name, partition, record)
-            await retry_until_reachable(request, _warn)
-            try:
-                async with asyncio.timeout(ANSWER_S):
-                    await self._until(lambda: job_id in self._jobs[base] or job_id in self._refused)
-            except TimeoutError:
-                log.error("a watched directory waits for a dispatcher", directory=base, path=path)
-            else:
-                return self._refused.pop(job_id, "")
+        answered = self._answered[job_id] = asyncio.get_running_loop().create_future()
+        try:
+            while True:
+                request = partial(self._service.log.publish, topic.name, partition, record)
+                await retry_until_reachable(request, _warn)
+                try:
+                    async with asyncio.timeout(ANSWER_S):
+                        return await asyncio.shield(answered)
+                except TimeoutError:
+                    log.error("a watched directory waits for a dispatcher", directory=base, path=path)
+        finally:
+            del self._answered[job_id]
 
     async def append(self, base: str, job_id: str, facts: Sequence[Fact]) -> None:
         """Numbers events and appends them as one decision; waits until they are folded.
@@ -185,7 +204,7 @@ class SummaryStreams:
             request = partial(self._service.log.publish, self._topic.name, partition, records[0])
         appended = await retry_until_reachable(request, _warn)
         end = appended.offset + len(records)
-        await self._until(lambda: self._positions.get(partition, 0) >= end)
+        await self._until(partition, end)
 
 
 def job_id_of(base: str, path: str) -> str:

@@ -19,6 +19,8 @@ from trackside.aggregates.summary.messages import (
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.log import Outgoing
 from trackside.summaries.directories import FoundFile, JobDirectory, list_job, printable_path, problem_of
+from trackside.summaries.event_files.reading import PIECE
+from trackside.summary_indexer.watching.byte_budget import ByteBudget
 from trackside.summary_indexer.watching.file_reader import FileReader, JobFile, ReadStep
 from trackside.summary_indexer.watching.log_positions import KnownJob, SummaryStreams, job_id_of
 from trackside.summary_indexer.watching.looks import (
@@ -36,8 +38,11 @@ from trackside.summary_indexer.watching.records import TagLimit
 
 log = structlog.get_logger("trackside.summary_indexer")
 
-PIECES_IN_FLIGHT = 2
-"""Pieces of files that are read and not acknowledged yet: each is some MiB, which bounds memory."""
+BYTES_IN_FLIGHT = 2 * PIECE
+"""Bytes of files that are read and not acknowledged yet, which bounds memory."""
+BYTES_AT_ONCE = 64 * 1024
+"""Bytes of a file up to which more of it is read before the log has them: nearly all small files, to their
+ends. Such a one counts that much in flight, whatever its size."""
 REMEMBERED_JOBS = 1_000
 """Jobs whose tags are remembered, to count them."""
 ANNOUNCED_AT_ONCE = 500
@@ -97,7 +102,7 @@ class JobVisitor:
         self._shown_base = printable_path(base)
         self._streams, self._publisher, self._reader = streams, publisher, reader
         self._thread = ThreadPoolExecutor(1, "summary-files")
-        self._in_flight = asyncio.Semaphore(PIECES_IN_FLIGHT)
+        self._in_flight = ByteBudget(BYTES_IN_FLIGHT)
         self._histories: dict[tuple[str, str], LookHistory] = {}
         self._limits: OrderedDict[str, TagLimit] = OrderedDict()
         self._left_out: set[tuple[str, str, str]] = set()
@@ -243,45 +248,58 @@ class JobVisitor:
         file = JobFile(place.job_id, known.number, self.base, place.path, found.name, found.format)
         limit = self._limit(place.job_id)
         steps = self._reader.read(file, known.to, limit)
-        end, problem = known.to, ""
+        end, problem, more = known.to, "", True
         try:
-            while True:
-                async with self._in_flight:
-                    step, records = await self._in_thread(self._next, steps, file.job)
-                    if step is None:
-                        break
-                    await self._publisher.publish(file.job, records)
-                    if step.end > step.start:
-                        moved = SummaryFileIndexed(
-                            sequence=0, file=name, begin=step.start, end=step.end, records=step.records
-                        )
-                        await self._streams.append(self._shown_base, file.job, [moved])
-                position = self._position(file.job, name)
-                if position is None or (position.to, position.number) != (step.end, known.number):
-                    # Another watcher was faster, or the job was deleted: the next visit goes on.
-                    self._history(file.job, name).version = None
-                    break
-                end, problem = step.end, step.problem or ""
-                self.report.bytes += step.end - step.start
-                self.report.points += step.points
-                self.report.items += step.items
-                if problem == "record_too_long" and step.end > step.start:  # reading goes on behind it
-                    problem = ""
-                    message = f"a record that ends at byte {step.end} is too long and was skipped"
-                    await self._publisher.report_left_out(file.job, name, "record_too_long", message)
+            while more:
+                async with self._in_flight.taken(min(PIECE, max(found.size - end, BYTES_AT_ONCE))):
+                    pieces, more = await self._in_thread(self._next, steps, file.job)
+                    for step, records in pieces:
+                        if not await self._append(file, name, step, records):
+                            # Another watcher was faster, or the job was deleted: the next visit goes on.
+                            self._history(file.job, name).version = None
+                            return end, problem
+                        end, problem = step.end, step.problem or ""
+                        if problem == "record_too_long" and step.end > step.start:  # it goes on behind it
+                            problem = ""
+                            message = f"a record that ends at byte {step.end} is too long and was skipped"
+                            await self._publisher.report_left_out(file.job, name, "record_too_long", message)
         finally:
-            await self._in_thread(steps.close)
+            if more:
+                await self._in_thread(steps.close)
         await self._report_left_out(file.job, name, limit)
         return end, problem
 
-    def _next(self, steps: Iterator[ReadStep], job: str) -> tuple[ReadStep | None, list[Outgoing]]:
-        """Reads and encodes the next piece of a file."""
-        step = next(steps, None)
-        if step is None:
-            return None, []
-        if step.reason:
-            log.warning("an event file can't be read on", job=job, code=step.problem, reason=step.reason)
-        return step, self._publisher.encode(job, step.messages)
+    async def _append(self, file: JobFile, name: str, step: ReadStep, records: Sequence[Outgoing]) -> bool:
+        """Appends a piece of a file and how far it was read; returns whether the log has that."""
+        await self._publisher.publish(file.job, records)
+        if step.end > step.start:
+            moved = SummaryFileIndexed(
+                sequence=0, file=name, begin=step.start, end=step.end, records=step.records
+            )
+            await self._streams.append(self._shown_base, file.job, [moved])
+        position = self._position(file.job, name)
+        if position is None or (position.to, position.number) != (step.end, file.number):
+            return False
+        self.report.bytes += step.end - step.start
+        self.report.points += step.points
+        self.report.items += step.items
+        return True
+
+    def _next(
+        self, steps: Iterator[ReadStep], job: str
+    ) -> tuple[list[tuple[ReadStep, list[Outgoing]]], bool]:
+        """Reads and encodes the next pieces of a file; returns whether there may be more."""
+        found: list[tuple[ReadStep, list[Outgoing]]] = []
+        size = 0
+        while size < BYTES_AT_ONCE:
+            step = next(steps, None)
+            if step is None:
+                return found, False
+            if step.reason:
+                log.warning("an event file can't be read on", job=job, code=step.problem, reason=step.reason)
+            found.append((step, self._publisher.encode(job, step.messages)))
+            size += step.end - step.start
+        return found, True
 
     async def _quarantine(self, place: _Place, name: str, end: int, code: str) -> int:
         """Has in the log why a file can't be read on and until when; returns that time.

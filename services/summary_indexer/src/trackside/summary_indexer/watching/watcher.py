@@ -22,8 +22,9 @@ from trackside.summary_indexer.watching.visits import JobVisitor
 
 log = structlog.get_logger("trackside.summary_indexer")
 
-VISITORS = 16
-"""Jobs that are visited at the same time: most of a visit is waiting for the log."""
+VISITORS = 400
+"""Jobs that are visited at the same time: nearly all of a visit is waiting for the log, where the records of
+all of them share requests."""
 FOUND_AT_ONCE = 200
 """Directories that are searched before another part of the process has its turn."""
 DUE_S = 0.25
@@ -88,7 +89,7 @@ class DirectoryWatcher:
                 if path.startswith(f"{self._base}/"):
                     folder, _, name = path[len(self._base) + 1 :].rpartition("/")
                     if format_of(name) is not None:
-                        await self._queue.add(folder or ".")
+                        self._queue.add(folder or ".")
                     elif not is_other_file(path):
                         await self._scan(f"{folder}/{name}" if folder else name)
 
@@ -98,15 +99,15 @@ class DirectoryWatcher:
         search = find_jobs(self._base, start)
         while chunk := await asyncio.to_thread(lambda: list(islice(search, FOUND_AT_ONCE))):
             for each in chunk:
-                await self._take_in(each, start)
+                self._take_in(each, start)
                 found.add(each.path)
                 if each.path == "." and isinstance(each, UnreadableDirectory):
                     return  # as when a disk is not mounted: of its jobs nothing is known
         for path in self._visitor.known_paths(start):
             if path not in found:
-                await self._queue.add(path)
+                self._queue.add(path)
 
-    async def _take_in(self, found: JobDirectory | UnreadableDirectory, start: str) -> None:
+    def _take_in(self, found: JobDirectory | UnreadableDirectory, start: str) -> None:
         if isinstance(found, UnreadableDirectory):
             if found.problem != "file_vanished" or start == found.path == ".":
                 self._visitor.report.note(found.path, "", found.problem)
@@ -115,7 +116,7 @@ class DirectoryWatcher:
                     "a directory can't be read", directory=self._base, path=shown, reason=found.reason
                 )
         elif self._visitor.needs_visit(found):
-            await self._queue.add(found.path)
+            self._queue.add(found.path)
 
     async def _visit_from_queue(self) -> None:
         while True:
@@ -123,13 +124,13 @@ class DirectoryWatcher:
             try:
                 due_ms = await self._visitor.visit(path)
             finally:
-                await self._queue.done(path)
+                self._queue.done(path)
             if due_ms is not None:
                 self._queue.add_later(path, due_ms)
 
     async def _visit_due(self) -> None:
         while True:  # noqa: ASYNC110 - it waits for a time
-            await asyncio.sleep(await self._queue.add_due(DUE_S))
+            await asyncio.sleep(self._queue.add_due(DUE_S))
 
 
 def is_other_file(path: str) -> bool:
