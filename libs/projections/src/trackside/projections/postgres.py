@@ -45,6 +45,10 @@ class BadDsnError(Exception):
     """The DSN of Postgres is not one; the message does not repeat it, for it may have a password."""
 
 
+class NestedTransactionError(Exception):
+    """A task began a transaction on a Database inside of its own transaction on the same Database."""
+
+
 class SchemaMissingError(Exception):
     """The read models don't exist (any more): create them and fold the log from its start."""
 
@@ -114,21 +118,40 @@ async def ask_postgres(dsn: str) -> None:
 
 
 class Database:
-    """One connection to the read models, opened on first use and reopened after it broke."""
+    """One connection to the read models, opened on first use and reopened after it broke.
+
+    It has one transaction at a time: other tasks wait until it is over.
+    """
 
     def __init__(self, dsn: str, schema: str = LIVE_SCHEMA) -> None:
         self.schema = schema
         self._dsn = dsn
         self._connection: Connection | None = None
+        self._free = asyncio.Lock()
+        self._holder: asyncio.Task[object] | None = None
 
     async def transaction(
         self, work: Callable[[Connection], Awaitable[T]], *, repeatable_read: bool = False
     ) -> T:
         """Runs `work` in one transaction of at most 60 s; `repeatable_read`: all queries see one snapshot.
 
-        Raises PostgresGoneError when it isn't known whether it was committed, SchemaMissingError when a table
-        is missing; after either the next call opens a new connection.
+        Waits while another task has a transaction on this Database. Raises PostgresGoneError when it isn't
+        known whether it was committed, SchemaMissingError when a table is missing, and after either the next
+        call opens a new connection; NestedTransactionError if `work` calls this method of the same Database.
         """
+        if self._holder is not None and self._holder is asyncio.current_task():
+            hint = "pass on the connection of the outer one, or open a Database of its own"
+            raise NestedTransactionError(f"a transaction inside of another on the same Database: {hint}")
+        # asyncpg would run the second of two transactions as a savepoint of the first: if that was rolled
+        # back, the second would be lost although its caller saw it committed.
+        async with self._free:
+            self._holder = asyncio.current_task()
+            try:
+                return await self._exclusively(work, repeatable_read)
+            finally:
+                self._holder = None
+
+    async def _exclusively(self, work: Callable[[Connection], Awaitable[T]], repeatable_read: bool) -> T:
         isolation: Literal["repeatable_read"] | None = "repeatable_read" if repeatable_read else None
         try:
             with _translated_errors():
