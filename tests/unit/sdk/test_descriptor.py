@@ -2,11 +2,12 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from trackside.sdk.channel import ScreenChannel
+from trackside.sdk.channel import ReportedSummary, ScreenChannel
 from trackside.sdk.descriptor import DescriptorChannel, channel_of
 
 
@@ -65,3 +66,36 @@ def test_d19_a_program_asks_for_other_parameters_and_reads_them(tmp_path: Path) 
     assert channel_of(environment).next_parameters() is None
     for descriptor in (hears, tells, reads, answers):
         os.close(descriptor)
+
+
+def test_processes_that_a_program_forks_write_whole_lines_and_wait_for_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers are read from one pipe: a child would take that of its parent, which then waits for ever."""
+    (tmp_path / "p.json").write_text("{}")
+    (hears, tells), (reads, answers) = os.pipe(), os.pipe()
+    channel = DescriptorChannel(tells, tmp_path / "p.json", reads)
+    text = ReportedSummary("text", "notes", 0, 0, 0, {"value": "x" * 30_000})
+    image = ReportedSummary("image", "seen", 0, 0, 0, {}, b"picture", "image/png")
+    monkeypatch.setenv("TRACKSIDE_WORKDIR", str(tmp_path))
+    children = [_child_that_reports(channel, [text, image, text, image]) for _ in range(3)]
+    os.close(tells)
+    with os.fdopen(hears) as lines:
+        found = [json.loads(line)["summary"] for line in lines]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+    assert sorted(each["kind"] for each in found) == ["image"] * 6 + ["text"] * 6
+    assert not any("answer" in each for each in found)
+    os.close(reads)
+    os.close(answers)
+
+
+def _child_that_reports(channel: DescriptorChannel, values: list[ReportedSummary]) -> int:
+    """Reports values in a child, while another thread of the parent has the locks; returns its id."""
+    with channel._writing, channel._asking:
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        for value in values:
+            channel.summary(value)
+        os._exit(0)
+    return child

@@ -11,15 +11,18 @@ number. `{"fetch": {...}}` has an artifact fetched; the answer is `{"path": text
 `{"number": n, "body": {...}}`.
 """
 
+import fcntl
 import json
 import os
 import stat
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
+from weakref import WeakMethod
 
 from trackside.contracts.artifacts import CHECKPOINT
 from trackside.sdk.channel import (
@@ -63,17 +66,24 @@ def _is_pipe(descriptor: int) -> bool:
 
 
 class DescriptorChannel:
-    """Writes the reports of a trial to a descriptor, one line at a time, unbuffered."""
+    """Writes the reports of a trial to a descriptor, one line at a time, unbuffered.
+
+    Processes that a program forks, such as those that load its data, share the descriptors. So each locks the
+    folder of the parameters for a line, and their file for a question and its answer.
+    """
 
     def __init__(self, descriptor: int, parameters: Path, answers: int | None = None) -> None:
         self._descriptor = descriptor
         self._answers = answers
         self._parameters = parameters
         self._stop = StopRequest()
-        self._asking = threading.Lock()
-        self._writing = threading.Lock()
         self._instruction = 0
         self._alive_at_s = float("-inf")
+        self._asking, self._writing = threading.Lock(), threading.Lock()
+        self._locks: dict[str, int] = {}
+        self._is_forked = False
+        forked = WeakMethod(self._begin_in_fork)
+        os.register_at_fork(after_in_child=lambda: (begin := forked()) and begin())
 
     def parameters(self) -> dict[str, Any]:
         """Returns the parameters that the task was submitted with."""
@@ -104,7 +114,7 @@ class DescriptorChannel:
         with NamedTemporaryFile(dir=folder, prefix=".summary-", delete=False) as file:
             file.write(reported.data)
         fields |= {"path": file.name, "media_type": reported.media_type}
-        if self._answers is None:
+        if self._answers is None or self._is_forked:  # one that is killed while it waits leaves its answer
             self._write({"summary": fields})
             return
         # Waits until it was taken, so that the disk doesn't fill.
@@ -201,7 +211,7 @@ class DescriptorChannel:
         """Writes a line and waits for its answer; an empty one if the worker's process is gone."""
         assert self._answers is not None, "it is asked where there are answers"
         line = b""
-        with self._asking:
+        with self._asking, self._locked("questions", self._parameters):
             self._write(message)
             while not line.endswith(b"\n") and (octets := os.read(self._answers, READ_BYTES)):
                 line += octets
@@ -210,9 +220,31 @@ class DescriptorChannel:
 
     def _write(self, message: Mapping[str, Any]) -> None:
         line = json.dumps(message, allow_nan=False).encode() + b"\n"
-        with self._writing:
-            while line:  # up to 4 KiB are written atomically, so that lines of several processes don't mix
+        with self._writing, self._locked("lines", self._parameters.parent):
+            while line:
                 line = line[os.write(self._descriptor, line) :]
+
+    @contextmanager
+    def _locked(self, name: str, path: Path) -> Iterator[None]:
+        """Keeps other processes out that lock this path; none where it is not there."""
+        if name not in self._locks:
+            try:
+                self._locks[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                yield
+                return
+        fcntl.flock(self._locks[name], fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._locks[name], fcntl.LOCK_UN)
+
+    def _begin_in_fork(self) -> None:
+        """Takes new locks in a process that was forked: another thread may have held those of its parent."""
+        self._is_forked = True
+        self._asking, self._writing = threading.Lock(), threading.Lock()
+        while self._locks:
+            os.close(self._locks.popitem()[1])
 
 
 def _instruction_in(path: str) -> tuple[int, dict[str, Any]] | None:

@@ -30,7 +30,7 @@ from trackside.contracts.tasks import (
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.worker.output_text import printable
+from trackside.worker.output_text import tag_text
 from trackside.worker.report_messages import (
     ArtifactReady,
     MetricPoint,
@@ -49,7 +49,6 @@ FLUSH_S = 0.1
 FIRST_FLUSH_S = 0.005
 """How long a batch waits for more if the one before it is long ago: what is rare is seen at once."""
 MAX_BATCH_POINTS = 200
-MAX_TAG_CHARACTERS = 256
 OBJECTIVE = "objective"
 
 EventT = TypeVar("EventT", bound=Event)
@@ -313,7 +312,7 @@ class Reporter:
     def _point_batch(self) -> MetricPointsReported:
         by_tag: dict[str, list[MetricPoint]] = {}
         for point in self._points:
-            by_tag.setdefault(printable(point.tag)[:MAX_TAG_CHARACTERS], []).append(point)
+            by_tag.setdefault(tag_text(point.tag), []).append(point)
         self._points = []
         series = [
             Series(
@@ -346,7 +345,7 @@ class Reporter:
         fields = {**self._token, "kind": kind, "step": step, "value": finite, "non_finite": non_finite}
         fields |= {"interrupts": self._interrupts, "requests": self._requests}
         if others:
-            fields["others"] = {printable(name)[:MAX_TAG_CHARACTERS]: each for name, each in others.items()}
+            fields["others"] = {tag_text(name): each for name, each in others.items()}
         # Without a number: it names no incarnation, and no order between streams depends on it.
         self._send(MetricReported.model_validate(fields), None, linger=kind == "FINAL", number=0)
 

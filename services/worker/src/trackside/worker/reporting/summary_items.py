@@ -6,15 +6,13 @@ from typing import Any
 from trackside.contracts.ids import is_identifier
 from trackside.contracts.redaction import redact
 from trackside.contracts.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
-from trackside.worker.output_text import printable
+from trackside.worker.output_text import tag_text
 from trackside.worker.report_messages import SummaryValueReport
 from trackside.worker.reporting.journal import JournalEntry
 
 MAX_ITEMS = 200
 MAX_BODY_BYTES = 32 * 1024
 MAX_BATCH_BYTES = 262_144
-MAX_TAG_CHARACTERS = 256
-"""Characters of a tag; of a longer one the beginning is kept."""
 _WRITTEN_BY_PEOPLE = frozenset({"text", "hparams"})
 """Kinds whose texts may hold what looks like a secret; it is redacted, as in output."""
 
@@ -50,7 +48,7 @@ class ItemBatch:
         body = _redacted(report.body) if report.kind in _WRITTEN_BY_PEOPLE else report.body
         item = ReportedItem(
             kind=report.kind,
-            tag=printable(report.tag)[:MAX_TAG_CHARACTERS],
+            tag=tag_text(report.tag),
             step=report.step,
             time_ms=report.time_ms,
             index=report.item,

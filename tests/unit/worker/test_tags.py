@@ -1,0 +1,42 @@
+"""The tags of a task's values, as they are published: one that can't be indexed would cost a whole record."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trackside.contracts.summaries import SummaryItemsReported
+from trackside.eventlog.log import Entry
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.summary_indexer.validation import decode_summaries
+from trackside.worker.output_text import MAX_TAG_CHARACTERS, tag_text
+from trackside.worker.report_messages import SummaryValueReport
+from trackside.worker.reporting.journal import JournalEntry
+from trackside.worker.reporting.summary_items import ItemBatch
+
+ANY_TAG = st.text(st.characters(codec=None, categories=None), max_size=400)  # lone surrogates, too
+
+
+def read(tags: list[str]) -> list[str]:
+    """Returns the tags of values as the summary-indexer reads them from the record of a worker."""
+    batch = ItemBatch(JournalEntry("s", "s.0", 1, 1, "i"))
+    for tag in tags:
+        batch.add(SummaryValueReport("text", tag, 0, 0, 0, {"value": ""}), None)
+    record = RecordWriter("worker", "w").single("s", batch.take())
+    message = decode_summaries(Entry("metrics", 0, 0, 0, record.key, record.value, record.headers))
+    assert isinstance(message, SummaryItemsReported)
+    return [item.tag for item in message.items]
+
+
+@given(st.lists(ANY_TAG, min_size=1, max_size=5))
+def test_any_tags_of_a_task_are_indexed(tags: list[str]) -> None:
+    assert len(read(tags)) == len(tags)
+
+
+def test_tags_without_characters_and_with_control_characters_cost_no_other_value() -> None:
+    tags = ["loss", "", "a\nb", "bell\a", "nul\0", "Verlust/ä"]
+    assert read(tags) == ["loss", "(no tag)", "a\\nb", "bell\\x07", "nul\\0", "Verlust/ä"]
+
+
+def test_long_tags_that_begin_alike_stay_apart() -> None:
+    first, second = tag_text("layer." * 100 + "weight"), tag_text("layer." * 100 + "bias")
+    assert first != second and first.startswith("layer.layer.")
+    assert len(first) == len(second) == MAX_TAG_CHARACTERS
