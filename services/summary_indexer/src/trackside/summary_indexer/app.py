@@ -28,6 +28,7 @@ from trackside.summary_indexer.settings import SummaryIndexerSettings
 from trackside.summary_indexer.store import PointsStore
 from trackside.summary_indexer.updaters import UpdaterRunner, installed_updaters
 from trackside.summary_indexer.watching.settings import SummaryDirectoriesSettings
+from trackside.summary_indexer.watching.tag_limits import IndexedTags
 from trackside.summary_indexer.watching.watched_directories import watch_directories
 
 log = structlog.get_logger("trackside.summary_indexer")
@@ -96,7 +97,10 @@ async def _watch(service: ServiceContext, settings: SummaryDirectoriesSettings, 
     """Reads event files into the log; what they hold comes back from there as from any writer."""
     if await wait_for_topics(service, [service.topics.events, service.topics.commands]):
         signer = read_signer(Path(settings.signing_key)) if settings.signing_key else None
-        await watch_directories(service, store, settings.paths, settings.look_s, signer=signer)
+        indexed = IndexedTags(service.settings.postgres_dsn)
+        await watch_directories(
+            service, store, settings.paths, settings.look_s, signer=signer, indexed=indexed
+        )
 
 
 async def _serve_reads(

@@ -72,6 +72,12 @@ async def read_tags(
     return found
 
 
+async def read_tag_names(connection: Connection, job_id: str) -> list[tuple[str, str]]:
+    """Returns kind and name of each tag of a job, none for an unknown job."""
+    query = "SELECT DISTINCT kind, tag FROM metric_series WHERE task_id = $1"
+    return [(row["kind"], row["tag"]) for row in await connection.fetch(query, job_id)]
+
+
 async def read_plugin_tags(connection: Connection, job_id: str, plugin: str) -> PluginTags | None:
     """Returns the tags of one kind of a job (S12): of an unknown kind none.
 

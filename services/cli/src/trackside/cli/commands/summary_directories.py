@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trackside.artifacts.settings import StoreSettings
 from trackside.cli.render import screen
+from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import STORE, Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
@@ -17,6 +18,7 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.service_context import ServiceContext
 from trackside.sdk.signing import Signer, read_signer
 from trackside.summaries.directories import printable_path
+from trackside.summary_indexer.watching.tag_limits import IndexedTags
 from trackside.summary_indexer.watching.visits import WatchReport
 from trackside.summary_indexer.watching.watched_directories import import_directory as read_directory
 from trackside.summary_indexer.watching.watched_directories import watch_directories
@@ -50,7 +52,15 @@ def watch(directories: list[Path], look_s: float, key: Path | None) -> None:
 async def _import(directory: Path, signer: Signer | None) -> WatchReport:
     async with _service() as service:
         try:
-            return await read_directory(service, _store(), directory, signer=signer)
+            with late_progress("importing") as progress:
+                return await read_directory(
+                    service,
+                    _store(),
+                    directory,
+                    lambda report: progress(report.visited, report.found),
+                    signer,
+                    _indexed(),
+                )
         except NotADirectoryError as error:
             raise BadUsage(f"{error}: name a directory with event files in it or below it") from error
 
@@ -65,7 +75,7 @@ async def _watch(directories: list[Path], look_s: float, signer: Signer | None) 
             screen.say(line)
 
     async with _service() as service:
-        await watch_directories(service, _store(), directories, look_s, show, signer)
+        await watch_directories(service, _store(), directories, look_s, show, signer, _indexed())
 
 
 @asynccontextmanager
@@ -90,6 +100,14 @@ def _store() -> StoreSettings:
         return StoreSettings()
 
 
+def _indexed() -> IndexedTags | None:
+    """Returns the tags that jobs have in Postgres; without Postgres, those that are read count."""
+    try:
+        return IndexedTags(Addresses().dsn)
+    except CommandFailed:
+        return None
+
+
 def _signer(key: Path | None) -> Signer | None:
     return None if key is None else read_signer(key)
 
@@ -101,6 +119,7 @@ def _counts(report: WatchReport) -> dict[str, int]:
         "bytes": report.bytes,
         "points": report.points,
         "items": report.items,
+        "left_out": report.left_out,
     }
 
 
@@ -112,4 +131,6 @@ def _line(report: WatchReport) -> str:
         counted(report.items, "other value"),
     )
     text = ", ".join(counts)
+    if report.left_out:
+        text += f"; {counted(report.left_out, 'value')} left out, see `trackside dead-letters`"
     return f"{text}; {len(report.problems):,} with problems" if report.problems else text

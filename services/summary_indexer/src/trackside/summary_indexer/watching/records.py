@@ -41,6 +41,16 @@ class TagLimit:
     beyond: int = 0
     _known: set[int] = field(default_factory=set)
 
+    @classmethod
+    def of(cls, tags: Iterable[tuple[str, str]]) -> "TagLimit":
+        """Returns the limit of a job that has these tags already, each a kind and a name."""
+        return cls(_known={hash(tag) for tag in tags})
+
+    @property
+    def tags(self) -> int:
+        """How many tags are indexed."""
+        return len(self._known)
+
     def admits(self, kind: str, tag: str, count: int = 1) -> bool:
         """Returns whether values of a tag are indexed; counts them if they are not."""
         # The hash alone is remembered: tags may be long, and two of 10,000 hardly ever share one of 64 bits.

@@ -1,7 +1,6 @@
 """Visits a job: finds its files, reads on where the log ends, and appends what they hold."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from trackside.summary_indexer.watching.looks import (
 )
 from trackside.summary_indexer.watching.publishing import PointsPublisher
 from trackside.summary_indexer.watching.records import TagLimit
+from trackside.summary_indexer.watching.tag_limits import TagLimits
 
 log = structlog.get_logger("trackside.summary_indexer")
 
@@ -43,8 +43,6 @@ BYTES_IN_FLIGHT = 2 * PIECE
 BYTES_AT_ONCE = 64 * 1024
 """Bytes of a file up to which more of it is read before the log has them: nearly all small files, to their
 ends. Such a one counts that much in flight, whatever its size."""
-REMEMBERED_JOBS = 1_000
-"""Jobs whose tags are remembered, to count them."""
 ANNOUNCED_AT_ONCE = 500
 """New files of a job that one decision has."""
 INDEXED_FORMATS = frozenset({"tensorboard", "mindspore", "mindspore_graph", "mindspore_lineage"})
@@ -59,14 +57,18 @@ class WatchReport:
     """What a watcher has done so far; `problems` are by path of the job and name of the file.
 
     A directory that can't be read has the name "". `files` counts each reading of a file, `bytes` those whose
-    content is in the log.
+    content is in the log. `found` directories had something new, `visited` of them are read. `left_out` are
+    the values of files that are not indexed.
     """
 
+    found: int = 0
+    visited: int = 0
     jobs: int = 0
     files: int = 0
     bytes: int = 0
     points: int = 0
     items: int = 0
+    left_out: int = 0
     problems: dict[tuple[str, str], str] = field(default_factory=dict)
     most_problems: int = 1_000
 
@@ -96,6 +98,7 @@ class JobVisitor:
         publisher: PointsPublisher,
         reader: FileReader,
         report: WatchReport,
+        limits: TagLimits,
     ) -> None:
         self.base = base
         self.report = report
@@ -104,7 +107,7 @@ class JobVisitor:
         self._thread = ThreadPoolExecutor(1, "summary-files")
         self._in_flight = ByteBudget(BYTES_IN_FLIGHT)
         self._histories: dict[tuple[str, str], LookHistory] = {}
-        self._limits: OrderedDict[str, TagLimit] = OrderedDict()
+        self._limits = limits
         self._left_out: set[tuple[str, str, str]] = set()
 
     def close(self) -> None:
@@ -116,6 +119,7 @@ class JobVisitor:
         job = self._job(job_id)
         if job is None:
             return None
+        self._limits.forget(job_id)
         for key in [key for key in self._histories if key[0] == job_id]:  # the log may have forgotten a file
             del self._histories[key]
         return job.path
@@ -246,7 +250,9 @@ class JobVisitor:
         """Appends what a file holds from a position on; returns how far the log has it, and the problem."""
         name = printable_path(found.name)
         file = JobFile(place.job_id, known.number, self.base, place.path, found.name, found.format)
-        limit = self._limit(place.job_id)
+        job = self._job(place.job_id)
+        has_values = job is not None and any(each.to for each in job.files.values())
+        limit = await self._limits.take(place.job_id, has_values)
         steps = self._reader.read(file, known.to, limit)
         end, problem, more = known.to, "", True
         try:
@@ -266,6 +272,7 @@ class JobVisitor:
         finally:
             if more:
                 await self._in_thread(steps.close)
+            self._limits.keep(file.job, limit)
         await self._report_left_out(file.job, name, limit)
         return end, problem
 
@@ -333,6 +340,7 @@ class JobVisitor:
             ("bad_tag", limit.bad, "values have tags that are no names: empty, too long, or with control"),
             ("too_many_tags", limit.beyond, f"values have tags after the first {limit.most:,} of their job:"),
         )
+        self.report.left_out += limit.bad + limit.beyond
         for code, count, why in reasons:
             if count and (job, name, code) not in self._left_out:
                 self._left_out.add((job, name, code))
@@ -350,13 +358,6 @@ class JobVisitor:
 
     def _history(self, job_id: str, name: str) -> LookHistory:
         return self._histories.setdefault((job_id, name), LookHistory())
-
-    def _limit(self, job_id: str) -> TagLimit:
-        limit = self._limits.setdefault(job_id, TagLimit())
-        self._limits.move_to_end(job_id)
-        if len(self._limits) > REMEMBERED_JOBS:
-            self._limits.popitem(last=False)
-        return limit
 
     async def _in_thread(self, work: Callable[..., Result], *values: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *values)

@@ -18,6 +18,7 @@ from trackside.summary_indexer.watching.file_reader import FileReader
 from trackside.summary_indexer.watching.log_positions import SummaryStreams
 from trackside.summary_indexer.watching.packing import ItemPacker
 from trackside.summary_indexer.watching.publishing import PointsPublisher
+from trackside.summary_indexer.watching.tag_limits import IndexedTags, TagLimits
 from trackside.summary_indexer.watching.visits import JobVisitor, WatchReport
 from trackside.summary_indexer.watching.watcher import DirectoryWatcher
 
@@ -35,17 +36,18 @@ async def import_directory(
     directory: Path,
     on_progress: OnProgress | None = None,
     signer: Signer | None = None,
+    indexed: IndexedTags | None = None,
 ) -> WatchReport:
     """Reads what a directory holds now into the log; returns what was read, and the files that have problems.
 
     Reading continues where the log ends, so an import that was killed can be repeated, and one that is
-    repeated adds only what is new. `signer` signs the commands that begin jobs. Raises NotADirectoryError,
-    PreflightError.
+    repeated adds only what is new. `signer` signs the commands that begin jobs. Tags that `indexed` has count
+    towards the limit of their job. Raises NotADirectoryError, PreflightError.
     """
     if not await asyncio.to_thread(directory.is_dir):
         raise NotADirectoryError(f"{directory} is not a directory")
     with _first_error():
-        async with _watchers(service, store, [directory], signer) as watchers:
+        async with _watchers(service, store, [directory], signer, indexed) as watchers:
             ((watcher, report),) = watchers
             async with _progress(report, on_progress):
                 await watcher.visit_all()
@@ -59,6 +61,7 @@ async def watch_directories(
     slow_look_s: float = SLOW_LOOK_S,
     on_progress: OnProgress | None = None,
     signer: Signer | None = None,
+    indexed: IndexedTags | None = None,
 ) -> None:
     """Reads what directories hold and will hold into the log, until it is cancelled.
 
@@ -66,7 +69,7 @@ async def watch_directories(
     """
     with _first_error():
         async with (
-            _watchers(service, store, directories, signer) as watchers,
+            _watchers(service, store, directories, signer, indexed) as watchers,
             asyncio.TaskGroup() as tasks,
         ):
             for watcher, report in watchers:
@@ -102,7 +105,11 @@ async def _progress(report: WatchReport, on_progress: OnProgress | None) -> Asyn
 
 @asynccontextmanager
 async def _watchers(
-    service: ServiceContext, store: StoreSettings, directories: Sequence[Path], signer: Signer | None
+    service: ServiceContext,
+    store: StoreSettings,
+    directories: Sequence[Path],
+    signer: Signer | None,
+    indexed: IndexedTags | None,
 ) -> AsyncIterator[list[tuple[DirectoryWatcher, WatchReport]]]:
     """Yields a watcher of each directory once the log is folded; ends their threads."""
     bases = {printable_path(str(each.resolve())): str(each.resolve()) for each in directories}
@@ -116,7 +123,7 @@ async def _watchers(
 
     for shown, base in bases.items():
         reader = FileReader(ItemPacker(KINDS, opened))
-        visitors[shown] = JobVisitor(base, streams, publisher, reader, WatchReport())
+        visitors[shown] = JobVisitor(base, streams, publisher, reader, WatchReport(), TagLimits(indexed))
     watchers = {shown: DirectoryWatcher(visitor) for shown, visitor in visitors.items()}
 
     def receive(base: str, job_id: str, event: Event) -> None:
@@ -132,6 +139,8 @@ async def _watchers(
     finally:
         for visitor in visitors.values():
             visitor.close()
+        if indexed is not None:
+            indexed.close()
 
 
 @contextmanager

@@ -105,7 +105,7 @@ class DirectoryWatcher:
                     return  # as when a disk is not mounted: of its jobs nothing is known
         for path in self._visitor.known_paths(start):
             if path not in found:
-                self._queue.add(path)
+                self._ask(path)
 
     def _take_in(self, found: JobDirectory | UnreadableDirectory, start: str) -> None:
         if isinstance(found, UnreadableDirectory):
@@ -116,7 +116,11 @@ class DirectoryWatcher:
                     "a directory can't be read", directory=self._base, path=shown, reason=found.reason
                 )
         elif self._visitor.needs_visit(found):
-            self._queue.add(found.path)
+            self._ask(found.path)
+
+    def _ask(self, path: str) -> None:
+        self._visitor.report.found += 1
+        self._queue.add(path)
 
     async def _visit_from_queue(self) -> None:
         while True:
@@ -124,6 +128,7 @@ class DirectoryWatcher:
             try:
                 due_ms = await self._visitor.visit(path)
             finally:
+                self._visitor.report.visited += 1
                 self._queue.done(path)
             if due_ms is not None:
                 self._queue.add_later(path, due_ms)
