@@ -15,7 +15,8 @@ from tests.integration.summaries.test_items import reported
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.cli.render import screen
-from trackside.contracts.summaries import MetricPointsReported, Series
+from trackside.contracts.summaries import MetricPointsReported, Series, SummaryUpdaterFailed
+from trackside.eventlog.clock import now_ms
 from trackside.summaries.event_files.values import Graph, GraphNode, Histogram, HParams, Image, TextRows
 
 TASK, OTHER, HIDDEN, EMPTY = (
@@ -69,6 +70,10 @@ def filled(module_database: str, store_folder: Path) -> str:
             await rows.write(points(TASK, "system/cpu", [1.0], first=9, stream="digits-1"))
             await rows.write(MetricPointsReported(stream="digits-1", task_id=TASK, attempt=1, series=[odd]))
             await rows.write(points(OTHER, "loss", [4.0, 3.0], stream="digits-1"))
+            for name, time_ms in (("old", 1), ("leaderboard", now_ms() - 60_000), ("leaderboard", now_ms())):
+                await rows.write(
+                    SummaryUpdaterFailed(name=name, error=f"bad\n{time_ms > 1}", failures=3, time_ms=time_ms)
+                )
             await rows.directory(HIDDEN, "runs/old", 1, "DELETED")
             await rows.directory(EMPTY, "runs/new", 2)
             await rows.write(points(EMPTY, "loss", [9.0, 8.0, 7.0], stream=EMPTY))
@@ -93,6 +98,17 @@ def test_jobs_are_listed_newest_first_in_80_columns(capsys: pytest.CaptureFixtur
     assert max(map(len, shown.splitlines())) <= 80
     assert shown.splitlines()[2].split()[0] == EMPTY and "runs/new" in shown
     assert "1 bad file" in shown
+
+
+def test_updaters_that_failed_within_a_day_are_named_below_the_list(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """S2."""
+    code, _, err = tried(capsys, "summaries", "ls")
+    assert code == 0 and err.count("updater leaderboard: 3 failed calls") == 1 and "old" not in err
+    assert err.rstrip().endswith("bad\\nTrue")
+    found = answer(capsys, "summaries", "ls")["failed_updaters"]
+    assert [(updater["name"], updater["failures"]) for updater in found] == [("leaderboard", 3)]
 
 
 def test_pages_of_jobs_go_by_cursor_and_by_number(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ MIGRATED = {
     2: "9703c28e59e65760",
     3: "24f461e95825ef47",
     4: "fe62dfc3bf5eaf46",
+    5: "3830ff5ddaed20ef",
 }
 
 

@@ -86,6 +86,7 @@ METRICS: tuple[type[Event], ...] = (
     summaries.MetricPointsReported,
     summaries.SummaryItemsReported,
     summaries.SummariesPurged,
+    summaries.SummaryUpdaterFailed,
 )
 LOGS: tuple[type[Event], ...] = (summaries.OutputWritten,)
 DEAD_LETTERS: tuple[type[Event], ...] = (commands.RecordDeadLettered,)

@@ -310,6 +310,9 @@ OTHERS: list[Message] = [
         ],
     ),
     summaries.SummariesPurged(stream="digits-1", task_id="digits-1.7"),
+    summaries.SummaryUpdaterFailed(
+        name="leaderboard", error="ZeroDivisionError: division by zero", failures=4, time_ms=1_700_000_000_000
+    ),
     summaries.OutputWritten(
         stream="digits-1",
         task_id="digits-1.7",

@@ -82,6 +82,20 @@ class SummariesPurged(Event):
     task_id: str
 
 
+class SummaryUpdaterFailed(Event):
+    """A function that installed packages run after new values, an updater, has failed; it is run again later.
+
+    `failures` counts its calls that failed since the summary-indexer was started. An updater that keeps
+    failing is reported with growing pauses, so not each failure has a record. The time is in ms since 1970.
+    """
+
+    written_by: ClassVar[frozenset[str]] = SUMMARY_INDEXER
+    name: str
+    error: str
+    failures: int
+    time_ms: int
+
+
 class OutputWritten(Event):
     """Lines that an attempt wrote to its standard output or error.
 

@@ -9,6 +9,7 @@ from trackside.projections.metrics import (
     POINTS,
     SERIES,
     TOTALS,
+    UPDATER_FAILURES,
     MetricRows,
     briefs_of,
     totals_of_items,
@@ -30,6 +31,8 @@ async def write_metrics(connection: Connection, rows: MetricRows, known: Collect
         totals += totals_of_points(await copy_new(connection, POINTS, rows.points))
     if rows.items:
         totals += totals_of_items(await copy_new(connection, ITEMS, rows.items))
+    if rows.failures:
+        await copy_new(connection, UPDATER_FAILURES, rows.failures)
     if totals:
         await connection.executemany(sql("queries", "add_totals"), sorted(totals))
         await connection.executemany(sql("queries", "add_briefs"), briefs_of(totals, rows.series))

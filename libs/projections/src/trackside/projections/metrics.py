@@ -8,7 +8,13 @@ from itertools import groupby, repeat
 from math import inf, isfinite
 from operator import itemgetter
 
-from trackside.contracts.summaries import MetricPointsReported, Series, SummariesPurged, SummaryItemsReported
+from trackside.contracts.summaries import (
+    MetricPointsReported,
+    Series,
+    SummariesPurged,
+    SummaryItemsReported,
+    SummaryUpdaterFailed,
+)
 from trackside.contracts.tasks import NonFinite
 from trackside.domain.cells import bigint, bigints, json_text, without_nul
 from trackside.domain.table import RowValues, Table
@@ -52,19 +58,22 @@ BRIEFS = Table(
     ("job_id", "stream_id", "points", "items", "last_step", "first_ms", "last_ms"),
     key_width=1,
 )
+UPDATER_FAILURES = Table(
+    "updater_failures", ("name", "failed_ms", "failures", "error"), key_width=2, insert_only=True
+)
 ATTEMPT_LIMIT = 2**31 - 1
 NON_FINITE_CODES: dict[NonFinite, int] = {"nan": 1, "inf": 2, "-inf": 3}
 """What `non_finite` has in the rows of points whose value is NULL; NULL too where a record doesn't say."""
 SYSTEM_TAGS = "system/"
 """What the tags of a worker's own measurements begin with; their steps are not those of the training."""
 
-Reported = MetricPointsReported | SummaryItemsReported | SummariesPurged
+Reported = MetricPointsReported | SummaryItemsReported | SummariesPurged | SummaryUpdaterFailed
 """The records of the topic of metrics."""
 
 
 @dataclass(slots=True)
 class MetricRows:
-    """Rows of records: of `SERIES` by number, of `POINTS` and of `ITEMS`; only the first of a key counts.
+    """Rows of records: of `SERIES` by number, and of the others as lists; only the first of a key counts.
 
     `purged` are the jobs all of whose earlier rows are to be removed before these are written.
     """
@@ -73,11 +82,16 @@ class MetricRows:
     points: list[RowValues] = field(default_factory=list)
     items: list[RowValues] = field(default_factory=list)
     purged: list[str] = field(default_factory=list)
+    failures: list[RowValues] = field(default_factory=list)
 
     def add(self, message: Reported) -> None:
         """Adds the rows of a record, or removes those of a purged job."""
         if isinstance(message, SummariesPurged):
             self._purge(without_nul(message.task_id))
+            return
+        if isinstance(message, SummaryUpdaterFailed):
+            error, failures = without_nul(message.error), bigint(message.failures)
+            self.failures.append((without_nul(message.name), bigint(message.time_ms), failures, error))
             return
         if isinstance(message, MetricPointsReported):
             for series in message.series:

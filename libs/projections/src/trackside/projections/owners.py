@@ -14,7 +14,7 @@ from trackside.projections.commands import CommandRows, StreamRows
 from trackside.projections.dead_letters import DEAD_LETTERS
 from trackside.projections.fleet import DeviceRows, WorkerRows
 from trackside.projections.ignored_reports import IgnoredReportRows
-from trackside.projections.metrics import BRIEFS, ITEMS, POINTS, SERIES, TOTALS
+from trackside.projections.metrics import BRIEFS, ITEMS, POINTS, SERIES, TOTALS, UPDATER_FAILURES
 from trackside.projections.tasks import AttemptRows, PlacementRows, TaskRows
 
 DISPATCHER, SCHEDULER, SUMMARY_INDEXER = "dispatcher", "scheduler", "summary-indexer"
@@ -72,5 +72,7 @@ OWNERS: Mapping[str, Owner] = {
         of_records=(ArtifactRows(), ArtifactUseRows(), ForgottenArtifactRows()),
         of_fleet=(WorkerRows(), DeviceRows()),
     ),
-    SUMMARY_INDEXER: Owner(SUMMARY_INDEXER, others=(SERIES, POINTS, ITEMS, TOTALS, BRIEFS, DEAD_LETTERS)),
+    SUMMARY_INDEXER: Owner(
+        SUMMARY_INDEXER, others=(SERIES, POINTS, ITEMS, TOTALS, BRIEFS, UPDATER_FAILURES, DEAD_LETTERS)
+    ),
 }

@@ -26,6 +26,7 @@ from trackside.summary_indexer.metrics_log import MetricsLog
 from trackside.summary_indexer.purging import purge_deleted_jobs
 from trackside.summary_indexer.settings import SummaryIndexerSettings
 from trackside.summary_indexer.store import PointsStore
+from trackside.summary_indexer.updater_failures import FailureReporter
 from trackside.summary_indexer.updaters import UpdaterRunner, installed_updaters
 from trackside.summary_indexer.watching.settings import SummaryDirectoriesSettings
 from trackside.summary_indexer.watching.tag_limits import IndexedTags
@@ -62,9 +63,11 @@ async def _run(
     wait_reasons = WaitReasons(service.health)
     metrics_log = MetricsLog(service.log, topics, service.writer)
     dsn = service.settings.postgres_dsn
-    # Each has one connection, whose transactions must not be inside of each other.
+    # Each has one connection: on one in common, points would wait for the transactions of the others.
     async with database(dsn) as opened, database(dsn) as for_updaters, database(dsn) as for_purges:
-        updaters = UpdaterRunner(for_updaters, installed_updaters())
+        installed, broken = installed_updaters()
+        failures = FailureReporter(service)
+        updaters = UpdaterRunner(for_updaters, installed, failures.report)
         indexer = Indexer(
             PointsStore(opened, topics.metrics, wait_reasons.reporter("points"), log_id),
             metrics_log,
@@ -73,6 +76,8 @@ async def _run(
             on_written=updaters.touch,
         )
         service.background.alarm = service.stop.set
+        for name, error in broken.items():
+            service.background.spawn(failures.report(name, error))
         for work in (
             indexer.run_writer(),
             run_consumer(service.settings, settings.session_timeout_s, indexer),

@@ -14,6 +14,7 @@ import structlog
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RecordDeadLettered
+from trackside.contracts.summaries import SummaryUpdaterFailed
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.dead_letters import dead_letter
 from trackside.eventlog.log import Entry
@@ -193,4 +194,8 @@ class Indexer:
         counter("trackside.summary_indexer.indexed.points").inc(points)
         counter("trackside.summary_indexer.indexed.batches").inc(len(batch.messages))
         self._next_write |= {partition: advance.end for partition, advance in batch.advances.items()}
-        self._on_written({message.task_id for message in batch.messages})
+        jobs = {
+            message.task_id for message in batch.messages if not isinstance(message, SummaryUpdaterFailed)
+        }
+        if jobs:
+            self._on_written(jobs)

@@ -1,19 +1,15 @@
 """Functions of installed packages that run after a batch of values was committed, such as for a lineage.
 
 An updater is an async function of the jobs that have new values, `update(database, jobs)`; it may write
-tables of its own. One that fails or takes too long is skipped until the next batch, and stops nothing else.
+tables of its own. One that fails or takes too long is skipped until the next batch, with an event in the log,
+and stops nothing else.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib.metadata import entry_points
 
-import structlog
-
 from trackside.projections.postgres import Database
-from trackside.telemetry.metrics import counter
-
-log = structlog.get_logger("trackside.summary_indexer")
 
 GROUP = "trackside.summary_updaters"
 """The entry-point group of updaters: name = "module:function"."""
@@ -23,22 +19,29 @@ UPDATE_LIMIT_S = 30.0
 SummaryUpdater = Callable[[Database, Collection[str]], Awaitable[None]]
 
 
-def installed_updaters() -> dict[str, SummaryUpdater]:
-    """Returns the updaters of installed packages by name; one that can't be loaded is left out."""
+FailureReport = Callable[[str, Exception], Awaitable[None]]
+"""Takes the name of an updater that failed, and its error."""
+
+
+def installed_updaters() -> tuple[dict[str, SummaryUpdater], dict[str, Exception]]:
+    """Returns the updaters of installed packages by name, and why others can't be loaded."""
     found: dict[str, SummaryUpdater] = {}
+    broken: dict[str, Exception] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         try:
             found[point.name] = point.load()
         except Exception as error:  # noqa: BLE001 - a package that is broken must not stop the others
-            _note_failure(point.name, error)
-    return found
+            broken[point.name] = error
+    return found, broken
 
 
 class UpdaterRunner:
     """Runs updaters over the jobs that batches touched; while one runs, the next jobs are collected."""
 
-    def __init__(self, database: Database, updaters: Mapping[str, SummaryUpdater]) -> None:
-        self._database, self._updaters = database, dict(updaters)
+    def __init__(
+        self, database: Database, updaters: Mapping[str, SummaryUpdater], report: FailureReport
+    ) -> None:
+        self._database, self._updaters, self._report = database, dict(updaters), report
         self._jobs: set[str] = set()
         self._arrived = asyncio.Event()
 
@@ -63,12 +66,8 @@ class UpdaterRunner:
 
     async def _update(self, name: str, updater: SummaryUpdater, jobs: frozenset[str]) -> None:
         try:
-            async with asyncio.timeout(UPDATE_LIMIT_S):
+            async with asyncio.timeout(UPDATE_LIMIT_S) as limit:
                 await updater(self._database, jobs)
         except Exception as error:  # noqa: BLE001 - it must not stop the others
-            _note_failure(name, error)
-
-
-def _note_failure(name: str, error: Exception) -> None:
-    counter("trackside.summary_indexer.failed.updaters").inc()
-    log.error("updater failed", updater=name, reason=f"{type(error).__name__}: {error}")
+            late = TimeoutError(f"it took longer than {UPDATE_LIMIT_S:g} s")
+            await self._report(name, late if limit.expired() else error)

@@ -4,12 +4,18 @@ import re
 
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import UndecodableError
-from trackside.contracts.summaries import MetricPointsReported, SummariesPurged, SummaryItemsReported
+from trackside.contracts.summaries import (
+    MetricPointsReported,
+    SummariesPurged,
+    SummaryItemsReported,
+    SummaryUpdaterFailed,
+)
 from trackside.eventlog.log import Entry
 from trackside.projections.metrics import Reported
 
 MAX_TAG = 1_000
 MAX_KIND = 100
+MAX_UPDATER = 200
 MAX_ITEM = 2**31 - 1
 BODY_POINTS = 100
 """Counts a value that is no number as that many points: a record of them is longer."""
@@ -36,6 +42,10 @@ def decode_summaries(entry: Entry) -> Reported:
                 raise UndecodableError(
                     "not_valid", f"index {item.index} of tag {item.tag!r}: expected 0 or more"
                 )
+    elif isinstance(message, SummaryUpdaterFailed):
+        if len(message.name) > MAX_UPDATER:
+            expected = f"expected at most {MAX_UPDATER} characters"
+            raise UndecodableError("not_valid", f"name of updater {message.name[:30]!r}: {expected}")
     elif not isinstance(message, SummariesPurged):
         expected = f"{MetricPointsReported.wire_type()} or {SummaryItemsReported.wire_type()}"
         raise UndecodableError("unexpected_type", f"{message.wire_type()} in {entry.topic}, not {expected}")

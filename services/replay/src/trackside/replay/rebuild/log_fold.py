@@ -18,7 +18,7 @@ from trackside.domain.table import Projection, RowKey, RowValues, SettlingProjec
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
-from trackside.projections.metrics import ITEMS, POINTS, SERIES, rows_of
+from trackside.projections.metrics import ITEMS, POINTS, SERIES, UPDATER_FAILURES, rows_of
 from trackside.projections.owners import Owner
 from trackside.summary_indexer.validation import decode_summaries
 
@@ -189,6 +189,7 @@ class LogFold:
             self.rows.purge(job)
         self.rows.of(POINTS).extend(rows.points)
         self.rows.of(ITEMS).extend(rows.items)
+        self.rows.of(UPDATER_FAILURES).extend(rows.failures)
         for number, row in rows.series.items():
             if number not in self.rows.known_series:
                 self.rows.known_series[number] = row[2]

@@ -11,7 +11,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log, TopicPartition
 from trackside.projections.log_identity import check_log, log_id_of
 from trackside.projections.metric_writes import count_metrics, purge
-from trackside.projections.metrics import ITEMS, POINTS
+from trackside.projections.metrics import ITEMS, POINTS, UPDATER_FAILURES
 from trackside.projections.migrate import create_tables
 from trackside.projections.owners import OWNERS
 from trackside.projections.positions import put_positions, read_positions
@@ -182,7 +182,7 @@ async def _start_offsets(
     return starts
 
 
-_MAY_REPEAT = (POINTS, ITEMS)
+_MAY_REPEAT = (POINTS, ITEMS, UPDATER_FAILURES)
 
 
 def _tables() -> Iterator[Table]:

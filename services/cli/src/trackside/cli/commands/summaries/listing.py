@@ -1,13 +1,19 @@
 """The command `summaries ls`: jobs, the newest first."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from trackside.cli.commands.summaries.reading import place_of, read, time_of
 from trackside.cli.render import screen
 from trackside.cli.runtime.failures import BadUsage
-from trackside.domain.display.text import Column, counted
+from trackside.domain.display.text import Column, as_text, counted, one_line
+from trackside.eventlog.clock import now_ms
 from trackside.projections.postgres import Connection
 from trackside.projections.summaries.jobs import JobPage, SummaryJobRow, list_jobs
+from trackside.projections.summaries.updaters import FailedUpdater, failed_updaters
+
+RECENT_MS = 24 * 3_600_000
+"""For how long a failure of an updater is shown below the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +37,18 @@ def ls(wanted: ListedPage, where: str, as_json: bool) -> None:
         search(JobSearch(where, "updated_at", True, wanted.limit, wanted.after), as_json)
         return
 
-    async def page(connection: Connection) -> JobPage:
-        return await list_jobs(
+    async def page(connection: Connection) -> tuple[JobPage, list[FailedUpdater]]:
+        jobs = await list_jobs(
             connection, wanted.limit, wanted.after or None, wanted.page, deleted=wanted.everything
         )
+        return jobs, await failed_updaters(connection, now_ms() - RECENT_MS)
 
-    found = read(page)
+    found, failed = read(page)
     if as_json:
+        jobs = [asdict(job) for job in found.jobs]
+        updaters = [asdict(updater) for updater in failed]
         screen.emit(
-            {"jobs": [asdict(job) for job in found.jobs], "total": found.total, "next": found.next_cursor}
+            {"jobs": jobs, "total": found.total, "next": found.next_cursor, "failed_updaters": updaters}
         )
         return
     columns = [Column("job", keep=True), Column("values", right=True), Column("step", right=True)]
@@ -52,6 +61,17 @@ def ls(wanted: ListedPage, where: str, as_json: bool) -> None:
         )
     elif found.next_cursor is not None and found.total > len(found.jobs):
         screen.complain(f"of {found.total:,} jobs; the next page: --after {found.next_cursor}")
+    _complain_of(failed)
+
+
+def _complain_of(failed: Sequence[FailedUpdater]) -> None:
+    for updater in failed:
+        calls, error = counted(updater.failures, "failed call"), one_line(updater.error)
+        when = as_text(time_of(updater.failed_ms))
+        screen.complain(
+            f"updater {one_line(updater.name)}: {calls} since the indexer was started, the last one noted at "
+            f"{when}: {error}"
+        )
 
 
 def _cells(job: SummaryJobRow) -> list[object]:
