@@ -271,6 +271,9 @@ def summaries() -> str:
             "Of a tensor: `statistics`, `histogram`, or the `slice` that `[0, :, 2:5]` names.",
         ),
         ("`parent`, `search`, `all`", "Nodes of a graph: below one, with a text in their name, or all."),
+        ("`where`", "A condition of [search](../job-search.md); without one all jobs match."),
+        ("`sort`, `descending`", "The name that jobs are sorted by; without one the newest are first."),
+        ("`column`", "May be repeated: names whose types, and of metrics the values, the answer has too."),
     )
     errors = (
         'A refusal is `{"error": {"code", "path", "message", "hint"}}` with status 400, 404, 413, 500 '
@@ -281,7 +284,8 @@ def summaries() -> str:
         "Summaries over HTTP",
         introduction,
         table(("Page", "Parameters", "Answer"), rows),
-        f"A `{{kind}}` is one of {kinds}.\n",
+        f"A `{{kind}}` is one of {kinds}. A `{{name}}` is the name of any kind, such as `text` or one of an "
+        "installed package; a value whose bytes are not JSON is a download.\n",
         table(("Parameter", "Means"), values),
         errors,
     )

@@ -13,7 +13,7 @@ from trackside.projections.postgres import database as opened_database
 
 T = TypeVar("T")
 TABLES = "metric_series, metric_points, metric_totals, summary_items, summary_briefs, " + (
-    "summary_jobs, summary_files, attempts"
+    "summary_jobs, summary_files, attempts, tasks, artifacts, artifact_uses"
 )
 ATTEMPT = """
 INSERT INTO trackside.attempts

@@ -10,7 +10,7 @@ from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
 from trackside.projections.summaries.read_pool import ReadPool
-from trackside.summary_indexer.api.pages import ApiReads
+from trackside.summary_indexer.api.reads import ApiReads
 from trackside.summary_indexer.detail.cache import DetailCache
 from trackside.summary_indexer.detail.loads import CurveReads
 from trackside.summary_indexer.settings import SummaryIndexerSettings

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -43,8 +43,8 @@ from trackside.summaries.kinds.graph_tree import MAX_NODES
 from trackside.summary_indexer.api.answers import curve_json, graph_json, value_json
 from trackside.summary_indexer.api.parameters import RANGE, RequestParameters
 from trackside.summary_indexer.api.problems import HEADERS, json_answer
-from trackside.summary_indexer.api.threads import DaemonThreads
-from trackside.summary_indexer.detail.loads import CurveReads
+from trackside.summary_indexer.api.reads import ApiReads
+from trackside.summary_indexer.api.search_pages import SEARCH, lineage_page, search_page
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"})
 """What a browser may show as a picture; other bytes are a download, such as SVG, which may have scripts."""
@@ -60,21 +60,8 @@ KINDS_OF_PAGES = {
 }
 MAX_BYTES = 128 * 1024 * 1024
 """How many bytes of a value one request reads."""
-THREADS = 4
-"""How many requests read or decode bytes at once."""
 AXES: tuple[CurveAxis, ...] = ("step", "relative", "wall")
 PARTS: tuple[TensorPart, ...] = ("statistics", "histogram", "slice")
-
-
-@dataclass(frozen=True, slots=True)
-class ApiReads:
-    """What the pages read with; `store` is None where the installation has none."""
-
-    curves: CurveReads
-    store: Store | None
-    threads: DaemonThreads = field(default_factory=lambda: DaemonThreads(THREADS))
-
-
 JOBS = ("limit", "cursor", "page", "offset", "deleted")
 TAGS = ("kind",)
 SCALARS = ("job", "tag", *RANGE, "axis", "limit", "superseded")
@@ -178,14 +165,18 @@ PAGES: tuple[tuple[str, SummaryPage, tuple[str, ...]], ...] = (
     ("/summaries/jobs", jobs_page, JOBS),
     ("/summaries/jobs/{job}", job_page, ()),
     ("/summaries/jobs/{job}/tags", tags_page, TAGS),
+    ("/summaries/jobs/{job}/lineage", lineage_page, ()),
     ("/summaries/jobs/{job}/scalars", scalars_page, SCALARS),
     ("/summaries/scalars", scalars_page, SCALARS),
+    ("/summaries/search", search_page, SEARCH),
     (f"/summaries/jobs/{{job}}/{{kind:{_KINDS}}}", values_page, VALUES),
     (
         f"/summaries/jobs/{{job}}/{{kind:{_KINDS}}}/{{tag:.+}}/{{step:-?[0-9]+}}",
         value_page,
         ("index", *TENSOR, *GRAPH),
     ),
+    ("/summaries/jobs/{job}/values/{name}", values_page, VALUES),
+    ("/summaries/jobs/{job}/values/{name}/{tag:.+}/{step:-?[0-9]+}", value_page, ("index", *TENSOR, *GRAPH)),
 )
 """Path, page, and the parameters that it knows."""
 
@@ -211,7 +202,7 @@ def _answer_of(kind: str, asked: RequestParameters) -> Callable[[Store, StoredVa
 def _whole_value(store: Store, value: StoredValue) -> web.Response:
     data = value_bytes(store, value)
     if data is None or value.media_type == JSON_TYPE:
-        body = value.body if data is None else {**value.body, "value": json.loads(data)}
+        body = value.body if data is None else {**value.body, "value": _parsed(data)}
         return json_answer(value_json(value) | {"body": body})
     shown = value.kind == "image" and value.media_type in IMAGE_TYPES
     more = {} if shown else {"Content-Disposition": "attachment"}
@@ -222,13 +213,23 @@ def _whole_value(store: Store, value: StoredValue) -> web.Response:
     )
 
 
+def _parsed(data: bytes) -> Any:
+    """Returns the JSON of bytes, which a task may have written itself; raises SummaryReadRefused."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        what = f"its bytes are no JSON: {type(error).__name__}"
+        raise SummaryReadRefused("unreadable_value", "step", what, "expected JSON") from error
+
+
 def _described(value: StoredValue) -> dict[str, Any]:
     shown = {name: value.body.get(name) for name in ("dtype", "shape")}
     return {"job_id": value.job_id, "tag": value.tag, "step": value.step, "index": value.index, **shown}
 
 
 def _kind(request: web.Request) -> str:
-    return KINDS_OF_PAGES[request.match_info["kind"]]
+    """Returns the kind: by its name, which may be that of a package, or by the word that it has in paths."""
+    return request.match_info.get("name") or KINDS_OF_PAGES[request.match_info["kind"]]
 
 
 def _cached(reads: ApiReads, job_id: str) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 """Refusals as JSON with a status: `{"error": {"code", "path", "message", "hint"}}`."""
 
 import json
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
 
 from trackside.artifacts.errors import ArtifactError
+from trackside.contracts.refusals import JOB_SEARCH_CODES
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError, StatementTimeoutError
 from trackside.projections.summaries.errors import SummaryReadRefused
 
-_STATUS = {
+_STATUS = dict.fromkeys(JOB_SEARCH_CODES, HTTPStatus.BAD_REQUEST) | {
     "bad_query": HTTPStatus.BAD_REQUEST,
     "unknown_job": HTTPStatus.NOT_FOUND,
     "unknown_tag": HTTPStatus.NOT_FOUND,
@@ -19,6 +21,7 @@ _STATUS = {
     "artifact_missing": HTTPStatus.NOT_FOUND,
     "too_many_values": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "query_timeout": HTTPStatus.SERVICE_UNAVAILABLE,
+    "search_too_slow": HTTPStatus.SERVICE_UNAVAILABLE,
     "still_loading": HTTPStatus.SERVICE_UNAVAILABLE,
     "store_unreachable": HTTPStatus.SERVICE_UNAVAILABLE,
     "store_missing": HTTPStatus.SERVICE_UNAVAILABLE,
@@ -59,9 +62,24 @@ def problem(refusal: SummaryReadRefused) -> web.Response:
 
 def json_answer(body: Any, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
     """Returns an answer of JSON that no browser keeps or takes for something else."""
-    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        text = _written(body, False)
+    except ValueError:  # what a file or a task has written itself may have numbers that JSON doesn't
+        text = _written(json.loads(_written(body, True), parse_constant=_NON_FINITE.__getitem__), False)
     content = text.encode("utf-8", "surrogatepass")
     return web.Response(body=content, status=status, content_type="application/json", headers=HEADERS)
 
 
+def _written(body: Any, allow_nan: bool) -> str:
+    return json.dumps(body, ensure_ascii=False, allow_nan=allow_nan, separators=(",", ":"), default=_time)
+
+
+def _time(value: object) -> str:
+    """Returns a time in RFC 3339."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_NON_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}

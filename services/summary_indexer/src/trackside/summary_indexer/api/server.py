@@ -9,14 +9,15 @@ import structlog
 from aiohttp import web
 
 from trackside.projections.summaries.errors import SummaryReadRefused
-from trackside.summary_indexer.api.pages import PAGES, ApiReads, SummaryPage
+from trackside.summary_indexer.api.pages import PAGES, SummaryPage
 from trackside.summary_indexer.api.problems import as_refusal, problem
+from trackside.summary_indexer.api.reads import ApiReads
 from trackside.telemetry.health import Health, measure_loop_lag, respond
 
 log = structlog.get_logger("trackside.summary_indexer")
 
-MAX_TARGET_BYTES = 16 * 1024
-"""How long path and query of a request may be together."""
+MAX_TARGET_BYTES = 60 * 1024
+"""How long path and query of a request may be together: all characters of a condition may be escaped."""
 MAX_LINE_BYTES = 64 * 1024
 """A request with a longer line or header is cut off before it is looked at."""
 MAX_REQUESTS = 64
