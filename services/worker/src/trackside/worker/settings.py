@@ -86,7 +86,7 @@ class WorkerSettings(BaseSettings):
         600.0,
         ge=0,
         description="Time that the store may take for the last artifacts of an attempt after its end, s; "
-        "then it has failed.",
+        "then it has failed. Summaries that the store has not taken for so long are left out.",
     )
     recovery_timeout_s: float = Field(
         30.0,

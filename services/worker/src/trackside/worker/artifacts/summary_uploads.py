@@ -1,12 +1,14 @@
 """Brings the bytes of a task's summaries from its spool to the store, and then reports the values.
 
-Nothing here stops the task: what the store does not take in time is left out, counted, and written to the
-task's output. Bytes are stored by their digest, so equal images are there once; they are no artifacts of the
-task, which has a limit of those.
+While the store fails they wait in the spool and are tried again, and a task that reports more waits too. What
+the store has not taken after its time limit is left out, counted, and written to the task's output: nothing
+here stops the task. Bytes are stored by their digest, so equal images are there once; they are no artifacts
+of the task, which has a limit of those.
 """
 
 import asyncio
 import contextlib
+import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -20,6 +22,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.telemetry import metrics
 from trackside.worker.artifacts.store_client import StoreError, StoreProcess
 from trackside.worker.artifacts.store_messages import RETRIED, UNREACHABLE
+from trackside.worker.artifacts.store_outage import StoreOutage
 from trackside.worker.child.summary_spool import summary_file
 from trackside.worker.process_messages import encode
 from trackside.worker.report_messages import StoredAnswer, StoredRequest, SummaryOmitted, SummaryValueReport
@@ -30,10 +33,10 @@ log = structlog.get_logger("trackside.worker")
 
 MAX_TOGETHER = 64
 """How many files are uploaded with one request."""
-UPLOAD_S = 10.0
-"""Seconds that the store may take for one request."""
-PAUSE_S = 60.0
-"""Seconds without a request after one that failed: until then everything with bytes is left out."""
+UPLOAD_S, SLOWEST_BYTES_PER_S = 10.0, 2**20
+"""Seconds that the store may take for one request, and how many bytes in each second more."""
+LOST_ATTEMPT_S = 2.0
+"""Seconds for what is left of an attempt that is lost: its placement ends, or its worker leaves."""
 BAD_SUMMARY = "bad_summary"
 
 SummaryMessage = SummaryValueReport | SummaryOmitted | StoredRequest
@@ -43,6 +46,7 @@ class SummaryUploads:
     """The values other than numbers of one attempt. `folder` has their bytes; `write` answers its process.
 
     A service gives no sign of life while it waits for the store: it does not have to in a `waiting` block.
+    `limit_s` is how long the store may fail before what waits is left out.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class SummaryUploads:
         reporter: Reporter,
         write: Callable[[bytes], None],
         waiting: Callable[[], AbstractContextManager[None]],
+        limit_s: float,
     ) -> None:
         self._store = store
         self._folder = folder
@@ -61,7 +66,10 @@ class SummaryUploads:
         self._waiting: deque[SummaryValueReport | StoredRequest] = deque()
         self._work: asyncio.Task[None] | None = None
         self._omitted: Counter[str] = Counter()
-        self._retry_at_s = 0.0
+        self._limit_s = limit_s
+        self._outage = StoreOutage(limit_s)
+        self._timeout: asyncio.Timeout | None = None
+        self._leave_at_s: float | None = None
         self._answers = 0
 
     def handle(self, message: SummaryMessage) -> None:
@@ -79,17 +87,29 @@ class SummaryUploads:
             if self._work is None or self._work.done():
                 self._work = asyncio.create_task(self._upload_all(), name="summary-uploads")
 
-    async def finish(self, limit_s: float) -> None:
-        """Waits until everything is stored or left out, at most so long; writes how much was left out."""
+    async def finish(self, *, is_lost: bool) -> None:
+        """Waits until everything is stored or left out; writes how much was left out."""
         if self._work is not None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limit_s):
+                async with asyncio.timeout(LOST_ATTEMPT_S if is_lost else self._limit_s) as self._timeout:
+                    self._limit_to_leave()
                     await asyncio.shield(self._work)
+            self._timeout = None
         await self.close()
         for code, count in self._omitted.items():
             if count > 1:
                 self._tell(f"in all {count} summaries were left out: {code}")
         self._omitted.clear()
+
+    def leave(self, grace_s: float) -> None:
+        """Limits the time for what is left: the worker leaves."""
+        self._leave_at_s = asyncio.get_running_loop().time() + grace_s
+        self._limit_to_leave()
+
+    def _limit_to_leave(self) -> None:
+        timeout, at_s = self._timeout, self._leave_at_s
+        if timeout is not None and at_s is not None and not timeout.expired():
+            timeout.reschedule(min(at_s, timeout.when() or at_s))
 
     async def close(self) -> None:
         """Ends the work; what is left is left out."""
@@ -100,50 +120,73 @@ class SummaryUploads:
             self._work = None
         for each in self._waiting:
             if isinstance(each, SummaryValueReport):
-                self._omit(UNREACHABLE, f"{each.tag[:80]}: not stored before the attempt ended")
+                reason = self._outage.problem.get("message", "the store did not answer in time")
+                self._omit(self._outage.problem.get("code", UNREACHABLE), f"{each.tag[:80]}: {reason}")
         self._waiting.clear()
 
     async def _upload_all(self) -> None:
         with self._pause_deadline():
             while self._waiting:
-                batch = self._next_batch()
-                if batch:
-                    await self._upload(batch)
-                else:
+                batch = self._first_batch()
+                if not batch:
                     self._waiting.popleft()
                     self._answers += 1
                     self._write(encode(StoredAnswer(self._answers)))
+                elif not await self._upload(batch):
+                    await asyncio.sleep(self._outage.pause_s)
 
-    def _next_batch(self) -> list[SummaryValueReport]:
+    def _first_batch(self) -> list[SummaryValueReport]:
         """Returns what may be uploaded together; nothing if a request has to be answered first."""
         batch: list[SummaryValueReport] = []
-        while self._waiting and len(batch) < MAX_TOGETHER:
-            first = self._waiting[0]
+        for first in itertools.islice(self._waiting, MAX_TOGETHER):
             if isinstance(first, StoredRequest):
                 break
             batch.append(first)
-            self._waiting.popleft()
         return batch
 
-    async def _upload(self, batch: Sequence[SummaryValueReport]) -> None:
-        """Uploads files and reports their values; removes the files in any case."""
-        outcomes = await self._outcomes(batch)
+    async def _upload(self, batch: Sequence[SummaryValueReport]) -> bool:
+        """Uploads the files that wait first, reports their values, and removes the files.
+
+        Returns False if some of them wait on, to be tried again after a pause.
+        """
+        outcomes: Sequence[Json] = [self._outage.problem] * len(batch)
+        if not self._outage.is_given_up(monotonic_s()) or monotonic_s() >= self._outage.retry_at_s:
+            outcomes = await self._outcomes(batch)
+            self._note(outcomes)
+        gives_up = self._outage.is_given_up(monotonic_s())
+        settled, kept = [], []
         for report, outcome in zip(batch, outcomes, strict=True):
-            if outcome.get("code") is not None:
-                self._omit(outcome["code"], f"{report.tag[:80]}: {outcome['message']}")
-                continue
-            stored = ItemArtifact(
-                sha256=outcome["sha256"], size_bytes=outcome["size_bytes"], media_type=report.media_type
-            )
-            self._reporter.summary(report, stored)
-        paths = [summary_file(self._folder, report.file) for report in batch]
-        await asyncio.to_thread(_remove, paths)
+            self._waiting.popleft()
+            if outcome.get("code") in RETRIED and not gives_up:
+                kept.append(report)
+            else:
+                self._settle(report, outcome)
+                settled.append(summary_file(self._folder, report.file))
+        self._waiting.extendleft(reversed(kept))
+        await asyncio.to_thread(_remove, settled)
+        return not kept
+
+    def _settle(self, report: SummaryValueReport, outcome: Json) -> None:
+        if (code := outcome.get("code")) is not None:
+            self._omit(code, f"{report.tag[:80]}: {outcome['message']}")
+            return
+        sha256, size_bytes = outcome["sha256"], outcome["size_bytes"]
+        stored = ItemArtifact(sha256=sha256, size_bytes=size_bytes, media_type=report.media_type)
+        self._reporter.summary(report, stored)
+
+    def _note(self, outcomes: Sequence[Json]) -> None:
+        """Notes whether the store fails; the first failure is written to the task's output."""
+        problem = next((outcome for outcome in outcomes if outcome.get("code") in RETRIED), None)
+        if problem is None:
+            self._outage.end()
+            return
+        metrics.counter("trackside.worker.failed.uploads").labels(code=problem["code"]).inc()
+        if self._outage.note(problem, monotonic_s()):
+            log.warning("summaries wait for the store", code=problem["code"], reason=problem["message"])
+            self._tell(f"summaries wait for the store ({problem['code']}): {problem['message']}")
 
     async def _outcomes(self, batch: Sequence[SummaryValueReport]) -> Sequence[Json]:
         """Returns the reference of each file in the store, or the code and message of its problem."""
-        if monotonic_s() < self._retry_at_s:
-            problem: Json = {"code": UNREACHABLE, "message": "the store failed less than a minute ago"}
-            return [problem] * len(batch)
         items = [
             {
                 "path": str(summary_file(self._folder, report.file)),
@@ -152,19 +195,20 @@ class SummaryUploads:
             }
             for report in batch
         ]
+        limit_s = UPLOAD_S + sum(report.size_bytes for report in batch) / SLOWEST_BYTES_PER_S
         try:
-            async with asyncio.timeout(UPLOAD_S):
+            async with asyncio.timeout(limit_s):
                 answer = await self._store.request("put", {"items": items})
         except TimeoutError:
-            problem = {"code": UNREACHABLE, "message": f"the store did not answer within {UPLOAD_S:g} s"}
+            problem: Json = {
+                "code": UNREACHABLE,
+                "message": f"the store did not answer within {limit_s:.0f} s",
+            }
         except StoreError as error:
             problem = {"code": error.code, "message": str(error)}
         else:
             outcomes: list[Json] = answer["items"]
-            if any(outcome.get("code") in RETRIED for outcome in outcomes):
-                self._retry_at_s = monotonic_s() + PAUSE_S
             return outcomes
-        self._retry_at_s = monotonic_s() + PAUSE_S
         return [problem] * len(batch)
 
     def _omit(self, code: str, reason: str) -> None:

@@ -100,7 +100,8 @@ class AttemptRun:
         self._giving_devices: asyncio.Task[None] | None = None
         self._exchange = CheckpointExchange(spec.checkpoints, reporter, self._send, self.stop)
         spool, waiting = summaries_below(context.journal.spool(spec.entry)), self.conversation.waiting
-        self._summaries = SummaryUploads(context.store, spool, reporter, self._send, waiting)
+        limit_s = context.upload_timeout_s
+        self.summaries = SummaryUploads(context.store, spool, reporter, self._send, waiting, limit_s)
         self._artifacts = ArtifactsInUse(context.inputs, reporter, self.conversation, self._send)
 
     @property
@@ -111,8 +112,7 @@ class AttemptRun:
     async def ended(self) -> Ending:
         """Waits for the ending of the attempt; its process may exist for some more ms."""
         ending = await self._ended
-        leaves = self._requested_end is AttemptEnd.LOST
-        await self._summaries.finish(0 if leaves else self._context.upload_timeout_s)
+        await self.summaries.finish(is_lost=self._requested_end is AttemptEnd.LOST)
         return ending
 
     async def run_to_end(self, has_devices: bool) -> None:
@@ -351,7 +351,7 @@ class AttemptRun:
                 self.phase = TaskStatus.INTERRUPT
                 self._listener.interrupted(message)
             case SummaryValueReport() | SummaryOmitted() | StoredRequest():
-                self._summaries.handle(message)
+                self.summaries.handle(message)
             case ArtifactReady():
                 self._listener.saved(message)
                 self._exchange.saved(message)
