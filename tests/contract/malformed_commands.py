@@ -91,7 +91,7 @@ VALID_BODIES: dict[str, dict[str, Any]] = {
     "trackside.archive-model.v1": {"reason": "replaced"},
     "trackside.restore-model.v1": {},
     "trackside.register-summary-directory.v1": {"base": "/data", "path": "runs/1"},
-    "trackside.cache-train-job.v1": {},
+    "trackside.cache-train-job.v1": {"task": {"stream": "s-1", "task": "s-1.0"}},
     "trackside.retry-summary-file.v1": {"file": "events.out.tfevents.1.host"},
     "trackside.delete-summary-job.v1": {"task": {"stream": "s-1", "task": "s-1.0"}, "reason": "wrong data"},
     "trackside.restore-summary-job.v1": {},

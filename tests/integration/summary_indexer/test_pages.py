@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.integration.summary_indexer.harness import IndexerProcess, Sandbox, batch, publish
 from tests.polling import poll_until
-from trackside.aggregates.summary.messages import CacheTrainJob
+from trackside.aggregates.summary.messages import CacheTrainJob, SummarizedTask, task_job_id
 from trackside.contracts.commands import CommandAccepted, CommandReceived, Source
 from trackside.contracts.topics import partition_of
 from trackside.eventlog.kafka import KafkaLog
@@ -36,7 +36,8 @@ async def test_points_that_are_reported_are_seen_over_http_and_jobs_loaded_by_co
     await poll_until(is_seen)
     assert fetch(indexer, "/summaries/jobs")[1]["jobs"][0]["cache_status"] == "NOT_IN_CACHE"
     await publish_cache_command(log, sandbox, "s.1", "refused", accepted=False)
-    await publish_cache_command(log, sandbox, "s.1", "c1", accepted=True)
+    task = SummarizedTask(stream="s", task="s.1")
+    await publish_cache_command(log, sandbox, task_job_id("s.1"), "c1", accepted=True, task=task)
 
     async def is_cached() -> bool:
         return bool(fetch(indexer, "/summaries/jobs/s.1")[1]["cache_status"] == "CACHED")
@@ -66,14 +67,20 @@ def fetch(indexer: IndexerProcess, path: str) -> tuple[int, Any]:
 
 
 async def publish_cache_command(
-    log: KafkaLog, sandbox: Sandbox, stream: str, command_id: str, *, accepted: bool
+    log: KafkaLog,
+    sandbox: Sandbox,
+    stream: str,
+    command_id: str,
+    *,
+    accepted: bool,
+    task: SummarizedTask | None = None,
 ) -> None:
     """Appends the events by which the dispatcher takes in a command, and accepts it or not yet."""
     source = Source(topic="commands", partition=0, offset=0)
     received = CommandReceived(
         command_id=command_id,
         command_type=CacheTrainJob.wire_type(),
-        body={},
+        body=CacheTrainJob(task=task).model_dump(mode="json"),
         digest="",
         source=source,
         publisher="test",

@@ -1,5 +1,7 @@
 """Which records of the log ask for a job in memory, and what the settings of the cache may be."""
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -22,13 +24,13 @@ def entry(message: Message) -> Entry:
     return Entry("events", 0, 0, 0, made.key, made.value, made.headers)
 
 
-def received(command_id: str, kind: str) -> Entry:
+def received(command_id: str, kind: str, body: dict[str, Any] | None = None) -> Entry:
     """Returns the record of a received command."""
     return entry(
         CommandReceived(
             command_id=command_id,
             command_type=kind,
-            body={},
+            body=body,
             digest="",
             source=SOURCE,
             publisher="p",
@@ -41,26 +43,38 @@ def test_only_an_accepted_command_to_cache_a_job_loads_it() -> None:
     """S5."""
     commands, cache = CacheCommands(), CacheTrainJob.wire_type()
     accepted = [entry(CommandAccepted(command_id=command_id, source=SOURCE)) for command_id in "ab"]
-    assert commands.stream_to_load(accepted[0]) is None
-    assert commands.stream_to_load(received("a", cache)) is None
-    assert commands.stream_to_load(received("b", RestoreSummaryJob.wire_type())) is None
-    assert [commands.stream_to_load(each) for each in accepted] == ["job", None]
-    assert commands.stream_to_load(accepted[0]) is None, "once for each command"
+    assert commands.job_to_load(accepted[0]) is None
+    assert commands.job_to_load(received("a", cache)) is None
+    assert commands.job_to_load(received("b", RestoreSummaryJob.wire_type())) is None
+    assert [commands.job_to_load(each) for each in accepted] == ["job", None]
+    assert commands.job_to_load(accepted[0]) is None, "once for each command"
+
+
+def test_the_job_of_a_task_is_loaded_by_the_task_which_may_have_no_stream_yet() -> None:
+    """S5."""
+    commands, cache = CacheCommands(), CacheTrainJob.wire_type()
+    assert commands.job_to_load(received("a", cache, {"task": {"stream": "s", "task": "s.1"}})) is None
+    assert commands.job_to_load(entry(CommandAccepted(command_id="a", source=SOURCE))) == "s.1"
+
+
+@pytest.mark.parametrize("body", [None, {"task": 3}, {"task": {}}, {"task": {"stream": "s", "task": ".."}}])
+def test_a_body_that_is_no_command_stops_nothing(body: dict[str, Any] | None) -> None:
+    assert CacheCommands().job_to_load(received("a", CacheTrainJob.wire_type(), body)) is None
 
 
 def test_a_record_that_can_not_be_read_is_skipped() -> None:
     bad = received("a", CacheTrainJob.wire_type())
-    assert CacheCommands().stream_to_load(Entry("events", 0, 0, 0, b"k", b"{", bad.headers)) is None
-    assert CacheCommands().stream_to_load(Entry("events", 0, 0, 0, None, None, [])) is None
+    assert CacheCommands().job_to_load(Entry("events", 0, 0, 0, b"k", b"{", bad.headers)) is None
+    assert CacheCommands().job_to_load(Entry("events", 0, 0, 0, None, None, [])) is None
 
 
 def test_commands_that_are_never_answered_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_WAITING", 2)
     commands = CacheCommands()
     for command_id in ("a", "b", "c"):
-        commands.stream_to_load(received(command_id, CacheTrainJob.wire_type()))
+        commands.job_to_load(received(command_id, CacheTrainJob.wire_type()))
     answers = [CommandAccepted(command_id=command_id, source=SOURCE) for command_id in ("a", "b", "c")]
-    assert [commands.stream_to_load(entry(answer)) for answer in answers] == [None, "job", "job"]
+    assert [commands.job_to_load(entry(answer)) for answer in answers] == [None, "job", "job"]
 
 
 @pytest.mark.parametrize("name", ["cache_jobs", "cache_loads", "reads", "batch_points", "stuck_s"])

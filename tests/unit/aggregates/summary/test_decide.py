@@ -83,6 +83,16 @@ def test_the_first_annotation_of_a_task_begins_its_job() -> None:
     assert task_job_id("s.1") in problem.message
 
 
+def test_the_job_of_a_task_that_nobody_has_annotated_is_loaded() -> None:
+    """S5: its stream begins; one that has begun stays as it is."""
+    stream = nothing(task_job_id("s.1"))
+    (event,) = decided(stream, CacheTrainJob(task=TASK))
+    assert (type(event), event.job.task) == (SummaryJobFound, TASK)
+    assert decided(nothing("elsewhere"), CacheTrainJob(task=TASK)).code == "unknown_summary"
+    assert decided(found().stream, CacheTrainJob()) == []
+    assert decided(found().stream, CacheTrainJob(task=TASK)).code == "unknown_summary"
+
+
 def test_an_annotation_keeps_what_it_does_not_name() -> None:
     """S22."""
     told = found()

@@ -39,7 +39,8 @@ def register(
 
 def cache(stream: Stream, wanted: CacheTrainJob, command_id: str, capabilities: Capabilities) -> Decided:
     """Accepts: what a summary indexer has in memory is no state of the job."""
-    return no_aggregate(stream, "summary") if summary_of(stream) is None else []
+    job = _job(stream, wanted.task, command_id)
+    return job if isinstance(job, Problem) else job[0]
 
 
 def retry(stream: Stream, wanted: RetrySummaryFile, command_id: str, capabilities: Capabilities) -> Decided:

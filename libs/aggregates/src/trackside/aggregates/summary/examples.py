@@ -25,7 +25,7 @@ FILE = "events.out.tfevents.1700000000.host.1.0"
 TASK = SummarizedTask(stream="digits-1", task="digits-1.7")
 EXAMPLES: list[Message] = [
     RegisterSummaryDirectory(base="/data/runs", path="digits/1"),
-    CacheTrainJob(),
+    CacheTrainJob(task=TASK),
     RetrySummaryFile(file=FILE),
     DeleteSummaryJob(task=TASK, reason="a wrong data set", purge=True),
     RestoreSummaryJob(),

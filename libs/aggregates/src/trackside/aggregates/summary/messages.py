@@ -65,7 +65,12 @@ class RegisterSummaryDirectory(Command):
 
 
 class CacheTrainJob(Command):
-    """Asks that a summary indexer has the values of a job in memory; nothing of the job changes."""
+    """Asks that a summary indexer has the values of a job in memory; nothing of the job changes.
+
+    `task` names a job that is a task; its stream begins if it has none.
+    """
+
+    task: SummarizedTask | None = None
 
 
 class RetrySummaryFile(Command):
@@ -194,7 +199,7 @@ def directory_job_id(base: bytes, path: bytes) -> str:
 
 
 def task_job_id(task_id: str) -> str:
-    """Returns the stream id under which people delete or annotate the job of a task."""
+    """Returns the stream id under which the job of a task is deleted, annotated or loaded."""
     return _job_id(b"task", task_id.encode("utf-8", "surrogatepass"))
 
 

@@ -218,7 +218,7 @@ def _parsed(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        what = f"its bytes are no JSON: {type(error).__name__}"
+        what = f"its bytes are not JSON: {type(error).__name__}"
         raise SummaryReadRefused("unreadable_value", "step", what, "expected JSON") from error
 
 

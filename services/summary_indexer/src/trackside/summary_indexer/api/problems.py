@@ -78,7 +78,7 @@ def _time(value: object) -> str:
     """Returns a time in RFC 3339."""
     if isinstance(value, datetime):
         return value.isoformat()
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}

@@ -8,7 +8,7 @@ import structlog
 
 from trackside.aggregates.registry import CODEC
 from trackside.aggregates.summary.messages import CacheTrainJob
-from trackside.contracts.codec import UndecodableError
+from trackside.contracts.codec import UndecodableError, command_of
 from trackside.contracts.commands import CommandAccepted, CommandReceived
 from trackside.contracts.topics import Topic
 from trackside.eventlog.log import Entry, Log
@@ -30,8 +30,8 @@ class CacheCommands:
     def __init__(self) -> None:
         self._received: OrderedDict[str, str] = OrderedDict()
 
-    def stream_to_load(self, entry: Entry) -> str | None:
-        """Returns the stream of a job if the record says that a command to load it was accepted."""
+    def job_to_load(self, entry: Entry) -> str | None:
+        """Returns the task or stream of a job if the record says that a command to load it was accepted."""
         envelope = CODEC.envelope(entry.headers)
         if envelope.headers.get("ce_type") not in _WIRE_TYPES:
             return None
@@ -40,12 +40,20 @@ class CacheCommands:
         except UndecodableError:
             return None
         if isinstance(event, CommandReceived) and event.command_type == CacheTrainJob.wire_type():
-            self._received[event.command_id] = (entry.key or b"").decode("utf-8", "replace")
+            self._received[event.command_id] = _job_of(event, entry)
             if len(self._received) > MAX_WAITING:
                 self._received.popitem(last=False)
         elif isinstance(event, CommandAccepted):
             return self._received.pop(event.command_id, None)
         return None
+
+
+def _job_of(event: CommandReceived, entry: Entry) -> str:
+    """Returns the task that a command names: its job's stream may have begun just now, without a row yet."""
+    command = command_of(event.command_type, event.body or {}, [CacheTrainJob])
+    if isinstance(command, CacheTrainJob) and command.task is not None:
+        return command.task.task
+    return (entry.key or b"").decode("utf-8", "replace")
 
 
 async def follow_cache_commands(events: Log, topic: Topic, reads: CurveReads) -> None:
@@ -58,9 +66,9 @@ async def follow_cache_commands(events: Log, topic: Topic, reads: CurveReads) ->
     try:
         while True:
             for entry in await reader.read(READ_S):
-                stream = commands.stream_to_load(entry)
-                if stream is not None:
-                    task = asyncio.create_task(_load(reads, stream))
+                job = commands.job_to_load(entry)
+                if job is not None:
+                    task = asyncio.create_task(_load(reads, job))
                     loads.add(task)
                     task.add_done_callback(loads.discard)
     finally:
@@ -69,16 +77,16 @@ async def follow_cache_commands(events: Log, topic: Topic, reads: CurveReads) ->
         await reader.close()
 
 
-async def _load(reads: CurveReads, stream: str) -> object:
-    """Loads the job of a stream: that of a task has an id of its own there."""
+async def _load(reads: CurveReads, job: str) -> object:
+    """Loads a job by its id, or by its stream, which has another id if the job is a task."""
 
     async def job_of(connection: Connection) -> str | None:
-        found: str | None = await connection.fetchval(sql("queries", "summary_job_of_stream"), stream)
+        found: str | None = await connection.fetchval(sql("queries", "summary_job_of_stream"), job)
         return found
 
     try:
-        job_id = await reads.pool.read(job_of) or stream
+        job_id = await reads.pool.read(job_of) or job
     except Exception as error:  # noqa: BLE001 - the command may be sent again
-        log.warning("job not loaded", stream=stream, reason=f"{type(error).__name__}: {error}")
+        log.warning("job not loaded", job=job, reason=f"{type(error).__name__}: {error}")
         return None
     return await reads.load(job_id)

@@ -45,7 +45,8 @@ def retry(job: str, file: str, publishing: Publishing) -> None:
 
 def cache(job: str, publishing: Publishing) -> None:
     """Has the values of a job loaded."""
-    send(_stream_of(job)[0], CacheTrainJob, {}, publishing)
+    stream, task = _stream_of(job)
+    send(stream, CacheTrainJob, task, publishing)
 
 
 def _job(job: str) -> SummaryJobRow:
