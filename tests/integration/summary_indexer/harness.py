@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import asyncpg
 
 from tests.polling import poll_until
+from tests.rights import obeying_rights
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics, partition_of
@@ -38,7 +39,11 @@ class Sandbox:
     started: list["IndexerProcess"] = field(default_factory=list)
 
     def indexer(
-        self, instance: str = "1", watched: Mapping[str, str] | None = None, **settings: str
+        self,
+        instance: str = "1",
+        watched: Mapping[str, str] | None = None,
+        obeys_rights: bool = False,
+        **settings: str,
     ) -> "IndexerProcess":
         """Returns a summary-indexer, not started.
 
@@ -52,7 +57,9 @@ class Sandbox:
             **{f"TRACKSIDE_SUMMARY_INDEXER_{name.upper()}": value for name, value in settings.items()},
             **(watched or {}),
         }
-        made = IndexerProcess(variables, self.folder / f"indexer-{len(self.started)}.log")
+        command = [sys.executable, "-m", "trackside.summary_indexer"]
+        command = obeying_rights(command) if obeys_rights else command
+        made = IndexerProcess(command, variables, self.folder / f"indexer-{len(self.started)}.log")
         self.started.append(made)
         return made
 
@@ -60,17 +67,15 @@ class Sandbox:
 class IndexerProcess:
     """One instance, which can be killed and restarted."""
 
-    def __init__(self, variables: Mapping[str, str], output: Path) -> None:
-        self._variables, self._output = variables, output
+    def __init__(self, command: Sequence[str], variables: Mapping[str, str], output: Path) -> None:
+        self._command, self._variables, self._output = command, variables, output
         self.process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> "IndexerProcess":
         """Starts it, without waiting for anything."""
         with self._output.open("ab") as output:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "trackside.summary_indexer",
+                *self._command,
                 env={**os.environ, **self._variables},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,

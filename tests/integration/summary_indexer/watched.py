@@ -35,7 +35,7 @@ from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_start
 from trackside.summaries.event_files.writing import first_record, record
-from trackside.summary_indexer.watching.visits import WatchReport
+from trackside.summary_indexer.watching.report import WatchReport
 from trackside.summary_indexer.watching.watched_directories import import_directory, watch_directories
 
 Series = tuple[str, int, str]

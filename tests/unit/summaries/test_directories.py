@@ -1,6 +1,8 @@
 """S1, S19: every directory that holds event files is a job, at any depth, and no link is followed."""
 
 import os
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.rights import obeying_rights
 from trackside.summaries.directories import (
     JobDirectory,
     UnreadableDirectory,
@@ -110,19 +113,35 @@ def test_a_path_that_leads_out_is_not_opened(tmp_path: Path, path: str) -> None:
         open_below(str(tmp_path), path)
 
 
+SEARCHES = """
+import sys
+from trackside.summaries.directories import find_jobs
+
+for found in find_jobs(sys.argv[1]):
+    print(found.path, getattr(found, "problem", "found"), sep=": ")
+"""
+
+
 def test_directories_that_cannot_be_read_are_reported_and_the_rest_is_found(tmp_path: Path) -> None:
-    """Without rights where a test may take them away, else gone."""
-    job(tmp_path, "a")
-    job(tmp_path, "z")
+    """By a process that must obey rights; of a directory whose names alone may be read, nothing is known."""
     missing = list(find_jobs(str(tmp_path / "missing")))
     assert missing == [UnreadableDirectory(".", "file_vanished", "No such file or directory")]
-    if os.geteuid() != 0:
-        job(tmp_path, "m")
-        (tmp_path / "m").chmod(0)
-        found = list(find_jobs(str(tmp_path)))
-        (tmp_path / "m").chmod(0o700)
-        assert found[1] == UnreadableDirectory("m", "no_rights", "Permission denied")
-        assert [each.path for each in found] == ["a", "m", "z"]
+    for path in ("a", "closed/below", "names only", "names only/below", "passing only/below", "z"):
+        job(tmp_path, path)
+    modes = {"closed": 0, "names only": 0o400, "passing only": 0o100}
+    for path, mode in modes.items():
+        (tmp_path / path).chmod(mode)
+    command = obeying_rights([sys.executable, "-c", SEARCHES, str(tmp_path)])
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    for path in modes:
+        (tmp_path / path).chmod(0o700)
+    assert found.stdout.splitlines() == [
+        "a: found",
+        "closed: no_rights",
+        "names only: no_rights",
+        "passing only: no_rights",
+        "z: found",
+    ], found.stderr
 
 
 def test_a_directory_that_goes_while_it_is_searched_is_reported(tmp_path: Path) -> None:

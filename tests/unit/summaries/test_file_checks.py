@@ -7,24 +7,24 @@ from pathlib import Path
 
 from trackside.summaries.event_files.reading import read_from
 from trackside.summaries.event_files.writing import first_record, record
-from trackside.summaries.file_checks import FileEnds, change_of, ends_at
+from trackside.summaries.file_checks import change_of, fingerprint_of
 
 FILE = first_record(1_000) + b"".join(record("loss", step, step, step / 2) for step in range(9))
 
 
-def changed(path: Path, known: FileEnds) -> str | None:
+def changed(path: Path, fingerprint: str, end: int = len(FILE)) -> str | None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return change_of(descriptor, known)
+        return change_of(descriptor, end, fingerprint)
     finally:
         os.close(descriptor)
 
 
-def known_of(path: Path) -> FileEnds:
-    path.write_bytes(FILE)
+def known_of(path: Path, content: bytes = FILE) -> str:
+    path.write_bytes(content)
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return ends_at(descriptor, len(FILE))
+        return fingerprint_of(descriptor, len(content))
     finally:
         os.close(descriptor)
 
@@ -47,8 +47,20 @@ def test_a_file_that_shrank_or_was_replaced_is_known(tmp_path: Path) -> None:
     assert changed(path, known) == "file_shrunk"
     path.write_bytes(first_record(2_000) + FILE[len(first_record(1_000)) :])
     assert changed(path, known) == "file_replaced"
+    assert changed(path, "") is None  # as when an older release has read it
     path.write_bytes(FILE[:-1] + b"x" + b"more")
     assert changed(path, known) == "file_replaced"
+
+
+def test_long_and_short_files_are_told_from_others(tmp_path: Path) -> None:
+    """Of a short one the first and the last bytes overlap, of a long one much lies between them."""
+    for size in (1, 5, 63, 64, 65, 100, 4_095, 4_096, 4_097, 100_000):
+        content = bytes(size)
+        known = known_of(tmp_path / "file", content)
+        for at in {0, min(60, size - 1), size - 1}:
+            assert known_of(tmp_path / "other", content[:at] + b"x" + content[at + 1 :]) != known
+        (tmp_path / "file").write_bytes(content + b"more")
+        assert changed(tmp_path / "file", known, size) is None
 
 
 def test_reading_on_in_another_file_is_noticed_without_what_was_known() -> None:

@@ -150,3 +150,19 @@ def test_a_purged_job_that_is_restored_reads_its_files_again_under_new_numbers()
     tell(told, SummaryJobRestored(command_id="c-8", change=3), indexed(0, 10, B))
     assert {name: file.number for name, file in job(told).files.items()} == {B: 3}
     assert not job(told).purged
+
+
+def test_a_fingerprint_is_that_of_the_newest_bytes() -> None:
+    told = found()
+    known = []
+    for event in (
+        indexed(0, 10).model_copy(update={"fingerprint": "a"}),
+        indexed(10, 10),  # it is as it was, after it was quarantined
+        indexed(10, 20).model_copy(update={"fingerprint": "b"}),
+        indexed(20, 30),  # by an older release, which knows none
+    ):
+        if event.begin == event.end:
+            tell(told, quarantined(10))
+        assert tell(told, event) == [Outcome.APPLIED]
+        known.append(told.stream.root.files[A].fingerprint)
+    assert known == ["a", "a", "b", ""]

@@ -1,23 +1,35 @@
 """S18: what is whole is read, the rest is named, and reading continues where the log ends."""
 
-import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import google_crc32c
 import pytest
 
+from tests.rights import obeying_rights
 from trackside.artifacts.errors import StoreFull, StoreMissing
+from trackside.artifacts.opening import open_store
+from trackside.artifacts.settings import StoreSettings
+from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported, SummaryItemsReported
 from trackside.summaries.directories import FileFormat
+from trackside.summaries.event_files import reading
 from trackside.summaries.event_files.framing import frame, masked
 from trackside.summaries.event_files.protos import mindspore_pb2
 from trackside.summaries.event_files.values import Image
 from trackside.summaries.event_files.writing import first_record, record
 from trackside.summaries.kinds.registry import KINDS
-from trackside.summary_indexer.watching.file_reader import FileReader, JobFile, ReadStep
+from trackside.summary_indexer.watching.file_reader import (
+    ComparedFile,
+    FileReader,
+    JobFile,
+    ReadStep,
+    compare_files,
+)
 from trackside.summary_indexer.watching.packing import ArtifactStore, ItemPacker
-from trackside.summary_indexer.watching.records import TagLimit
+from trackside.summary_indexer.watching.records import TagLimit, session_of
 
 NAME = "events.out.tfevents.1"
 RECORDS = [first_record(1_000), *(record("loss", step, step * 1000, step / 2) for step in range(1, 6))]
@@ -37,12 +49,13 @@ def file_in(folder: Path, data: bytes, name: str = NAME, held: FileFormat = "ten
     return JobFile("summary-1", 1, str(folder), ".", name, held)
 
 
-def read(by: FileReader, file: JobFile, start: int = 0) -> list[ReadStep]:
-    return list(by.read(file, start, TagLimit()))
+def read(by: FileReader, file: JobFile, start: int = 0, fingerprint: str = "") -> list[ReadStep]:
+    return list(by.read(file, start, TagLimit(), fingerprint))
 
 
-def steps_of(found: list[ReadStep]) -> list[int]:
+def steps_of(found: list[ReadStep], but: type[Message] | None = None) -> list[int]:
     messages = [message for step in found for message in step.messages]
+    messages = [message for message in messages if but is None or not isinstance(message, but)]
     assert all(isinstance(message, MetricPointsReported) for message in messages)
     return [at for message in messages for series in message.series for at in series.steps]  # type: ignore[attr-defined]
 
@@ -95,11 +108,47 @@ def test_another_file_in_its_place_is_noticed_after_a_restart(tmp_path: Path) ->
     assert (step.problem, step.points) == ("file_replaced", 0)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_rights_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [b"", RECORDS[1], FILE])
+def test_another_file_of_equal_or_greater_length_is_noticed_after_a_restart(
+    tmp_path: Path, more: bytes
+) -> None:
+    """S18: all of its records have the lengths of those that were read, only the times are others."""
     file = file_in(tmp_path, FILE)
+    (step,) = read(reader(), file)
+    assert read(reader(), file, step.end, step.fingerprint) == []
+    other = first_record(2_000) + b"".join(record("loss", at, at, 9.0) for at in range(1, 6))
+    assert len(other) == len(FILE)
+    file_in(tmp_path, other + more)
+    (found,) = read(reader(), file, step.end, step.fingerprint)
+    assert (found.problem, found.end, found.points) == ("file_replaced", len(FILE), 0)
+    file_in(tmp_path, FILE + more)
+    assert [each.problem for each in read(reader(), file, step.end, step.fingerprint)] == [None] * bool(more)
+    assert compare_files(str(tmp_path), [ComparedFile(NAME, step.end, step.fingerprint)]) == [True]
+    file_in(tmp_path, other + more)
+    missing = ComparedFile("missing", step.end, step.fingerprint)
+    assert compare_files(str(tmp_path), [missing, missing._replace(path=NAME)]) == [False, False]
+
+
+READS = """
+import sys
+from tests.unit.summary_indexer.watching.test_file_reader import NAME, read, reader
+from trackside.summary_indexer.watching.file_reader import ComparedFile, JobFile, compare_files
+
+folder = sys.argv[1]
+file = JobFile("summary-1", 1, folder, ".", NAME, "tensorboard")
+for start in (0, 10):
+    print(*(step.problem for step in read(reader(), file, start)))
+print(compare_files(folder, [ComparedFile(NAME, 10, "ab")]))
+"""
+
+
+def test_a_file_without_rights_is_named(tmp_path: Path) -> None:
+    """S18: by a process that must obey them, also where the tests are run by root."""
+    file_in(tmp_path, FILE)
     (tmp_path / NAME).chmod(0)
-    assert [step.problem for step in read(reader(), file)] == ["no_rights"]
+    command = obeying_rights([sys.executable, "-c", READS, str(tmp_path)])
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert found.stdout.split("\n")[:3] == ["no_rights", "no_rights", "[False]"], found.stderr
 
 
 def test_a_link_in_the_place_of_a_file_is_not_read(tmp_path: Path) -> None:
@@ -125,6 +174,32 @@ def test_a_store_that_is_missing_or_full_stops_a_file_before_its_images_until_it
         (step,) = read(by, file)
         assert (step.problem, step.end, step.messages) == ("store_failed", 0, [])
         full[0] = False
+
+
+def test_a_store_that_fails_behind_the_first_piece_leaves_the_sessions_of_points_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S17: reading goes on behind the piece that the log has, and its points begin nothing again."""
+    monkeypatch.setattr(reading, "PIECE", 256)
+    rest = b"".join(record("loss", step, step, step / 2) for step in range(6, 12))
+    file = file_in(tmp_path, FILE + record("picture", 1, 1, Image(PNG, 1, 1)) + rest)
+    stores: list[ArtifactStore] = []
+
+    def store() -> ArtifactStore:
+        if not stores:
+            raise StoreMissing("none yet")
+        return stores[0]
+
+    by = FileReader(ItemPacker(KINDS, store))
+    *first, failed = read(by, file)
+    assert first and failed.problem == "store_failed"
+    (tmp_path / "store").mkdir()
+    stores.append(open_store(StoreSettings(store=str(tmp_path / "store"))))
+    found = read(by, file, failed.end, first[-1].fingerprint)
+    messages = [message for step in [*first, *found] for message in step.messages]
+    sessions = {message.attempt for message in messages if isinstance(message, MetricPointsReported)}
+    assert sessions == {session_of(1, 0)}
+    assert steps_of([*first, *found], but=SummaryItemsReported) == list(range(1, 12))
 
 
 PNG = bytes.fromhex(

@@ -1,12 +1,16 @@
 """S18: when a file is read, how long one that can't be read waits, and when an unfinished one is marked."""
 
+from dataclasses import replace
+
 from trackside.summaries.directories import FoundFile
 from trackside.summary_indexer.watching.looks import (
+    ANOTHER_VERSION,
     LONGEST_PAUSE_MS,
     UNFINISHED_MS,
     LogPosition,
     LookHistory,
     pause_ms,
+    should_compare,
     should_read,
     tail_due_ms,
     tail_problem,
@@ -17,7 +21,8 @@ NOW_MS = 1_700_000_000_000
 
 
 def found(size: int, modified_ms: int = NOW_MS) -> FoundFile:
-    return FoundFile("events.out.tfevents.1", "tensorboard", 7, 1, size, modified_ms * 1_000_000)
+    time_ns = modified_ms * 1_000_000
+    return FoundFile("events.out.tfevents.1", "tensorboard", 7, 1, size, time_ns, time_ns)
 
 
 def seen(file: FoundFile) -> LookHistory:
@@ -30,11 +35,25 @@ def test_after_a_start_a_file_is_read_if_the_log_does_not_end_at_its_size() -> N
     assert not should_read(LogPosition(10), LookHistory(), found(10), NOW_MS)
 
 
+def test_after_a_start_a_file_that_is_as_long_as_in_the_log_is_compared_once() -> None:
+    file, read = found(10), LogPosition(10, fingerprint="ab")
+    assert should_compare(read, LookHistory(), file)
+    assert not should_compare(read, seen(file), file)
+    assert not should_compare(read, LookHistory(), found(11))
+    assert not should_compare(LogPosition(10), LookHistory(), file)
+    assert not should_compare(LogPosition(10, "no_rights", NOW_MS, fingerprint="ab"), LookHistory(), file)
+    assert should_read(read, LookHistory(ANOTHER_VERSION), file, NOW_MS)
+
+
 def test_a_file_that_did_not_change_is_not_read_again() -> None:
     file = found(10)
     assert not should_read(LogPosition(8), seen(file), file, NOW_MS)
     assert should_read(LogPosition(8), seen(file), found(11), NOW_MS)
     assert should_read(LogPosition(10), seen(file), found(10, NOW_MS + 1), NOW_MS)
+    with_other_rights = replace(file, changed_ns=file.changed_ns + 1)
+    assert should_read(LogPosition(10), seen(file), with_other_rights, NOW_MS)
+    refused = LogPosition(8, "no_rights", NOW_MS + 5)
+    assert should_read(refused, seen(file), with_other_rights, NOW_MS)
 
 
 def test_a_damaged_file_is_read_again_when_its_pause_is_over_and_not_because_it_grows() -> None:

@@ -26,7 +26,8 @@ _OF_A_JOB = frozenset({"tensorboard", "mindspore"})
 class FoundFile:
     """A regular file of a job: its name as the file system has it, its size in bytes, when it was written.
 
-    `inode` and `device` say together whether a file of this name is still the same file.
+    `inode` and `device` say together whether a file of this name is still the same file. `changed_ns` is when
+    its content, its name or its rights changed.
     """
 
     name: str
@@ -35,6 +36,7 @@ class FoundFile:
     device: int
     size: int
     modified_ns: int
+    changed_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def _list_directory(base: str, path: str) -> tuple[list[FoundFile], list[str]]:
                 elif (held := format_of(entry.name)) and entry.is_file(follow_symlinks=False):
                     try:
                         found = entry.stat(follow_symlinks=False)
-                    except OSError:
+                    except FileNotFoundError:
                         continue  # it went while the directory was read
                     files.append(_file(entry.name, held, found))
     finally:
@@ -101,7 +103,8 @@ def _list_directory(base: str, path: str) -> tuple[list[FoundFile], list[str]]:
 
 
 def _file(name: str, held: FileFormat, found: os.stat_result) -> FoundFile:
-    return FoundFile(name, held, found.st_ino, found.st_dev, found.st_size, found.st_mtime_ns)
+    times = found.st_mtime_ns, found.st_ctime_ns
+    return FoundFile(name, held, found.st_ino, found.st_dev, found.st_size, *times)
 
 
 def stat_file(base: str, path: str, name: str) -> FoundFile:

@@ -108,6 +108,8 @@ def _indexed(job: Summary, event: SummaryFileIndexed, now_ms: int) -> Outcome:
         return Outcome.OVERTAKEN
     elif event.end == file.end and not file.code and job.status is SummaryJobStatus.ACTIVE:
         return Outcome.OVERTAKEN  # else it says that the file, or the directory, is there again as it was
+    if event.end > file.end:
+        file.fingerprint = event.fingerprint
     file.end, file.indexed_ms = event.end, now_ms
     file.records += event.records
     file.status, file.code, file.message, file.again_at_ms = SummaryFileStatus.INDEXED, "", "", 0

@@ -31,7 +31,7 @@ EXAMPLES: list[Message] = [
     RestoreSummaryJob(),
     AnnotateSummaryJob(task=TASK, tag=3, remark="the baseline"),
     SummaryJobFound(command_id="c-1", job=SummaryJobSpec(base="/data/runs", path="digits/1", task=TASK)),
-    SummaryFileIndexed(sequence=1, file=FILE, begin=0, end=4_096, records=37),
+    SummaryFileIndexed(sequence=1, file=FILE, begin=0, end=4_096, records=37, fingerprint="8f14e45fceea167a"),
     SummaryFileReplaced(sequence=2, file=FILE),
     SummaryFileQuarantined(
         sequence=3,

@@ -116,6 +116,8 @@ class SummaryFileIndexed(Event):
     A file begins with its first one, from 0, which may be empty; files are numbered in the order of these.
     Another empty one says that a file that was quarantined, or a directory that had vanished, is as it was.
     `sequence` numbers what the readers of a job write of it, from 1, so each one has an effect once.
+    `fingerprint` is a hash of bytes before `end`, which tells another file of this name; in older records,
+    and without new bytes, there is none.
     """
 
     written_by: ClassVar[frozenset[str]] = SUMMARY_INDEXER
@@ -124,6 +126,7 @@ class SummaryFileIndexed(Event):
     begin: int
     end: int
     records: int = 0
+    fingerprint: str = Field(default="", max_length=64, exclude_if=is_absent)
 
 
 class SummaryFileReplaced(Event):

@@ -16,6 +16,8 @@ class SummaryFile:
     """Up to which byte it is indexed."""
     records: int = 0
     """How many records it had up to there."""
+    fingerprint: str = ""
+    """What tells another file of this name from it, as far as it is indexed; empty if that is not known."""
     status: SummaryFileStatus = SummaryFileStatus.INDEXED
     """Its state."""
     code: str = ""

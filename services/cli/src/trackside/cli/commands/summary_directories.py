@@ -18,8 +18,8 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.service_context import ServiceContext
 from trackside.sdk.signing import Signer, read_signer
 from trackside.summaries.directories import printable_path
+from trackside.summary_indexer.watching.report import WatchReport
 from trackside.summary_indexer.watching.tag_limits import IndexedTags
-from trackside.summary_indexer.watching.visits import WatchReport
 from trackside.summary_indexer.watching.watched_directories import import_directory as read_directory
 from trackside.summary_indexer.watching.watched_directories import watch_directories
 

@@ -2,9 +2,9 @@
 
 import os
 from collections import OrderedDict
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import structlog
 
@@ -20,7 +20,7 @@ from trackside.summaries.event_files.reading import (
     read_from,
 )
 from trackside.summaries.event_files.values import Decoded, Segment, SummaryItem
-from trackside.summaries.file_checks import ChangeProblem, FileEnds, change_of, ends_at
+from trackside.summaries.file_checks import ChangeProblem, change_of, fingerprint_of
 from trackside.summary_indexer.watching.packing import ItemPacker
 from trackside.summary_indexer.watching.records import TagLimit, item_messages, items_of, point_messages
 
@@ -53,7 +53,7 @@ class ReadStep:
     """What is to be written of one piece: the messages of the bytes from `start` to `end`.
 
     `problem` says why reading stops at `end`; after a record that is too long it goes on there. `records` are
-    those of the file.
+    those of the file. `fingerprint` tells another file from it, as far as `end`.
     """
 
     start: int
@@ -62,13 +62,15 @@ class ReadStep:
     records: int = 0
     points: int = 0
     items: int = 0
+    fingerprint: str = ""
     problem: ReadProblem | None = None
     reason: str = ""
 
 
 @dataclass(slots=True)
 class _Remembered:
-    ends: FileEnds
+    end: int
+    fingerprint: str
     decoder: RecordDecoder | None
 
 
@@ -80,44 +82,60 @@ class FileReader:
         self._most = remembered
         self._remembered: OrderedDict[tuple[str, str], _Remembered] = OrderedDict()
 
-    def read(self, file: JobFile, start: int, limit: TagLimit) -> Generator[ReadStep]:
+    def read(self, file: JobFile, start: int, limit: TagLimit, fingerprint: str = "") -> Generator[ReadStep]:
         """Yields what a file holds from a position on; the last step may have a problem.
 
-        An OSError is such a problem. The next step is taken once this one is in the log.
+        An OSError is such a problem. The next step is taken once this one is in the log. `fingerprint` is the
+        one of the step that ended at `start`; if it is not known, another file may be taken for this one.
         """
         key = (file.job, file.name)
         remembered = self._remembered.get(key)
+        if remembered is not None and remembered.end != start:
+            remembered = None
+        fingerprint = fingerprint or (remembered.fingerprint if remembered is not None else "")
+        at = start
         try:
             descriptor = open_below(file.base, f"{file.path}/{file.name}")
             with os.fdopen(descriptor, "rb", buffering=0) as opened:
-                problem = _change(opened.fileno(), start, remembered)
+                problem = change_of(opened.fileno(), start, fingerprint)
                 if problem is not None:
                     yield ReadStep(start, start, [], problem=problem)
                     return
+                if fingerprint and os.fstat(opened.fileno()).st_size == start:
+                    return  # nothing new, and what is before need not be decoded to know that
                 if file.format == "mindspore_graph":
                     yield from self._read_graph(file, opened.fileno(), start, limit)
                     return
                 decoder = None
-                if remembered is not None and remembered.ends.end == start:
-                    decoder, remembered.decoder = remembered.decoder, None  # it is ahead until a step is done
+                if remembered is not None and remembered.fingerprint == fingerprint:
+                    decoder = remembered.decoder
                 choose = lineage_decoder_of if file.format == "mindspore_lineage" else None
                 for piece in read_from(opened, start, decoder, choose=choose):
-                    step = self._step(file, piece, limit)
+                    self._remembered.pop(key, None)  # its decoder is ahead until this step is done
+                    # The piece is of another file if this one was written again after the last one.
+                    problem = change_of(opened.fileno(), at, fingerprint)
+                    if problem is not None:
+                        yield ReadStep(at, at, [], problem=problem)
+                        return
+                    step = self._step(file, piece, limit, opened.fileno())
                     yield step
                     if step.problem == "store_failed":
                         return
-                    self._remember(key, ends_at(opened.fileno(), piece.end), piece.decoder)
+                    at, fingerprint = step.end, step.fingerprint
+                    self._remember(key, _Remembered(at, fingerprint, piece.decoder))
         except OSError as error:
-            yield ReadStep(start, start, [], problem=problem_of(error), reason=error.strerror or str(error))
+            yield ReadStep(at, at, [], problem=problem_of(error), reason=error.strerror or str(error))
 
-    def _step(self, file: JobFile, piece: Piece, limit: TagLimit) -> ReadStep:
+    def _step(self, file: JobFile, piece: Piece, limit: TagLimit, descriptor: int) -> ReadStep:
         try:
             messages, points, items = self._messages(file, piece.decoded, limit)
         except ArtifactError as error:
             return ReadStep(piece.start, piece.start, [], problem="store_failed", reason=str(error))
         if piece.decoded.unknown:
             log.info("values of unknown kinds skipped", file=file.name, kinds=piece.decoded.unknown)
-        return ReadStep(piece.start, piece.end, messages, piece.records, points, items, piece.problem)
+        fingerprint = fingerprint_of(descriptor, piece.end) if piece.end else ""
+        counts = piece.records, points, items
+        return ReadStep(piece.start, piece.end, messages, *counts, fingerprint, piece.problem)
 
     def _messages(self, file: JobFile, decoded: Decoded, limit: TagLimit) -> tuple[list[Message], int, int]:
         of_points = list(point_messages(file.job, file.number, decoded, limit))
@@ -141,17 +159,36 @@ class FileReader:
             return
         item = SummaryItem("graph", file.name, 0, found.st_mtime_ns // 1_000_000, graph)
         piece = Piece(Decoded([Segment(items=[item])]), 1, 0, found.st_size)
-        yield self._step(file, piece, limit)
+        yield self._step(file, piece, limit, descriptor)
 
-    def _remember(self, key: tuple[str, str], ends: FileEnds, decoder: RecordDecoder | None) -> None:
-        self._remembered[key] = _Remembered(ends, decoder)
+    def _remember(self, key: tuple[str, str], remembered: _Remembered) -> None:
+        self._remembered[key] = remembered
         self._remembered.move_to_end(key)
         if len(self._remembered) > self._most:
             self._remembered.popitem(last=False)
 
 
-def _change(descriptor: int, start: int, remembered: _Remembered | None) -> ReadProblem | None:
-    """Returns how a file changed below `start`, as far as it is known without reading all of it."""
-    if remembered is not None and remembered.ends.end == start:
-        return change_of(descriptor, remembered.ends)
-    return "file_shrunk" if os.fstat(descriptor).st_size < start else None
+class ComparedFile(NamedTuple):
+    """A file to be compared: its path below the directory, where reading ended, and its fingerprint then."""
+
+    path: str
+    end: int
+    fingerprint: str
+
+
+def compare_files(base: str, files: Sequence[ComparedFile]) -> list[bool]:
+    """Returns of each file whether it is still the one that was read; one that can't be opened is not."""
+    return [_is_same(base, file) for file in files]
+
+
+def _is_same(base: str, file: ComparedFile) -> bool:
+    try:
+        descriptor = open_below(base, file.path)
+    except OSError:
+        return False
+    try:
+        return change_of(descriptor, file.end, file.fingerprint) is None
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)

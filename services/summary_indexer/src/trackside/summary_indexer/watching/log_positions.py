@@ -213,7 +213,7 @@ def job_id_of(base: str, path: str) -> str:
 
 
 def _position(file: SummaryFile) -> LogPosition:
-    return LogPosition(file.end, file.code, file.again_at_ms, file.number)
+    return LogPosition(file.end, file.code, file.again_at_ms, file.number, file.fingerprint)
 
 
 def _warn(reason: str) -> None:

@@ -19,13 +19,15 @@ HEALED_BY_CHANGE = frozenset(
 class LogPosition(NamedTuple):
     """What the log has of a file: the end of what was read, and its number in the job, 0 if it has none.
 
-    If it is quarantined, `code` says why, and `again_at_ms` until when.
+    If it is quarantined, `code` says why, and `again_at_ms` until when. `fingerprint` tells another file from
+    it, as far as it was read.
     """
 
     to: int
     code: str = ""
     again_at_ms: int = 0
     number: int = 0
+    fingerprint: str = ""
 
 
 class FileVersion(NamedTuple):
@@ -33,13 +35,18 @@ class FileVersion(NamedTuple):
 
     size: int
     modified_ns: int
+    changed_ns: int
     inode: int
     device: int
 
 
 def version_of(file: FoundFile) -> FileVersion:
     """Returns what is compared of two looks at a file."""
-    return FileVersion(file.size, file.modified_ns, file.inode, file.device)
+    return FileVersion(file.size, file.modified_ns, file.changed_ns, file.inode, file.device)
+
+
+ANOTHER_VERSION = FileVersion(-1, 0, 0, 0, 0)
+"""The version of no file: what is found differs from it."""
 
 
 @dataclass(slots=True)
@@ -64,6 +71,12 @@ def should_read(position: LogPosition, history: LookHistory, found: FoundFile, n
     if now_ms >= max(position.again_at_ms, history.again_at_ms):
         return True
     return not unchanged and position.code in HEALED_BY_CHANGE
+
+
+def should_compare(position: LogPosition, history: LookHistory, found: FoundFile) -> bool:
+    """Returns whether it takes a look into a file to know whether it is still the one that was read."""
+    first_look = history.version is None and not position.code
+    return first_look and found.size == position.to and bool(position.fingerprint)
 
 
 def tail_problem(found: FoundFile, end: int, now_ms: int) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 import structlog
@@ -20,13 +20,21 @@ from trackside.eventlog.log import Outgoing
 from trackside.summaries.directories import FoundFile, JobDirectory, list_job, printable_path, problem_of
 from trackside.summaries.event_files.reading import PIECE
 from trackside.summary_indexer.watching.byte_budget import ByteBudget
-from trackside.summary_indexer.watching.file_reader import FileReader, JobFile, ReadStep
+from trackside.summary_indexer.watching.file_reader import (
+    ComparedFile,
+    FileReader,
+    JobFile,
+    ReadStep,
+    compare_files,
+)
 from trackside.summary_indexer.watching.log_positions import KnownJob, SummaryStreams, job_id_of
 from trackside.summary_indexer.watching.looks import (
+    ANOTHER_VERSION,
     LONGEST_PAUSE_MS,
     LogPosition,
     LookHistory,
     pause_ms,
+    should_compare,
     should_read,
     tail_due_ms,
     tail_problem,
@@ -34,6 +42,7 @@ from trackside.summary_indexer.watching.looks import (
 )
 from trackside.summary_indexer.watching.publishing import PointsPublisher
 from trackside.summary_indexer.watching.records import TagLimit
+from trackside.summary_indexer.watching.report import WatchReport
 from trackside.summary_indexer.watching.tag_limits import TagLimits
 
 log = structlog.get_logger("trackside.summary_indexer")
@@ -50,34 +59,6 @@ STARTED_AGAIN = frozenset({"file_replaced", "file_shrunk"})
 """Problems after which a file is read from its start, as another one, if they are still there later."""
 
 Result = TypeVar("Result")
-
-
-@dataclass(slots=True)
-class WatchReport:
-    """What a watcher has done so far; `problems` are by path of the job and name of the file.
-
-    A directory that can't be read has the name "". `files` counts each reading of a file, `bytes` those whose
-    content is in the log. `found` directories had something new, `visited` of them are read. `left_out` are
-    the values of files that are not indexed.
-    """
-
-    found: int = 0
-    visited: int = 0
-    jobs: int = 0
-    files: int = 0
-    bytes: int = 0
-    points: int = 0
-    items: int = 0
-    left_out: int = 0
-    problems: dict[tuple[str, str], str] = field(default_factory=dict)
-    most_problems: int = 1_000
-
-    def note(self, path: str, name: str, code: str) -> None:
-        """Notes the problem of a file, or that it has none; of very many, only the first ones are kept."""
-        if not code:
-            self.problems.pop((path, name), None)
-        elif len(self.problems) < self.most_problems or (path, name) in self.problems:
-            self.problems[path, name] = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +110,28 @@ class JobVisitor:
         head = "" if start == "." else f"{start}/"
         found = (job for job in self._streams.jobs(self._shown_base) if job.status is SummaryJobStatus.ACTIVE)
         return [job.path for job in found if f"{job.path}/".startswith(head)]
+
+    async def compare(self, found: Sequence[JobDirectory]) -> None:
+        """Compares files that are as long as the log has them with what was read, once after a start.
+
+        One that is another file by now is read at the next visit.
+        """
+        compared: list[tuple[LookHistory, FoundFile, ComparedFile]] = []
+        for directory in found:
+            job = self._job(job_id_of(self.base, directory.path))
+            if job is None or job.status is SummaryJobStatus.DELETED:
+                continue
+            for file in _indexed(directory.files):
+                name = printable_path(file.name)
+                position, history = job.files.get(name), self._history(job.job_id, name)
+                if position is not None and should_compare(position, history, file):
+                    path = f"{directory.path}/{file.name}"
+                    compared.append((history, file, ComparedFile(path, position.to, position.fingerprint)))
+        if compared:
+            wanted = [each for _, _, each in compared]
+            same = await asyncio.to_thread(compare_files, self.base, wanted)
+            for (history, file, _), is_same in zip(compared, same, strict=True):
+                history.version = version_of(file) if is_same else ANOTHER_VERSION
 
     def needs_visit(self, found: JobDirectory) -> bool:
         """Returns whether a visit of a job would do anything, from what was found in its directory.
@@ -253,7 +256,7 @@ class JobVisitor:
         job = self._job(place.job_id)
         has_values = job is not None and any(each.to for each in job.files.values())
         limit = await self._limits.take(place.job_id, has_values)
-        steps = self._reader.read(file, known.to, limit)
+        steps = self._reader.read(file, known.to, limit, known.fingerprint)
         end, problem, more = known.to, "", True
         try:
             while more:
@@ -281,7 +284,12 @@ class JobVisitor:
         await self._publisher.publish(file.job, records)
         if step.end > step.start:
             moved = SummaryFileIndexed(
-                sequence=0, file=name, begin=step.start, end=step.end, records=step.records
+                sequence=0,
+                file=name,
+                begin=step.start,
+                end=step.end,
+                records=step.records,
+                fingerprint=step.fingerprint,
             )
             await self._streams.append(self._shown_base, file.job, [moved])
         position = self._position(file.job, name)

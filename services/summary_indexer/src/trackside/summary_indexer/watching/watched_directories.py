@@ -18,8 +18,9 @@ from trackside.summary_indexer.watching.file_reader import FileReader
 from trackside.summary_indexer.watching.log_positions import SummaryStreams
 from trackside.summary_indexer.watching.packing import ItemPacker
 from trackside.summary_indexer.watching.publishing import PointsPublisher
+from trackside.summary_indexer.watching.report import WatchReport
 from trackside.summary_indexer.watching.tag_limits import IndexedTags, TagLimits
-from trackside.summary_indexer.watching.visits import JobVisitor, WatchReport
+from trackside.summary_indexer.watching.visits import JobVisitor
 from trackside.summary_indexer.watching.watcher import DirectoryWatcher
 
 SLOW_LOOK_S = 30.0

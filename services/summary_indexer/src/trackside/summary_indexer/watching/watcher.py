@@ -2,6 +2,7 @@
 
 import asyncio
 import stat
+from collections.abc import Set
 from itertools import islice
 from pathlib import Path
 
@@ -96,27 +97,30 @@ class DirectoryWatcher:
     async def _scan(self, start: str) -> None:
         """Asks for a visit of each job at and below a path that has something new, or has vanished."""
         found: set[str] = set()
+        unreadable: set[str] = set()
         search = find_jobs(self._base, start)
         while chunk := await asyncio.to_thread(lambda: list(islice(search, FOUND_AT_ONCE))):
+            await self._visitor.compare([each for each in chunk if isinstance(each, JobDirectory)])
             for each in chunk:
-                self._take_in(each, start)
                 found.add(each.path)
-                if each.path == "." and isinstance(each, UnreadableDirectory):
-                    return  # as when a disk is not mounted: of its jobs nothing is known
+                if isinstance(each, JobDirectory):
+                    if self._visitor.needs_visit(each):
+                        self._ask(each.path)
+                elif each.problem != "file_vanished" or start == each.path == ".":
+                    unreadable.add(each.path)
+                    self._report_unreadable(each)
+        self._visitor.report.keep_directories(start, unreadable)
         for path in self._visitor.known_paths(start):
-            if path not in found:
+            if path not in found and not is_below(path, unreadable):
                 self._ask(path)
 
-    def _take_in(self, found: JobDirectory | UnreadableDirectory, start: str) -> None:
-        if isinstance(found, UnreadableDirectory):
-            if found.problem != "file_vanished" or start == found.path == ".":
-                self._visitor.report.note(found.path, "", found.problem)
-                shown = printable_path(found.path)
-                log.warning(
-                    "a directory can't be read", directory=self._base, path=shown, reason=found.reason
-                )
-        elif self._visitor.needs_visit(found):
-            self._ask(found.path)
+    def _report_unreadable(self, found: UnreadableDirectory) -> None:
+        """Says of a directory that it can't be read, once while that is so."""
+        report = self._visitor.report
+        if report.problems.get((found.path, "")) != found.problem:
+            report.note(found.path, "", found.problem)
+            shown = printable_path(found.path)
+            log.warning("a directory can't be read", directory=self._base, path=shown, reason=found.reason)
 
     def _ask(self, path: str) -> None:
         self._visitor.report.found += 1
@@ -136,6 +140,18 @@ class DirectoryWatcher:
     async def _visit_due(self) -> None:
         while True:  # noqa: ASYNC110 - it waits for a time
             await asyncio.sleep(self._queue.add_due(DUE_S))
+
+
+def is_below(path: str, directories: Set[str]) -> bool:
+    """Returns whether a path is that of one of these directories, or of one below it.
+
+    Of what is below a directory that can't be read, as when a disk is not mounted, nothing is known.
+    """
+    return (
+        "." in directories
+        or path in directories
+        or any(path[:at] in directories for at, char in enumerate(path) if char == "/")
+    )
 
 
 def is_other_file(path: str) -> bool:
