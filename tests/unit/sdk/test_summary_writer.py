@@ -3,6 +3,7 @@
 import inspect
 import io
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tests.unit.summaries.tensorboard_files import items_of, scalars_of, whole
 from trackside.sdk import SummaryWriter
+from trackside.sdk.summaries.absent_calls import INSTEAD
 from trackside.sdk.summaries.histograms import histogram_of
 from trackside.sdk.summaries.pictures import encoded_image, image_of
 from trackside.summaries.event_files.values import Histogram
@@ -256,6 +258,23 @@ def test_values_that_are_none_are_refused_with_what_was_expected(tmp_path: Path)
             writer.add_hparams({"rate": 1.0}, {}, {"rate": ["a"]})
         with pytest.raises(TypeError, match="expected a model of torch, got dict"):
             writer.add_graph({})
+
+
+def test_a_call_that_is_not_there_says_what_to_use(tmp_path: Path) -> None:
+    theirs: Any = pytest.importorskip("tensorboardX").SummaryWriter
+    with SummaryWriter(tmp_path) as writer:
+        absent = {
+            name
+            for of in (torch_writer(), theirs)
+            for name, call in inspect.getmembers(of, inspect.isfunction)
+            if not name.startswith("_") and not hasattr(writer, name)
+        }
+        assert absent <= {*INSTEAD}
+        for name, instead in INSTEAD.items():
+            with pytest.raises(AttributeError, match=re.escape(f"has no {name}; instead: {instead}")):
+                getattr(writer, name)
+        with pytest.raises(AttributeError, match=r"has no add_scaler$"):
+            writer.add_scaler("loss", 1)  # type: ignore[attr-defined]
 
 
 def test_numbers_that_are_not_finite_are_as_dark_or_as_bright_as_can_be() -> None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from trackside.eventlog.clock import now_ms
+from trackside.sdk.summaries.absent_calls import absent_call
 from trackside.sdk.summaries.arrays import array_of, number_of
 from trackside.sdk.summaries.destinations import At, destination_of
 from trackside.sdk.summaries.histograms import histogram_of, raw_histogram
@@ -193,6 +194,12 @@ class SummaryWriter:
     def close(self) -> None:
         """Flushes and closes; a value that is added afterwards opens another file."""
         self._to.close()
+
+    if not TYPE_CHECKING:  # a checker of types is to find a wrong name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raises AttributeError; of a call of torch's or tensorboardX's with what to use instead."""
+            raise AttributeError(absent_call(name), name=name, obj=self)
 
     def __enter__(self) -> Self:
         return self
