@@ -41,7 +41,10 @@ page AS (
 SELECT
     page.job_id, coalesce(briefs.stream_id, jobs.task_stream, page.job_id) AS stream_id,
     coalesce(jobs.base, '') AS base, coalesce(jobs.path, '') AS path,
-    coalesce(jobs.status, 'ACTIVE') AS status, jobs.tag, coalesce(jobs.remark, '') AS remark,
+    coalesce(jobs.status, 'ACTIVE') AS status,
+    CASE WHEN jobs.status = 'DELETED' OR tasks.state IS NULL THEN lower(coalesce(jobs.status, 'ACTIVE'))
+    ELSE tasks.state END AS state,
+    jobs.tag, coalesce(jobs.remark, '') AS remark,
     coalesce(briefs.points, 0) AS points, coalesce(briefs.items, 0) AS items, briefs.last_step,
     briefs.first_ms, briefs.last_ms, page.newest_ms, coalesce(jobs.files, 0) AS files,
     coalesce(jobs.bytes, 0) AS bytes, coalesce(jobs.quarantined, 0) AS quarantined
@@ -53,4 +56,6 @@ LEFT JOIN LATERAL (
         OR (summary_jobs.summary_id = page.job_id AND summary_jobs.task_id IS NULL)
     LIMIT 1
 ) AS jobs ON true
+LEFT JOIN tasks
+    ON tasks.task_id = page.job_id AND tasks.stream_id = coalesce(briefs.stream_id, jobs.task_stream)
 ORDER BY page.newest_ms DESC, page.job_id

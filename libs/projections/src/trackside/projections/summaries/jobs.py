@@ -18,7 +18,8 @@ class SummaryJobRow:
     """A job as the list has it; counts are of all its attempts or sessions, times ms since 1970.
 
     `base` and `path` are where the directory is, both empty for a task. `status` is ACTIVE, VANISHED or
-    DELETED; `tag` (0 to 10) and `remark` are what people said. `last_step` is the highest step of the
+    DELETED; `state` is the same in small letters, but for a task queued, placed, active or ended unless it is
+    deleted. `tag` (0 to 10) and `remark` are what people said. `last_step` is the highest step of the
     training, and the times are of its values, None without any. `newest_ms` is what the list is sorted by.
     `bytes` are those read of its files, `quarantined` how many of them can't be read on.
     """
@@ -28,6 +29,7 @@ class SummaryJobRow:
     base: str
     path: str
     status: str
+    state: str
     tag: int | None
     remark: str
     points: int

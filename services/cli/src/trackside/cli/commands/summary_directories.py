@@ -70,7 +70,7 @@ async def _watch(directories: list[Path], look_s: float, signer: Signer | None) 
 
     def show(report: WatchReport) -> None:
         nonlocal said
-        if (line := _line(report)) != said:
+        if (line := _line(report, is_growing=True)) != said:
             said = line
             screen.say(line)
 
@@ -123,14 +123,15 @@ def _counts(report: WatchReport) -> dict[str, int]:
     }
 
 
-def _line(report: WatchReport) -> str:
+def _line(report: WatchReport, is_growing: bool = False) -> str:
+    """Returns what was read; without the number of readings where files grow and are read many times."""
     counts = (
         counted(report.jobs, "new job"),
-        f"{counted(report.files, 'file')} read",
+        "" if is_growing else f"{counted(report.files, 'file')} read",
         counted(report.points, "point"),
         counted(report.items, "other value"),
     )
-    text = ", ".join(counts)
+    text = ", ".join(filter(None, counts))
     if report.left_out:
         text += f"; {counted(report.left_out, 'value')} left out, see `trackside dead-letters`"
     return f"{text}; {len(report.problems):,} with problems" if report.problems else text

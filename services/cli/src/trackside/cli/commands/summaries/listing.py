@@ -52,7 +52,7 @@ def ls(wanted: ListedPage, where: str, as_json: bool) -> None:
         )
         return
     columns = [Column("job", keep=True), Column("values", right=True), Column("step", right=True)]
-    columns += [Column("newest"), Column("from"), Column("state"), Column("tag", right=True)]
+    columns += [Column("newest"), Column("from"), Column("state", keep=True), Column("tag", right=True)]
     columns += [Column("remark", optional=True)]
     screen.show_table(columns, [_cells(job) for job in found.jobs])
     if not found.total:
@@ -76,9 +76,8 @@ def _complain_of(failed: Sequence[FailedUpdater]) -> None:
 
 def _cells(job: SummaryJobRow) -> list[object]:
     values = f"{job.points + job.items:,}"
-    state = job.status.lower()
-    if job.quarantined and job.status == "ACTIVE":
-        state = counted(job.quarantined, "bad file")
+    is_bad = job.quarantined and job.status == "ACTIVE"
+    state = counted(job.quarantined, "bad file") if is_bad else job.state
     return [
         job.job_id,
         values,

@@ -6,7 +6,7 @@ from typing import Any
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
-from trackside.domain.display.text import Column
+from trackside.domain.display.text import Column, counted
 from trackside.domain.table import ViewRow
 from trackside.projections.job_search.expressions import FieldName, MetricName, Name
 from trackside.projections.job_search.parsing import parse_name
@@ -29,7 +29,7 @@ def search(wanted: JobSearch, as_json: bool) -> None:
     columns += [Column(name, right=found.types[name] in ("int", "float")) for name in names]
     columns += [Column("tag", right=True), Column("remark", optional=True)]
     screen.show_table(columns, [_found_cells(job, list(names.values())) for job in found.jobs])
-    shown = f"{len(found.jobs):,} of {found.total:,} jobs"
+    shown = f"{len(found.jobs):,} of {counted(found.total, 'job')}"
     screen.complain(f"{shown}; the next page: --after {found.cursor}" if found.cursor else shown)
 
 

@@ -105,7 +105,7 @@ def main_tags(tags: Sequence[JobTag]) -> list[str]:
 
 def _facts(page: ShownJob) -> list[tuple[str, object]]:
     job = page.job
-    facts: list[tuple[str, object]] = [("job", job.job_id), ("state", job.status.lower())]
+    facts: list[tuple[str, object]] = [("job", job.job_id), ("state", job.state)]
     if is_directory(job):
         quarantined = f", {job.quarantined} quarantined" if job.quarantined else ""
         facts += [
@@ -152,8 +152,9 @@ def _show_curves(page: ShownJob) -> None:
 
 
 def _show_files(files: Sequence[SummaryFileRow]) -> None:
-    columns = [Column("file"), Column("bytes", right=True), Column("records", right=True), Column("state")]
-    columns += [Column("problem"), Column("again")]
+    columns = [Column("file"), Column("bytes", right=True, keep=True)]
+    columns += [Column("records", right=True, optional=True), Column("state", keep=True)]
+    columns += [Column("problem"), Column("again", keep=True)]
     rows = [
         [
             *(one_line(file.file), f"{file.end_byte:,}", f"{file.records:,}", file.status.lower()),
