@@ -262,9 +262,14 @@ def summaries() -> str:
         ("`from_step`, `to_step`, `from_ms`, `to_ms`", "A range of steps or times; both ends are included."),
         ("`axis`", "`step`, `relative` (seconds since the first point) or `wall` (ms since 1970)."),
         ("`limit`", "Values of a series, or jobs of a page. `all`: every point of a curve, not thinned."),
-        ("`superseded`", "`true`: each attempt or session alone, also values that a later one has again."),
+        (
+            "`superseded`",
+            "`true`: each attempt or session alone, also values that a later one has again. `attempt` then "
+            "says which: of a directory, 10,000 times the number of the file and how often it began again.",
+        ),
         ("`cursor`, `page`", "`next_cursor` of the page before, or a number from 0; `offset` is `page`."),
         ("`deleted`", "`true`: deleted jobs too."),
+        ("`kind`", "Of the tags: a kind as they name it, such as `scalar`, `image` or `histogram`."),
         ("`index`", "Which of several values of a step, from 0."),
         (
             "`part`, `dims`",
@@ -276,7 +281,8 @@ def summaries() -> str:
         ("`column`", "May be repeated: names whose types, and of metrics the values, the answer has too."),
     )
     errors = (
-        'A refusal is `{"error": {"code", "path", "message", "hint"}}` with status 400, 404, 413, 500 '
+        "A value of a curve that is not finite is `null` in `values`, and `non_finite` has its name by its "
+        'index. A refusal is `{"error": {"code", "path", "message", "hint"}}` with status 400, 404, 413, 500 '
         "or 503; [refusals](refusals.md) has the codes. Of an image, only PNG, JPEG, GIF, WebP and BMP are "
         "served as pictures; other bytes are a download.\n"
     )
