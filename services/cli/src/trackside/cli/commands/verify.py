@@ -15,7 +15,8 @@ from trackside.domain.display.text import Column
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.eventlog.kafka import KafkaLog
-from trackside.replay.history.held_artifacts import HeldArtifacts
+from trackside.replay.history.held_artifacts import HeldArtifact, HeldArtifacts
+from trackside.replay.history.summary_artifacts import read_summary_artifacts
 from trackside.verify.invariants import INVARIANTS
 from trackside.verify.log import VerificationReport, verify_topics
 from trackside.verify.postgres import verify_with_postgres
@@ -45,8 +46,9 @@ def verify_log(stream: str, extent: Extent, *, complete: bool, as_json: bool) ->
     if stream and not report.streams:
         raise BadUsage(f"the log has no stream {stream}; `trackside ls` lists the searches")
     if store is not None:
+        wanted = [*held.stored(), *run(_summary_artifacts(stream))]
         with late_progress("checking the store") as progress:
-            verify_store(report, held.stored(), store, digests=extent.digests, on_progress=progress)
+            verify_store(report, wanted, store, digests=extent.digests, on_progress=progress)
     if complete:
         report.complete()
     if as_json:
@@ -161,3 +163,11 @@ async def _report(stream: str, postgres: bool, held: HeldArtifacts | None) -> Ve
                     log, topics, addresses.dsn, stream=stream, on_progress=progress, on_record=observe
                 )
             return await verify_topics(log, topics, stream=stream, on_progress=progress, on_record=observe)
+
+
+async def _summary_artifacts(stream: str) -> list[HeldArtifact]:
+    addresses = Addresses()
+    async with KafkaLog(addresses.bootstrap, client_id="trackside-verify") as log:
+        with late_progress("reading summaries") as progress:
+            topics = Topics(prefix=addresses.prefix)
+            return await read_summary_artifacts(log, topics, stream=stream, on_progress=progress)

@@ -77,8 +77,8 @@ def verify_log(
     only within that stream.
 
     With --store each artifact that a stream refers to and has not forgotten is looked up in the store, by its
-    size, or with --digests by reading it; copies of the store do not count. Let no `trackside artifacts gc
-    --delete` run meanwhile.
+    size, or with --digests by reading it, and so is each image and other large value of its summaries; copies
+    of the store do not count. Let no `trackside artifacts gc --delete` run meanwhile.
 
     Exit 0 if all invariants hold, 1 if one is violated, 2 if there is no such stream.
 

@@ -114,7 +114,7 @@ def export_stream(
     The file is lines of JSON: a header, a line for each record, a trailer with the digest of the state. With
     --with-artifacts it is a tar file of that and of what the store has of the artifacts that the stream has
     saved or was given, and has not forgotten. Exit 1 if the store lacks one, or has it damaged: the file is
-    then of no use.
+    then of no use. Summaries are not part of a stream: `trackside summaries export` writes them.
 
     \b
     Examples:

@@ -18,6 +18,7 @@ from trackside.domain.display.text import counted
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.held_artifacts import HeldArtifact, HeldArtifacts
+from trackside.replay.history.summary_artifacts import read_summary_artifacts
 from trackside.replay.transfer.archive import Archive, blobs_of, write_archive
 from trackside.replay.transfer.export import ExportSummary, WriteBytes, write_export
 from trackside.replay.transfer.import_stream import ImportSummary, import_file
@@ -32,7 +33,7 @@ def export_stream(stream_id: str, *, with_artifacts: bool) -> None:
     """Writes a stream to standard output, and what was written to standard error."""
     out = sys.stdout.buffer
     if not with_artifacts:
-        _say_exported(run(_export(stream_id, out.write, None)), "")
+        _say_exported(run(_export(stream_id, out.write)), "")
         out.flush()
         return
     if sys.stdout.isatty():
@@ -40,7 +41,7 @@ def export_stream(stream_id: str, *, with_artifacts: bool) -> None:
     store, held = installed_store(), HeldArtifacts()
     store.check_reachable()
     with SpooledTemporaryFile(SPOOL_BYTES) as stream:
-        exported = run(_export(stream_id, stream.write, held))
+        exported, of_summaries = run(_export_with_artifacts(stream_id, stream.write, held))
         blobs = blobs_of(held.stored(), store)
         with late_progress("copying artifacts") as report:
             write_archive(out, stream, blobs, store, report)
@@ -48,6 +49,8 @@ def export_stream(stream_id: str, *, with_artifacts: bool) -> None:
     _say_exported(exported, f", {_blobs_text(blobs)}")
     if outside := held.outside():
         screen.complain(f"not in the file: {_outside_text(outside)}")
+    if of_summaries:
+        screen.complain(f"not in the file: {_summaries_text(of_summaries)}")
 
 
 def import_stream(path: Path, new_id: str, as_json: bool) -> None:
@@ -88,11 +91,34 @@ def _outside_text(outside: Sequence[HeldArtifact]) -> str:
     return f"{counted(len(urls), 'artifact')} outside the store: {', '.join(urls[:SHOWN])}{more}"
 
 
-async def _export(stream_id: str, write: WriteBytes, held: HeldArtifacts | None) -> ExportSummary:
+def _summaries_text(of_summaries: Sequence[HeldArtifact]) -> str:
+    blobs = [Blob(each.reference.sha256, each.reference.size_bytes) for each in of_summaries]
+    return f"images and other values of summaries ({_blobs_text(blobs)}): `trackside summaries export`"
+
+
+async def _export(stream_id: str, write: WriteBytes) -> ExportSummary:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
-        return await write_export(recorded, write, held)
+        return await write_export(recorded, write)
+
+
+async def _export_with_artifacts(
+    stream_id: str, write: WriteBytes, held: HeldArtifacts
+) -> tuple[ExportSummary, list[HeldArtifact]]:
+    """Writes a stream; returns also what its summaries have in the store, which is not a part of it."""
+    addresses = Addresses()
+    topics = Topics(prefix=addresses.prefix)
+    async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
+        recorded = await find_stream(log, topics, stream_id)
+        exported = await write_export(recorded, write, held)
+        if recorded.place[0] != topics.events.name:
+            return exported, []  # it was imported, and its summaries stayed where it is from
+        with late_progress("reading summaries") as progress:
+            of_summaries = await read_summary_artifacts(
+                log, topics, stream=recorded.stream_id, on_progress=progress
+            )
+        return exported, of_summaries
 
 
 async def _import(path: Path, name: str) -> ImportSummary:

@@ -1,0 +1,111 @@
+"""INV-22 of images and other large values of summaries: their records are in the topic of metrics."""
+
+import pytest
+
+from trackside.artifacts.file_blobs import FileBlobs
+from trackside.artifacts.store import Store
+from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE
+from trackside.contracts.message import Message
+from trackside.contracts.summaries import (
+    ItemArtifact,
+    MetricPointsReported,
+    ReportedItem,
+    SummariesPurged,
+    SummaryItemsReported,
+)
+from trackside.contracts.topics import Topics
+from trackside.eventlog.log import Outgoing
+from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.replay.history.summary_artifacts import read_summary_artifacts
+from trackside.verify.invariants import NEEDS_STORE
+from trackside.verify.log import VerificationReport
+from trackside.verify.store import verify_store
+
+TOPICS = Topics("t.")
+WORKER = RecordWriter("worker", "w1")
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    found = MemoryLog()
+    await found.ensure(TOPICS.shared)
+    return found
+
+
+@pytest.fixture
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(FileBlobs(tmp_path_factory.mktemp("store")))
+
+
+def images(stream: str, *digests: tuple[str, int]) -> SummaryItemsReported:
+    """Returns an image for each digest and size, of steps 0, 1, ..., and a value without an artifact."""
+    items = [
+        ReportedItem(
+            kind="image",
+            tag="digits",
+            step=step,
+            time_ms=1,
+            body={"width": 1},
+            artifact=ItemArtifact(sha256=sha256, size_bytes=size, media_type=FOLDER_MEDIA_TYPE),
+        )
+        for step, (sha256, size) in enumerate(digests)
+    ]
+    items.append(ReportedItem(kind="text", tag="t", step=0, time_ms=1, body={"sha256": "0" * 64}))
+    return SummaryItemsReported(stream=stream, task_id=f"{stream}.1", attempt=1, items=items)
+
+
+async def tell(log: MemoryLog, partition: int, message: Message) -> None:
+    await log.append(TOPICS.metrics.name, partition, [WORKER.single("s", message)])
+
+
+async def findings(log: MemoryLog, store: Store, stream: str = "", digests: bool = False) -> list[str]:
+    held = await read_summary_artifacts(log, TOPICS, stream=stream)
+    report = VerificationReport(skipped=dict(NEEDS_STORE))
+    verify_store(report, held, store, digests=digests, on_progress=lambda done, total: None)
+    assert report.checked["INV-22"] == len(held)
+    return [str(finding) for finding in report.findings]
+
+
+async def test_an_image_that_the_store_lacks_is_found_with_its_record_and_name(
+    log: MemoryLog, store: Store
+) -> None:
+    """S14; equal pictures are one artifact of a stream, and a folder is never among them."""
+    kept, lost = store.put(b"kept"), store.put(b"lost")
+    points = MetricPointsReported(stream="s", task_id="s.1", attempt=1, series=[])
+    both = [(kept.sha256, 4), (lost.sha256, 4), (kept.sha256, 4)]
+    for partition, message in ((0, points), (2, images("s", *both)), (1, images("other", both[0]))):
+        await tell(log, partition, message)
+    assert len(await read_summary_artifacts(log, TOPICS)) == 3
+    assert len(await read_summary_artifacts(log, TOPICS, stream="s")) == 2
+    assert await findings(log, store) == []
+    store.delete(lost.sha256, 2**53)
+    [found] = await findings(log, store)
+    assert found.startswith("INV-22 t.trackside.metrics-2@0 s: artifact_missing: file://")
+    assert found.endswith(f" lacks image 'digits' of s.1, step 1, 4 B, sha256 {lost.sha256}")
+    assert await findings(log, store, "other") == []
+
+
+async def test_an_image_of_another_size_is_found_and_other_bytes_once_they_are_read(
+    log: MemoryLog, store: Store
+) -> None:
+    kept = store.put(b"kept")
+    await tell(log, 0, images("s", (kept.sha256, 5)))
+    [found] = await findings(log, store)
+    assert "artifact_damaged" in found
+    await tell(log, 0, images("huge", (kept.sha256, 2**60)))
+    assert len(await findings(log, store)) == 2
+
+
+async def test_what_is_purged_is_still_looked_up_and_foreign_records_are_skipped(
+    log: MemoryLog, store: Store
+) -> None:
+    """The records of a purged job are in the log, and garbage collection keeps what they refer to."""
+    lost = store.put(b"lost")
+    await tell(log, 0, images("s", (lost.sha256, 4)))
+    purged = SummariesPurged(stream="s", task_id="s.1")
+    await log.append(TOPICS.metrics.name, 0, [RecordWriter("summary-indexer", "1").single("s", purged)])
+    foreign = WORKER.single("s", images("s", (lost.sha256, 4)))
+    await log.append(TOPICS.metrics.name, 0, [Outgoing(foreign.key, b"{", foreign.headers)])
+    store.delete(lost.sha256, 2**53)
+    assert len(await findings(log, store)) == 1
