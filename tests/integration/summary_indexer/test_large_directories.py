@@ -12,6 +12,7 @@ from tests.integration.summary_indexer.harness import Sandbox, until_caught_up
 from tests.integration.summary_indexer.watched import (
     begin_file,
     dispatching,
+    event_file,
     letters_of,
     metrics_of,
     points,
@@ -19,8 +20,13 @@ from tests.integration.summary_indexer.watched import (
     store_of,
     watcher_service,
 )
+from trackside.aggregates.summary.messages import SummaryFileIndexed
+from trackside.contracts.message import Record
+from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Entry
 from trackside.summaries.event_files.writing import record
+from trackside.summary_indexer.watching import log_positions
 from trackside.summary_indexer.watching.tag_limits import IndexedTags
 from trackside.summary_indexer.watching.watched_directories import import_directory
 
@@ -66,6 +72,31 @@ async def test_many_small_jobs_share_the_requests_of_an_import(
         report = await read_in(log, sandbox, base)
         assert (report.jobs, report.files, report.found, sent) == (0, 0, 0, [])
     assert len(await metrics_of(log, sandbox)) == JOBS
+
+
+async def test_jobs_of_other_directories_are_passed_over(
+    sandbox: Sandbox, log: KafkaLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what the log has of them, nothing is decoded but how they begin: the command and the job."""
+    for run in range(10):
+        points(begin_file(tmp_path / "others" / f"run-{run}"), 0, 5)
+    points(begin_file(tmp_path / "ours" / "run"), 0, 5)
+    for directory in ("others", "ours"):
+        await read_in(log, sandbox, tmp_path / directory)
+    points(event_file(tmp_path / "ours" / "run"), 5, 5)
+    decoded: list[object] = []
+
+    def counted(entry: Entry) -> Record | None:
+        found = decode(entry)
+        decoded.append(found and found.message)
+        return found
+
+    monkeypatch.setattr(log_positions, "decode", counted)
+    report = await read_in(log, sandbox, tmp_path / "ours")
+    assert (report.jobs, report.points) == (0, 5)
+    indexed = [message for message in decoded if isinstance(message, SummaryFileIndexed)]
+    assert len(indexed) == 3
+    assert (await metrics_of(log, sandbox))["run", 10_000, "loss"] == list(range(10))
 
 
 async def test_tags_of_a_job_are_counted_on_after_a_restart(

@@ -29,7 +29,7 @@ COLUMNS = (Column("job"), Column("file"), Column("problem"))
 
 def import_directory(directory: Path, key: Path | None, as_json: bool) -> None:
     """Reads a directory into the log; raises CommandFailed if a file has a problem."""
-    report = run(_import(directory, _signer(key)))
+    report = run(_import(directory, _signer(key), _indexed()))
     problems = [
         {"job": printable_path(path), "file": name, "problem": code}
         for (path, name), code in sorted(report.problems.items())
@@ -46,10 +46,10 @@ def import_directory(directory: Path, key: Path | None, as_json: bool) -> None:
 
 def watch(directories: list[Path], look_s: float, key: Path | None) -> None:
     """Reads directories into the log as they grow, until it is interrupted."""
-    run(_watch(directories, look_s, _signer(key)))
+    run(_watch(directories, look_s, _signer(key), _indexed()))
 
 
-async def _import(directory: Path, signer: Signer | None) -> WatchReport:
+async def _import(directory: Path, signer: Signer | None, indexed: IndexedTags | None) -> WatchReport:
     async with _service() as service:
         try:
             with late_progress("importing") as progress:
@@ -59,13 +59,15 @@ async def _import(directory: Path, signer: Signer | None) -> WatchReport:
                     directory,
                     lambda report: progress(report.visited, report.found),
                     signer,
-                    _indexed(),
+                    indexed,
                 )
         except NotADirectoryError as error:
             raise BadUsage(f"{error}: name a directory with event files in it or below it") from error
 
 
-async def _watch(directories: list[Path], look_s: float, signer: Signer | None) -> None:
+async def _watch(
+    directories: list[Path], look_s: float, signer: Signer | None, indexed: IndexedTags | None
+) -> None:
     said = ""
 
     def show(report: WatchReport) -> None:
@@ -75,7 +77,7 @@ async def _watch(directories: list[Path], look_s: float, signer: Signer | None) 
             screen.say(line)
 
     async with _service() as service:
-        await watch_directories(service, _store(), directories, look_s, show, signer, _indexed())
+        await watch_directories(service, _store(), directories, look_s, show, signer, indexed)
 
 
 @asynccontextmanager
@@ -101,7 +103,10 @@ def _store() -> StoreSettings:
 
 
 def _indexed() -> IndexedTags | None:
-    """Returns the tags that jobs have in Postgres; without Postgres, those that are read count."""
+    """Returns the tags that jobs have in Postgres; without Postgres, only those that are read now count.
+
+    Called before the event loop runs: whether Postgres answers matters for few jobs, if any, and is not said.
+    """
     try:
         return IndexedTags(Addresses().dsn)
     except CommandFailed:

@@ -44,6 +44,8 @@ from trackside.summary_indexer.watching.looks import LogPosition
 log = structlog.get_logger("trackside.summary_indexer")
 
 READ_S = 0.5
+FOLDED_AT_ONCE = 1_000
+"""Records that are folded before another part of the process has its turn."""
 ANSWER_S = 10.0
 """Seconds without an answer of a dispatcher, after which a command is published again."""
 SUMMARY_STREAM = b"summary-"
@@ -80,6 +82,7 @@ class SummaryStreams:
         self._streams = Streams(AGGREGATES, spilled=SpillStore())
         self._positions: dict[int, int] = {}
         self._jobs: dict[str, dict[str, KnownJob]] = {base: {} for base in bases}
+        self._elsewhere: set[bytes] = set()
         self._answered: dict[str, asyncio.Future[str]] = {}
         self._waiting: dict[int, list[tuple[int, int, asyncio.Future[None]]]] = {}
         self.on_event: Callable[[str, str, Event], None] = lambda _base, _job_id, _event: None
@@ -92,19 +95,20 @@ class SummaryStreams:
         reader = self._service.log.reader(starts)
         try:
             while True:
-                entries = await reader.read(READ_S)
+                entries = await reader.read(READ_S, FOLDED_AT_ONCE)
                 for entry in entries:
                     self._fold(entry)
                 if entries:
                     self._streams.spill_idle()
                     self._wake()
+                await asyncio.sleep(0)  # what was fetched already is read without a pause
         finally:
             await reader.close()
 
     def _fold(self, entry: Entry) -> None:
         self._positions[entry.partition] = entry.offset + 1
         # Most of the log is about other streams, and decoding is what costs.
-        if entry.key is None or not entry.key.startswith(SUMMARY_STREAM):
+        if entry.key is None or not entry.key.startswith(SUMMARY_STREAM) or entry.key in self._elsewhere:
             return
         record = decode(entry)
         if record is None:
@@ -113,7 +117,11 @@ class SummaryStreams:
         message, job = record.message, summary_of(stream)
         if isinstance(message, CommandRefused):
             self._answer(stream.stream_id, message.message)
-        if job is None or outcome is not Outcome.APPLIED or job.spec.base not in self._bases:
+        if job is None or outcome is not Outcome.APPLIED:
+            return
+        if job.spec.base not in self._bases:  # and never will be
+            self._elsewhere.add(job.job_id.encode())
+            self._streams.by_id.pop(job.job_id, None)
             return
         self._take_in(job, message)
         self._answer(job.job_id, "")
