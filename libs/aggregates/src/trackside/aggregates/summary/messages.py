@@ -12,7 +12,11 @@ from trackside.contracts.message import DISPATCHER, SUMMARY_INDEXER, Command, Ev
 MAX_FILES = 1_000
 """How many event files a job may have."""
 
-FileName = Annotated[str, Field(min_length=1, max_length=1_000)]
+MAX_PATH = 4_096
+MAX_FILE_NAME = 1_000
+"""Characters of a path and of the name of a file, as they are shown."""
+
+FileName = Annotated[str, Field(min_length=1, max_length=MAX_FILE_NAME)]
 _Reason = Annotated[str, Field(max_length=1_000)]
 
 
@@ -52,16 +56,16 @@ class SummaryJobSpec(_Part):
     `path` is relative to `base`; `.` is the base itself. Bytes that are not UTF-8 are shown as `\\xff`.
     """
 
-    base: str = Field(default="", max_length=4_096, exclude_if=is_absent)
-    path: str = Field(default="", max_length=4_096, exclude_if=is_absent)
+    base: str = Field(default="", max_length=MAX_PATH, exclude_if=is_absent)
+    path: str = Field(default="", max_length=MAX_PATH, exclude_if=is_absent)
     task: SummarizedTask | None = Field(default=None, exclude_if=is_absent)
 
 
 class RegisterSummaryDirectory(Command):
     """Asks for the job of a directory with event files, under the stream id that `directory_job_id` gives."""
 
-    base: str = Field(min_length=1, max_length=4_096)
-    path: str = Field(min_length=1, max_length=4_096)
+    base: str = Field(min_length=1, max_length=MAX_PATH)
+    path: str = Field(min_length=1, max_length=MAX_PATH)
 
 
 class CacheTrainJob(Command):

@@ -9,6 +9,8 @@ from typing import TypeVar
 import structlog
 
 from trackside.aggregates.summary.messages import (
+    MAX_FILE_NAME,
+    MAX_PATH,
     SummaryFileIndexed,
     SummaryFileQuarantined,
     SummaryFileReplaced,
@@ -162,6 +164,9 @@ class JobVisitor:
         Times are milliseconds since 1970.
         """
         place = _Place(job_id_of(self.base, path), path)
+        if max(len(self._shown_base), len(printable_path(path))) > MAX_PATH:
+            self.report.note(path, "", "path_too_long")
+            return None
         try:
             found = _indexed((await self._in_thread(list_job, self.base, path)).files)
         except OSError as error:
@@ -171,6 +176,9 @@ class JobVisitor:
                 log.warning("a directory can't be read", path=printable_path(path), code=code)
                 return None
             found = []
+        for file in [each for each in found if len(printable_path(each.name)) > MAX_FILE_NAME]:
+            self.report.note(path, printable_path(file.name), "name_too_long")
+            found.remove(file)
         job = self._job(place.job_id)
         if job is not None and job.status is SummaryJobStatus.DELETED:
             return None
