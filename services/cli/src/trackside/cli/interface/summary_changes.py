@@ -75,7 +75,7 @@ def restore(publishing: "Publishing", job: JobArgument) -> None:
 
 @publishes
 def retry(publishing: "Publishing", job: JobArgument, file: FileArgument = "") -> None:
-    """Read quarantined files of a directory again now, without waiting for the next try.
+    """End the pause of quarantined files: the next import, or what watches the directory, reads them at once.
 
     \b
     Examples:
