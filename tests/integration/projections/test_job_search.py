@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from decimal import Decimal
+from functools import partial
 from math import inf
 from random import Random
 
@@ -18,6 +19,7 @@ from trackside.projections.job_search.parsing import parse_condition, parse_name
 from trackside.projections.job_search.search import JobSearch, search_jobs
 from trackside.projections.postgres import Database
 from trackside.projections.postgres import database as opened_database
+from trackside.projections.summaries.jobs import list_jobs, read_job
 
 ODD = ["x'; DROP TABLE tasks; --", 'a"b', "back\\slash", "$1", "{tag}", "%s", "日本", "a.b", "q?", "x" * 900]
 
@@ -208,6 +210,29 @@ async def test_a_deleted_job_is_not_found_and_a_vanished_directory_is(searched: 
     ):
         assert await ids(searched, "params.gone == 1") == ["vanished"]
         assert await ids(searched, 'state == "vanished" and path contains "runs/"') == ["vanished"]
+
+
+async def test_a_job_has_the_same_state_in_a_list_and_in_a_search(searched: Database) -> None:
+    points = {1: {0: 1.0}}
+    async with added(
+        searched,
+        GivenJob("ended-task", some_fields(Random(1), 1) | {"state": "ended"}, metrics={"loss": points}),
+        GivenJob("active-task", some_fields(Random(1), 1) | {"state": "active"}, metrics={"loss": points}),
+        GivenJob("vanished", metrics={"loss": points}, status="VANISHED"),
+        GivenJob("deleted-task", some_fields(Random(1), 1), metrics={"loss": points}, status="DELETED"),
+    ):
+        page = await searched.transaction(lambda connection: list_jobs(connection, 999, deleted=True))
+        listed = {job.job_id: job.state for job in page.jobs}
+        found = (await search_jobs(searched, JobSearch("state is not null", limit=999))).jobs
+        for job in page.jobs:
+            assert await searched.transaction(partial(read_job, job_id=job.job_id)) == job
+    assert listed.pop("deleted-task") == "deleted"
+    assert (listed["ended-task"], listed["active-task"], listed["vanished"]) == (
+        "ended",
+        "active",
+        "vanished",
+    )
+    assert listed.items() <= {(job["id"], job["state"]) for job in found}
 
 
 async def test_a_parameter_of_several_types_is_compared_within_each(searched: Database) -> None:

@@ -56,6 +56,9 @@ LEFT JOIN LATERAL (
         OR (summary_jobs.summary_id = page.job_id AND summary_jobs.task_id IS NULL)
     LIMIT 1
 ) AS jobs ON true
-LEFT JOIN tasks
-    ON tasks.task_id = page.job_id AND tasks.stream_id = coalesce(briefs.stream_id, jobs.task_stream)
+LEFT JOIN LATERAL (
+    SELECT state FROM tasks
+    WHERE tasks.task_id = page.job_id AND tasks.stream_id = coalesce(briefs.stream_id, jobs.task_stream)
+    LIMIT 1 -- looked up one by one, whatever the planner expects of the page
+) AS tasks ON true
 ORDER BY page.newest_ms DESC, page.job_id
