@@ -244,9 +244,9 @@ def refusals() -> str:
 def summaries() -> str:
     """Gives the page of what the summary-indexer answers over HTTP."""
     introduction = (
-        "The summary-indexer answers `GET` requests on the port of its `/ready`, on loopback unless "
-        "`TRACKSIDE_HEALTH_HOST` says otherwise: there is no login. A job is a task or a directory with "
-        "event files. An unknown parameter, or a value out of its limits, is refused."
+        "The summary-indexer answers `GET` and `HEAD` requests on the port of its `/ready`, on loopback "
+        "unless `TRACKSIDE_HEALTH_HOST` says otherwise: there is no login. A job is a task or a directory "
+        "with event files. An unknown parameter, or a value out of its limits, is refused."
     )
     kinds = ", ".join(f"`{name}`" for name in pages.KINDS_OF_PAGES)
     rows = (
@@ -282,9 +282,13 @@ def summaries() -> str:
     )
     errors = (
         "A value of a curve that is not finite is `null` in `values`, and `non_finite` has its name by its "
-        'index. A refusal is `{"error": {"code", "path", "message", "hint"}}` with status 400, 404, 413, 500 '
-        "or 503; [refusals](refusals.md) has the codes. Of an image, only PNG, JPEG, GIF, WebP and BMP are "
-        "served as pictures; other bytes are a download.\n"
+        'index. A refusal is `{"error": {"code", "path", "message", "hint"}}` with status 400, 404, 405, '
+        "413, 500 or 503; [refusals](refusals.md) has the codes. Of an image, only PNG, JPEG, GIF, WebP and "
+        "BMP are served as pictures; other bytes are a download. On loopback, the `Host` of a request is "
+        "`localhost` or an IP address: a page of the web can't read summaries by a name of its own. "
+        "A connection has one answer; at most 256 are open, and 64 requests are answered at once. A client "
+        "that takes longer than 10 s for its request, or than 30 s and a second for each MiB for the answer, "
+        "is cut off.\n"
     )
     return _page(
         "Summaries over HTTP",

@@ -16,7 +16,7 @@ from trackside.artifacts.store import Store
 from trackside.contracts.summaries import ItemArtifact, ReportedItem
 from trackside.summaries.kinds.registry import KINDS
 from trackside.summary_indexer.api.opening import open_reads
-from trackside.summary_indexer.api.server import SummaryApi
+from trackside.summary_indexer.api.server import ApiLimits, SummaryApi
 from trackside.summary_indexer.settings import SummaryIndexerSettings
 from trackside.telemetry.health import Health
 
@@ -54,11 +54,13 @@ class Site:
 
 
 @asynccontextmanager
-async def served(database: str, folder: Path) -> AsyncIterator[Site]:
+async def served(
+    database: str, folder: Path, limits: ApiLimits | None = None, read_limit_s: float = 0.5
+) -> AsyncIterator[Site]:
     """Yields a server over empty tables and an empty store."""
-    folder, api = folder / "store", SummaryApi()
+    folder, api = folder / "store", SummaryApi(limits)
     folder.mkdir()
-    settings = SummaryIndexerSettings(read_limit_s=0.5)
+    settings = SummaryIndexerSettings(read_limit_s=read_limit_s)
     async with given_tables(database) as rows, api.serve(Health("summary-indexer"), 0) as port:
         with open_reads(database, settings, StoreSettings(store=str(folder))) as reads:
             api.reads = reads

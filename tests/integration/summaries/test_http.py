@@ -116,7 +116,8 @@ async def test_what_can_not_be_answered_is_refused_as_json(site: Site) -> None:
         error = answer["error"]
         assert (found, error["code"], error["path"]) == (status, code, path), target[:80]
     async with site.client.post(f"{site.address}/summaries/jobs") as posted:
-        assert (posted.status, (await posted.json())["error"]["code"]) == (400, "bad_query")
+        assert (posted.status, (await posted.json())["error"]["code"]) == (405, "bad_method")
+        assert posted.headers["Allow"] == "GET, HEAD"
     assert (await site.get("/health"))[1]["alive"] is True
 
 

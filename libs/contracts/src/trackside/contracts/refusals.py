@@ -62,6 +62,7 @@ ARTIFACT_CODES = {
 
 SUMMARY_READ_CODES = {
     "bad_query": "A parameter of a read is unknown, or has a value out of its limits.",
+    "bad_method": "The pages are only read: GET and HEAD.",
     "unknown_job": "No task and no directory of this id has summaries.",
     "unknown_tag": "The job has no such tag of this kind; the nearest one is named.",
     "unknown_step": "The tag has no value at this step.",

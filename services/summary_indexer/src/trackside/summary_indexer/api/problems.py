@@ -14,6 +14,7 @@ from trackside.projections.summaries.errors import SummaryReadRefused
 
 _STATUS = dict.fromkeys(JOB_SEARCH_CODES, HTTPStatus.BAD_REQUEST) | {
     "bad_query": HTTPStatus.BAD_REQUEST,
+    "bad_method": HTTPStatus.METHOD_NOT_ALLOWED,
     "unknown_job": HTTPStatus.NOT_FOUND,
     "unknown_tag": HTTPStatus.NOT_FOUND,
     "unknown_step": HTTPStatus.NOT_FOUND,
@@ -47,7 +48,7 @@ def as_refusal(error: Exception) -> SummaryReadRefused | None:
             return SummaryReadRefused("unknown_page", "", "there is no such page", hint)
         case web.HTTPMethodNotAllowed():
             return SummaryReadRefused(
-                "bad_query", "", f"{error.method[:16]} is not supported", "expected GET"
+                "bad_method", "", f"{error.method[:16]} is not supported", "expected GET"
             )
         case _:
             return None
@@ -57,7 +58,10 @@ def problem(refusal: SummaryReadRefused) -> web.Response:
     """Returns the answer for a refusal."""
     fields = {"code": refusal.code, "path": refusal.path, "message": refusal.message, "hint": refusal.hint}
     status = _STATUS.get(refusal.code, HTTPStatus.INTERNAL_SERVER_ERROR)
-    return json_answer({"error": fields}, status)
+    answer = json_answer({"error": fields}, status)
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        answer.headers["Allow"] = "GET, HEAD"
+    return answer
 
 
 def json_answer(body: Any, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
@@ -81,5 +85,9 @@ def _time(value: object) -> str:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
 _NON_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
