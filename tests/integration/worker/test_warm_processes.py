@@ -21,6 +21,7 @@ from tests.integration.worker.harness import (
 )
 from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatus, TaskStatusChanged
+from trackside.worker.temporary_folders import link_of
 
 SCRIPT = """
 import asyncio, random, subprocess, sys, threading
@@ -92,7 +93,7 @@ async def test_many_tasks_run_in_one_process_each_with_its_own_surroundings(tmp_
     assert len({each["pid"] for each in found}) == 1
     assert [each["environment"]["TRACKSIDE_TASK_ID"] for each in found] == [f"t{n}" for n in range(5)]
     assert len({each["cwd"] for each in found}) == 5
-    assert all(each["cwd"] == each["environment"]["TMPDIR"] for each in found)
+    assert all(each["environment"]["TMPDIR"] == str(link_of(Path(each["cwd"]))) for each in found)
     assert len({each["drawn"] for each in found}) == 5
     assert {each["path"] for each in found} == {1}
     assert [len(each["runs"]) for each in found] == [1, 2, 3, 4, 5], "modules stay as tasks leave them"

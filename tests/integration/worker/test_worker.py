@@ -31,6 +31,7 @@ from trackside.contracts.tasks import (
 )
 from trackside.contracts.topics import Topics
 from trackside.telemetry import context
+from trackside.worker.temporary_folders import link_of
 
 
 @pytest.fixture
@@ -113,7 +114,8 @@ async def test_a_task_sees_an_allow_list_of_the_environment_and_its_own_folder(
     assert (seen["TRACKSIDE_TASK_ID"], seen["TRACKSIDE_ATTEMPT"]) == ("a", "1")
     assert context.trace_id(seen["TRACEPARENT"]) == context.trace_id(parent)
     assert seen["CUDA_VISIBLE_DEVICES"] == ""
-    assert result["workdir"] == seen["TMPDIR"] and result["workdir"].startswith(str(tmp_path))
+    assert seen["TMPDIR"] == str(link_of(Path(result["workdir"])))
+    assert result["workdir"].startswith(str(tmp_path))
     assert list((tmp_path / "tasks").iterdir()) == []
 
 

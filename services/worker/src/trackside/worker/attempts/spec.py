@@ -21,6 +21,7 @@ from trackside.worker.host.neighbours import Neighbourhood
 from trackside.worker.process_messages import Assignment, ProcessFree, TrainingInterrupted
 from trackside.worker.report_messages import ArtifactReady
 from trackside.worker.reporting.journal import INPUTS, OUTPUTS, Journal, JournalEntry
+from trackside.worker.temporary_folders import temporary_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def assignment_of(context: AttemptContext, spec: AttemptSpec, traceparent: str, 
     environment = {
         "HOME": str(journal.home),
         **allowed_environment(context.host, task_type.environment),
-        "TMPDIR": workdir,
+        "TMPDIR": str(temporary_folder(journal.workdir(entry))),
         "TRACKSIDE_TASK_ID": entry.task_id,
         "TRACKSIDE_ATTEMPT": str(entry.attempt),
         "TRACKSIDE_WORKDIR": workdir,

@@ -19,6 +19,7 @@ from pathlib import Path
 from trackside.telemetry.disk_space import write_obstacle
 from trackside.worker.durable_files import sync, write_atomically
 from trackside.worker.process_messages import ENDING_FILE, AttemptEnding, UnreadableMessageError, decode
+from trackside.worker.temporary_folders import remove_link
 
 OUTPUTS = "outputs"
 """The folder in the working directory for what is saved when the task has finished."""
@@ -149,6 +150,7 @@ class Journal:
         self.entry_file(entry).unlink(missing_ok=True)
         self.ending_file(entry).unlink(missing_ok=True)
         shutil.rmtree(self.spool(entry), ignore_errors=True)
+        remove_link(self.workdir(entry))
         if not keep_workdir:
             shutil.rmtree(self.workdir(entry), ignore_errors=True)
 
@@ -158,4 +160,5 @@ class Journal:
         for folder in (self._endings, self.spools, self._workdirs):
             for path in folder.iterdir():
                 if path.stem not in kept:
+                    remove_link(path)
                     shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
