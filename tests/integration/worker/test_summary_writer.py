@@ -1,5 +1,6 @@
 """SummaryWriter in a task: what it reports is what the same calls write to event files without a worker."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,36 @@ async def test_a_program_reports_what_it_would_write_to_files(tmp_path: Path, st
     assert sorted(f"{item.kind}:{item.tag}" for item in items) == sorted(files)
     for item in items:
         assert is_same(value_of(item, store), files[f"{item.kind}:{item.tag}"].value), item.tag
+
+
+ODD = (
+    CALLS
+    + """
+from multiprocessing import get_context
+
+writer = SummaryWriter()
+pixels = np.zeros((3, 4, 4))
+
+def load():
+    for step in range(3):
+        writer.add_image("loaded", pixels, step)
+
+writer.add_image("late", pixels, 2**70)
+loader = get_context("fork").Process(target=load)
+loader.start()
+for step in range(20):
+    writer.add_image("seen", pixels, step)
+loader.join()
+writer.add_image("", pixels, 0)
+"""
+)
+
+
+async def test_a_program_ends_whatever_it_and_its_processes_report(tmp_path: Path, store: Path) -> None:
+    """It waits for the answers to its own images: each has to come, and none to another process."""
+    async with started(tmp_path, task_of(tmp_path, ODD)) as harness:
+        await harness.run("t", task_type="a")
+        assert (await harness.end("t")).end is AttemptEnd.FINISHED
+        items, _ = await reported(harness, 24)
+    counts = Counter(item.tag for item in items)
+    assert counts == {"seen": 20, "loaded": 3, "(no tag)": 1}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.small_disk import small_disk
 from trackside.sdk.channel import ReportedSummary, ScreenChannel
 from trackside.sdk.descriptor import DescriptorChannel, channel_of
 
@@ -99,3 +100,19 @@ def _child_that_reports(channel: DescriptorChannel, values: list[ReportedSummary
             channel.summary(value)
         os._exit(0)
     return child
+
+
+def test_a_full_disk_ends_no_training_that_reports_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hears, tells = os.pipe()
+    channel = DescriptorChannel(tells, tmp_path / "p.json")
+    with small_disk(tmp_path / "disk", "2m") as disk:
+        monkeypatch.setenv("TRACKSIDE_WORKDIR", str(disk.folder))
+        disk.fill()
+        channel.summary(ReportedSummary("image", "seen", 0, 0, 0, {}, b"x" * 100_000, "image/png"))
+        assert [path.name for path in disk.folder.iterdir()] == ["filler"], "nothing takes more of it"
+    os.close(tells)
+    with os.fdopen(hears) as lines:
+        (said,) = [json.loads(line)["summary"] for line in lines]
+    assert (said["code"], said["problem"]) == ("spool_full", "No space left on device")

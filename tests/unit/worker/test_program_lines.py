@@ -108,3 +108,22 @@ def test_the_failures_of_a_program_become_endings() -> None:
     unstarted = program_failure(UnstartableError("no such file"))
     assert unstarted is not None and unstarted[0]["stage"] == "START"
     assert program_failure(ValueError()) is None
+
+
+@pytest.mark.parametrize("field", ['"step": 1e400', '"step": 36893488147419103232', '"step": 3, "index": -1'])
+def test_a_line_that_waits_for_an_answer_gets_one_also_if_it_cannot_be_read(field: str) -> None:
+    """Its program would wait for ever, and with it the task."""
+    line = '{"summary": {"kind": "image", "tag": "seen", "body": {}, "path": "a", %s%s}}'
+    for answer, waits in ((', "answer": true', True), ("", False)):
+        with pytest.raises(UnreadableLineError) as caught:
+            read_line((line % (field, answer)).encode())
+        assert caught.value.waits is waits
+
+
+def test_a_value_whose_bytes_could_not_be_written_says_why() -> None:
+    line = (
+        b'{"summary": {"kind": "image", "tag": "", "step": 1, "body": {}, "problem": "no room", "code": %s}}'
+    )
+    full, other = read_line(line % b'"spool_full"'), read_line(line % b'"of its own"')
+    assert isinstance(full, SummaryLine) and isinstance(other, SummaryLine)
+    assert (full.tag, full.problem, full.code, other.code) == ("", "no room", "spool_full", "bad_summary")

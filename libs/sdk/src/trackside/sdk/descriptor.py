@@ -11,6 +11,7 @@ number. `{"fetch": {...}}` has an artifact fetched; the answer is `{"path": text
 `{"number": n, "body": {...}}`.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -110,10 +111,13 @@ class DescriptorChannel:
         if reported.data is None:
             self._write({"summary": fields})
             return
-        folder = os.environ.get("TRACKSIDE_WORKDIR", ".")
-        with NamedTemporaryFile(dir=folder, prefix=".summary-", delete=False) as file:
-            file.write(reported.data)
-        fields |= {"path": file.name, "media_type": reported.media_type}
+        try:
+            path = _written(reported.data)
+        except OSError as error:  # a full disk ends no training: the worker counts what is left out
+            code = "spool_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "bad_summary"
+            self._write({"summary": fields | {"problem": error.strerror or str(error), "code": code}})
+            return
+        fields |= {"path": path, "media_type": reported.media_type}
         if self._answers is None or self._is_forked:  # one that is killed while it waits leaves its answer
             self._write({"summary": fields})
             return
@@ -245,6 +249,19 @@ class DescriptorChannel:
         self._asking, self._writing = threading.Lock(), threading.Lock()
         while self._locks:
             os.close(self._locks.popitem()[1])
+
+
+def _written(data: bytes) -> str:
+    """Returns the path of a new file with these bytes, in the working directory. Raises OSError."""
+    folder = os.environ.get("TRACKSIDE_WORKDIR", ".")
+    file = NamedTemporaryFile(dir=folder, prefix=".summary-", delete=False)  # noqa: SIM115
+    try:
+        with file:
+            file.write(data)
+    except OSError:
+        Path(file.name).unlink()
+        raise
+    return file.name
 
 
 def _instruction_in(path: str) -> tuple[int, dict[str, Any]] | None:

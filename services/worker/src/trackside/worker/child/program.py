@@ -24,7 +24,14 @@ from trackside.worker.child import orphans
 from trackside.worker.child.control_channel import ControlChannel
 from trackside.worker.child.parent_death import die_with
 from trackside.worker.child.process_memory import ProcessMemory
-from trackside.worker.child.program_lines import FetchLine, NextLine, RequestLine, SaveLine, SummaryLine
+from trackside.worker.child.program_lines import (
+    FetchLine,
+    NextLine,
+    RefusedLine,
+    RequestLine,
+    SaveLine,
+    SummaryLine,
+)
 from trackside.worker.child.program_listener import ProgramListener
 from trackside.worker.child.program_talk import ProgramTalk
 from trackside.worker.child.stop_signal import StopSignal
@@ -138,6 +145,8 @@ class ProgramTask:
                 self._talk.summary(line)
                 if line.answer:
                     self._tell(answers_write, {})
+            case RefusedLine(problem):
+                self._tell(answers_write, {"problem": problem})
 
     def _answer(self, answers_write: int) -> None:
         """Requests another trial's parameters and passes them to the program, also in parameters.json."""

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from trackside.contracts.artifacts import CHECKPOINT
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.worker.child.summary_spool import MAX_BODY_BYTES
+from trackside.worker.child.summary_spool import BAD_SUMMARY, MAX_BODY_BYTES, SPOOL_FULL
 
 MAX_LINE_BYTES = 1_048_576
 MAX_STEP = 2**63 - 1
@@ -33,6 +33,7 @@ MAX_TIME_MS = 253_402_300_799_999
 """The end of the year 9999, the last one that is written with four digits."""
 MAX_SUMMARY_ITEM = 9_999
 MAX_MEDIA_TYPE = 100
+MAX_PROBLEM = 200
 EXPECTED = 'expected an object such as {"metric": "loss", "value": 0.1, "step": 3}'
 EXPECTED_SUMMARY = (
     'summary: expected an object such as {"kind": "text", "tag": "notes", "step": 3, "body": {"value": ...}}'
@@ -40,7 +41,9 @@ EXPECTED_SUMMARY = (
 
 
 class UnreadableLineError(Exception):
-    """A line that can't be used; the message has the reason."""
+    """A line that can't be used; the message has the reason. `waits`: the program waits for its answer."""
+
+    waits = False
 
 
 class MetricLine(NamedTuple):
@@ -88,7 +91,7 @@ class SaveLine(NamedTuple):
 class SummaryLine(NamedTuple):
     """A value that is no number. `path` is a file with its bytes, "" if `body` is all of it.
 
-    The program waits for an answer if `answer` is true.
+    The program waits for an answer if `answer` is true. `problem` is why there is no file, with its code.
     """
 
     kind: str
@@ -100,6 +103,14 @@ class SummaryLine(NamedTuple):
     path: str = ""
     media_type: str = ""
     answer: bool = False
+    problem: str = ""
+    code: str = BAD_SUMMARY
+
+
+class RefusedLine(NamedTuple):
+    """A request that can't be read."""
+
+    problem: str
 
 
 class FetchLine(NamedTuple):
@@ -134,7 +145,7 @@ class NextLine(NamedTuple):
     """A request for another trial's parameters."""
 
 
-RequestLine = SaveLine | NextLine | FetchLine | SummaryLine
+RequestLine = SaveLine | NextLine | FetchLine | SummaryLine | RefusedLine
 """What the worker is asked to do."""
 TalkLine = ReadyLine | AcknowledgeLine | AliveLine | ResumedLine
 ProgramLine = MetricLine | ReportLine | FinalLine | ResultLine | RequestLine | TalkLine
@@ -182,7 +193,11 @@ def read_line(line: bytes | None) -> ProgramLine | None:
         raise UnreadableLineError("nested too deep") from error
     if not isinstance(found, dict):
         raise UnreadableLineError(EXPECTED)
-    return _parse(found)
+    try:
+        return _parse(found)
+    except UnreadableLineError as error:
+        error.waits = any(isinstance(each, dict) and each.get("answer") is True for each in found.values())
+        raise
 
 
 def _parse(found: dict[str, Any]) -> ProgramLine:
@@ -238,7 +253,7 @@ def _save_line(name: str, path: str, rest: dict[Any, Any]) -> SaveLine:
 
 def _summary_line(found: dict[str, Any]) -> SummaryLine:
     match found:
-        case {"kind": str(kind), "tag": str(tag), "step": _, "body": dict(body)} if tag:
+        case {"kind": str(kind), "tag": str(tag), "step": _, "body": dict(body)}:
             pass
         case _:
             raise UnreadableLineError(EXPECTED_SUMMARY)
@@ -257,8 +272,10 @@ def _summary_line(found: dict[str, Any]) -> SummaryLine:
             f"summary: the body of {tag[:80]!r} has more than {MAX_BODY_BYTES:,} bytes as JSON: write the "
             "value to a file, and its path to the line"
         )
-    answer = found.get("answer") is True
-    return SummaryLine(kind, tag, step, _time_ms(found), item, body, path, media_type, answer)
+    answer, problem = found.get("answer") is True, str(found.get("problem", ""))[:MAX_PROBLEM]
+    code = SPOOL_FULL if found.get("code") == SPOOL_FULL else BAD_SUMMARY
+    time_ms = _time_ms(found)
+    return SummaryLine(kind, tag, step, time_ms, item, body, path, media_type, answer, problem, code)
 
 
 def _acknowledge(answer: dict[str, Any]) -> AcknowledgeLine:

@@ -22,6 +22,7 @@ from trackside.worker.child.program_lines import (
     NextLine,
     ProgramLine,
     ReadyLine,
+    RefusedLine,
     ReportLine,
     RequestLine,
     ResultLine,
@@ -136,6 +137,8 @@ class ProgramListener:
                 UnreadableLineError,
                 ValueError,
             ) as error:  # ValueError: the step is not above the last one
+                if isinstance(error, UnreadableLineError) and error.waits:
+                    self._carry_out(RefusedLine(str(error)))
                 self._warn(f"line {number} of the metrics can't be read: {error}")
 
     def _report(self, line: ProgramLine | None) -> None:
@@ -148,7 +151,7 @@ class ProgramListener:
                 trial.result(value)
             case ResultLine(result):
                 self.result = result
-            case SaveLine() | NextLine() | FetchLine() | SummaryLine():
+            case SaveLine() | NextLine() | FetchLine() | SummaryLine() | RefusedLine():
                 self._carry_out(line)
             case ReadyLine() | AcknowledgeLine() | AliveLine() | ResumedLine():
                 self._talk.say(line)

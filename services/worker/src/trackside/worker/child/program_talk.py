@@ -67,6 +67,9 @@ class ProgramTalk:
 
     def summary(self, line: SummaryLine) -> None:
         """Passes on a value that is no number. A file below the working directory is moved, not copied."""
+        if line.problem:
+            self._channel.summaries.leave_out(line.tag, line.code, line.problem)
+            return
         time_ms = now_ms() if line.time_ms is None else line.time_ms
         reported = ReportedSummary(
             line.kind, line.tag, line.step, time_ms, line.item, line.body, None, line.media_type

@@ -25,6 +25,8 @@ MAX_UNSTORED_BYTES = 64 * 1024 * 1024
 MAX_UNSTORED_FILES = 256
 """How much of a task may wait for the store before it waits too."""
 
+SPOOL_FULL, BAD_SUMMARY = "spool_full", "bad_summary"
+_NO_ROOM = "its bytes can't be kept"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Send = Callable[[SummaryValueReport | SummaryOmitted | StoredRequest], None]
@@ -74,6 +76,10 @@ class SummarySender:
             self._send(SummaryValueReport(*names, body, *kept, reported.media_type))
             self._wait_for_room()
 
+    def leave_out(self, tag: str, code: str, problem: str) -> None:
+        """Reports a value whose bytes its program could not write."""
+        self._send(SummaryOmitted(code, f"{tag[:80]}: {_NO_ROOM}: {problem}"))
+
     def _keep(self, source: bytes | Path) -> tuple[int, str, int]:
         """Puts bytes into the spool; returns number, digest and size of the file. Raises _NotKept."""
         if self._folder is None:
@@ -86,8 +92,8 @@ class SummarySender:
                 sha256 = hashlib.file_digest(written, "sha256").hexdigest()
         except OSError as error:
             target.unlink(missing_ok=True)
-            code = "spool_full" if error.errno in _FULL else "bad_summary"
-            raise _NotKept(code, f"its bytes can't be kept: {error.strerror or error}") from error
+            code = SPOOL_FULL if error.errno in _FULL else BAD_SUMMARY
+            raise _NotKept(code, f"{_NO_ROOM}: {error.strerror or error}") from error
         self._number += 1
         self._unstored_files += 1
         self._unstored_bytes += size_bytes
