@@ -8,11 +8,13 @@ import hashlib
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
 from trackside.contracts.memory import shown
+from trackside.eventlog.clock import monotonic_s
 from trackside.sdk.channel import ReportedSummary
 from trackside.worker.child.spool import Spool
 from trackside.worker.report_messages import StoredAnswer, StoredRequest, SummaryOmitted, SummaryValueReport
@@ -24,6 +26,9 @@ MAX_FILE_BYTES = 512 * 1024 * 1024
 MAX_UNSTORED_BYTES = 64 * 1024 * 1024
 MAX_UNSTORED_FILES = 256
 """How much of a task may wait for the store before it waits too."""
+FORK_FILES = 2**32
+"""How far apart the numbers of files are of the processes that a task forks, which get no answers."""
+FORK_WAIT_S, FORK_LOOK_S = 10.0, 0.02
 
 SPOOL_FULL, BAD_SUMMARY = "spool_full", "bad_summary"
 _NO_ROOM = "its bytes can't be kept"
@@ -52,6 +57,7 @@ class SummarySender:
         self._taking = Lock()
         self._number = self._requests = 0
         self._unstored_bytes = self._unstored_files = 0
+        self._is_forked = False
 
     def report(self, reported: ReportedSummary, file: Path | None = None) -> None:
         """Sends a value; waits for the store where it has too much of this task to keep.
@@ -76,6 +82,12 @@ class SummarySender:
             self._send(SummaryValueReport(*names, body, *kept, reported.media_type))
             self._wait_for_room()
 
+    def begin_in_fork(self) -> None:
+        """Numbers files apart from those of the parent; its lock may have been held by another thread."""
+        self._taking = Lock()
+        self._number = max(self._number, os.getpid() * FORK_FILES)
+        self._is_forked = True
+
     def leave_out(self, tag: str, code: str, problem: str) -> None:
         """Reports a value whose bytes its program could not write."""
         self._send(SummaryOmitted(code, f"{tag[:80]}: {_NO_ROOM}: {problem}"))
@@ -84,7 +96,8 @@ class SummarySender:
         """Puts bytes into the spool; returns number, digest and size of the file. Raises _NotKept."""
         if self._folder is None:
             raise _NotKept("store_missing", "the worker has no store; set TRACKSIDE_STORE for it")
-        target = summary_file(self._folder, self._number + 1)
+        while (target := summary_file(self._folder, self._number + 1)).exists():
+            self._number += 1  # another process of the task had this process's id
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             size_bytes = _put(source, target)
@@ -102,10 +115,20 @@ class SummarySender:
     def _wait_for_room(self) -> None:
         if self._unstored_files < MAX_UNSTORED_FILES and self._unstored_bytes < MAX_UNSTORED_BYTES:
             return
+        if self._is_forked:
+            self._wait_until_taken()
+            self._unstored_bytes = self._unstored_files = 0
+            return
         self._requests += 1
         self._send(StoredRequest(self._requests))
         if self.answer(self._requests) is not None:
             self._unstored_bytes = self._unstored_files = 0
+
+    def _wait_until_taken(self) -> None:
+        """Waits until the worker has taken the last file away, FORK_WAIT_S at most."""
+        due_s = monotonic_s() + FORK_WAIT_S
+        while monotonic_s() < due_s and summary_file(self._folder or Path(), self._number).exists():
+            time.sleep(FORK_LOOK_S)
 
 
 class _NotKept(Exception):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import socket
 import sys
 import threading
@@ -10,6 +11,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
+from weakref import WeakMethod
 
 from trackside.contracts.artifacts import CHECKPOINT
 from trackside.eventlog.clock import monotonic_s, now_ms
@@ -57,7 +59,8 @@ class WorkerChannel:
 
     A thread sends values that wait for more, so that none waits longer than REPORT_EVERY_S. `reports` and
     `final_value` are kept for the ending file. `answer` waits for the answer to a request for parameters;
-    `requests` of them were answered so far. `interrupts` is how often training has run out of memory.
+    `requests` of them were answered so far. `interrupts` is how often training has run out of memory. In a
+    process that the task forks there is no such thread: values are sent at once.
     """
 
     def __init__(
@@ -91,6 +94,9 @@ class WorkerChannel:
         self._recorded = 0
         self.interrupts = 0
         self.final_value: ReportedValue | None = None
+        self._is_forked = False
+        forked = WeakMethod(self._begin_in_fork)
+        os.register_at_fork(after_in_child=lambda: (begin := forked()) and begin())
 
     def parameters(self) -> dict[str, Any]:
         """Returns a copy of the parameters of the trial."""
@@ -126,7 +132,7 @@ class WorkerChannel:
             self._points += [
                 MetricPoint(tag, step, time, json_number(value)) for tag, value in values.items()
             ]
-            if len(self._points) >= MAX_BATCH_POINTS:
+            if len(self._points) >= MAX_BATCH_POINTS or self._is_forked:
                 self._send_waiting()
             else:
                 self._wake_sender()
@@ -307,7 +313,7 @@ class WorkerChannel:
         self.final_value = self.resumed_from = None
 
     def _send_or_wait(self) -> None:
-        if monotonic_s() - self._sent_at_s >= REPORT_EVERY_S:
+        if self._is_forked or monotonic_s() - self._sent_at_s >= REPORT_EVERY_S:
             self._send_waiting()
         else:
             self._wake_sender()
@@ -337,6 +343,14 @@ class WorkerChannel:
         if self._points:
             self._write(PointBatch(self._points))
             self._points = []
+
+    def _begin_in_fork(self) -> None:
+        """Forgets what the parent has to send; takes new locks, as another thread may have held those."""
+        self._lock = threading.Condition()
+        self._asking, self._saving = threading.Lock(), threading.Lock()
+        self._unsent_reports, self._points = [], []
+        self._is_forked = True
+        self.summaries.begin_in_fork()
 
     def _write(self, message: FromTask) -> None:
         self._connection.sendall(encode(message))
