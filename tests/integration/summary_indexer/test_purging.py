@@ -1,5 +1,6 @@
 """Jobs that are deleted with their rows: in the order of the log, so that a rebuild leaves out the same."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -23,7 +24,11 @@ from trackside.aggregates.summary.messages import (
 )
 from trackside.contracts.summaries import SummariesPurged
 from trackside.eventlog.kafka import KafkaLog
+from trackside.projections.positions import OvertakenError
+from trackside.projections.postgres import database
 from trackside.replay.rebuild.rebuild import rebuild
+from trackside.summary_indexer import store
+from trackside.summary_indexer.store import PointsStore, PositionAdvance
 
 STREAM, TASK, OTHER = "s", "s.1", "s.2"
 
@@ -76,3 +81,36 @@ async def test_points_before_and_after_a_purge_of_one_batch_are_told_apart(
     await until_caught_up(log, sandbox)
     kept = points_of(batch(OTHER, 0)) | points_of(batch(TASK, 10, value=3.0))
     assert await indexed_points(sandbox.dsn) == kept
+
+
+REFUSES_LONG_STATEMENTS = """
+CREATE FUNCTION trackside.refuse_long() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF (SELECT count(*) FROM gone) > 5 THEN
+        RAISE EXCEPTION 'canceling statement due to statement timeout' USING ERRCODE = 'query_canceled';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER refuse_long AFTER DELETE ON trackside.metric_points REFERENCING OLD TABLE AS gone
+FOR EACH STATEMENT EXECUTE FUNCTION trackside.refuse_long()
+"""
+
+
+async def test_a_job_with_more_points_than_a_statement_can_remove_is_purged(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be tried for ever, and nothing behind it in the log indexed."""
+    monkeypatch.setattr(store, "PURGED_POINTS", 5)
+    waited: list[str | None] = []
+    async with database(sandbox.dsn) as opened:
+        points = PointsStore(opened, sandbox.topics.metrics, waited.append, "log")
+        await points.positions()
+        await points.write([batch(TASK, 0), batch(TASK, 20), batch(OTHER, 0)], {0: PositionAdvance(0, 3)})
+        assert len(await indexed_points(sandbox.dsn)) > 10
+        await opened.transaction(lambda connection: connection.execute(REFUSES_LONG_STATEMENTS))
+        purged = SummariesPurged(stream=STREAM, task_id=TASK)
+        async with asyncio.timeout(20):
+            await points.write([purged, batch(TASK, 40)], {0: PositionAdvance(3, 5)})
+        with pytest.raises(OvertakenError):
+            await points.write([purged], {0: PositionAdvance(3, 4)})
+    assert await indexed_points(sandbox.dsn) == points_of(batch(OTHER, 0)) | points_of(batch(TASK, 40))
+    assert set(waited) == {None}

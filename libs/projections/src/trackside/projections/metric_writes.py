@@ -50,6 +50,12 @@ async def purge(connection: Connection, jobs: Sequence[str]) -> dict[str, int]:
     return {name: count for name, count in removed.items() if count}
 
 
+async def purge_points(connection: Connection, jobs: Sequence[str], limit: int) -> bool:
+    """Removes `limit` points of jobs at most; returns whether there were so many."""
+    removed = _count(await connection.execute(sql("queries", "purge_points"), list(jobs), limit))
+    return removed >= limit
+
+
 async def count_metrics(connection: Connection) -> dict[str, int]:
     """Computes totals and briefs from all points and items, in tables that have none yet.
 

@@ -120,12 +120,12 @@ async def ask_postgres(dsn: str) -> None:
 class Database:
     """One connection to the read models, opened on first use and reopened after it broke.
 
-    It has one transaction at a time: other tasks wait until it is over.
+    It has one transaction at a time, of at most `limit_s`: other tasks wait until it is over.
     """
 
     def __init__(self, dsn: str, schema: str = LIVE_SCHEMA) -> None:
-        self.schema = schema
-        self._dsn = dsn
+        self.schema, self._dsn = schema, dsn
+        self.limit_s: float | None = TRANSACTION_LIMIT_S
         self._connection: Connection | None = None
         self._free = asyncio.Lock()
         self._holder: asyncio.Task[object] | None = None
@@ -133,7 +133,7 @@ class Database:
     async def transaction(
         self, work: Callable[[Connection], Awaitable[T]], *, repeatable_read: bool = False
     ) -> T:
-        """Runs `work` in one transaction of at most 60 s; `repeatable_read`: all queries see one snapshot.
+        """Runs `work` in one transaction; `repeatable_read`: all queries see one snapshot.
 
         Waits while another task has a transaction on this Database. Raises PostgresGoneError when it isn't
         known whether it was committed, SchemaMissingError when a table is missing, and after either the next
@@ -155,7 +155,7 @@ class Database:
         isolation: Literal["repeatable_read"] | None = "repeatable_read" if repeatable_read else None
         try:
             with _translated_errors():
-                async with asyncio.timeout(TRANSACTION_LIMIT_S):
+                async with asyncio.timeout(self.limit_s):
                     if self._connection is None:
                         self._connection = await connect(self._dsn, self.schema)
                     async with self._connection.transaction(isolation=isolation):
@@ -181,7 +181,7 @@ class Database:
             try:
                 result = await self.transaction(work, repeatable_read=repeatable_read)
             except PostgresGoneError as error:
-                on_waiting(f"on_waiting for Postgres: {error}")
+                on_waiting(f"waiting for Postgres: {error}")
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)
             else:

@@ -30,7 +30,8 @@ async def prepare(settings: StackSettings) -> None:
         await migrate(connection)
         await claim_schema(connection, LIVE_SCHEMA, log_id)
 
-    async with database(settings.postgres_dsn, LIVE_SCHEMA) as opened:
+    async with database(settings.postgres_dsn) as opened:
+        opened.limit_s = None  # a migration may count all points
         await opened.transaction(tables)
 
 

@@ -13,8 +13,10 @@ from trackside.contracts.topics import partition_of
 from trackside.eventlog.retry import retry_until_reachable
 from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.postgres import Connection, Database, sql
+from trackside.summary_indexer.seldom_warnings import SeldomWarning
 
 log = structlog.get_logger("trackside.summary_indexer")
+_warn = SeldomWarning("deleted jobs are looked up later")
 
 EVERY_S = 2.0
 """How often jobs are looked up that were deleted so."""
@@ -50,8 +52,3 @@ async def _write(service: ServiceContext, job: str, stream: str) -> None:
     log.info("the values of a deleted job are removed", job=job)
     request = partial(service.log.publish, topic.name, partition_of(stream, topic.partitions), record)
     await retry_until_reachable(request, _warn)
-
-
-def _warn(reason: str | None) -> None:
-    if reason is not None:
-        log.warning("deleted jobs keep their rows for now", reason=reason)

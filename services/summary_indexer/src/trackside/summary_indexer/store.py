@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 from trackside.contracts.topics import Topic
 from trackside.projections.log_identity import claim_schema
-from trackside.projections.metric_writes import write_metrics
+from trackside.projections.metric_writes import purge_points, write_metrics
 from trackside.projections.metrics import MetricRows, Reported, rows_of
 from trackside.projections.migrate import migrate
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.positions import ensure_positions, move_position, read_positions
 from trackside.projections.postgres import Connection, Database
 
+PURGED_POINTS = 200_000
+"""How many points one transaction removes: all of a large job may take longer than a statement may."""
 KNOWN_SERIES = 100_000
 """How many written series are remembered, so as not to write them again; then all are forgotten."""
 
@@ -57,6 +59,8 @@ class PointsStore:
         an earlier state.
         """
         rows = rows_of(messages)
+        if rows.purged:
+            await self._purge(rows.purged, advances)
 
         async def work(connection: Connection) -> None:
             found = await self._positions(connection)
@@ -69,6 +73,21 @@ class PointsStore:
             self._known.clear()
         self._known.update(rows.series)
         return len(rows.points) + len(rows.items)
+
+    async def _purge(self, jobs: Sequence[str], advances: Mapping[int, PositionAdvance]) -> None:
+        """Removes the points of jobs, many in a transaction each, while the positions are those before."""
+
+        async def work(connection: Connection) -> bool:
+            found = await self._positions(connection)
+            if all(found.get(partition) == advance.end for partition, advance in advances.items()):
+                return False
+            for partition, advance in sorted(advances.items()):
+                place = (self._topic.name, partition)
+                await move_position(connection, SUMMARY_INDEXER, place, advance.start, advance.start)
+            return await purge_points(connection, jobs, PURGED_POINTS)
+
+        while await self._database.commit_with_retries(work, self._report_wait):
+            pass
 
     async def _write(
         self, connection: Connection, rows: MetricRows, advances: Mapping[int, PositionAdvance]

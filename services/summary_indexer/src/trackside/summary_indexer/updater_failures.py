@@ -11,10 +11,12 @@ from trackside.contracts.topics import partition_of
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.retry import retry_until_reachable
 from trackside.eventlog.service_context import ServiceContext
+from trackside.summary_indexer.seldom_warnings import SeldomWarning
 from trackside.summary_indexer.validation import MAX_UPDATER
 from trackside.telemetry.metrics import counter
 
 log = structlog.get_logger("trackside.summary_indexer")
+_warn = SeldomWarning("the failure of an updater waits for the log")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 3_600.0
 """How long the next failures of an updater are only counted; the pause doubles while it keeps failing."""
@@ -71,7 +73,3 @@ class FailureReporter:
         record = self._service.writer.single(name, event)
         place = partition_of(name, topic.partitions)
         await retry_until_reachable(partial(self._service.log.publish, topic.name, place, record), _warn)
-
-
-def _warn(reason: str) -> None:
-    log.warning("the failure of an updater waits for the log", reason=reason)

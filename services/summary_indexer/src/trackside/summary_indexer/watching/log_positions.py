@@ -39,9 +39,11 @@ from trackside.eventlog.spill import SpillStore
 from trackside.sdk.publication import command_record
 from trackside.sdk.signing import Signer
 from trackside.summaries.directories import path_of
+from trackside.summary_indexer.seldom_warnings import SeldomWarning
 from trackside.summary_indexer.watching.looks import LogPosition
 
 log = structlog.get_logger("trackside.summary_indexer")
+_warn = SeldomWarning("a watched directory waits for the log")
 
 READ_S = 0.5
 FOLDED_AT_ONCE = 1_000
@@ -222,7 +224,3 @@ def job_id_of(base: str, path: str) -> str:
 
 def _position(file: SummaryFile) -> LogPosition:
     return LogPosition(file.end, file.code, file.again_at_ms, file.number, file.fingerprint)
-
-
-def _warn(reason: str) -> None:
-    log.warning("a watched directory waits for the log", reason=reason)

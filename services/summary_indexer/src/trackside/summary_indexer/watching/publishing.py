@@ -14,8 +14,10 @@ from trackside.eventlog.dead_letters import write_dead_letter
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.retry import retry_until_reachable
 from trackside.eventlog.service_context import ServiceContext
+from trackside.summary_indexer.seldom_warnings import SeldomWarning
 
 log = structlog.get_logger("trackside.summary_indexer")
+_warn = SeldomWarning("points of an event file wait for the log")
 
 READER = "summary-watcher"
 
@@ -50,7 +52,3 @@ class PointsPublisher:
         )
         service = self._service
         await write_dead_letter(service.log, service.topics.dead_letters, service.writer, letter)
-
-
-def _warn(reason: str) -> None:
-    log.warning("points of an event file wait for the log", reason=reason)
