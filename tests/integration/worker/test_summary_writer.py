@@ -16,7 +16,12 @@ from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Message
-from trackside.contracts.summaries import MetricPointsReported, ReportedItem, SummaryItemsReported
+from trackside.contracts.summaries import (
+    MetricPointsReported,
+    OutputWritten,
+    ReportedItem,
+    SummaryItemsReported,
+)
 from trackside.contracts.tasks import AttemptEnd
 from trackside.summaries.event_files.values import Histogram
 from trackside.summaries.kinds.registry import KINDS
@@ -197,3 +202,24 @@ async def test_a_program_ends_whatever_it_and_its_processes_report(tmp_path: Pat
         items, _ = await reported(harness, 24)
     counts = Counter(item.tag for item in items)
     assert counts == {"seen": 20, "loaded": 3, "(no tag)": 1}
+
+
+def tags_of(messages: list[Message]) -> set[str]:
+    tags = {series.tag for batch in of(messages, MetricPointsReported) for series in batch.series}
+    return {tag for tag in tags if not tag.startswith("system/")}
+
+
+async def test_a_task_with_too_many_tags_is_told_what_is_left_out(tmp_path: Path, store: Path) -> None:
+    body = """
+writer = SummaryWriter()
+for number in range(10_003):
+    writer.add_scalar(f"tag {number}", 0.5, 0)
+writer.add_text("more", "of it", 0)
+"""
+    async with started(tmp_path, task_of(tmp_path, CALLS + class_of(body), CLASS)) as harness:
+        await harness.run("t", task_type="a")
+        said = await harness.messages(harness.topics.logs, "t", lambda lines: bool(of(lines, OutputWritten)))
+        found = await harness.messages(harness.topics.metrics, "t", lambda all_: len(tags_of(all_)) >= 10_000)
+    assert len(tags_of(found)) == 10_000
+    told = [line for each in of(said, OutputWritten) for line in each.lines]
+    assert told == ["trackside: 4 values of tags beyond 10,000 were left out"]

@@ -43,6 +43,7 @@ from trackside.worker.reporting.outbox import WorkerOutbox
 from trackside.worker.reporting.output_lines import OutputLines, OutputSource
 from trackside.worker.reporting.summary_flow import SummaryFlow
 from trackside.worker.reporting.summary_items import ItemBatch
+from trackside.worker.reporting.tag_limit import TaskTags
 
 FLUSH_S = 0.1
 """How far apart batches of points and lines are at least, unless one is full."""
@@ -101,6 +102,7 @@ class Reporter:
         self._points: list[MetricPoint] = []
         self._lines = OutputLines(entry)
         self._items = ItemBatch(entry)
+        self._tags = TaskTags()
         self.flow = SummaryFlow(lambda: publisher.outbox.is_stalled)
         self._timer: asyncio.TimerHandle | None = None
         self._flushed_s = -math.inf
@@ -260,6 +262,9 @@ class Reporter:
             left_out = f"{self.flow.left_out} metric points and summaries were left out"
             self.output("stderr", [f"trackside: {left_out} while the log did not answer"])
         self.flush()
+        if told := self._tags.sentence():
+            self.output("stderr", [told])
+            self.flush()
         self.resources_freed()
         fields = {**self._token, "incarnation": self._entry.incarnation, "memory_measure": "own"}
         event = AttemptEnded.model_validate({**fields, **ending})
@@ -267,7 +272,7 @@ class Reporter:
 
     def points(self, items: Sequence[MetricPoint]) -> None:
         """Sends metric points, in batches of 200 or at most every 0.1 s."""
-        self._points += items
+        self._points += self._tags.taken(items)
         if len(self._points) >= MAX_BATCH_POINTS:
             self.flush()
         else:
@@ -275,7 +280,8 @@ class Reporter:
 
     def summary(self, report: SummaryValueReport, artifact: ItemArtifact | None) -> None:
         """Sends a value that is no number, with where its bytes are if it has any; together with others."""
-        self._items.add(report, artifact)
+        if self._tags.takes(tag_text(report.tag)):
+            self._items.add(report, artifact)
         if self._items.is_full:
             self.flush()
         else:
@@ -312,7 +318,7 @@ class Reporter:
     def _point_batch(self) -> MetricPointsReported:
         by_tag: dict[str, list[MetricPoint]] = {}
         for point in self._points:
-            by_tag.setdefault(tag_text(point.tag), []).append(point)
+            by_tag.setdefault(point.tag, []).append(point)
         self._points = []
         series = [
             Series(
