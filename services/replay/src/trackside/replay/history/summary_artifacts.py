@@ -6,6 +6,7 @@ from contextlib import aclosing
 from trackside.contracts.artifacts import STORED, ArtifactReference
 from trackside.contracts.summaries import SummaryItemsReported
 from trackside.contracts.topics import Topics
+from trackside.domain.display.text import one_line
 from trackside.domain.findings import position_of
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, Log
@@ -53,6 +54,6 @@ def _take(entry: Entry, stream: str, found: dict[tuple[str, str], HeldArtifact])
         if item.artifact is None or (key := (record.message.stream, item.artifact.sha256)) in found:
             continue
         sha256, size = item.artifact.sha256, min(item.artifact.size_bytes, MAX_SIZE_BYTES)
-        name = f"{item.kind} {item.tag!r} of {record.message.task_id}, step {item.step}"
+        name = one_line(f"{item.kind} '{item.tag}' of {record.message.task_id}, step {item.step}")
         reference = ArtifactReference(uri=f"{STORED}{sha256}", sha256=sha256, size_bytes=size)
         found[key] = HeldArtifact(name, reference, position_of(record))
