@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from tests.integration.summaries.given import Rows, given_tables, points
+from trackside.projections.metric_writes import purge
 from trackside.projections.postgres import Connection
 from trackside.projections.summaries.errors import SummaryReadRefused
+from trackside.projections.summaries.jobs import list_jobs
 from trackside.projections.summaries.points import PointRange
 from trackside.projections.summaries.read_pool import ReadPool
 from trackside.projections.summaries.scalars import ScalarCurve, ScalarQuery, read_scalars
@@ -185,3 +187,19 @@ async def test_an_unknown_job_is_not_in_the_cache(rows: Rows, database: str) -> 
         assert "there is no job 'nobody'" in str(reads.cache.failure("nobody"))
         with pytest.raises(SummaryReadRefused, match="no job"):
             await reads.read(ScalarQuery(["nobody"]))
+
+
+async def test_a_job_in_memory_is_gone_with_its_rows(rows: Rows, database: str) -> None:
+    """S13: brief and detail disagreed about which jobs exist; here the same rows say so for both."""
+    await rows.write(points("j", "loss", [1.0]), points("k", "loss", [2.0]))
+    with given_reads(database) as reads:
+        assert [await reads.load(job) for job in ("j", "k")] == ["CACHED", "CACHED"]
+        await rows.read(lambda connection: purge(connection, ["j"]))
+        assert [job.job_id for job in (await rows.read(list_jobs)).jobs] == ["k"]
+        with pytest.raises(SummaryReadRefused, match="no job"):
+            await reads.read(ScalarQuery(["j"]))
+        (curve,) = await reads.read(ScalarQuery(["k"]))
+        assert curve.points.values.tolist() == [2.0]
+        await rows.write(points("j", "loss", [3.0, 4.0]))
+        (curve,) = await reads.read(ScalarQuery(["j"]))
+        assert curve.points.values.tolist() == [3.0, 4.0]

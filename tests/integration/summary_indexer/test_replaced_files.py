@@ -96,3 +96,29 @@ async def test_another_directory_in_the_place_of_one_that_had_vanished_has_other
     found = await metrics_of(log, sandbox)
     assert found == {("a", 10_000, "loss"): list(range(5)), ("a", 20_000, "loss"): list(range(100, 105))}
     assert [event[0] for event in await summary_events(log, sandbox)].count("SummaryJobVanished") == 1
+
+
+async def test_a_directory_that_becomes_a_link_or_is_moved_out_has_vanished_and_is_followed_nowhere(
+    sandbox: Sandbox, log: KafkaLog, tmp_path: Path
+) -> None:
+    """S19: what its files get after that is not indexed."""
+    base, outside = tmp_path / "runs", tmp_path / "outside"
+    outside.mkdir()
+    points(begin_file(base / "a"), 0, 5)
+    points(begin_file(base / "b/c"), 0, 5)
+    async with watching(log, sandbox, base, 0.05) as report:
+        await poll_until(has(report, 10))
+        (base / "a").rename(outside / "a")
+        (base / "a").symlink_to(outside / "a")
+        (base / "b").rename(outside / "b")
+
+        async def have_vanished() -> bool:
+            return [event[0] for event in await summary_events(log, sandbox)] == ["SummaryJobVanished"] * 2
+
+        await poll_until(have_vanished)
+        for path in (outside / "a", outside / "b/c"):
+            points(event_file(path), 5, 5)
+        points(begin_file(base / "d"), 0, 5)
+        await poll_until(has(report, 15))
+    found = await metrics_of(log, sandbox)
+    assert found == {(path, 10_000, "loss"): list(range(5)) for path in ("a", "b/c", "d")}
