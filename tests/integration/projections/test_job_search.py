@@ -131,6 +131,7 @@ async def test_it_finds_the_same_whether_few_or_many_jobs_may_match(
         "metrics.loss.last < 1",
         'metrics.loss.mean >= 0.25 and metrics."val.acc".count == 2',
         "metrics.loss.min in (0.25, 1) and (params.lr > 0.001 or not metrics.loss.last == 1)",
+        'metrics.loss.max < 0.5 or metrics."val.acc".max > 0.5 and (trial > 3 or metrics.loss.count > 1)',
     )
     for condition in conditions:
         search = JobSearch(condition, sort='metrics."train/loss".max', limit=999)

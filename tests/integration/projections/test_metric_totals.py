@@ -28,13 +28,13 @@ NUMBERS = [0.1, 0.2, 0.3, -1e300, 1e300, 5e-324, 1 / 3, 1e-7, 123456.789, None]
 def points(draw: random.Random) -> MetricPointsReported:
     """Returns a record whose steps may be those of an earlier one, and whose values may not be finite."""
     tags = draw.sample(["loss", "accuracy", "system/cpu"], draw.randint(1, 3))
-    return MetricPointsReported(
-        stream="s", task_id=f"s.{draw.randint(0, 1)}", attempt=1, series=[_series(tag, draw) for tag in tags]
-    )
+    series = [_series(tag, draw) for tag in tags]
+    job, attempt = f"s.{draw.randint(0, 1)}", draw.randint(1, 3)
+    return MetricPointsReported(stream="s", task_id=job, attempt=attempt, series=series)
 
 
 def _series(tag: str, draw: random.Random) -> Series:
-    count = draw.randint(1, 20)
+    count = draw.randint(0, 20)
     values = [draw.choice(NUMBERS) for _ in range(count)]
     return Series(
         tag=tag,

@@ -40,7 +40,28 @@ OWNERS = ("dispatcher", "scheduler", "summary-indexer")
 KEPT = {
     "metric_series": [(42, "gone", "gone.0", 1, "loss", "scalar")],
     "metric_points": [(42, 1, 1000, 0.5, None)],
-    "metric_totals": [(42, 1, 1, 1, 0.5, None, 0.5, 0.5, Decimal("0.5"), 0, 1000, 1000)],
+    "metric_totals": [
+        (
+            42,
+            1,
+            1,
+            1,
+            0.5,
+            None,
+            0.5,
+            0.5,
+            Decimal("0.5"),
+            0,
+            1000,
+            1000,
+            "gone.0",
+            1,
+            "loss",
+            "scalar",
+            True,
+            0.5,
+        )
+    ],
     "summary_briefs": [("gone.0", "gone", 1, 0, 1, 1000, 1000)],
     "dead_letters": [(0, 3, "trackside.commands", 0, 9, "not_json", "no", "dispatcher", "", "", 1000)],
 }

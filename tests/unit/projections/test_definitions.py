@@ -18,6 +18,7 @@ MIGRATED = {
     3: "24f461e95825ef47",
     4: "fe62dfc3bf5eaf46",
     5: "3830ff5ddaed20ef",
+    6: "6182a22ca500bbc7",
 }
 
 

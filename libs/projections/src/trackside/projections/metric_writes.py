@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from trackside.domain.table import TableWrite
+from trackside.domain.table import RowValues, TableWrite
 from trackside.projections.metrics import (
     BRIEFS,
     ITEMS,
@@ -26,16 +26,28 @@ async def write_metrics(connection: Connection, rows: MetricRows, known: Collect
     series = [rows.series[number] for number in sorted(rows.series) if number not in known]
     if series:
         await upsert(connection, TableWrite(SERIES, series))
-    totals = []
+    points, items = [], []
     if rows.points:
-        totals += totals_of_points(await copy_new(connection, POINTS, rows.points))
+        points = totals_of_points(rows, await copy_new(connection, POINTS, rows.points))
+        await _add_totals(connection, points)
     if rows.items:
-        totals += totals_of_items(await copy_new(connection, ITEMS, rows.items))
+        items = totals_of_items(rows, await copy_new(connection, ITEMS, rows.items))
+        await _add_totals(connection, items)
     if rows.failures:
         await copy_new(connection, UPDATER_FAILURES, rows.failures)
-    if totals:
-        await connection.executemany(sql("queries", "add_totals"), sorted(totals))
-        await connection.executemany(sql("queries", "add_briefs"), briefs_of(totals, rows.series))
+    if briefs := briefs_of([*points, *items], rows.series):
+        await connection.executemany(sql("queries", "add_briefs"), briefs)
+
+
+async def _add_totals(connection: Connection, totals: Sequence[RowValues]) -> None:
+    """Adds to the totals of series; of all attempts that have reported a tag, the newest stays marked."""
+    if not totals:
+        return
+    numbers = [row[0] for row in totals]
+    counted = {row[0] for row in await connection.fetch(sql("queries", "counted_series"), numbers)}
+    await connection.execute(sql("queries", "add_totals"), *zip(*totals, strict=True))
+    if first := [number for number in numbers if number not in counted]:
+        await connection.execute(sql("queries", "mark_older"), first)
 
 
 async def purge(connection: Connection, jobs: Sequence[str]) -> dict[str, int]:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby, repeat
 from math import inf, isfinite
 from operator import itemgetter
+from typing import NamedTuple
 
 from trackside.contracts.summaries import (
     MetricPointsReported,
@@ -18,6 +20,7 @@ from trackside.contracts.summaries import (
 from trackside.contracts.tasks import NonFinite
 from trackside.domain.cells import bigint, bigints, json_text, without_nul
 from trackside.domain.table import RowValues, Table
+from trackside.projections.decimal_sums import decimal_sums
 
 SCALAR = "scalar"
 SERIES = Table(
@@ -39,6 +42,11 @@ TOTALS = Table(
     "metric_totals",
     (
         "series",
+        "task_id",
+        "attempt",
+        "tag",
+        "kind",
+        "newest",
         "points",
         "first_step",
         "last_step",
@@ -64,6 +72,8 @@ UPDATER_FAILURES = Table(
 ATTEMPT_LIMIT = 2**31 - 1
 NON_FINITE_CODES: dict[NonFinite, int] = {"nan": 1, "inf": 2, "-inf": 3}
 """What `non_finite` has in the rows of points whose value is NULL; NULL too where a record doesn't say."""
+NO_CODES = repeat(None)
+"""The codes of points that are finite."""
 SYSTEM_TAGS = "system/"
 """What the tags of a worker's own measurements begin with; their steps are not those of the training."""
 
@@ -71,15 +81,30 @@ Reported = MetricPointsReported | SummaryItemsReported | SummariesPurged | Summa
 """The records of the topic of metrics."""
 
 
+class SeriesPart(NamedTuple):
+    """Some points of a series by column, all of the same length.
+
+    `codes` is None if all values are finite, else `finite` has those that are.
+    """
+
+    steps: Sequence[int]
+    times_ms: Sequence[int]
+    values: Sequence[float | None]
+    codes: Sequence[int | None] | None
+    finite: Sequence[float]
+
+
 @dataclass(slots=True)
 class MetricRows:
     """Rows of records: of `SERIES` by number, and of the others as lists; only the first of a key counts.
 
-    `purged` are the jobs all of whose earlier rows are to be removed before these are written.
+    `columns` has the same points, as the records have them: by series, one part after another. `purged` are
+    the jobs all of whose earlier rows are to be removed before these are written.
     """
 
     series: dict[int, RowValues] = field(default_factory=dict)
     points: list[RowValues] = field(default_factory=list)
+    columns: dict[int, list[SeriesPart]] = field(default_factory=dict)
     items: list[RowValues] = field(default_factory=list)
     purged: list[str] = field(default_factory=list)
     failures: list[RowValues] = field(default_factory=list)
@@ -96,8 +121,13 @@ class MetricRows:
         if isinstance(message, MetricPointsReported):
             for series in message.series:
                 number = self._number(message, series.tag, SCALAR)
-                steps, times_ms = bigints(series.steps), bigints(series.times_ms)
-                self.points += zip(repeat(number), steps, times_ms, *_cells(series), strict=False)
+                if series.steps:
+                    columns = _columns(series)
+                    steps, times_ms, values, codes, _ = columns
+                    self.points += zip(
+                        repeat(number), steps, times_ms, values, codes or NO_CODES, strict=False
+                    )
+                    self.columns.setdefault(number, []).append(columns)
             return
         for item in message.items:
             held = item.artifact
@@ -118,6 +148,7 @@ class MetricRows:
         gone = {number for number, row in self.series.items() if row[2] == job}
         if gone:
             self.points = [row for row in self.points if row[0] not in gone]
+            self.columns = {number: parts for number, parts in self.columns.items() if number not in gone}
             self.items = [row for row in self.items if row[0] not in gone]
             self.series = {number: row for number, row in self.series.items() if number not in gone}
         self.purged.append(job)
@@ -147,11 +178,11 @@ def rows_of(messages: Iterable[Reported]) -> MetricRows:
     return rows
 
 
-def _cells(series: Series) -> tuple[Iterable[float | None], Iterable[int | None]]:
-    """Returns the columns of values and of what those are that are not finite."""
-    values = series.values
+def _columns(series: Series) -> SeriesPart:
+    """Returns the columns of points: what is not finite has a code, and no value."""
+    steps, times_ms, values = bigints(series.steps), bigints(series.times_ms), series.values
     if None not in values and all(map(isfinite, values)):  # type: ignore[arg-type]  # there is no None
-        return values, repeat(None)
+        return SeriesPart(steps, times_ms, values, None, values)  # type: ignore[arg-type]
     codes: list[int | None] = [None] * len(values)
     finite = list(values)
     for at, value in enumerate(values):
@@ -161,47 +192,63 @@ def _cells(series: Series) -> tuple[Iterable[float | None], Iterable[int | None]
     for at, name in series.non_finite.items():
         if 0 <= at < len(values) and values[at] is None:
             codes[at] = NON_FINITE_CODES[name]
-    return finite, codes
+    return SeriesPart(steps, times_ms, finite, codes, [value for value in finite if value is not None])
 
 
-def totals_of_points(points: Sequence[RowValues]) -> list[RowValues]:
-    """Returns the rows of `TOTALS` for points that are new, the series sorted: each series once.
+def totals_of_points(rows: MetricRows, new: Sequence[RowValues]) -> list[RowValues]:
+    """Returns the rows of `TOTALS` for points of `rows`, of which `new` are new: each series once, sorted."""
+    columns = rows.columns
+    if len(new) < len(rows.points):
+        ordered = sorted(new, key=itemgetter(0))  # stable and mostly in runs: fast
+        columns = {number: [_columns_of(found)] for number, found in groupby(ordered, itemgetter(0))}
+    numbers = sorted(columns)
+    finite = [[part.finite for part in columns[number]] for number in numbers]
+    sums = decimal_sums(finite)
+    return [_totals(rows.series[number], columns[number], sums[at]) for at, number in enumerate(numbers)]
 
-    In place of the sum they have the values: Postgres adds them faster, and without rounding.
-    """
-    ordered = sorted(points, key=itemgetter(0))  # stable and mostly in runs: fast
-    return [_totals(number, list(rows)) for number, rows in groupby(ordered, itemgetter(0))]
 
-
-def _totals(number: int, rows: list[RowValues]) -> RowValues:
+def _columns_of(rows: Iterable[RowValues]) -> SeriesPart:
     _, steps, times_ms, values, codes = zip(*rows, strict=True)
-    last_step = max(steps)
-    last = steps.index(last_step)
-    finite = values if None not in values else [value for value in values if value is not None]
+    return SeriesPart(steps, times_ms, values, codes, [value for value in values if value is not None])
+
+
+def _totals(series: RowValues, parts: Sequence[SeriesPart], total: Decimal) -> RowValues:
+    ends = [max(part.steps) for part in parts]
+    last_step = max(ends)
+    newest = parts[ends.index(last_step)]
+    last = newest.steps.index(last_step)
+    finite = [part.finite for part in parts if part.finite]
+    points = sum(len(part.steps) for part in parts)
     return (
-        number,
-        len(rows),
-        min(steps),
+        *_named(series),
+        points,
+        min(min(part.steps) for part in parts),
         last_step,
-        values[last],
-        codes[last],
-        min(finite, default=None),
-        max(finite, default=None),
-        finite,
-        len(rows) - len(finite),
-        min(times_ms),
-        max(times_ms),
+        newest.values[last],
+        None if newest.codes is None else newest.codes[last],
+        min(map(min, finite), default=None),
+        max(map(max, finite), default=None),
+        total,
+        points - sum(map(len, finite)),
+        min(min(part.times_ms) for part in parts),
+        max(max(part.times_ms) for part in parts),
     )
 
 
-def totals_of_items(items: Iterable[RowValues]) -> list[RowValues]:
+def _named(series: RowValues) -> RowValues:
+    """Returns what totals begin with: number, job, attempt, tag, kind, and that the attempt is the newest."""
+    number, _, *names = series
+    return (number, *names, True)
+
+
+def totals_of_items(rows: MetricRows, new: Iterable[RowValues]) -> list[RowValues]:
     """Returns the rows of `TOTALS` for items that are new: a series of them has steps and times only."""
     found: list[RowValues] = []
-    for number, rows in groupby(sorted(items, key=itemgetter(0)), itemgetter(0)):
-        of_series = list(rows)
+    for number, items in groupby(sorted(new, key=itemgetter(0)), itemgetter(0)):
+        of_series = list(items)
         steps, times_ms = [row[1] for row in of_series], [row[3] for row in of_series]
-        numbers = (number, len(of_series), min(steps), max(steps))
-        found.append((*numbers, None, None, None, None, (), 0, min(times_ms), max(times_ms)))
+        numbers = (len(of_series), min(steps), max(steps), None, None, None, None, Decimal(0), 0)
+        found.append((*_named(rows.series[number]), *numbers, min(times_ms), max(times_ms)))
     return found
 
 
@@ -209,10 +256,10 @@ def briefs_of(totals: Iterable[RowValues], series: dict[int, RowValues]) -> list
     """Returns the rows of `BRIEFS` for totals of new rows, sorted by job; `series` has theirs."""
     found: dict[str, RowValues] = {}
     for row in totals:
-        _, stream, job, _, tag, kind = series[row[0]]
-        step = None if tag.startswith(SYSTEM_TAGS) else row[3]
-        points, items = (row[1], 0) if kind == SCALAR else (0, row[1])
-        new = (job, stream, points, items, step, row[10], row[11])
+        number, job, _, tag, kind, _, count, _, last_step, *_, first_ms, last_ms = row
+        step = None if tag.startswith(SYSTEM_TAGS) else last_step
+        points, items = (count, 0) if kind == SCALAR else (0, count)
+        new = (job, series[number][1], points, items, step, first_ms, last_ms)
         found[job] = new if job not in found else _added(found[job], new)
     return [found[job] for job in sorted(found)]
 

@@ -17,13 +17,11 @@ JobKey = tuple[str, str]
 """Id and stream of a job."""
 _REPORTED = REPORTED.format(more=" AND metric_series.task_id = ANY($1::text[])")
 _METRICS = f"""
-SELECT DISTINCT ON (metric_series.task_id, metric_series.tag)
-    metric_series.task_id, metric_series.tag, {TOTALS}
-FROM metric_series
-JOIN metric_totals ON metric_totals.series = metric_series.series
-WHERE metric_series.task_id = ANY($1::text[]) AND metric_series.tag = ANY($2::text[])
-    AND metric_series.kind = 'scalar'
-ORDER BY metric_series.task_id, metric_series.tag, metric_series.attempt DESC"""  # noqa: S608 - our columns
+SELECT metric_totals.task_id, metric_totals.tag, {TOTALS}
+FROM unnest($2::text[]) AS asked(tag)
+JOIN metric_totals ON hashtextextended(metric_totals.tag, 0) = hashtextextended(asked.tag, 0)
+    AND metric_totals.tag = asked.tag AND metric_totals.kind = 'scalar' AND metric_totals.newest
+WHERE metric_totals.task_id = ANY($1::text[])"""  # noqa: S608 - our columns
 
 
 async def details_of(fetch: Fetch, jobs: str, keys: Sequence[JobKey], tags: Iterable[str]) -> list[ViewRow]:

@@ -6,7 +6,7 @@ from typing import Literal
 from trackside.projections.job_search.cursors import JobSortKey
 from trackside.projections.job_search.expressions import JobCondition, Name, ParameterPath, SearchRefused
 from trackside.projections.job_search.fields import FieldType, column_of
-from trackside.projections.job_search.statements import SqlParts
+from trackside.projections.job_search.statements import SqlParts, requires_metric
 
 MISSING_RANK = 9
 """The rank of jobs without a value: they are last in both orders."""
@@ -37,9 +37,11 @@ def likely_statement(condition: JobCondition, limit: int) -> tuple[str, list[obj
 
     None if the condition requires no value of a metric.
     """
+    if not requires_metric(condition):
+        return None
     parts = SqlParts()
     likely = parts.likely_jobs(condition)
-    return (f"{likely}\nLIMIT {parts.bind(limit, 'bigint')}", parts.values) if likely else None
+    return f"{likely}\nLIMIT {parts.bind(limit, 'bigint')}", parts.values
 
 
 def page_statement(

@@ -1,6 +1,5 @@
 """Turns a condition over jobs into SQL. Names and values are bound: the text has our columns only. Pure."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, assert_never
@@ -31,7 +30,7 @@ STATISTIC_COLUMNS: dict[Statistic, str] = {
     "last": "last",
     "min": "min_value",
     "max": "max_value",
-    "mean": "mean",
+    "mean": "mean_value",
     "count": "points",
     "first_step": "first_step",
     "last_step": "last_step",
@@ -39,47 +38,33 @@ STATISTIC_COLUMNS: dict[Statistic, str] = {
 }
 _JSON_COLUMNS: dict[str, FieldType] = {"number": "integer", "string": "text", "boolean": "text"}
 _JSON_TYPES: dict[type, str] = {Decimal: "number", str: "string", bool: "boolean"}
-# A tag is found by its hash: an index can't hold texts of any length.
-_OF_TAG = """hashtextextended(metric_series.tag, 0) = hashtextextended({tag}, 0) AND metric_series.tag = {tag}
-        AND metric_series.kind = 'scalar'"""
-# The newest session of a tag counts. It is chosen first: to sort whole rows of totals takes twice as long.
+# A tag is found by its hash: an index can't hold texts of any length. The newest session of a tag counts.
+_OF_TAG = """hashtextextended(metric_totals.tag, 0) = hashtextextended({tag}, 0) AND metric_totals.tag = {tag}
+        AND metric_totals.kind = 'scalar' AND metric_totals.newest"""
 _METRIC = """
 LEFT JOIN (
-    SELECT newest.task_id, {columns}
-    FROM (
-        SELECT DISTINCT ON (metric_series.task_id) metric_series.task_id, metric_series.series
-        FROM metric_series
-        WHERE {of_tag}
-        ORDER BY metric_series.task_id DESC, metric_series.attempt DESC
-    ) AS newest
-    JOIN metric_totals ON metric_totals.series = newest.series
+    SELECT metric_totals.task_id, {columns}
+    FROM metric_totals
+    WHERE {of_tag}
 ) AS {alias} ON {alias}.task_id = job.id"""
 # The same for few jobs, one after another.
 _METRIC_OF_FEW = """
 LEFT JOIN LATERAL (
     SELECT {columns}
-    FROM metric_series
-    JOIN metric_totals ON metric_totals.series = metric_series.series
-    WHERE {of_tag} AND metric_series.task_id = job.id
-    ORDER BY metric_series.attempt DESC
+    FROM metric_totals
+    WHERE {of_tag} AND metric_totals.task_id = job.id
     LIMIT 1
 ) AS {alias} ON true"""
 _LIKELY = """
     SELECT totals.task_id
-    FROM (
-        SELECT metric_series.task_id, {columns}
-        FROM metric_series
-        JOIN metric_totals ON metric_totals.series = metric_series.series
-        WHERE {of_tag}
-    ) AS totals
+    FROM (SELECT metric_totals.task_id, {columns} FROM metric_totals WHERE {of_tag}) AS totals
     WHERE {test}"""
 TOTALS = """
         CASE metric_totals.last_non_finite
             WHEN 2 THEN 'Infinity' WHEN 3 THEN '-Infinity' ELSE metric_totals.last_value
         END AS last,
-        metric_totals.min_value, metric_totals.max_value,
-        (metric_totals.sum_value / nullif(metric_totals.points - metric_totals.non_finite, 0)) AS mean,
-        metric_totals.points, metric_totals.first_step, metric_totals.last_step, metric_totals.non_finite"""
+        metric_totals.min_value, metric_totals.max_value, metric_totals.mean_value, metric_totals.points,
+        metric_totals.first_step, metric_totals.last_step, metric_totals.non_finite"""
 """What is selected of the totals of a metric; a last value that is NaN is null."""
 _TAGGED = """job.id IN (
     SELECT task_id FROM metric_series
@@ -172,17 +157,22 @@ class SqlParts:
         return alias
 
     def likely_jobs(self, condition: JobCondition) -> str:
-        """Returns what selects the jobs of which some session has each value that is required; "" if none is.
+        """Returns what selects the jobs that have a value of a metric that is required.
 
-        No other job matches. A job may be selected more than once.
+        No other job matches. A job may be selected more than once. `requires_metric(condition)` must be true.
         """
-        found = []
-        for test in _required(condition):
-            if isinstance(test, Compared | InList) and isinstance(test.name, MetricName):
-                of_tag = _OF_TAG.format(tag=self.bind(test.name.tag, "text"))
-                tested = self._test_of(test, _statistic(test.name, "totals"))
-                found.append(_LIKELY.format(columns=TOTALS, of_tag=of_tag, test=tested))
-        return "\n    INTERSECT".join(found)
+        match condition:
+            case AllOf():
+                found = [each for each in condition.conditions if requires_metric(each)]
+                return "\n    INTERSECT".join(f"({self.likely_jobs(each)})" for each in found)
+            case AnyOf():
+                return "\n    UNION".join(f"({self.likely_jobs(each)})" for each in condition.conditions)
+            case Compared(name=MetricName() as name) | InList(name=MetricName() as name):
+                of_tag = _OF_TAG.format(tag=self.bind(name.tag, "text"))
+                tested = self._test_of(condition, _statistic(name, "totals"))
+                return _LIKELY.format(columns=TOTALS, of_tag=of_tag, test=tested)
+            case _:
+                raise AssertionError(f"{condition} requires no metric")
 
     def condition(self, condition: JobCondition) -> str:
         """Returns a condition in SQL, with the same three values: true, false and NULL."""
@@ -248,18 +238,21 @@ class SqlParts:
                 assert_never(test)
 
 
-def _required(condition: JobCondition) -> Iterator[JobCondition]:
-    """Yields the conditions that are all true of a job that matches."""
-    if isinstance(condition, AllOf):
-        for each in condition.conditions:
-            yield from _required(each)
-    else:
-        yield condition
+def requires_metric(condition: JobCondition) -> bool:
+    """Returns whether each job that matches has a value of a metric that is tested."""
+    match condition:
+        case AllOf():
+            return any(map(requires_metric, condition.conditions))
+        case AnyOf():
+            return all(map(requires_metric, condition.conditions))
+        case Compared() | InList():
+            return isinstance(condition.name, MetricName)
+        case _:
+            return False
 
 
 def _statistic(name: MetricName, table: str) -> str:
-    column = f"{table}.{STATISTIC_COLUMNS[name.statistic]}"
-    return _as_float(column) if name.statistic == "mean" else column
+    return f"{table}.{STATISTIC_COLUMNS[name.statistic]}"
 
 
 def _json_literal(value: GivenValue) -> object:
@@ -278,11 +271,6 @@ def _comparable(column: str, kind: FieldType) -> str:
 def _by_type(column: str, tests: dict[str, str]) -> str:
     cases = " ".join(f"WHEN '{name}' THEN {test}" for name, test in tests.items())
     return f"CASE jsonb_typeof({column}) {cases} END"
-
-
-def _as_float(column: str) -> str:
-    """Returns a numeric as a float; what is too small for one is 0, which Postgres refuses to round to."""
-    return f"CASE WHEN abs({column}) < 1e-300 THEN 0 ELSE {column}::float8 END"
 
 
 def _type_of(kind: FieldType) -> SqlType:

@@ -1,5 +1,5 @@
--- How many jobs there are, the deleted ones too if $1. Both tables are read in the order of an index: an anti-join of
--- them takes three times as long.
+-- How many jobs there are, the deleted ones too if $1. The briefs are read in the order of their index: an anti-join
+-- of both tables takes three times as long.
 SELECT
     (
         SELECT count(DISTINCT job_id)

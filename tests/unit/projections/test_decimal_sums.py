@@ -1,0 +1,42 @@
+"""Sums of floats, beside the same sums of decimals."""
+
+from decimal import Context, Decimal
+from functools import reduce
+from itertools import chain
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trackside.projections.decimal_sums import DIGITS, decimal_sums
+
+EXACT = Context(prec=1_000)
+HALVES = st.integers(10 ** (DIGITS - 1), 10**DIGITS).map(lambda digits: digits + 0.5)
+POWERS = st.integers(-323, 308).map(lambda power: 10.0**power)
+VALUES = (
+    st.floats(allow_nan=False, allow_infinity=False)
+    | st.floats(-1, 1)
+    | st.floats(-1e9, 1e9)
+    | st.integers(-100, 100).map(float)
+    | st.tuples(HALVES, st.sampled_from([1.0, -2.0, 1024.0, 1e7])).map(lambda pair: pair[0] / pair[1])
+    | st.tuples(POWERS, st.sampled_from([1 - 2**-53, 1 + 2**-52, 1 - 2**-49])).map(
+        lambda pair: -pair[0] * pair[1]
+    )
+)
+
+
+def by_decimals(values: list[float]) -> Decimal:
+    """Returns the sum of floats, each rounded to 15 digits as Postgres does."""
+    return reduce(EXACT.add, (Decimal(f"{value:.{DIGITS}g}") for value in values), Decimal(0))
+
+
+@given(st.lists(st.lists(st.lists(VALUES, max_size=20), max_size=3), max_size=4))
+def test_floats_are_added_without_rounding(columns: list[list[list[float]]]) -> None:
+    expected = [by_decimals(list(chain.from_iterable(parts))) for parts in columns]
+    assert decimal_sums(columns) == expected
+
+
+@given(st.lists(VALUES, max_size=30), st.integers(0, 30))
+def test_a_sum_of_sums_is_the_sum_of_all(values: list[float], at: int) -> None:
+    [whole] = decimal_sums([[values]])
+    first, second = decimal_sums([[values[:at]], [values[at:]]])
+    assert EXACT.add(first, second) == whole
