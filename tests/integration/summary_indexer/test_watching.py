@@ -265,9 +265,10 @@ async def test_a_deleted_job_is_passed_over_until_it_is_restored(
         points(event_file(base / "a"), 5, 5)
         points(begin_file(base / "b"), 0, 5)
         await poll_until(has(report, 10))
-        assert report.points == 10
+        assert (report.points, report.deleted) == (10, {job})
         await publish_command(log, sandbox, job, RestoreSummaryJob())
         await poll_until(has(report, 15))
+        assert not report.deleted
     assert (await metrics_of(log, sandbox))["a", 10_000, "loss"] == steps(10)
 
 

@@ -125,6 +125,7 @@ def _counts(report: WatchReport) -> dict[str, int]:
         "points": report.points,
         "items": report.items,
         "left_out": report.left_out,
+        "deleted_jobs": len(report.deleted),
     }
 
 
@@ -139,4 +140,6 @@ def _line(report: WatchReport, is_growing: bool = False) -> str:
     text = ", ".join(filter(None, counts))
     if report.left_out:
         text += f"; {counted(report.left_out, 'value')} left out, see `trackside dead-letters`"
+    if report.deleted:
+        text += f"; {counted(len(report.deleted), 'deleted job')} passed over"
     return f"{text}; {len(report.problems):,} with problems" if report.problems else text

@@ -58,7 +58,8 @@ def explain(error: Exception) -> CommandFailed | None:
             return CommandFailed(f"Postgres does not answer: {error}; see `trackside status`")
         case SchemaMissingError():
             return CommandFailed(
-                f"the read models are not there: {error}; start a dispatcher, or `trackside up`"
+                f"the read models are not there: {error}; start a dispatcher, or `trackside up`; "
+                "if they run, start them again with this release"
             )
         case (
             ClientError()

@@ -15,7 +15,7 @@ class WatchReport:
 
     A directory that can't be read has the name "". `files` counts each reading of a file, `bytes` those whose
     content is in the log. `found` directories had something new, `visited` of them are read. `left_out` are
-    the values of files that are not indexed.
+    the values of files that are not indexed, `deleted` the ids of jobs that are passed over.
     """
 
     found: int = 0
@@ -26,6 +26,7 @@ class WatchReport:
     points: int = 0
     items: int = 0
     left_out: int = 0
+    deleted: set[str] = field(default_factory=set)
     problems: dict[tuple[str, str], str] = field(default_factory=dict)
     most_problems: int = 1_000
 

@@ -144,7 +144,9 @@ class JobVisitor:
         if job is None or job.status is SummaryJobStatus.VANISHED:
             return True
         if job.status is SummaryJobStatus.DELETED:
+            self.report.deleted.add(job.job_id)
             return False
+        self.report.deleted.discard(job.job_id)
         names = set()
         for name, known in job.files.items():
             if known.code:
