@@ -1,4 +1,4 @@
-"""Fixtures: a topic prefix with its topics, and a log to publish with."""
+"""Fixtures: a topic prefix with its topics, a log to publish with, and a dispatcher."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.summary_indexer.harness import Sandbox, open_sandbox
+from tests.integration.summary_indexer.watched import dispatching
 from tests.stack import Servers
 from trackside.eventlog.kafka import KafkaLog
 
@@ -29,3 +30,10 @@ def sandbox(sandbox_and_log: tuple[Sandbox, KafkaLog]) -> Sandbox:
 def log(sandbox_and_log: tuple[Sandbox, KafkaLog]) -> KafkaLog:
     """Returns the log of the sandbox."""
     return sandbox_and_log[1]
+
+
+@pytest.fixture
+async def dispatcher(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
+    """Has a dispatcher decide over the commands of the sandbox."""
+    async with dispatching(log, sandbox):
+        yield

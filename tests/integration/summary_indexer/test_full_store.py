@@ -2,7 +2,6 @@
 
 import hashlib
 import random
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from tests.integration.summary_indexer.harness import Sandbox
 from tests.integration.summary_indexer.watched import (
     begin_file,
-    dispatching,
     event_file,
     has,
     has_event,
@@ -32,11 +30,7 @@ IMAGES, IMAGE_BYTES = 40, 20_000
 ROOM_BYTES = 200_000
 """Less than the images need."""
 
-
-@pytest.fixture(autouse=True)
-async def _dispatcher(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
-    async with dispatching(log, sandbox):
-        yield
+pytestmark = pytest.mark.usefixtures("dispatcher")
 
 
 async def test_a_full_store_holds_back_images_and_no_points_of_other_files(

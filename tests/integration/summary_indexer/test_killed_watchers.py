@@ -4,13 +4,12 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.summary_indexer.harness import Point, Sandbox, indexed_points, until_caught_up
-from tests.integration.summary_indexer.watched import begin_file, dispatching, ends_of, points
+from tests.integration.summary_indexer.watched import begin_file, ends_of, points
 from tests.polling import poll_until
 from tests.stack import SEED_VARIABLE
 from trackside.eventlog.kafka import KafkaLog
@@ -18,11 +17,7 @@ from trackside.summary_indexer.watching.log_positions import job_id_of
 
 FILES, KILLS = 10, 2
 
-
-@pytest.fixture(autouse=True)
-async def _dispatcher(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
-    async with dispatching(log, sandbox):
-        yield
+pytestmark = pytest.mark.usefixtures("dispatcher")
 
 
 async def test_a_watcher_that_is_killed_while_ten_files_grow_indexes_each_point_once(

@@ -1,6 +1,6 @@
 """Directories with many jobs and jobs with many tags: shared requests, and a count of what is left out."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from aiokafka.client import AIOKafkaClient
 from tests.integration.summary_indexer.harness import Sandbox, until_caught_up
 from tests.integration.summary_indexer.watched import (
     begin_file,
-    dispatching,
     event_file,
     letters_of,
     metrics_of,
@@ -34,11 +33,7 @@ JOBS = 300
 REQUESTS = 150
 """Fewer than there are jobs; each job has five records of its own, in four turns."""
 
-
-@pytest.fixture(autouse=True)
-async def _dispatcher(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
-    async with dispatching(log, sandbox):
-        yield
+pytestmark = pytest.mark.usefixtures("dispatcher")
 
 
 @contextmanager

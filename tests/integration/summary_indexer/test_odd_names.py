@@ -1,13 +1,12 @@
 """S19: directories and files of any name are read; of what is too long for the log, that is said."""
 
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.summary_indexer.harness import Sandbox
-from tests.integration.summary_indexer.watched import begin_file, dispatching, metrics_of, points, read_in
+from tests.integration.summary_indexer.watched import begin_file, metrics_of, points, read_in
 from trackside.eventlog.kafka import KafkaLog
 from trackside.summaries.directories import printable_path
 
@@ -24,11 +23,7 @@ NAMES = [
     b"\xff" * 255,
 ]
 
-
-@pytest.fixture(autouse=True)
-async def _dispatcher(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
-    async with dispatching(log, sandbox):
-        yield
+pytestmark = pytest.mark.usefixtures("dispatcher")
 
 
 async def test_directories_and_files_of_any_name_are_read_and_known_again(

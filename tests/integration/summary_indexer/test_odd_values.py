@@ -1,7 +1,6 @@
 """Tags, steps, times and values at the edges of what they can be, from a file to what is read over HTTP."""
 
 import math
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -9,7 +8,7 @@ import pytest
 
 from tests.integration.summary_indexer.harness import Sandbox, until_caught_up
 from tests.integration.summary_indexer.test_pages import fetch
-from tests.integration.summary_indexer.watched import begin_file, dispatching, ends_of, letters_of
+from tests.integration.summary_indexer.watched import begin_file, ends_of, letters_of
 from tests.polling import poll_until
 from trackside.eventlog.kafka import KafkaLog
 from trackside.summaries.event_files.framing import frame
@@ -43,11 +42,7 @@ TIMES_S = {
 }
 VALUES = [math.nan, math.inf, -math.inf, 5e-324, -0.0, 1.7976931348623157e308, 2.5]
 
-
-@pytest.fixture(autouse=True)
-async def _dispatcher(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
-    async with dispatching(log, sandbox):
-        yield
+pytestmark = pytest.mark.usefixtures("dispatcher")
 
 
 def timed(tag: str, step: int, time_s: float) -> bytes:

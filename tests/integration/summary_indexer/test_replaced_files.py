@@ -1,7 +1,6 @@
 """S17, S18: a file is read on from where the log ends only while it is the one that was read before."""
 
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 from tests.integration.summary_indexer.harness import Sandbox
 from tests.integration.summary_indexer.watched import (
     begin_file,
-    dispatching,
     event_file,
     has,
     has_event,
@@ -24,11 +22,7 @@ from trackside.eventlog.kafka import KafkaLog
 
 HOUR_S = 3_600
 
-
-@pytest.fixture(autouse=True)
-async def _dispatcher(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
-    async with dispatching(log, sandbox):
-        yield
+pytestmark = pytest.mark.usefixtures("dispatcher")
 
 
 async def test_files_that_were_replaced_while_nobody_watched_are_read_from_their_start(

@@ -1,7 +1,6 @@
 """S18, S19: what the rights of files forbid is said and read later; nothing of it has vanished."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 from tests.integration.summary_indexer.harness import IndexerProcess, Sandbox
 from tests.integration.summary_indexer.watched import (
     begin_file,
-    dispatching,
     ends_of,
     event_file,
     metrics_of,
@@ -22,11 +20,7 @@ from trackside.eventlog.kafka import KafkaLog
 JOBS = ("closed/job", "names only", "names only/below", "file", "open")
 EVENT, REASON = "a directory can't be read", "Permission denied"
 
-
-@pytest.fixture(autouse=True)
-async def _dispatcher(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
-    async with dispatching(log, sandbox):
-        yield
+pytestmark = pytest.mark.usefixtures("dispatcher")
 
 
 async def until_read(log: KafkaLog, sandbox: Sandbox, paths: list[Path]) -> None:

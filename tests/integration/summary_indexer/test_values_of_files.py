@@ -1,7 +1,6 @@
 """Values of event files that are no numbers: in the log, and in the store of the installation."""
 
 import hashlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 from tests.integration.summary_indexer.harness import Sandbox
 from tests.integration.summary_indexer.watched import (
     begin_file,
-    dispatching,
     has,
     has_problem,
     items_of,
@@ -26,11 +24,7 @@ from trackside.summaries.event_files.writing import record
 
 HOUR_S = 3_600
 
-
-@pytest.fixture(autouse=True)
-async def _dispatcher(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
-    async with dispatching(log, sandbox):
-        yield
+pytestmark = pytest.mark.usefixtures("dispatcher")
 
 
 async def test_equal_pictures_are_in_the_store_once_and_small_values_in_the_log(

@@ -1,7 +1,7 @@
 """S17-S19: directories of event files are read into the log, each point once, whatever happens to them."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,6 @@ import pytest
 from tests.integration.summary_indexer.harness import Sandbox
 from tests.integration.summary_indexer.watched import (
     begin_file,
-    dispatching,
     ends_of,
     event_file,
     frozen_clock,
@@ -29,14 +28,11 @@ from trackside.aggregates.summary.messages import DeleteSummaryJob, RestoreSumma
 from trackside.eventlog.kafka import KafkaLog
 from trackside.summaries.event_files.writing import record
 from trackside.summary_indexer.watching.log_positions import job_id_of
+from trackside.summary_indexer.watching.report import WatchReport
 
 HOUR_S = 3_600
 
-
-@pytest.fixture(autouse=True)
-async def _dispatcher(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
-    async with dispatching(log, sandbox):
-        yield
+pytestmark = pytest.mark.usefixtures("dispatcher")
 
 
 def steps(count: int, first: int = 0) -> list[int]:
@@ -251,6 +247,13 @@ async def test_a_directory_that_is_a_link_or_without_event_files_is_no_job(
         await read_in(log, sandbox, tmp_path / "missing")
 
 
+def _passes_over(report: WatchReport, jobs: set[str]) -> Callable[[], Awaitable[bool]]:
+    async def passes_over() -> bool:
+        return report.deleted == jobs
+
+    return passes_over
+
+
 async def test_a_deleted_job_is_passed_over_until_it_is_restored(
     sandbox: Sandbox, log: KafkaLog, tmp_path: Path
 ) -> None:
@@ -265,10 +268,11 @@ async def test_a_deleted_job_is_passed_over_until_it_is_restored(
         points(event_file(base / "a"), 5, 5)
         points(begin_file(base / "b"), 0, 5)
         await poll_until(has(report, 10))
-        assert (report.points, report.deleted) == (10, {job})
+        await poll_until(_passes_over(report, {job}))
+        assert report.points == 10
         await publish_command(log, sandbox, job, RestoreSummaryJob())
         await poll_until(has(report, 15))
-        assert not report.deleted
+        await poll_until(_passes_over(report, set()))
     assert (await metrics_of(log, sandbox))["a", 10_000, "loss"] == steps(10)
 
 

@@ -143,10 +143,8 @@ class JobVisitor:
         job = self._job(job_id_of(self.base, found.path))
         if job is None or job.status is SummaryJobStatus.VANISHED:
             return True
-        if job.status is SummaryJobStatus.DELETED:
-            self.report.deleted.add(job.job_id)
+        if self._passes_over(job):
             return False
-        self.report.deleted.discard(job.job_id)
         names = set()
         for name, known in job.files.items():
             if known.code:
@@ -159,6 +157,14 @@ class JobVisitor:
             if position is None or should_read(position, history, file, now_ms()):
                 return True
         return any(name not in names and not position.code for name, position in job.files.items())
+
+    def _passes_over(self, job: KnownJob) -> bool:
+        """Returns whether a job is deleted, and notes it in the report."""
+        if job.status is SummaryJobStatus.DELETED:
+            self.report.deleted.add(job.job_id)
+            return True
+        self.report.deleted.discard(job.job_id)
+        return False
 
     async def visit(self, path: str) -> int | None:
         """Reads what is new in a job; returns when it must be visited again, None if nothing is due.
@@ -182,7 +188,7 @@ class JobVisitor:
             self.report.note(path, printable_path(file.name), "name_too_long")
             found.remove(file)
         job = self._job(place.job_id)
-        if job is not None and job.status is SummaryJobStatus.DELETED:
+        if job is not None and self._passes_over(job):
             return None
         if not found:
             if job is not None and job.status is SummaryJobStatus.ACTIVE:

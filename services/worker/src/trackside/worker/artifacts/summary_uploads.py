@@ -23,6 +23,7 @@ from trackside.telemetry import metrics
 from trackside.worker.artifacts.store_client import StoreError, StoreProcess
 from trackside.worker.artifacts.store_messages import RETRIED, UNREACHABLE
 from trackside.worker.artifacts.store_outage import StoreOutage
+from trackside.worker.artifacts.upload_deadline import UploadDeadline
 from trackside.worker.child.summary_spool import summary_file
 from trackside.worker.process_messages import encode
 from trackside.worker.report_messages import StoredAnswer, StoredRequest, SummaryOmitted, SummaryValueReport
@@ -68,8 +69,7 @@ class SummaryUploads:
         self._omitted: Counter[str] = Counter()
         self._limit_s = limit_s
         self._outage = StoreOutage(limit_s)
-        self._timeout: asyncio.Timeout | None = None
-        self._leave_at_s: float | None = None
+        self.deadline = UploadDeadline()
         self._answers = 0
 
     def handle(self, message: SummaryMessage) -> None:
@@ -91,25 +91,13 @@ class SummaryUploads:
         """Waits until everything is stored or left out; writes how much was left out."""
         if self._work is not None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOST_ATTEMPT_S if is_lost else self._limit_s) as self._timeout:
-                    self._limit_to_leave()
+                async with self.deadline.limit(LOST_ATTEMPT_S if is_lost else self._limit_s):
                     await asyncio.shield(self._work)
-            self._timeout = None
         await self.close()
         for code, count in self._omitted.items():
             if count > 1:
                 self._tell(f"in all {count} summaries were left out: {code}")
         self._omitted.clear()
-
-    def leave(self, grace_s: float) -> None:
-        """Limits the time for what is left: the worker leaves."""
-        self._leave_at_s = asyncio.get_running_loop().time() + grace_s
-        self._limit_to_leave()
-
-    def _limit_to_leave(self) -> None:
-        timeout, at_s = self._timeout, self._leave_at_s
-        if timeout is not None and at_s is not None and not timeout.expired():
-            timeout.reschedule(min(at_s, timeout.when() or at_s))
 
     async def close(self) -> None:
         """Ends the work; what is left is left out."""

@@ -25,6 +25,7 @@ from trackside.eventlog.log import Appended
 from trackside.telemetry import metrics
 from trackside.worker.artifacts.store_client import StoreError, StoreProcess
 from trackside.worker.artifacts.store_messages import RETRIED, UNREACHABLE
+from trackside.worker.artifacts.upload_deadline import UploadDeadline
 from trackside.worker.child.spool import content_path, record_file
 from trackside.worker.process_messages import SPOOL_RECORD, UnreadableMessageError, decode
 from trackside.worker.report_messages import ArtifactReady
@@ -47,6 +48,8 @@ class Uploads:
     reporter: Reporter
     checkpoints: list[tuple[int, CheckpointReference]] = field(default_factory=list)
     """The checkpoints that are in the store, oldest first, each after how many requests for parameters."""
+    deadline: UploadDeadline = field(default_factory=UploadDeadline)
+    """When `finish` gives up."""
     _waiting: deque[ArtifactReady] = field(default_factory=deque)
     _known: int = 0
     _filled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -56,9 +59,6 @@ class Uploads:
     """The first problem of each name whose upload was given up."""
     _removals: set[asyncio.Task[None]] = field(default_factory=set)
     _work: asyncio.Task[None] | None = None
-    _timeout: asyncio.Timeout | None = None
-    _leave_at_s: float | None = None
-    """When the worker can't wait any longer, in the loop's time; None while it doesn't leave."""
 
     def add(self, ready: ArtifactReady) -> None:
         """Takes an artifact that is in the spool."""
@@ -85,34 +85,20 @@ class Uploads:
             self.add(ready)
         if self._work is not None:
             try:
-                async with asyncio.timeout(limit_s) as self._timeout:
-                    self._limit_to_leave()
+                async with self.deadline.limit(limit_s):
                     await self._drained()
             except TimeoutError:
                 self._give_up()
-            finally:
-                self._timeout = None  # one that is over can't be limited any more
             await self.close()
         if not self._failures or ending["end"] != AttemptEnd.FINISHED:
             return dict(ending)
-        if self._leave_at_s is not None:
+        if self.deadline.is_leaving:
             return {**ending, "end": AttemptEnd.LOST, "result": None}
         name, problem = next(iter(self._failures.items()))
         more = f" (and {len(self._failures) - 1} more)" if len(self._failures) > 1 else ""
         message = f"{name} is not in the store{more}: {problem}"
         error = TaskError(stage="SAVE", type=problem.code, message=message[:4_096])
         return {**ending, "end": AttemptEnd.FAILED, "result": None, "error": error}
-
-    def leave(self, grace_s: float) -> None:
-        """Limits the time for what is left: the worker leaves."""
-        self._leave_at_s = asyncio.get_running_loop().time() + grace_s
-        self._limit_to_leave()
-
-    def _limit_to_leave(self) -> None:
-        timeout, at_s = self._timeout, self._leave_at_s
-        if timeout is not None and at_s is not None and not timeout.expired():
-            before_s = timeout.when()
-            timeout.reschedule(at_s if before_s is None else min(before_s, at_s))
 
     async def settle(self, limit_s: float) -> None:
         """Waits until what was taken is in the store, or given up; at most so many seconds."""

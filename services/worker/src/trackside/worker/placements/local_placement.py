@@ -125,9 +125,9 @@ class LocalPlacement:
         """Ends it because the worker leaves, which gives its processes and its uploads so many seconds."""
         self.stop(AttemptEnd.LOST, grace_s)
         if self.uploads is not None:
-            self.uploads.leave(grace_s)
+            self.uploads.deadline.leave(grace_s)
         if self.run is not None:
-            self.run.summaries.leave(grace_s)
+            self.run.summaries.deadline.leave(grace_s)
 
     def follow_end(self, end: AttemptEnd) -> None:
         """Names the cause of an end, if it is the one that a command requested."""
