@@ -247,11 +247,11 @@ async def test_a_directory_that_is_a_link_or_without_event_files_is_no_job(
         await read_in(log, sandbox, tmp_path / "missing")
 
 
-def _passes_over(report: WatchReport, jobs: set[str]) -> Callable[[], Awaitable[bool]]:
-    async def passes_over() -> bool:
+def _skips(report: WatchReport, jobs: set[str]) -> Callable[[], Awaitable[bool]]:
+    async def skips() -> bool:
         return report.deleted == jobs
 
-    return passes_over
+    return skips
 
 
 async def test_a_deleted_job_is_passed_over_until_it_is_restored(
@@ -268,11 +268,11 @@ async def test_a_deleted_job_is_passed_over_until_it_is_restored(
         points(event_file(base / "a"), 5, 5)
         points(begin_file(base / "b"), 0, 5)
         await poll_until(has(report, 10))
-        await poll_until(_passes_over(report, {job}))
+        await poll_until(_skips(report, {job}))
         assert report.points == 10
         await publish_command(log, sandbox, job, RestoreSummaryJob())
         await poll_until(has(report, 15))
-        await poll_until(_passes_over(report, set()))
+        await poll_until(_skips(report, set()))
     assert (await metrics_of(log, sandbox))["a", 10_000, "loss"] == steps(10)
 
 

@@ -141,5 +141,5 @@ def _line(report: WatchReport, is_growing: bool = False) -> str:
     if report.left_out:
         text += f"; {counted(report.left_out, 'value')} left out, see `trackside dead-letters`"
     if report.deleted:
-        text += f"; {counted(len(report.deleted), 'deleted job')} passed over"
+        text += f"; {counted(len(report.deleted), 'deleted job')} skipped"
     return f"{text}; {len(report.problems):,} with problems" if report.problems else text

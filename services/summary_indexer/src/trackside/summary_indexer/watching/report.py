@@ -15,7 +15,7 @@ class WatchReport:
 
     A directory that can't be read has the name "". `files` counts each reading of a file, `bytes` those whose
     content is in the log. `found` directories had something new, `visited` of them are read. `left_out` are
-    the values of files that are not indexed, `deleted` the ids of jobs that are passed over.
+    the values of files that are not indexed, `deleted` the ids of jobs that are skipped.
     """
 
     found: int = 0

@@ -143,7 +143,7 @@ class JobVisitor:
         job = self._job(job_id_of(self.base, found.path))
         if job is None or job.status is SummaryJobStatus.VANISHED:
             return True
-        if self._passes_over(job):
+        if self._skips(job):
             return False
         names = set()
         for name, known in job.files.items():
@@ -158,7 +158,7 @@ class JobVisitor:
                 return True
         return any(name not in names and not position.code for name, position in job.files.items())
 
-    def _passes_over(self, job: KnownJob) -> bool:
+    def _skips(self, job: KnownJob) -> bool:
         """Returns whether a job is deleted, and notes it in the report."""
         if job.status is SummaryJobStatus.DELETED:
             self.report.deleted.add(job.job_id)
@@ -188,7 +188,7 @@ class JobVisitor:
             self.report.note(path, printable_path(file.name), "name_too_long")
             found.remove(file)
         job = self._job(place.job_id)
-        if job is not None and self._passes_over(job):
+        if job is not None and self._skips(job):
             return None
         if not found:
             if job is not None and job.status is SummaryJobStatus.ACTIVE:
