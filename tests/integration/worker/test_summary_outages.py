@@ -35,8 +35,8 @@ TASK = class_of(REPORTS)
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has failed uploads tried again soon."""
-    monkeypatch.setattr(store_outage, "FIRST_PAUSE_S", 0.05)
-    monkeypatch.setattr(store_outage, "LAST_PAUSE_S", 0.2)
+    monkeypatch.setattr(store_outage, "FIRST_RETRY_S", 0.05)
+    monkeypatch.setattr(store_outage, "LAST_RETRY_S", 0.2)
 
 
 async def run(harness: WorkerHarness, progress: Path, count: int, size: int, task_id: str = "t") -> None:

@@ -11,7 +11,8 @@ import structlog
 from trackside.contracts.artifacts import CHECKPOINT, CheckpointReference
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.artifacts.store_client import StoreError
-from trackside.worker.artifacts.uploads import FIRST_RETRY_S, LAST_RETRY_S, Uploads
+from trackside.worker.artifacts.store_messages import FIRST_RETRY_S, LAST_RETRY_S
+from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.process_messages import CheckpointAnswer, CheckpointRequest
 from trackside.worker.report_messages import ArtifactReady
 

@@ -14,6 +14,8 @@ from trackside.contracts.message import Json
 UNREACHABLE = "store_unreachable"
 RETRIED = frozenset({UNREACHABLE, "store_full", "credential_missing", "cache_unusable"})
 """Codes of problems that may be gone later."""
+FIRST_RETRY_S, LAST_RETRY_S = 0.2, 10.0
+"""The pauses between requests to a store that fails: the first, doubled up to the longest."""
 
 
 class StoreRequest(NamedTuple):

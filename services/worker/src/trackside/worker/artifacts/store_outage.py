@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 
 from trackside.contracts.message import Json
-
-FIRST_PAUSE_S, LAST_PAUSE_S = 0.2, 10.0
+from trackside.worker.artifacts.store_messages import FIRST_RETRY_S, LAST_RETRY_S
 
 
 @dataclass(slots=True)
@@ -16,7 +15,7 @@ class StoreOutage:
     """
 
     limit_s: float
-    pause_s: float = FIRST_PAUSE_S
+    pause_s: float = FIRST_RETRY_S
     retry_at_s: float = 0.0
     problem: Json = field(default_factory=dict)
     """Code and message of the last failure; empty while there is none."""
@@ -27,7 +26,7 @@ class StoreOutage:
         is_first = not self.problem
         if is_first:
             self._began_s = now_s
-        self.pause_s = FIRST_PAUSE_S if is_first else min(2 * self.pause_s, LAST_PAUSE_S)
+        self.pause_s = FIRST_RETRY_S if is_first else min(2 * self.pause_s, LAST_RETRY_S)
         self.retry_at_s = now_s + self.pause_s
         self.problem = problem
         return is_first

@@ -24,7 +24,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Appended
 from trackside.telemetry import metrics
 from trackside.worker.artifacts.store_client import StoreError, StoreProcess
-from trackside.worker.artifacts.store_messages import RETRIED, UNREACHABLE
+from trackside.worker.artifacts.store_messages import FIRST_RETRY_S, LAST_RETRY_S, RETRIED, UNREACHABLE
 from trackside.worker.artifacts.upload_deadline import UploadDeadline
 from trackside.worker.child.spool import content_path, record_file
 from trackside.worker.process_messages import SPOOL_RECORD, UnreadableMessageError, decode
@@ -35,7 +35,6 @@ log = structlog.get_logger("trackside.worker")
 
 MAX_TOGETHER = 64
 """How many artifacts are uploaded with one request."""
-FIRST_RETRY_S, LAST_RETRY_S = 0.2, 10.0
 
 
 @dataclass(slots=True)
