@@ -163,9 +163,12 @@ async def test_no_more_loads_run_at_once_than_are_set(rows: Rows, database: str)
     running: list[int] = []
 
     class CountedReads(ReadPool):
+        """Reads that wait until as many run at once as are set: how fast each is does not matter."""
+
         async def read(self, work: Callable[[Connection], Awaitable[Any]]) -> Any:
             async def counted(connection: Connection) -> Any:
                 running.append(running[-1] + 1 if running else 1)
+                await together.wait()
                 try:
                     return await work(connection)
                 finally:
@@ -175,6 +178,7 @@ async def test_no_more_loads_run_at_once_than_are_set(rows: Rows, database: str)
 
     for loads in (1, 3):
         running.clear()
+        together = asyncio.Barrier(loads)
         with given_reads(database, loads=loads, pool=CountedReads) as reads:
             await asyncio.gather(*(reads.load(f"j{job}") for job in range(6)))
         assert max(running) == loads
