@@ -61,7 +61,7 @@ async def test_a_snapshot_is_taken_once_the_transaction_of_another_task_is_over(
 async def test_a_transaction_inside_of_one_of_the_same_task_is_refused_and_does_not_hang(
     database: str,
 ) -> None:
-    async with asyncio.timeout(10), opened_database(database) as opened, opened_database(database) as other:
+    async with asyncio.timeout(60), opened_database(database) as opened, opened_database(database) as other:
 
         async def nesting(connection: Connection) -> None:
             await opened.transaction(lambda inner: inner.execute("SELECT 1"))

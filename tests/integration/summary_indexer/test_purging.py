@@ -108,7 +108,7 @@ async def test_a_job_with_more_points_than_a_statement_can_remove_is_purged(
         assert len(await indexed_points(sandbox.dsn)) > 10
         await opened.transaction(lambda connection: connection.execute(REFUSES_LONG_STATEMENTS))
         purged = SummariesPurged(stream=STREAM, task_id=TASK)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await points.write([purged, batch(TASK, 40)], {0: PositionAdvance(3, 5)})
         with pytest.raises(OvertakenError):
             await points.write([purged], {0: PositionAdvance(3, 4)})

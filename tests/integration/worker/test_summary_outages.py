@@ -134,7 +134,7 @@ async def test_a_worker_that_leaves_does_not_wait_for_the_store_longer_than_it_m
         await poll_until(_reached(tmp_path / "progress", 3))
         await tried_again("store_unreachable")
         told_s = loop.time()
-    assert loop.time() - told_s < 30
+    assert loop.time() - told_s < 120
 
 
 def _reached(progress: Path, count: int) -> Callable[[], Awaitable[bool]]:
