@@ -26,23 +26,20 @@ async def write_metrics(connection: Connection, rows: MetricRows, known: Collect
     series = [rows.series[number] for number in sorted(rows.series) if number not in known]
     if series:
         await upsert(connection, TableWrite(SERIES, series))
-    points, items = [], []
+    totals: list[RowValues] = []
     if rows.points:
-        points = totals_of_points(rows, await copy_new(connection, POINTS, rows.points))
-        await _add_totals(connection, points)
+        totals += totals_of_points(rows, await copy_new(connection, POINTS, rows.points))
     if rows.items:
-        items = totals_of_items(rows, await copy_new(connection, ITEMS, rows.items))
-        await _add_totals(connection, items)
+        totals += totals_of_items(rows, await copy_new(connection, ITEMS, rows.items))
     if rows.failures:
         await copy_new(connection, UPDATER_FAILURES, rows.failures)
-    if briefs := briefs_of([*points, *items], rows.series):
-        await connection.executemany(sql("queries", "add_briefs"), briefs)
+    if totals:
+        await _add_totals(connection, totals)
+        await connection.executemany(sql("queries", "add_briefs"), briefs_of(totals, rows.series))
 
 
 async def _add_totals(connection: Connection, totals: Sequence[RowValues]) -> None:
     """Adds to the totals of series; of all attempts that have reported a tag, the newest stays marked."""
-    if not totals:
-        return
     numbers = [row[0] for row in totals]
     counted = {row[0] for row in await connection.fetch(sql("queries", "counted_series"), numbers)}
     await connection.execute(sql("queries", "add_totals"), *zip(*totals, strict=True))
