@@ -11,13 +11,13 @@ from tests.house.source import ROOT
 from tests.unit.summaries.tensorboard_files import items_of, scalars_of, whole
 from trackside.aggregates.summary.messages import MAX_FILES
 from trackside.cli.app import app
+from trackside.contracts.summaries import MAX_TAGS
 from trackside.projections.summaries.items import MAX_STEPS
 from trackside.projections.summaries.scalars import CURVE_LIMIT, MAX_CURVES, MAX_POINTS
 from trackside.summaries.event_files.framing import LONGEST_RECORD
 from trackside.summaries.kinds.registry import BUILT_IN, GROUP
 from trackside.summary_indexer import updaters
 from trackside.summary_indexer.settings import SummaryIndexerSettings
-from trackside.summary_indexer.watching.records import MAX_TAGS
 
 PAGE = (ROOT / "docs" / "summaries.md").read_text("utf-8")
 

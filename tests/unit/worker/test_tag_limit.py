@@ -1,20 +1,17 @@
 """A task with too many tags keeps the first of them, and is told how much was left out."""
 
-import pytest
-
-from trackside.summary_indexer.watching import records
+from trackside.contracts.summaries import MAX_TAGS
+from trackside.summary_indexer.watching.records import TagLimit
 from trackside.worker.report_messages import MetricPoint
-from trackside.worker.reporting import tag_limit
-from trackside.worker.reporting.tag_limit import MAX_TAGS, TaskTags
+from trackside.worker.reporting.tag_limit import TaskTags
 
 
 def points(*tags: str) -> list[MetricPoint]:
     return [MetricPoint(tag, 0, 0, 0.5) for tag in tags]
 
 
-def test_values_of_tags_beyond_the_limit_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tag_limit, "MAX_TAGS", 2)
-    limit = TaskTags()
+def test_values_of_tags_beyond_the_limit_are_left_out_and_counted() -> None:
+    limit = TaskTags(2)
     assert limit.sentence() == ""
     taken = limit.taken(points("a", "b\n", "c", "a", "system/memory_bytes", "objective", "c"))
     assert [point.tag for point in taken] == ["a", "b\\n", "a", "system/memory_bytes", "objective"]
@@ -23,4 +20,4 @@ def test_values_of_tags_beyond_the_limit_are_left_out_and_counted(monkeypatch: p
 
 
 def test_the_limit_is_that_of_directories() -> None:
-    assert MAX_TAGS == records.MAX_TAGS
+    assert TaskTags().most == TagLimit().most == MAX_TAGS

@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from trackside.contracts.message import SUMMARY_INDEXER, WORKER, Event, Json, is_absent
 from trackside.contracts.tasks import NonFinite
 
+MAX_TAGS = 10_000
+"""How many tags the values of a task, or of a directory with event files, may have; others are left out."""
+
 
 class Series(BaseModel):
     """Points of one tag as columns of equal length.

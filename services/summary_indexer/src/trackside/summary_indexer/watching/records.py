@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from trackside.contracts.summaries import (
+    MAX_TAGS,
     MetricPointsReported,
     ReportedItem,
     Series,
@@ -19,8 +20,6 @@ MAX_POINTS = 4_000
 """Points of one message."""
 MAX_BYTES = 224 * 1024
 """Bytes of one message, as estimated before it is encoded."""
-MAX_TAGS = 10_000
-"""Tags of one job, of all kinds; points of others are left out, and counted."""
 SESSIONS_PER_FILE = MAX_RESTARTS + 1
 """How many session numbers each file of a job has: one for each time that one of its tags begins again."""
 

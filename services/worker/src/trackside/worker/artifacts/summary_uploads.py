@@ -24,7 +24,7 @@ from trackside.worker.artifacts.store_client import StoreError, StoreProcess
 from trackside.worker.artifacts.store_messages import RETRIED, UNREACHABLE
 from trackside.worker.artifacts.store_outage import StoreOutage
 from trackside.worker.artifacts.upload_deadline import UploadDeadline
-from trackside.worker.child.summary_spool import summary_file
+from trackside.worker.child.summary_spool import BAD_SUMMARY, summary_file
 from trackside.worker.process_messages import encode
 from trackside.worker.report_messages import StoredAnswer, StoredRequest, SummaryOmitted, SummaryValueReport
 from trackside.worker.reporting.reporter import Reporter
@@ -38,7 +38,6 @@ UPLOAD_S, SLOWEST_BYTES_PER_S = 10.0, 2**20
 """Seconds that the store may take for one request, and how many bytes in each second more."""
 LOST_ATTEMPT_S = 2.0
 """Seconds for what is left of an attempt that is lost: its placement ends, or its worker leaves."""
-BAD_SUMMARY = "bad_summary"
 
 SummaryMessage = SummaryValueReport | SummaryOmitted | StoredRequest
 

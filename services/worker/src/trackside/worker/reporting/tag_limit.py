@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
+from trackside.contracts.summaries import MAX_TAGS
 from trackside.telemetry import metrics
 from trackside.worker.output_text import tag_text
 from trackside.worker.report_messages import MetricPoint
 
-MAX_TAGS = 10_000
 TOO_MANY_TAGS = "too_many_tags"
 ALWAYS_TAKEN = ("system/", "objective")
 """What tags of the worker itself begin with."""
@@ -15,14 +15,15 @@ ALWAYS_TAKEN = ("system/", "objective")
 class TaskTags:
     """Knows the tags of one attempt, and counts the values of those beyond the limit."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_TAGS) -> None:
+        self.most = most
         self._tags: set[str] = set()
         self.left_out = 0
 
     def takes(self, tag: str) -> bool:
         """Returns whether a value of this tag is published."""
         if tag not in self._tags and not tag.startswith(ALWAYS_TAKEN):
-            if len(self._tags) >= MAX_TAGS:
+            if len(self._tags) >= self.most:
                 self.left_out += 1
                 metrics.counter("trackside.worker.dropped.summaries").labels(code=TOO_MANY_TAGS).inc()
                 return False
@@ -40,4 +41,4 @@ class TaskTags:
         """Returns what the task is told of that; empty if nothing was left out."""
         if not self.left_out:
             return ""
-        return f"trackside: {self.left_out:,} values of tags beyond {MAX_TAGS:,} were left out"
+        return f"trackside: {self.left_out:,} values of tags beyond {self.most:,} were left out"
