@@ -82,7 +82,7 @@ def test_a_committed_message_still_means_the_same(wire_type: str) -> None:
     assert (envelope.type, envelope.stream, envelope.index) == (wire_type, record["key"], 1)
 
 
-OF_FEW_TASKS = {"resume", "keep_checkpoints", "checkpoint_grace_s", "service", "preemptible"}
+OF_FEW_TASKS = {"resume", "keep_checkpoints", "checkpoint_grace_s", "service", "preemptible", "credentials"}
 """Fields that are left out where they have their default, as in the examples."""
 OBJECTS = ("parameters", "body", "config", "inputs")
 """Fields that are objects of any values."""

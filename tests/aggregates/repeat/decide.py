@@ -21,7 +21,8 @@ from trackside.contracts.parts import Part
 from trackside.contracts.refusals import Problem
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
-from trackside.domain.capabilities import Capabilities, type_problem
+from trackside.domain.capabilities import type_problem
+from trackside.domain.lookup import Lookup
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream, check_not_begun, no_aggregate
 
@@ -30,18 +31,16 @@ MOST_TASKS = 100
 
 
 def start(
-    stream: Stream, wanted: StartRepeat, command_id: str, capabilities: Capabilities
+    stream: Stream, wanted: StartRepeat, command_id: str, lookup: Lookup
 ) -> list[Event] | tuple[Problem, ...]:
     """Begins a repeat, unless its stream is taken or no worker knows the type of its task."""
-    found = (check_not_begun(stream), type_problem(capabilities, wanted.task_type, "$.task_type"))
+    found = (check_not_begun(stream), type_problem(lookup.capabilities, wanted.task_type, "$.task_type"))
     problems = tuple(problem for problem in found if problem is not None)
     spec = RepeatSpec(**{name: getattr(wanted, name) for name in RepeatSpec.model_fields})
     return problems or [RepeatStarted(command_id=command_id, repeat=spec)]
 
 
-def extend(
-    stream: Stream, wanted: ExtendRepeat, command_id: str, capabilities: Capabilities
-) -> list[Event] | Problem:
+def extend(stream: Stream, wanted: ExtendRepeat, command_id: str, lookup: Lookup) -> list[Event] | Problem:
     """Extends a repeat, unless it was stopped or is archived."""
     repeat = repeat_of(stream)
     if repeat is None:
@@ -51,9 +50,7 @@ def extend(
     return [RepeatExtended(command_id=command_id, times=repeat.times + wanted.more)]
 
 
-def stop(
-    stream: Stream, wanted: StopRepeat, command_id: str, capabilities: Capabilities
-) -> list[Event] | Problem:
+def stop(stream: Stream, wanted: StopRepeat, command_id: str, lookup: Lookup) -> list[Event] | Problem:
     """Stops a repeat."""
     repeat = repeat_of(stream)
     if repeat is None:

@@ -27,6 +27,7 @@ from trackside.contracts.refusals import Problem
 from trackside.dispatcher.tuners.completion import complete
 from trackside.dispatcher.tuners.tuner import TunerWaits
 from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import NO_LOOKUP, Lookup
 from trackside.domain.stream import Stream
 from trackside.domain.streams import load, pack
 
@@ -58,11 +59,11 @@ def test_an_added_trial_is_checked_by_the_space(
     given: dict[str, Any], path: str, reason: str, always: bool
 ) -> None:
     told = search_running(space=SPACE)
-    found = change(told.stream, AddTrial(parameters=given), "c-2", Capabilities())
+    found = change(told.stream, AddTrial(parameters=given), "c-2", NO_LOOKUP)
     assert isinstance(found, tuple)
     assert (found[0].code, found[0].path) == ("bad_parameters", f"$.parameters.{path}")
     assert reason in found[0].message
-    outside = change(told.stream, AddTrial(parameters=given, outside=True), "c-2", Capabilities())
+    outside = change(told.stream, AddTrial(parameters=given, outside=True), "c-2", NO_LOOKUP)
     assert isinstance(outside, tuple) is always
 
 
@@ -75,7 +76,7 @@ def test_first_trials_are_checked_by_the_space(
 
     def starts(**fields: Any) -> Any:
         wanted = StartSearch.model_validate({**body, **fields})
-        return start(Stream(stream_id="s", partition=0), wanted, "c-1", capabilities)
+        return start(Stream(stream_id="s", partition=0), wanted, "c-1", Lookup(capabilities))
 
     [problem, *_] = starts()
     assert isinstance(problem, Problem)

@@ -35,7 +35,7 @@ from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import TunerHistory
 from trackside.dispatcher.tuners.completion import complete
 from trackside.dispatcher.tuners.tuner import TunerWaits
-from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import load, pack
 
@@ -95,7 +95,7 @@ def wish(random: Random, search: Search) -> Any:
 
 def change(told: Told, wanted: Any) -> set[str]:
     """Tells what a command leads to, if it isn't refused."""
-    events = changes.change(told.stream, wanted, "c-2", Capabilities())
+    events = changes.change(told.stream, wanted, "c-2", NO_LOOKUP)
     listed: list[Message] = [] if not isinstance(events, list) else [*events]
     if listed:
         assert set(told.tell(*listed)) == {Outcome.APPLIED}

@@ -25,7 +25,7 @@ from trackside.aggregates.batch.messages import GroupEnded, StopTasks
 from trackside.contracts.message import Message
 from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
 from trackside.domain.streams import pack
@@ -144,7 +144,7 @@ def test_a_stop_of_one_task_of_a_batch_is_answered_the_same_if_that_is_forgotten
     assert small.stream.tasks == {}
     stop = BATCH.commands[StopTasks]
     for wanted in ("1", "2", "3", name(0, 1), name(0, 2), name(0, 3), name(1, 1), "another", f"{STREAM}.9.1"):
-        found = [stop(told.stream, StopTasks(task=wanted), "c-2", Capabilities()) for told in (whole, small)]
+        found = [stop(told.stream, StopTasks(task=wanted), "c-2", NO_LOOKUP) for told in (whole, small)]
         assert found[0] == found[1]
         if wanted in ("2", name(0, 2)):
             message = f"task {name(0, 2)} is over: failed"

@@ -23,6 +23,7 @@ from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory
 from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
 from trackside.domain.react import react
 from trackside.domain.retries import KEPT_ATTEMPTS
@@ -101,8 +102,8 @@ def readers(random: Random) -> list[Reader]:
 def answers_to_stops(stream: Stream, names: list[str]) -> list[Any]:
     """Returns what commands to stop a single task or trial would be answered."""
     of_tasks, of_trials = BATCH.commands[StopTasks], SEARCH.commands[StopTrial]
-    said = [of_tasks(stream, StopTasks(task=name), "c-9", Capabilities()) for name in names]
-    return [*said, *(of_trials(stream, StopTrial(trial=at), "c-9", Capabilities()) for at in range(9))]
+    said = [of_tasks(stream, StopTasks(task=name), "c-9", NO_LOOKUP) for name in names]
+    return [*said, *(of_trials(stream, StopTrial(trial=at), "c-9", NO_LOOKUP) for at in range(9))]
 
 
 @settings(max_examples=15)

@@ -35,7 +35,7 @@ from trackside.aggregates.pipeline.state import pipeline_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.message import Event
-from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import NO_LOOKUP
 from trackside.domain.pipelines.compiling import digest
 from trackside.domain.pipelines.definition import PipelineSpec
 from trackside.domain.stream import Stream
@@ -293,10 +293,10 @@ def test_a_pipeline_that_is_retired_has_no_more_runs_until_it_is_defined_again()
 
 def test_a_name_that_leaves_no_room_for_run_numbers_is_refused() -> None:
     wanted = DefinePipeline.model_validate({"pipeline": definition()})
-    found = decide.define(Stream("p" * 119, 0), wanted, "c-1", Capabilities())
+    found = decide.define(Stream("p" * 119, 0), wanted, "c-1", NO_LOOKUP)
     assert isinstance(found, tuple)
     assert [problem.code for problem in found] == ["bad_identifier"]
-    assert isinstance(decide.define(Stream("p" * 118, 0), wanted, "c-1", Capabilities()), list)
+    assert isinstance(decide.define(Stream("p" * 118, 0), wanted, "c-1", NO_LOOKUP), list)
 
 
 def test_the_state_of_a_pipeline_is_read_as_it_was_written() -> None:

@@ -13,6 +13,7 @@ from trackside.aggregates.run.start import start
 from trackside.contracts.message import Event, Json
 from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.lookup import Lookup
 from trackside.domain.stream import Stream
 
 SEARCH: Json = {"task_type": "noop", "max_trials": 1, "space": {"x": {"type": "choice", "values": [1]}}}
@@ -20,7 +21,7 @@ SEARCH: Json = {"task_type": "noop", "max_trials": 1, "space": {"x": {"type": "c
 
 def decided(body: Json) -> list[Event] | Problem | tuple[Problem, ...]:
     """Returns what follows from a command that starts a run of tasks of type digits."""
-    return start(Stream("s", 0), StartPipelineRun.model_validate(body), "c", DIGITS)
+    return start(Stream("s", 0), StartPipelineRun.model_validate(body), "c", Lookup(DIGITS))
 
 
 def test_an_unknown_kind_is_refused_also_where_the_spec_is_a_template() -> None:

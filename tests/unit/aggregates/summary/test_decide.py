@@ -22,7 +22,7 @@ from trackside.aggregates.summary.messages import (
 )
 from trackside.contracts.message import Command
 from trackside.contracts.refusals import Problem
-from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import NO_LOOKUP
 from trackside.domain.stream import Stream
 
 REGISTER = RegisterSummaryDirectory(base="/data", path="runs/1")
@@ -31,7 +31,7 @@ REGISTER = RegisterSummaryDirectory(base="/data", path="runs/1")
 def decided(stream: Stream, command: Command) -> Any:
     """Returns what is decided about a command."""
     handler = AGGREGATES.by_kind["summary"].commands[type(command)]
-    return handler(stream, command, "c-9", Capabilities())
+    return handler(stream, command, "c-9", NO_LOOKUP)
 
 
 def nothing(stream_id: str = "summary-1") -> Stream:

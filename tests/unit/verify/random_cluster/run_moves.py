@@ -17,10 +17,10 @@ from trackside.aggregates.run.state import Run, run_of
 from trackside.contracts.message import Json
 from trackside.domain.aggregate import Decided
 from trackside.domain.capabilities import Capabilities
-from trackside.domain.lookup import NO_LOOKUP
+from trackside.domain.lookup import NO_LOOKUP, Lookup
 from trackside.domain.stream import Stream
 
-CAPABILITIES = Capabilities(frozenset({"digits"}))
+LOOKUP = Lookup(Capabilities(frozenset({"digits"})))
 
 
 def of_run(cluster: Cluster, stream: Stream) -> list[Move]:
@@ -40,19 +40,19 @@ def effect(cluster: Cluster, stream: Stream, command_id: str) -> Decided:
     run, random = run_of(stream), cluster.random
     if run is None:
         wanted = StartPipelineRun.model_validate({"pipeline": _pipeline(cluster)})
-        return start.start(stream, wanted, command_id, CAPABILITIES)
+        return start.start(stream, wanted, command_id, LOOKUP)
     if run.over:
-        return start.retry(stream, RetryFailedSteps(), command_id, CAPABILITIES)
+        return start.retry(stream, RetryFailedSteps(), command_id, LOOKUP)
     if run.open_gates and random.random() < 0.7:
         wanted_gate = ApproveGate(step=random.choice(list(run.open_gates)), actor="ada")
-        return commands.approve(stream, wanted_gate, command_id, CAPABILITIES)
+        return commands.approve(stream, wanted_gate, command_id, LOOKUP)
     if run.paused:
-        return commands.resume(stream, ResumePipelineRun(), command_id, CAPABILITIES)
+        return commands.resume(stream, ResumePipelineRun(), command_id, LOOKUP)
     if random.random() < 0.7:
         running = random.choice(["finish", "return"])
         wanted_pause = PausePipelineRun.model_validate({"running": running})
-        return commands.pause(stream, wanted_pause, command_id, CAPABILITIES)
-    return commands.abort(stream, AbortPipelineRun(), command_id, CAPABILITIES)
+        return commands.pause(stream, wanted_pause, command_id, LOOKUP)
+    return commands.abort(stream, AbortPipelineRun(), command_id, LOOKUP)
 
 
 def wants_command(cluster: Cluster, run: Run) -> bool:

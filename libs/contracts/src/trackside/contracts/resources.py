@@ -135,7 +135,8 @@ class Needs(_Spec):
 
     With `resume` a later attempt or placement begins with the newest checkpoint, and a task that is preempted
     has `checkpoint_grace_s` to save one. A `service` runs until it is stopped. `preemptible`: it makes room
-    for tasks of higher priority; by default all but services do.
+    for tasks of higher priority; by default all but services do. `credentials` are the names of those that
+    its worker's host must have, and those of its inputs.
     """
 
     queue: Identifier = "default"
@@ -153,6 +154,7 @@ class Needs(_Spec):
     )
     service: ServiceRule = Field(default=None, exclude_if=is_absent)
     preemptible: bool | None = Field(default=None, exclude_if=is_absent)
+    credentials: list[Identifier] = Field(default=[], max_length=20, exclude_if=is_absent)
 
     @property
     def gives_way(self) -> bool:

@@ -14,7 +14,6 @@ from trackside.contracts.message import Command, Event, Json, Message, Record
 from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.watches import TaskWatch
-from trackside.domain.capabilities import Capabilities
 from trackside.domain.causality import Causality
 from trackside.domain.child import Child
 from trackside.domain.display.view import View
@@ -72,8 +71,8 @@ S = TypeVar("S", bound=Root)
 FindStream = Callable[[str], Stream | None]
 Decided = list[Event] | Problem | tuple[Problem, ...]
 """The events of a command's effect, or why it is refused: one problem, or all that are found."""
-Handler = Callable[[Stream, Any, str, Capabilities], Decided]
-"""Decides a command: (stream, command, command id, capabilities) to the events of its effect, or why not.
+Handler = Callable[[Stream, Any, str, Lookup], Decided]
+"""Decides a command: (stream, command, command id, lookup) to the events of its effect, or why not.
 
 Why not is one problem, or all that are independent of each other; the first one is the code of the refusal.
 An empty list: it is accepted and changes nothing. The stream may have no root, or one of another kind.

@@ -31,21 +31,21 @@ def react(
     Not both: an answer may change the aggregate, and a task that is submitted with a stop is in vain.
     Without `others` decisions know of no other stream.
     """
-    answer = _answer(stream, capabilities, aggregates)
+    lookup = Lookup(capabilities) if others is None else others.lookup(capabilities)
+    answer = _answer(stream, lookup, aggregates)
     if answer is not None:
         return [answer]
     aggregate = aggregates.of(stream)
     if aggregate is None or stream.closed:
         return []
-    lookup = Lookup(capabilities) if others is None else others.lookup(capabilities)
     return list(aggregate.lacking(stream, lookup))
 
 
-def _answer(stream: Stream, capabilities: Capabilities, aggregates: Aggregates) -> Proposal | None:
+def _answer(stream: Stream, lookup: Lookup, aggregates: Aggregates) -> Proposal | None:
     for command in stream.commands.values():
         for publication in command.publications:
             if not publication.answered:
-                events = _decide(stream, command, publication, capabilities, aggregates)
+                events = _decide(stream, command, publication, lookup, aggregates)
                 return Proposal("decide command", events, publication.offset, command.traceparent)
     return None
 
@@ -54,7 +54,7 @@ def _decide(
     stream: Stream,
     command: ReceivedCommand,
     publication: Publication,
-    capabilities: Capabilities,
+    lookup: Lookup,
     aggregates: Aggregates,
 ) -> list[Event]:
     accepted = CommandAccepted(command_id=command.command_id, source=publication.source)
@@ -65,7 +65,7 @@ def _decide(
             return [refused(command, publication.source, command.refusal)]
         return [accepted]
     decided = tuple(command.problems) or _effect(
-        stream, command.command_id, command.command_type, command.body or {}, capabilities, aggregates
+        stream, command.command_id, command.command_type, command.body or {}, lookup, aggregates
     )
     if isinstance(decided, tuple):
         return [refused(command, publication.source, decided)]
@@ -77,7 +77,7 @@ def _effect(
     command_id: str,
     command_type: str,
     body: Json,
-    capabilities: Capabilities,
+    lookup: Lookup,
     aggregates: Aggregates,
 ) -> list[Event] | tuple[Problem, ...]:
     read = validate_command(command_type, body, aggregates.commands)
@@ -91,15 +91,15 @@ def _effect(
     if aggregate is None:
         message = f"no service of this installation decides {command_type}"
         return (Problem(code="unknown_command", path="$type", message=message),)
-    decided = aggregate.commands[type(read)](stream, read, command_id, capabilities)
+    decided = aggregate.commands[type(read)](stream, read, command_id, lookup)
     own = (decided,) if isinstance(decided, Problem) else decided if isinstance(decided, tuple) else ()
     wanted = aggregate.children_of(read, stream.stream_id)
-    problems = (*own, *_child_problems(stream, wanted, capabilities, aggregates))
+    problems = (*own, *_child_problems(stream, wanted, lookup, aggregates))
     return problems or cast(list[Event], decided)
 
 
 def _child_problems(
-    stream: Stream, wanted: Iterable[WantedChild], capabilities: Capabilities, aggregates: Aggregates
+    stream: Stream, wanted: Iterable[WantedChild], lookup: Lookup, aggregates: Aggregates
 ) -> Iterator[Problem]:
     """Yields why the children that a command asks for would be refused if they began now."""
     for path, child_id, kind, body in wanted:
@@ -116,7 +116,7 @@ def _child_problems(
         if body is None:
             continue
         begun = _effect(
-            Stream(child_id, stream.partition), "", begins_by.wire_type(), body, capabilities, aggregates
+            Stream(child_id, stream.partition), "", begins_by.wire_type(), body, lookup, aggregates
         )
         for problem in begun if isinstance(begun, tuple) else ():
             yield problem.model_copy(update={"path": f"{path}.spec{problem.path.removeprefix('$')}"})

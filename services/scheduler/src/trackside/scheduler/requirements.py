@@ -69,7 +69,9 @@ def requirements_of(task: Task) -> Requirements:
         preempts_below=needs.priority if needs.preempt else -1,
         estimated_by=task.estimated_by,
         allows_look_ahead=wanted.devices == 1 and needs.queue_timeout_s is None,
-        credentials=frozenset(each.credential for each in task.inputs.values() if each.credential),
+        credentials=frozenset(needs.credentials).union(
+            each.credential for each in task.inputs.values() if each.credential
+        ),
     )
 
 

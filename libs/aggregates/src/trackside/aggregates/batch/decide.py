@@ -31,6 +31,7 @@ from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.domain import task_reuse
 from trackside.domain.capabilities import Capabilities, device_problem, service_problem, type_problem
 from trackside.domain.child import Child
+from trackside.domain.lookup import Lookup
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream, check_not_begun, no_aggregate
 from trackside.domain.task import Task, TaskState
@@ -42,11 +43,12 @@ MOST_INPUT_BYTES = MAX_BATCH_BYTES // 4
 
 
 def start(
-    stream: Stream, wanted: SubmitTasks, command_id: str, capabilities: Capabilities
+    stream: Stream, wanted: SubmitTasks, command_id: str, lookup: Lookup
 ) -> list[Event] | tuple[Problem, ...]:
     """Begins a batch, unless its stream is taken or it asks for what there is not; returns all problems."""
     batch = BatchSpec(**{name: getattr(wanted, name) for name in BatchSpec.model_fields})
     started = BatchStarted(command_id=command_id, batch=batch)
+    capabilities = lookup.capabilities
     unknown = islice(chain(_unknown(wanted, capabilities), _not_services(wanted, capabilities)), MAX_PROBLEMS)
     found = (check_not_begun(stream), *unknown, _too_long(started))
     problems = tuple(problem for problem in found if problem is not None)
@@ -64,9 +66,7 @@ def _too_long(started: BatchStarted) -> Problem | None:
     return Problem(code="too_long", path="$.groups", message=message)
 
 
-def stop(
-    stream: Stream, wanted: StopTasks, command_id: str, capabilities: Capabilities
-) -> list[Event] | Problem:
+def stop(stream: Stream, wanted: StopTasks, command_id: str, lookup: Lookup) -> list[Event] | Problem:
     """Stops a batch, or one task of it; what is being stopped already is accepted and changes nothing."""
     batch = batch_of(stream)
     if batch is None:

@@ -29,19 +29,17 @@ from trackside.aggregates.model.messages import (
 from trackside.aggregates.model.state import Model, model_of
 from trackside.contracts.refusals import Problem, nearest
 from trackside.domain.aggregate import Decided
-from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import Lookup
 from trackside.domain.stream import Stream, check_not_begun, no_aggregate
 
 
-def register(stream: Stream, wanted: RegisterModel, command_id: str, capabilities: Capabilities) -> Decided:
+def register(stream: Stream, wanted: RegisterModel, command_id: str, lookup: Lookup) -> Decided:
     """Begins a model, unless its stream is taken."""
     spec = ModelSpec(**{name: getattr(wanted, name) for name in ModelSpec.model_fields})
     return check_not_begun(stream) or [ModelRegistered(command_id=command_id, model=spec)]
 
 
-def add_version(
-    stream: Stream, wanted: AddModelVersion, command_id: str, capabilities: Capabilities
-) -> Decided:
+def add_version(stream: Stream, wanted: AddModelVersion, command_id: str, lookup: Lookup) -> Decided:
     """Adds a version, unless the model has its bytes already, or reading it may execute code."""
     model = _changeable(stream)
     if isinstance(model, Problem):
@@ -52,7 +50,7 @@ def add_version(
     return problems or [ModelVersionAdded(command_id=command_id, version=number, model=spec)]
 
 
-def tag(stream: Stream, wanted: TagModel, command_id: str, capabilities: Capabilities) -> Decided:
+def tag(stream: Stream, wanted: TagModel, command_id: str, lookup: Lookup) -> Decided:
     """Changes tags and labels of a model, or of a version; what they are already changes nothing."""
     model = _changeable(stream)
     if isinstance(model, Problem):
@@ -74,7 +72,7 @@ def tag(stream: Stream, wanted: TagModel, command_id: str, capabilities: Capabil
     return [ModelTagged(**which, added=added, removed=removed, labels=labels)]
 
 
-def set_stage(stream: Stream, wanted: SetModelStage, command_id: str, capabilities: Capabilities) -> Decided:
+def set_stage(stream: Stream, wanted: SetModelStage, command_id: str, lookup: Lookup) -> Decided:
     """Sets the stage of a version, and takes it from the version that has it."""
     model = _changeable(stream)
     if isinstance(model, Problem):
@@ -89,7 +87,7 @@ def set_stage(stream: Stream, wanted: SetModelStage, command_id: str, capabiliti
     return [ModelStageSet(command_id=command_id, change=change, **which)]
 
 
-def archive(stream: Stream, wanted: ArchiveModel, command_id: str, capabilities: Capabilities) -> Decided:
+def archive(stream: Stream, wanted: ArchiveModel, command_id: str, lookup: Lookup) -> Decided:
     """Archives a model; one that is archived stays as it is."""
     model = model_of(stream)
     if model is None:
@@ -100,7 +98,7 @@ def archive(stream: Stream, wanted: ArchiveModel, command_id: str, capabilities:
     return [ModelArchived(command_id=command_id, change=change, reason=reason)]
 
 
-def restore(stream: Stream, wanted: RestoreModel, command_id: str, capabilities: Capabilities) -> Decided:
+def restore(stream: Stream, wanted: RestoreModel, command_id: str, lookup: Lookup) -> Decided:
     """Restores a model that is archived; any other one stays as it is."""
     model = model_of(stream)
     if model is None:

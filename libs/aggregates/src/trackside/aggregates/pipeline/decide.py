@@ -30,7 +30,7 @@ from trackside.contracts.ids import is_identifier
 from trackside.contracts.message import Command, Event, Json
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem
 from trackside.domain.aggregate import Decided
-from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import Lookup
 from trackside.domain.pipelines import compiling
 from trackside.domain.pipelines.child_steps import wanted_children
 from trackside.domain.proposal import Proposal
@@ -40,7 +40,7 @@ MAX_NAME = 128 - MOST_RUN_DIGITS - 1
 """How long the name of a pipeline may be: the ids of its runs begin with it."""
 
 
-def define(stream: Stream, wanted: DefinePipeline, command_id: str, capabilities: Capabilities) -> Decided:
+def define(stream: Stream, wanted: DefinePipeline, command_id: str, lookup: Lookup) -> Decided:
     """Makes a definition the current one; returns all of its problems."""
     pipeline = pipeline_of(stream)
     compiled = compiling.compile_pipeline(wanted.pipeline)
@@ -73,7 +73,7 @@ def children_of(command: Command, pipeline: str) -> Iterator[WantedChild]:
             yield child._replace(body=None)
 
 
-def retire(stream: Stream, wanted: RetirePipeline, command_id: str, capabilities: Capabilities) -> Decided:
+def retire(stream: Stream, wanted: RetirePipeline, command_id: str, lookup: Lookup) -> Decided:
     """Retires a pipeline; one that is retired stays as it is."""
     pipeline = pipeline_of(stream)
     if pipeline is None:
@@ -83,7 +83,7 @@ def retire(stream: Stream, wanted: RetirePipeline, command_id: str, capabilities
     return [PipelineRetired(command_id=command_id, change=pipeline.changes + 1, reason=wanted.reason)]
 
 
-def run(stream: Stream, wanted: RunPipeline, command_id: str, capabilities: Capabilities) -> Decided:
+def run(stream: Stream, wanted: RunPipeline, command_id: str, lookup: Lookup) -> Decided:
     """Numbers the next run, unless what it is to run is unknown, or its parameters don't fit."""
     pipeline = pipeline_of(stream)
     if pipeline is None:
@@ -105,9 +105,7 @@ def run(stream: Stream, wanted: RunPipeline, command_id: str, capabilities: Capa
     return problems or [numbered]
 
 
-def cancel(
-    stream: Stream, wanted: CancelPipelineRuns, command_id: str, capabilities: Capabilities
-) -> Decided:
+def cancel(stream: Stream, wanted: CancelPipelineRuns, command_id: str, lookup: Lookup) -> Decided:
     """Cancels the runs that wait, and asks those that are open to stop: one of them, or all."""
     pipeline = pipeline_of(stream)
     if pipeline is None:

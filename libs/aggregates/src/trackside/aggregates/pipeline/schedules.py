@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from trackside.aggregates.pipeline import cron
 from trackside.aggregates.pipeline.messages import PipelineStatus, RunNumbered, run_id
 from trackside.aggregates.pipeline.run_checks import check_run
 from trackside.aggregates.pipeline.schedule_messages import (
@@ -31,8 +30,9 @@ from trackside.aggregates.pipeline.state import DefinedPipeline, pipeline_of
 from trackside.aggregates.pipeline.trigger_checks import trigger_problems
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import Problem, nearest
+from trackside.domain import cron
 from trackside.domain.aggregate import Decided
-from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import Lookup
 from trackside.domain.pipelines.references import (
     MissingValueError,
     Reference,
@@ -58,7 +58,7 @@ class Cause(NamedTuple):
     schedules: Sequence[str] = ()
 
 
-def create(stream: Stream, wanted: CreateSchedule, command_id: str, capabilities: Capabilities) -> Decided:
+def create(stream: Stream, wanted: CreateSchedule, command_id: str, lookup: Lookup) -> Decided:
     """Creates a schedule, unless its name is taken, it never comes, or its runs would be refused."""
     pipeline = _active(stream)
     if isinstance(pipeline, Problem):
@@ -74,7 +74,7 @@ def create(stream: Stream, wanted: CreateSchedule, command_id: str, capabilities
     return tuple(problems) or [ScheduleCreated(command_id=command_id, **fields)]
 
 
-def update(stream: Stream, wanted: UpdateSchedule, command_id: str, capabilities: Capabilities) -> Decided:
+def update(stream: Stream, wanted: UpdateSchedule, command_id: str, lookup: Lookup) -> Decided:
     """Replaces what a schedule is; the same again changes nothing."""
     found = _find(stream, wanted.name)
     if isinstance(found, Problem):
@@ -88,7 +88,7 @@ def update(stream: Stream, wanted: UpdateSchedule, command_id: str, capabilities
     return [ScheduleUpdated(command_id=command_id, **fields)]
 
 
-def pause(stream: Stream, wanted: PauseSchedule, command_id: str, capabilities: Capabilities) -> Decided:
+def pause(stream: Stream, wanted: PauseSchedule, command_id: str, lookup: Lookup) -> Decided:
     """Pauses a schedule; one that is paused stays as it is."""
     found = _find(stream, wanted.name)
     if isinstance(found, Problem):
@@ -100,7 +100,7 @@ def pause(stream: Stream, wanted: PauseSchedule, command_id: str, capabilities: 
     return [SchedulePaused(command_id=command_id, change=change, name=wanted.name, reason=wanted.reason)]
 
 
-def resume(stream: Stream, wanted: ResumeSchedule, command_id: str, capabilities: Capabilities) -> Decided:
+def resume(stream: Stream, wanted: ResumeSchedule, command_id: str, lookup: Lookup) -> Decided:
     """Resumes a schedule that is paused; any other one stays as it is."""
     found = _find(stream, wanted.name)
     if isinstance(found, Problem):
@@ -111,7 +111,7 @@ def resume(stream: Stream, wanted: ResumeSchedule, command_id: str, capabilities
     return [ScheduleResumed(command_id=command_id, change=pipeline.changes + 1, name=wanted.name)]
 
 
-def delete(stream: Stream, wanted: DeleteSchedule, command_id: str, capabilities: Capabilities) -> Decided:
+def delete(stream: Stream, wanted: DeleteSchedule, command_id: str, lookup: Lookup) -> Decided:
     """Deletes a schedule."""
     found = _find(stream, wanted.name)
     if isinstance(found, Problem):
@@ -119,7 +119,7 @@ def delete(stream: Stream, wanted: DeleteSchedule, command_id: str, capabilities
     return [ScheduleDeleted(command_id=command_id, change=found[0].changes + 1, name=wanted.name)]
 
 
-def fire(stream: Stream, wanted: FireSchedule, command_id: str, capabilities: Capabilities) -> Decided:
+def fire(stream: Stream, wanted: FireSchedule, command_id: str, lookup: Lookup) -> Decided:
     """Fires a schedule now; unlike at its times, it is refused if there can be no run."""
     found = _find(stream, wanted.name)
     if isinstance(found, Problem):

@@ -20,12 +20,12 @@ from trackside.aggregates.run.state import WORKING, OpenGate, Run, RunStep, run_
 from trackside.aggregates.run.step_messages import GateDecided, StepAbortRequested, StepSkipped, StepState
 from trackside.contracts.refusals import Problem, nearest
 from trackside.domain.aggregate import Decided
-from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import Lookup
 from trackside.domain.pipelines.compiling import parameter_values
 from trackside.domain.stream import Stream, no_aggregate
 
 
-def abort(stream: Stream, wanted: AbortPipelineRun, command_id: str, capabilities: Capabilities) -> Decided:
+def abort(stream: Stream, wanted: AbortPipelineRun, command_id: str, lookup: Lookup) -> Decided:
     """Aborts a run; what is being stopped already is accepted and changes nothing."""
     run = _open_run(stream)
     if isinstance(run, Problem):
@@ -33,7 +33,7 @@ def abort(stream: Stream, wanted: AbortPipelineRun, command_id: str, capabilitie
     return [] if run.stopping else [RunAbortRequested(command_id=command_id, reason=wanted.reason)]
 
 
-def pause(stream: Stream, wanted: PausePipelineRun, command_id: str, capabilities: Capabilities) -> Decided:
+def pause(stream: Stream, wanted: PausePipelineRun, command_id: str, lookup: Lookup) -> Decided:
     """Pauses a run; one that is paused in the same way already is not changed."""
     run = _going_run(stream)
     if isinstance(run, Problem):
@@ -46,7 +46,7 @@ def pause(stream: Stream, wanted: PausePipelineRun, command_id: str, capabilitie
     return [paused]
 
 
-def resume(stream: Stream, wanted: ResumePipelineRun, command_id: str, capabilities: Capabilities) -> Decided:
+def resume(stream: Stream, wanted: ResumePipelineRun, command_id: str, lookup: Lookup) -> Decided:
     """Lets a run that is paused go on."""
     run = _going_run(stream)
     if isinstance(run, Problem):
@@ -54,7 +54,7 @@ def resume(stream: Stream, wanted: ResumePipelineRun, command_id: str, capabilit
     return [RunResumed(command_id=command_id, change=run.changes + 1)] if run.paused else []
 
 
-def update(stream: Stream, wanted: UpdatePipelineRun, command_id: str, capabilities: Capabilities) -> Decided:
+def update(stream: Stream, wanted: UpdatePipelineRun, command_id: str, lookup: Lookup) -> Decided:
     """Changes the limits of a run."""
     run = _going_run(stream)
     if isinstance(run, Problem):
@@ -66,7 +66,7 @@ def update(stream: Stream, wanted: UpdatePipelineRun, command_id: str, capabilit
     return [RunUpdated(command_id=command_id, change=run.changes + 1, **changed)]
 
 
-def archive(stream: Stream, wanted: ArchiveRun, command_id: str, capabilities: Capabilities) -> Decided:
+def archive(stream: Stream, wanted: ArchiveRun, command_id: str, lookup: Lookup) -> Decided:
     """Archives a run that is over."""
     run = run_of(stream)
     if run is None:
@@ -77,7 +77,7 @@ def archive(stream: Stream, wanted: ArchiveRun, command_id: str, capabilities: C
     return [] if run.archived else [RunArchived(command_id=command_id)]
 
 
-def skip_step(stream: Stream, wanted: SkipStep, command_id: str, capabilities: Capabilities) -> Decided:
+def skip_step(stream: Stream, wanted: SkipStep, command_id: str, lookup: Lookup) -> Decided:
     """Skips a step that has not begun."""
     run = _going_run(stream)
     if isinstance(run, Problem):
@@ -101,7 +101,7 @@ def skip_step(stream: Stream, wanted: SkipStep, command_id: str, capabilities: C
     ]
 
 
-def abort_step(stream: Stream, wanted: AbortStep, command_id: str, capabilities: Capabilities) -> Decided:
+def abort_step(stream: Stream, wanted: AbortStep, command_id: str, lookup: Lookup) -> Decided:
     """Aborts a step that has begun, or one of its items."""
     run = _going_run(stream)
     if isinstance(run, Problem):
@@ -130,7 +130,7 @@ def abort_step(stream: Stream, wanted: AbortStep, command_id: str, capabilities:
     ]
 
 
-def approve(stream: Stream, wanted: ApproveGate, command_id: str, capabilities: Capabilities) -> Decided:
+def approve(stream: Stream, wanted: ApproveGate, command_id: str, lookup: Lookup) -> Decided:
     """Approves a gate, if its form is filled in as it should be."""
     found = _open_gate(stream, wanted.step)
     if isinstance(found, Problem):
@@ -153,7 +153,7 @@ def approve(stream: Stream, wanted: ApproveGate, command_id: str, capabilities: 
     ]
 
 
-def reject(stream: Stream, wanted: RejectGate, command_id: str, capabilities: Capabilities) -> Decided:
+def reject(stream: Stream, wanted: RejectGate, command_id: str, lookup: Lookup) -> Decided:
     """Rejects a gate."""
     found = _open_gate(stream, wanted.step)
     if isinstance(found, Problem):

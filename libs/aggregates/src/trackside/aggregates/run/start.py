@@ -20,6 +20,7 @@ from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
 from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.domain.aggregate import Decided
 from trackside.domain.capabilities import Capabilities, device_problem, service_problem, type_problem
+from trackside.domain.lookup import Lookup
 from trackside.domain.pipelines.child_steps import wanted_children
 from trackside.domain.pipelines.compiling import (
     CompiledPipeline,
@@ -33,12 +34,12 @@ from trackside.domain.pipelines.definition import PipelineSpec, StepSpec
 from trackside.domain.stream import Stream, check_not_begun, no_aggregate
 
 
-def start(stream: Stream, wanted: StartPipelineRun, command_id: str, capabilities: Capabilities) -> Decided:
+def start(stream: Stream, wanted: StartPipelineRun, command_id: str, lookup: Lookup) -> Decided:
     """Begins a run, unless its stream is taken or its definition is wrong; returns all problems."""
     problems = [] if (taken := check_not_begun(stream)) is None else [taken]
     problems += _patch_problems(wanted.pipeline, wanted.overrides, "$.overrides")
     problems += _taken_problems(wanted)
-    unknown = _moved(_unknown(wanted.pipeline, capabilities), "$.pipeline")
+    unknown = _moved(_unknown(wanted.pipeline, lookup.capabilities), "$.pipeline")
     unfit = definition_problems(wanted.pipeline) if wanted.overrides else iter(())
     compiled = tuple(islice(unfit, MAX_PROBLEMS)) or compile_pipeline(
         _patched(wanted.pipeline, wanted.overrides)
@@ -136,7 +137,7 @@ def _patched_step(step: StepSpec, patch: Patch) -> StepSpec:
     return step.model_copy(update=changed)
 
 
-def retry(stream: Stream, wanted: RetryFailedSteps, command_id: str, capabilities: Capabilities) -> Decided:
+def retry(stream: Stream, wanted: RetryFailedSteps, command_id: str, lookup: Lookup) -> Decided:
     """Continues a run with its failed steps, single items of some, and all that comes after them."""
     run = _run_that_is_over(stream)
     if isinstance(run, Problem):
@@ -161,7 +162,7 @@ def retry(stream: Stream, wanted: RetryFailedSteps, command_id: str, capabilitie
     return _revived(run, command_id, {*chosen, *after}, partly, wanted.patch)
 
 
-def restart(stream: Stream, wanted: RestartFromStep, command_id: str, capabilities: Capabilities) -> Decided:
+def restart(stream: Stream, wanted: RestartFromStep, command_id: str, lookup: Lookup) -> Decided:
     """Continues a run from steps on: they and all that comes after them begin again.
 
     So do steps that never began because the run was stopped.

@@ -12,17 +12,18 @@ from trackside.aggregates.search.warm_start import first_problems, past_problems
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem
 from trackside.domain.capabilities import Capabilities, device_problem, type_problem
+from trackside.domain.lookup import Lookup
 from trackside.domain.stream import Stream, check_not_begun
 
 DEFAULT_DIRECTION = StartSearch.model_fields["direction"].default
 
 
 def start(
-    stream: Stream, wanted: StartSearch, command_id: str, capabilities: Capabilities
+    stream: Stream, wanted: StartSearch, command_id: str, lookup: Lookup
 ) -> list[Event] | tuple[Problem, ...]:
     """Begins a search, unless its stream is taken or it asks for what there is not; returns all problems."""
     plain = wanted.model_dump(mode="json")
-    problems = tuple(islice(_problems(stream, wanted, plain, capabilities), MAX_PROBLEMS))
+    problems = tuple(islice(_problems(stream, wanted, plain, lookup.capabilities), MAX_PROBLEMS))
     if problems:
         return problems
     if wanted.objectives:

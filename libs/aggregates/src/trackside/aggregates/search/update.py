@@ -35,6 +35,7 @@ from trackside.contracts.message import Event
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import Lookup
 from trackside.domain.stream import Stream, no_aggregate
 
 Changing = (
@@ -50,9 +51,7 @@ Changing = (
 _FORK = "; an end is final: `trackside replay fork` begins a new stream with what it has"
 
 
-def stop(
-    stream: Stream, wanted: StopSearch, command_id: str, capabilities: Capabilities
-) -> list[Event] | Problem:
+def stop(stream: Stream, wanted: StopSearch, command_id: str, lookup: Lookup) -> list[Event] | Problem:
     """Stops a search; one that is being stopped already is accepted and changes nothing."""
     search = _search_of(stream)
     if isinstance(search, Problem):
@@ -65,7 +64,7 @@ def stop(
 
 
 def change(
-    stream: Stream, wanted: Changing, command_id: str, capabilities: Capabilities
+    stream: Stream, wanted: Changing, command_id: str, lookup: Lookup
 ) -> list[Event] | Problem | tuple[Problem, ...]:
     """Changes a search; what is so already is accepted and changes nothing."""
     search = _search_of(stream)
@@ -83,7 +82,7 @@ def change(
         case RequestTrials():
             return _request(search, wanted, known)
         case UpdateSearchSpace():
-            return _space(search, wanted, known, capabilities)
+            return _space(search, wanted, known, lookup.capabilities)
         case ImportTrials():
             return _import(search, wanted, known)
         case AddTrial():

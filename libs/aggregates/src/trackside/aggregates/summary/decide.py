@@ -22,13 +22,11 @@ from trackside.aggregates.summary.state import Summary, summary_of
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem, nearest
 from trackside.domain.aggregate import Decided
-from trackside.domain.capabilities import Capabilities
+from trackside.domain.lookup import Lookup
 from trackside.domain.stream import Stream, check_not_begun, no_aggregate
 
 
-def register(
-    stream: Stream, wanted: RegisterSummaryDirectory, command_id: str, capabilities: Capabilities
-) -> Decided:
+def register(stream: Stream, wanted: RegisterSummaryDirectory, command_id: str, lookup: Lookup) -> Decided:
     """Begins the job of a directory; one that is known stays as it is."""
     job = summary_of(stream)
     if job is not None and (job.spec.base, job.spec.path) == (wanted.base, wanted.path):
@@ -37,13 +35,13 @@ def register(
     return check_not_begun(stream) or [SummaryJobFound(command_id=command_id, job=found)]
 
 
-def cache(stream: Stream, wanted: CacheTrainJob, command_id: str, capabilities: Capabilities) -> Decided:
+def cache(stream: Stream, wanted: CacheTrainJob, command_id: str, lookup: Lookup) -> Decided:
     """Accepts: what a summary indexer has in memory is no state of the job."""
     job = _job(stream, wanted.task, command_id)
     return job if isinstance(job, Problem) else job[0]
 
 
-def retry(stream: Stream, wanted: RetrySummaryFile, command_id: str, capabilities: Capabilities) -> Decided:
+def retry(stream: Stream, wanted: RetrySummaryFile, command_id: str, lookup: Lookup) -> Decided:
     """Has quarantined files read again now; others stay as they are."""
     job = summary_of(stream)
     if job is None:
@@ -66,7 +64,7 @@ def retry(stream: Stream, wanted: RetrySummaryFile, command_id: str, capabilitie
     ]
 
 
-def delete(stream: Stream, wanted: DeleteSummaryJob, command_id: str, capabilities: Capabilities) -> Decided:
+def delete(stream: Stream, wanted: DeleteSummaryJob, command_id: str, lookup: Lookup) -> Decided:
     """Deletes a job; one that is deleted stays so."""
     job = _job(stream, wanted.task, command_id)
     if isinstance(job, Problem):
@@ -78,9 +76,7 @@ def delete(stream: Stream, wanted: DeleteSummaryJob, command_id: str, capabiliti
     return [*found, SummaryJobDeleted(command_id=command_id, change=change, **given)]
 
 
-def restore(
-    stream: Stream, wanted: RestoreSummaryJob, command_id: str, capabilities: Capabilities
-) -> Decided:
+def restore(stream: Stream, wanted: RestoreSummaryJob, command_id: str, lookup: Lookup) -> Decided:
     """Restores a deleted job; any other one stays as it is."""
     job = summary_of(stream)
     if job is None:
@@ -90,9 +86,7 @@ def restore(
     return [SummaryJobRestored(command_id=command_id, change=job.changes + 1)]
 
 
-def annotate(
-    stream: Stream, wanted: AnnotateSummaryJob, command_id: str, capabilities: Capabilities
-) -> Decided:
+def annotate(stream: Stream, wanted: AnnotateSummaryJob, command_id: str, lookup: Lookup) -> Decided:
     """Changes the tag or the remark of a job; what they are already changes nothing."""
     known = _job(stream, wanted.task, command_id)
     if isinstance(known, Problem):

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from trackside.aggregates.pipeline.cron import newest, next_ms
+from trackside.domain.cron import newest, next_ms
 
 BERLIN = "Europe/Berlin"
 ZONE = ZoneInfo(BERLIN)
@@ -73,7 +73,7 @@ def test_a_zone_that_this_host_does_not_have_has_no_times() -> None:
 def test_zones_are_known_on_a_host_without_a_database_of_them() -> None:
     """P41: of slim images, for example; Python then reads the package tzdata."""
     called = f"print(next_ms('30 2 * * *', {BERLIN!r}, 0))"
-    code = f"from trackside.aggregates.pipeline.cron import next_ms; {called}"
+    code = f"from trackside.domain.cron import next_ms; {called}"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONTZPATH": ""},

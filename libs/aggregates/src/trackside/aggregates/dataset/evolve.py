@@ -1,0 +1,126 @@
+"""What each event does to a dataset: the guards that every reader folds with."""
+
+from trackside.aggregates.dataset.messages import (
+    WATCH_DATASET,
+    DatasetChanged,
+    DatasetDeleted,
+    DatasetEnd,
+    DatasetObserved,
+    DatasetPaused,
+    DatasetRefused,
+    DatasetRegistered,
+    DatasetResumed,
+    DatasetStatus,
+    DatasetTruncated,
+)
+from trackside.aggregates.dataset.state import WATCH, Dataset
+from trackside.contracts.instructions import InstructionGiven
+from trackside.contracts.message import Record
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.outcome import Outcome
+from trackside.domain.task import Task
+
+
+def begin(dataset_id: str, event: DatasetRegistered, record: Record) -> Dataset:
+    """Makes the dataset of a DatasetRegistered event."""
+    return Dataset(dataset_id, event.dataset, record.append_time_ms, changed_at=record.offset)
+
+
+def evolve(dataset: Dataset, record: Record) -> Outcome:
+    """Folds one event into the dataset; changes it only if it returns APPLIED."""
+    outcome = _evolve(dataset, record)
+    if outcome is Outcome.APPLIED:
+        dataset.changed_at = record.offset
+    return outcome
+
+
+def admits(dataset: Dataset, event: TaskSubmitted) -> bool:
+    """Says whether a task is the next watcher of a dataset that nothing watches."""
+    part = event.part
+    if part is None or part.kind != WATCH or event.task_type != WATCH_DATASET:
+        return False
+    if dataset.status is not DatasetStatus.ACTIVE or dataset.watching:
+        return False
+    return part.number == dataset.watchers + 1 and event.task_id == dataset.watcher_id(part.number)
+
+
+def watcher_submitted(dataset: Dataset, record: Record) -> None:
+    """Takes in that another service watches it."""
+    dataset.watchers += 1
+    dataset.watching, dataset.told = True, (0, 0)
+    dataset.changed_at = record.offset
+
+
+def watcher_changed(dataset: Dataset, task: Task, record: Record) -> None:
+    """Takes in what became of its watcher: what it was told or has said, or that it has ended."""
+    if task.task_id != dataset.watcher_id():
+        return
+    if isinstance(record.message, InstructionGiven):
+        dataset.told = (task.attempt.number, task.attempt.placement)
+    if task.end is not None and dataset.watching:
+        dataset.watching = False
+        dataset.settled.append(task.task_id)
+    dataset.changed_at = record.offset
+
+
+def _evolve(dataset: Dataset, record: Record) -> Outcome:
+    match record.message:
+        case DatasetRegistered():
+            return Outcome.DUPLICATE
+        case DatasetObserved() as event:
+            return _observed(dataset, event, record)
+        case DatasetTruncated() | DatasetChanged() | DatasetRefused() as event:
+            return _stopped(dataset, event)
+        case DatasetPaused() | DatasetResumed() | DatasetDeleted() as event:
+            return _changed(dataset, event)
+        case _:
+            return Outcome.OVERTAKEN
+
+
+def _observed(dataset: Dataset, event: DatasetObserved, record: Record) -> Outcome:
+    if event.end <= dataset.end.lines:
+        return Outcome.DUPLICATE
+    follows = (event.begin, event.begin_byte) == (dataset.end.lines, dataset.end.size)
+    if not follows or event.end_byte <= event.begin_byte or dataset.status is not DatasetStatus.ACTIVE:
+        return Outcome.OVERTAKEN
+    dataset.end = DatasetEnd(lines=event.end, size=event.end_byte, sha256=event.sha256)
+    dataset.observed_at, dataset.observed_ms = record.offset, record.append_time_ms
+    return Outcome.APPLIED
+
+
+def _stopped(dataset: Dataset, event: DatasetTruncated | DatasetChanged | DatasetRefused) -> Outcome:
+    if event.stop <= dataset.stops:
+        return Outcome.DUPLICATE
+    if event.stop != dataset.stops + 1 or dataset.status is not DatasetStatus.ACTIVE:
+        return Outcome.OVERTAKEN
+    dataset.stops = event.stop
+    match event:
+        case DatasetTruncated():
+            dataset.status = DatasetStatus.TRUNCATED
+            dataset.reason = f"it has {event.size_bytes:,} bytes, {event.observed_bytes:,} were observed"
+        case DatasetChanged():
+            dataset.status = DatasetStatus.CHANGED
+            dataset.reason = f"its first {dataset.end.size:,} bytes, which were observed, are other ones now"
+        case DatasetRefused():
+            dataset.status = DatasetStatus.REFUSED
+            dataset.reason = event.message or event.code
+    return Outcome.APPLIED
+
+
+def _changed(dataset: Dataset, event: DatasetPaused | DatasetResumed | DatasetDeleted) -> Outcome:
+    if event.change <= dataset.changes:
+        return Outcome.DUPLICATE
+    if event.change != dataset.changes + 1 or dataset.status is DatasetStatus.DELETED:
+        return Outcome.OVERTAKEN
+    active = dataset.status is DatasetStatus.ACTIVE
+    match event:
+        case DatasetPaused() if active:
+            dataset.status, dataset.reason = DatasetStatus.PAUSED, event.reason
+        case DatasetResumed() if not active:
+            dataset.status, dataset.reason = DatasetStatus.ACTIVE, ""
+        case DatasetDeleted():
+            dataset.status, dataset.reason = DatasetStatus.DELETED, event.reason
+        case _:
+            return Outcome.OVERTAKEN
+    dataset.changes = event.change
+    return Outcome.APPLIED

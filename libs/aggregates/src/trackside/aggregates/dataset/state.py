@@ -1,0 +1,79 @@
+"""The state of a dataset: how far it was observed, and who watches it. Drawn in ARCHITECTURE.md."""
+
+from dataclasses import dataclass, field
+
+from trackside.aggregates.dataset.messages import DatasetEnd, DatasetSpec, DatasetStatus
+from trackside.domain.stream import Stream
+
+STOPPED = frozenset({DatasetStatus.TRUNCATED, DatasetStatus.CHANGED, DatasetStatus.REFUSED})
+"""The states in which nothing is taken from a dataset since something is wrong with it."""
+WATCH = "watch"
+"""The kind of part of the service that watches a dataset; its number counts from 1."""
+
+
+@dataclass(slots=True)
+class Dataset:
+    """A dataset as folded from the log."""
+
+    dataset_id: str
+    """Its name, which is also the id of its stream."""
+    spec: DatasetSpec
+    """Where it is, and how it is read."""
+    registered_ms: int
+    """When it was registered: append time of DatasetRegistered, in ms since 1970."""
+    status: DatasetStatus = DatasetStatus.ACTIVE
+    """Its state."""
+    end: DatasetEnd = field(default_factory=DatasetEnd)
+    """How far it was observed."""
+    observed_at: int = -1
+    """Offset of the event that `end` is from; -1 before the first."""
+    observed_ms: int = 0
+    """When it was observed last: append time of DatasetObserved, in ms since 1970; 0 before that."""
+    changes: int = 0
+    """How often people have changed it."""
+    stops: int = 0
+    """How often something wrong with it has stopped the intake."""
+    reason: str = ""
+    """Why it is not ACTIVE, as a sentence; empty while it is."""
+    watchers: int = 0
+    """How many services have watched it: the number of the newest one."""
+    watching: bool = False
+    """Whether the newest one has not ended."""
+    told: tuple[int, int] = (0, 0)
+    """The attempt and placement of the watcher that was told how far it was observed; zeros for none."""
+    changed_at: int = -1
+    """Offset of the last event that changed it."""
+    settled: list[str] = field(default_factory=list)
+    """The ids of watchers that have ended and are still kept."""
+
+    @property
+    def over(self) -> bool:
+        """Says whether nothing watches it."""
+        return not self.watching and self.status is not DatasetStatus.ACTIVE
+
+    @property
+    def closed(self) -> bool:
+        """Says that it may still change: the service that watches one that was deleted has to end."""
+        return False
+
+    def has_settled(self, task_id: str) -> bool:
+        """Says of a task that is not kept whether it was a watcher that has ended."""
+        prefix, _, number = task_id.rpartition(".")
+        if prefix != f"{self.dataset_id}.{WATCH}" or not number.isdecimal():
+            return False
+        return 1 <= int(number) <= self.watchers - self.watching and str(int(number)) == number
+
+    def trim(self) -> None:
+        """Keeps all: it does not grow."""
+
+    def release(self) -> None:
+        """Keeps all: it does not grow."""
+
+    def watcher_id(self, number: int | None = None) -> str:
+        """Returns the id of a watcher, by default of the newest one."""
+        return f"{self.dataset_id}.{WATCH}.{self.watchers if number is None else number}"
+
+
+def dataset_of(stream: Stream) -> Dataset | None:
+    """Returns the dataset of a stream, or None if the stream has none."""
+    return stream.root if isinstance(stream.root, Dataset) else None

@@ -1,0 +1,1 @@
+"""Incremental learning: jobs whose rounds train, evaluate and deploy a model while samples arrive."""

@@ -1,0 +1,261 @@
+"""The state of a job of incremental learning: its samples, round and live model. Drawn in ARCHITECTURE.md."""
+
+from dataclasses import dataclass, field
+
+from trackside.aggregates.rounds.deploy_messages import RoundModel
+from trackside.aggregates.rounds.job_spec import InferenceSpec, JobSpec, StageName
+from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, Range, StageState
+from trackside.aggregates.rounds.split import Segment, count
+from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.message import Json
+from trackside.contracts.tasks import Figure
+from trackside.domain.stream import Stream
+
+MANIFEST, STAGE, COPY, SERVE = "manifest", "stage", "copy", "serve"
+"""The kinds of parts that the tasks of a job are for."""
+
+
+@dataclass(slots=True)
+class SamplePool:
+    """The samples of a job: each is in one place, by its number."""
+
+    segments: list[Segment] = field(default_factory=list)
+    """How they are divided; the newest one counts for those to come."""
+    first: int = 0
+    """The first sample that is in no round yet: those from here to `end` are for the next one."""
+    end: int = 0
+    """The first sample that is not assigned yet."""
+    size_bytes: int = 0
+    """Where it begins in the dataset: the size of all samples before."""
+    sha256: str = ""
+    """The digest of the bytes before that; empty before the first samples."""
+    metrics: dict[str, Figure] = field(default_factory=dict)
+    """Numbers that the watcher of the dataset has computed of the newest samples, such as `drift`."""
+    versions: list[Range] = field(default_factory=list)
+    """The versions of samples for evaluation, the oldest first: what has come before each round."""
+    version_begin: int = 0
+    """Where the version begins that is still being filled."""
+
+    @property
+    def training(self) -> int:
+        """How many samples wait for the next round."""
+        return count(self.segments, self.first, self.end, "train")
+
+    @property
+    def newest(self) -> int:
+        """How many samples for evaluation have come since the last round began."""
+        return count(self.segments, self.version_begin, self.end, "eval")
+
+
+@dataclass(slots=True)
+class Manifest:
+    """The samples of a stage of a round, as a file."""
+
+    reference: ArtifactReference
+    """Where it is, and its digest."""
+    lines: int
+    """How many samples it has."""
+
+
+@dataclass(slots=True)
+class TriggerState:
+    """What is known of the trigger of a stage."""
+
+    result: bool = False
+    """Its result when it was evaluated last."""
+    evaluated_ms: int = 0
+    """When that was, in ms since 1970; 0 before the first time."""
+    fired_ms: int = 0
+    """When its stage began last, in ms since 1970; 0 before the first time."""
+
+
+@dataclass(slots=True)
+class Round:
+    """The round that goes on, from the begin of its first stage."""
+
+    number: int
+    """Counts the rounds of the job from 1."""
+    spec: JobSpec
+    """The definition that it has begun with."""
+    train: Range
+    """The samples of its training: those between these numbers that are for it."""
+    evaluation: list[Range] = field(default_factory=list)
+    """The versions of samples of its evaluation, the oldest first."""
+    size_bytes: int = 0
+    """The size of the part of the dataset that its samples are in."""
+    sha256: str = ""
+    """The digest of that part."""
+    fired_ms: int = 0
+    """When its first stage began, in ms since 1970."""
+    started_ms: int = 0
+    """When its samples were written: append time of RoundStarted, in ms since 1970; 0 before that."""
+    base: RoundModel | None = None
+    """The model that training begins with; None before RoundStarted."""
+    manifests: dict[StageName, Manifest] = field(default_factory=dict)
+    """The samples of its stages that are written."""
+    found: ModelVersionSummary | None = None
+    """What its training has found; None before that."""
+    found_at: int = -1
+    """Offset of ModelTrained; -1 before that."""
+    trained: RoundModel | None = None
+    """What it has trained, as a version of the job's model; None before that is one."""
+    metrics: dict[str, Json] = field(default_factory=dict)
+    """The metrics of the `trained` and of the `deployed` model; empty before the evaluation."""
+    decided: bool | None = None
+    """Whether its model is deployed; None before that is decided."""
+    approval_due_ms: int | None = None
+    """When the approval of its deployment expires, in ms since 1970; None if it never does."""
+    waits_for_approval: bool = False
+    """Whether a person has to decide about its deployment."""
+
+
+@dataclass(slots=True)
+class ModelUpdate:
+    """An update of what is live: targets that are to have a model."""
+
+    number: int
+    """Counts the updates of the job from 1."""
+    cause: str
+    """Why: `round`, `rollback` or `withdrawal`."""
+    model: RoundModel
+    """What they are to have."""
+    open: dict[str, None] = field(default_factory=dict)
+    """The targets that have not confirmed it."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """How often each target has failed."""
+    again_ms: dict[str, int] = field(default_factory=dict)
+    """When a target that has failed is tried again, in ms since 1970."""
+    copied: list[str] = field(default_factory=list)
+    """The targets that are files and have its bytes."""
+    timed_out: bool = False
+    """Whether targets have not confirmed it in time."""
+    due_ms: int = 0
+    """When the targets that have not confirmed it have timed out, in ms since 1970."""
+    failed: bool = False
+    """Whether it was given up: a target has failed too often, or in time."""
+
+
+@dataclass(slots=True)
+class ServiceState:
+    """An inference service of a job: what it serves, and what it has counted."""
+
+    spec: InferenceSpec
+    """Its definition."""
+    tasks: int = 0
+    """How many tasks it has had: the number of the newest one, from 1."""
+    running: bool = False
+    """Whether the newest one has not ended."""
+    retired: bool = False
+    """Whether the newest one is to end: it is defined otherwise now, or not at all."""
+    told: tuple[int, int] = (0, 0)
+    """The newest update that its newest task was told of, and how often; zeros for none."""
+
+    serves: int = 0
+    """The number of the newest update that it has confirmed; 0 for the model that it began with."""
+    sha256: str = ""
+    """The digest of the model that it has confirmed; empty before the first time."""
+    windows: int = 0
+    """How many windows of counts it has reported."""
+    inferences: int = 0
+    """How many inferences it has counted in all."""
+    hard: int = 0
+    """How many of them were hard examples."""
+    counted: tuple[int, int] = (0, 0)
+    """What its newest placement has counted, inferences and hard examples, as of the last window."""
+    counted_by: tuple[int, int] = (0, 0)
+    """The attempt and placement that this is of."""
+
+
+@dataclass(slots=True)
+class IncrementalJob:
+    """A job of incremental learning as folded from the log."""
+
+    job_id: str
+    """Its id, which is also the id of its stream."""
+    spec: JobSpec
+    """Its definition, for the next round."""
+    created_ms: int
+    """When it began: append time of IncrementalJobCreated, in ms since 1970."""
+    initial: RoundModel
+    """The model that it begins with."""
+    live: RoundModel
+    """The model that is live."""
+    last_trained: RoundModel | None = None
+    """What the last round has trained that got so far; None before the first."""
+    status: JobStatus = JobStatus.ACTIVE
+    """Its state."""
+    reason: str = ""
+    """Why it is paused or deleted; empty otherwise."""
+    changes: int = 0
+    """How often people have changed it."""
+    pool: SamplePool = field(default_factory=SamplePool)
+    """Its samples."""
+    rounds: int = 0
+    """How many rounds have begun: the number of the newest one."""
+    ended_rounds: int = 0
+    """How many rounds have ended in any way."""
+    last_round_ms: int = 0
+    """When the last round ended, or the job began, in ms since 1970."""
+    round: Round | None = None
+    """The round that goes on; None between two."""
+    stage: StageName = "train"
+    """The stage that it is in."""
+    stage_state: StageState = StageState.WAITING
+    """How far that is."""
+    stage_since_ms: int = 0
+    """When it came to this stage, in ms since 1970."""
+    triggers: dict[StageName, TriggerState] = field(default_factory=dict)
+    """What is known of the triggers of its stages."""
+    evaluations: int = 0
+    """How many evaluations of triggers were written."""
+    blocked: str = ""
+    """Why its stage can't go on; empty if it can."""
+    blocked_message: str = ""
+    """The same as a sentence."""
+    again_ms: int = 0
+    """When a task of ours that has failed is tried again, in ms since 1970; 0 without one."""
+    failed_rounds: int = 0
+    """How many of the last rounds have failed, one after another."""
+    tasks: dict[str, int] = field(default_factory=dict)
+    """How many tasks were submitted for each purpose of the round or update that goes on: see `parts`."""
+    open_tasks: dict[str, None] = field(default_factory=dict)
+    """The ids of its tasks and children that have not ended, without its services."""
+    updates: int = 0
+    """How many updates it has had."""
+    update: ModelUpdate | None = None
+    """The update that goes on; None without one."""
+    was_live: list[int] = field(default_factory=list)
+    """The versions of its model that were live, in ascending order."""
+    deployed_at: int = -1
+    """Offset of the newest ModelDeployed; -1 before the first."""
+    services: dict[str, ServiceState] = field(default_factory=dict)
+    """Its inference services by their targets, `serve.NAME.REPLICA`; also those that it has no more."""
+    hard_examples: int = 0
+    """How many hard examples its services have counted since the last round began."""
+    clock_ms: int = 0
+    """Append time of the newest event that has changed it, in ms since 1970."""
+    changed_at: int = -1
+    """Offset of the last event that changed it."""
+    settled: list[str] = field(default_factory=list)
+    """The ids of the tasks that have ended and are still kept."""
+
+    @property
+    def over(self) -> bool:
+        """Says whether it was deleted, and nothing of it runs any more."""
+        return self.status is JobStatus.DELETED and not self.open_tasks
+
+    @property
+    def closed(self) -> bool:
+        """Says that commands to it are still decided, by what it is."""
+        return False
+
+    def trim(self) -> None:
+        """Keeps all: it does not grow with its rounds."""
+
+    def release(self) -> None:
+        """Keeps all: it is never closed."""
+
+
+def job_of(stream: Stream) -> IncrementalJob | None:
+    """Returns the job of a stream, or None if the stream has none."""
+    return stream.root if isinstance(stream.root, IncrementalJob) else None
