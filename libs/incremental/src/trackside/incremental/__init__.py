@@ -1,0 +1,1 @@
+"""Incremental learning in the processes of tasks: datasets that grow, manifests, models that are served."""
