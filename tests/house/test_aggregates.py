@@ -37,6 +37,7 @@ ABOUT_ONE = {
     "trackside.dispatcher.assessors": "assess the trials of a search",
     "trackside.dispatcher.plugins": "users' tuners and assessors",
     "trackside.dispatcher.tuners": "suggest the trials of a search",
+    "trackside.incremental": "the tasks of datasets and incremental jobs",
     "trackside.replay.derive": "new searches and runs from recorded ones, and the parameters of a search",
     "trackside.sdk.async_client": "what becomes a version of a model",
     "trackside.sdk.batches": "tasks as a client's `submit_tasks` takes them",

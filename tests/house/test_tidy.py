@@ -21,7 +21,11 @@ MANY_PARAMETERS = {
     "Search.__init__": "users name the fields of a search, each by a keyword of its own",
     "SummaryWriter.add_histogram_raw": "the arguments of torch's SummaryWriter",
 }
-RE_EXPORTS = {"libs/compat", "libs/incremental", "libs/sdk"}  # what users import: `from trackside.sdk import Client, Task, trial`
+RE_EXPORTS = {
+    "libs/compat",
+    "libs/incremental",
+    "libs/sdk",
+}  # what users import: `from trackside.sdk import Client, Task, trial`
 NAMES_THAT_SAY_NOTHING = re.compile(r"(^|_)(manager|helpers?|utils?|common|base|data|info)(_|$)")
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sql", ".json", ".sh", ".cfg", ".txt", ".tpl"}
 SOMEBODYS_MACHINE = re.compile(

@@ -11,6 +11,12 @@ CHECK_ARTIFACTS = "trackside.check-artifacts"
 
 Its parameter `artifacts` lists `{name, sha256, size_bytes, media_type}`; its result is `{missing: [name]}`.
 """
+WATCH_DATASET = "trackside.watch-dataset"
+"""The task type, built into workers, of the service that says how far a dataset has grown."""
+WRITE_MANIFEST = "trackside.write-manifest"
+"""The task type, built into workers, that writes the samples of a round to a file of their own."""
+COPY_MODEL = "trackside.copy-model"
+"""The task type, built into workers, that writes a model where it is read from."""
 
 
 class Device(BaseModel):

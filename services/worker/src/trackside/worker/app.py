@@ -33,7 +33,7 @@ from trackside.worker.attempts.device_locks import RETRY_S, DeviceLocks, try_loc
 from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
 from trackside.worker.attempts.memory_pressure import MemoryPressure
 from trackside.worker.attempts.spec import AttemptContext
-from trackside.worker.catalogue.built_in import BUILT_IN
+from trackside.worker.catalogue.built_in import BUILT_IN, BUILT_IN_SERVICES, environment_for_tasks
 from trackside.worker.catalogue.catalogue_watch import CatalogueWatch, known_types
 from trackside.worker.catalogue.task_catalogue import CatalogueError, TaskCatalogue, read_catalogue
 from trackside.worker.host.devices import HostDevice, discover
@@ -137,7 +137,7 @@ class WorkerRunner:
                 journal=Journal(data_dir),
                 locks=DeviceLocks(data_dir / "locks", self._shared_folder, uuids),
                 forkserver=forkserver,
-                host=dict(os.environ),
+                host=environment_for_tasks(os.environ),
                 stop_grace_s=settings.stop_grace_s,
                 pressure=MemoryPressure(),
                 cgroups=cgroups,
@@ -258,7 +258,9 @@ class WorkerRunner:
             memory_pool=memory_pool(),
         )
         fencing = FencingTable(
-            new_id(), frozenset((*self._catalogue.current.tasks, *BUILT_IN)), self._catalogue.current.services
+            new_id(),
+            frozenset((*self._catalogue.current.tasks, *BUILT_IN)),
+            self._catalogue.current.services | BUILT_IN_SERVICES,
         )
         placements = PlacementController(
             {host_device.id: host_device for host_device in host_devices},

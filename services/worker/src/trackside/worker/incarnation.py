@@ -23,7 +23,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.telemetry import metrics
-from trackside.worker.catalogue.built_in import BUILT_IN
+from trackside.worker.catalogue.built_in import BUILT_IN, BUILT_IN_SERVICES
 from trackside.worker.catalogue.catalogue_watch import CatalogueChange, known_types
 from trackside.worker.catalogue.task_catalogue import TaskCatalogue
 from trackside.worker.placements.controller import PlacementController
@@ -151,7 +151,7 @@ class Incarnation:
         before, known = known_types(self._catalogue), known_types(change.catalogue)
         self._catalogue = change.catalogue
         self._fencing.task_types = frozenset((*change.catalogue.tasks, *BUILT_IN))
-        self._fencing.services = change.catalogue.services
+        self._fencing.services = change.catalogue.services | BUILT_IN_SERVICES
         self.placements.warm.end_types((*change.changed, *change.removed))
         if known != before:
             worker_id = self._publisher.writer.instance

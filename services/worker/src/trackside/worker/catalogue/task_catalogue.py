@@ -28,6 +28,7 @@ A program is started as it is listed, never by a shell. Within its items only `{
 `parameters` is a JSON Schema (2020-12) that is checked before the task runs.
 
 Installed packages add tasks by the entry-point group `trackside.tasks`; the file takes precedence.
+Names that begin with `trackside.` are those of the tasks that Trackside brings: neither may define one.
 """
 
 import importlib.metadata
@@ -49,6 +50,8 @@ from trackside.domain.pipelines.canonical import canonical_digest
 from trackside.worker.catalogue.parameter_schemas import BadSchemaError, check_schema, violation
 
 ENTRY_POINTS = "trackside.tasks"
+RESERVED = "trackside."
+"""What the names of the task types begin with that workers run themselves."""
 PLACEHOLDERS = ("parameters_file", "workdir", "device")
 MAX_ITEMS = 1_000
 WARM_TASKS = 1_000
@@ -229,20 +232,27 @@ def read_catalogue(path: Path) -> TaskCatalogue:
 def installed_task_types() -> dict[str, TaskType]:
     """Returns the task types that installed packages define in the entry-point group `trackside.tasks`.
 
-    Raises CatalogueError for one whose name can't be that of a task type.
+    Raises CatalogueError for one whose name can't be that of a task type, or is reserved.
     """
     points = importlib.metadata.entry_points(group=ENTRY_POINTS)
     for point in points:
-        if not is_identifier(point.name):
-            package = "" if point.dist is None else f" of {point.dist.name}"
-            raise CatalogueError(
-                f"entry point {ENTRY_POINTS} {point.name!r}{package}: a task type is {IDENTIFIER_RULE}"
-            )
+        package = "" if point.dist is None else f" of {point.dist.name}"
+        _check_name(f"entry point {ENTRY_POINTS} {point.name!r}{package}", point.name)
     return {
         point.name: TaskType(point.name, point.value, digest=_digest_of_point(point))
         for point in points
         if _ENTRY.fullmatch(point.value)
     }
+
+
+def _check_name(where: str, name: str) -> None:
+    if not is_identifier(name):
+        raise CatalogueError(f"{where}: a task type is {IDENTIFIER_RULE}")
+    if name.startswith(RESERVED):
+        raise CatalogueError(
+            f"{where}: names that begin with {RESERVED!r} are those of tasks that every worker runs itself; "
+            "take another one"
+        )
 
 
 def _digest_of_point(point: importlib.metadata.EntryPoint) -> str:
@@ -260,8 +270,7 @@ def _parsed(path: Path, found: dict[str, Any]) -> _File:
 
 def _task(path: Path, name: str, task: _Task) -> TaskType:
     where = f"{path}: $.tasks.{name}"
-    if not is_identifier(name):
-        raise CatalogueError(f"{where}: a task type is {IDENTIFIER_RULE}")
+    _check_name(where, name)
     folder = ""
     if task.path:
         folder = str((path.parent / task.path).resolve())
