@@ -17,6 +17,7 @@ class Capabilities:
     `services` are task types that are services, `mixed` those that are one in some catalogues only.
     `tuners` and `assessors` are the names of those that users have installed beside ours. `digests` are those
     of a task type in all catalogues that have it, sorted; `built_in` the task types of workers themselves.
+    `credentials` are the names of those that some worker's host has.
     """
 
     task_types: frozenset[str] = frozenset()
@@ -28,12 +29,13 @@ class Capabilities:
     mixed: frozenset[str] = frozenset()
     digests: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     built_in: frozenset[str] = frozenset()
+    credentials: frozenset[str] = frozenset()
 
 
 def capabilities_of(
     fleet: Fleet, tuners: frozenset[str] = frozenset(), assessors: frozenset[str] = frozenset()
 ) -> Capabilities:
-    """Gives what a fleet offers; a catalogue counts even while its worker is away, a device doesn't."""
+    """Gives what a fleet offers; a catalogue and credentials count while a worker is away, devices don't."""
     devices = sorted(
         (worker.worker_id, device_id)
         for worker in fleet.workers.values()
@@ -52,6 +54,7 @@ def capabilities_of(
         mixed=fleet.mixed,
         digests=fleet.digests,
         built_in=frozenset().union(*(each.built_in for each in fleet.workers.values() if not each.gone)),
+        credentials=fleet.credentials,
     )
 
 
@@ -66,6 +69,21 @@ def type_problem(capabilities: Capabilities, task_type: str, path: str) -> Probl
         "catalogue.yaml makes it known within a second"
     )
     return Problem(code="unknown_task_type", path=path, message=message)
+
+
+def credential_problem(capabilities: Capabilities, credential: str | None, path: str) -> Problem | None:
+    """Says that no worker has a credential, with the nearest one and those there are; None asks for none."""
+    if credential is None or credential in capabilities.credentials:
+        return None
+    names = sorted(capabilities.credentials)
+    known = ", ".join(names[:LISTED]) or "none"
+    beyond = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    hint = nearest(credential, names)
+    message = (
+        f"no worker has credential {credential!r}; known: {known}{beyond}{hint}; a worker knows those of its "
+        "host's file when it starts"
+    )
+    return Problem(code="unknown_credential", path=path, message=message)
 
 
 def service_problem(

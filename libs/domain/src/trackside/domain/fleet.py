@@ -82,6 +82,11 @@ class Fleet:
         return frozenset().union(*(worker.task_types for worker in self.workers.values()))
 
     @property
+    def credentials(self) -> frozenset[str]:
+        """The names of every credential that some worker's host had when that joined last."""
+        return frozenset().union(*(worker.credentials for worker in self.workers.values()))
+
+    @property
     def services(self) -> frozenset[str]:
         """The task types that are a service in each catalogue that names them."""
         found = frozenset().union(*(worker.services for worker in self.workers.values()))
