@@ -25,7 +25,7 @@ def _from_name(given: object) -> object:
 
 
 class MetricCondition(_Part):
-    """A number is larger or smaller than a threshold; equal is what differs by at most 1e-6.
+    """A number is larger or smaller than a threshold; equal is what differs by less than 1e-6.
 
     `metric` is `num_of_samples`, or another number that is known of a round: see the reference. A metric of
     an evaluation that is a list is named with its reducer: `mean(m)`, `max(m)`, `min(m)`, `m[0]`, `m[-1]`.

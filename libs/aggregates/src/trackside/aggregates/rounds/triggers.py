@@ -6,7 +6,7 @@ trigger has another result than before; at that time it is evaluated, and what i
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -27,8 +27,12 @@ from trackside.domain import cron
 EQUAL = 1e-6
 """Numbers that differ by less are equal."""
 SINCE_LAST_ROUND = "seconds_since_last_round"
-MAX_LOOKS = 1_000
-"""How many times in the future are looked at; a trigger that has not changed then is looked at again."""
+_MINUTE_MS = 60_000
+_DAY_MINUTES = 24 * 60
+_LATEST_MS = 250_000_000_000_000
+"""The year 9892: no time is looked for after that."""
+_HORIZON_MS = 500 * _DAY_MINUTES * _MINUTE_MS
+"""Windows that haven't met in all the days of a year, those on which clocks are set too, never do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +47,46 @@ class Known:
     """Since when the stage waits, in ms since 1970: times of cron that have passed since then count."""
 
 
-def holds(trigger: Trigger | None, known: Known, now_ms: int) -> bool:
-    """Says whether a trigger holds at a time; without one there is nothing to wait for."""
+def holds(trigger: Trigger | None, known: Known, now_ms: int, commanded: bool = False) -> bool:
+    """Says whether a trigger holds at a time; without one there is nothing to wait for.
+
+    `commanded`: a person asks for it now, for which no time and no other command is waited, but conditions
+    on numbers still count.
+    """
     match trigger:
         case None:
             return True
         case MetricCondition():
             return compare(trigger, read(trigger.metric, known, now_ms))
         case DailyWindow():
-            return _is_within(trigger, now_ms)
+            return commanded or _is_within(trigger, now_ms)
         case CronTimes():
-            found = cron.next_ms(trigger.cron, trigger.timezone, known.waits_since_ms)
-            return found is not None and found <= now_ms
+            due_ms = _cron_due_ms(trigger, known)
+            return commanded or (due_ms is not None and due_ms <= now_ms)
         case ByCommand():
-            return False
+            return commanded
         case AllOf():
-            return all(holds(each, known, now_ms) for each in trigger.triggers)
+            return all(holds(each, known, now_ms, commanded) for each in trigger.triggers)
         case AnyOf():
-            return any(holds(each, known, now_ms) for each in trigger.triggers)
+            return any(holds(each, known, now_ms, commanded) for each in trigger.triggers)
+
+
+def waits_for_command(trigger: Trigger | None) -> bool:
+    """Says whether a trigger never holds without a command, whatever numbers and times come."""
+    match trigger:
+        case ByCommand():
+            return True
+        case AllOf():
+            return any(map(waits_for_command, trigger.triggers))
+        case AnyOf():
+            return all(map(waits_for_command, trigger.triggers))
+        case _:
+            return False
+
+
+def can_hold_later(trigger: Trigger | None, known: Known, now_ms: int) -> bool:
+    """Says whether a trigger holds now or at a later time if its numbers stay as they are."""
+    return next_change(trigger, known, now_ms, before=False) is not None
 
 
 def compare(condition: MetricCondition, seen: SeenMetric) -> bool:
@@ -71,7 +97,7 @@ def compare(condition: MetricCondition, seen: SeenMetric) -> bool:
     equal = abs(value - threshold) < EQUAL
     match condition.operator:
         case ">":
-            return value > threshold
+            return value > threshold and not equal
         case ">=":
             return value > threshold or equal
         case "==":
@@ -81,12 +107,12 @@ def compare(condition: MetricCondition, seen: SeenMetric) -> bool:
         case "<=":
             return value < threshold or equal
         case "<":
-            return value < threshold
+            return value < threshold and not equal
 
 
 def read(metric: str, known: Known, now_ms: int) -> SeenMetric:
     """Returns the number that a metric has at a time."""
-    if metric == SINCE_LAST_ROUND:
+    if metric.strip() == SINCE_LAST_ROUND:
         return SeenMetric(value=max(0, now_ms - known.last_round_ms) / 1000)
     return metrics.read(metric, known.metrics)
 
@@ -108,71 +134,150 @@ def conditions_of(trigger: Trigger | None) -> Iterator[MetricCondition]:
 def next_change(trigger: Trigger | None, known: Known, from_ms: int, before: bool) -> int | None:
     """Returns the first time, not before another one, at which a trigger has another result than `before`.
 
-    None if it keeps that as long as its numbers do; for one that has not had another for a very long time,
-    the time to look again.
+    None if it keeps that as long as its numbers do. `holds` has the other result at this time, in ms since
+    1970; times of day are looked for until a year after the last other time that the trigger has.
     """
-    at_ms = from_ms
-    for _ in range(MAX_LOOKS):
-        if holds(trigger, known, at_ms) is not before:
-            return at_ms
-        following = min((ms for ms in _changes(trigger, known, at_ms) if ms > at_ms), default=None)
-        if following is None:
-            return None
-        at_ms = following
-    return at_ms
+    if trigger is None:
+        return None if before else from_ms
+    singular = [ms for ms in _singular_times(trigger, known) if from_ms < ms <= _LATEST_MS]
+    search = _Search(known, min(_LATEST_MS, max([from_ms, *singular]) + _HORIZON_MS))
+    return search.first(trigger, from_ms, not before)
 
 
-def _changes(trigger: Trigger | None, known: Known, after_ms: int) -> Iterator[int]:
-    """Yields times at which a part of a trigger may have another result than at an earlier one."""
+@dataclass(slots=True)
+class _Search:
+    """Looks for times up to a last one. Each part of a trigger is looked at once for each time of its own."""
+
+    known: Known
+    last_ms: int
+    found: dict[tuple[int, bool], tuple[int, int | None]] = field(default_factory=dict)
+    """What was found for a part and a result: after which time, and when."""
+
+    def first(self, trigger: Trigger, from_ms: int, wanted: bool) -> int | None:
+        """Returns the first time, not before another one, at which a trigger has a result."""
+        key = id(trigger), wanted
+        if key in self.found:
+            after_ms, at_ms = self.found[key]
+            if after_ms <= from_ms and (at_ms is None or at_ms >= from_ms):
+                return at_ms
+        at_ms = self._look(trigger, from_ms, wanted)
+        at_ms = None if at_ms is None or at_ms > self.last_ms else at_ms
+        self.found[key] = from_ms, at_ms
+        return at_ms
+
+    def _look(self, trigger: Trigger, from_ms: int, wanted: bool) -> int | None:
+        match trigger:
+            case MetricCondition():
+                times = [from_ms, *(ms for ms in _crossings(trigger, self.known) if ms > from_ms)]
+                return next((ms for ms in times if holds(trigger, self.known, ms) is wanted), None)
+            case DailyWindow():
+                return _first_of_day(trigger, from_ms, wanted)
+            case CronTimes():
+                due_ms = _cron_due_ms(trigger, self.known)
+                if wanted:
+                    return None if due_ms is None else max(from_ms, due_ms)
+                return from_ms if due_ms is None or due_ms > from_ms else None
+            case ByCommand():
+                return None if wanted else from_ms
+            case AllOf() | AnyOf():
+                if isinstance(trigger, AllOf) is wanted:
+                    return self._all(trigger.triggers, from_ms, wanted)
+                found = (self.first(each, from_ms, wanted) for each in trigger.triggers)
+                return min((ms for ms in found if ms is not None), default=None)
+
+    def _all(self, triggers: list[Trigger], from_ms: int, wanted: bool) -> int | None:
+        """Returns the first time at which all triggers have a result."""
+        while True:
+            at_ms = from_ms
+            for each in triggers:
+                found = self.first(each, at_ms, wanted)
+                if found is None:
+                    return None
+                at_ms = found
+            if at_ms == from_ms:
+                return at_ms
+            from_ms = at_ms
+
+
+def _singular_times(trigger: Trigger, known: Known) -> Iterator[int]:
+    """Yields the times at which parts change their results once, not each day."""
     match trigger:
-        case MetricCondition(metric=metric, threshold=threshold) if metric == SINCE_LAST_ROUND:
-            crossing_ms = known.last_round_ms + threshold * 1000
-            if crossing_ms < 2**53:
-                yield from (int(crossing_ms) + step for step in (-1, 0, 1, 2))
-        case DailyWindow():
-            yield from _edges(trigger, after_ms)
+        case MetricCondition():
+            yield from _crossings(trigger, known)
         case CronTimes():
-            found = cron.next_ms(trigger.cron, trigger.timezone, max(known.waits_since_ms, after_ms))
-            if found is not None:
-                yield found
+            if (due_ms := _cron_due_ms(trigger, known)) is not None:
+                yield due_ms
         case AllOf() | AnyOf():
             for each in trigger.triggers:
-                yield from _changes(each, known, after_ms)
+                yield from _singular_times(each, known)
+
+
+def _crossings(condition: MetricCondition, known: Known) -> Iterator[int]:
+    """Yields the times around that at which a number crosses a threshold by waiting, in ascending order."""
+    if condition.metric.strip() == SINCE_LAST_ROUND:
+        crossing_ms = known.last_round_ms + condition.threshold * 1000
+        if 0 <= crossing_ms <= _LATEST_MS:
+            yield from (int(crossing_ms) + step for step in (-1, 0, 1, 2))
+
+
+def _cron_due_ms(trigger: CronTimes, known: Known) -> int | None:
+    """Returns the first time of an expression since the stage waits, in ms since 1970."""
+    return cron.next_ms(trigger.cron, trigger.timezone, known.waits_since_ms)
 
 
 def _is_within(window: DailyWindow, now_ms: int) -> bool:
-    """Says whether a wall clock is within a window: as texts HH:MM, as Sedna compares them."""
-    now = datetime.fromtimestamp(now_ms / 1000, _zone(window.timezone)).strftime("%H:%M")
-    if window.start <= window.end:
-        return window.start <= now <= window.end
-    return now >= window.start or now <= window.end
+    """Says whether a wall clock is within a window: by its minutes, as Sedna compares texts."""
+    begin, end = _minutes(window.start), _minutes(window.end)
+    minute = _local_ms(_zone(window.timezone), now_ms) // _MINUTE_MS % _DAY_MINUTES
+    return begin <= minute <= end if begin <= end else minute >= begin or minute <= end
 
 
-def _edges(window: DailyWindow, after_ms: int) -> Iterator[int]:
-    """Yields the next times at which the wall clock enters or leaves a window, or is set to another hour."""
+def _first_of_day(window: DailyWindow, from_ms: int, wanted: bool) -> int | None:
+    """Returns the first time, not before another one, at which a clock is within a window, or is not."""
     zone = _zone(window.timezone)
-    day = datetime.fromtimestamp(after_ms / 1000, zone).date()
-    for days in (-1, 0, 1, 2):
-        for text, minutes in ((window.start, 0), (window.end, 1)):
-            hour, minute = (int(part) for part in text.split(":"))
-            start = datetime(day.year, day.month, day.day, tzinfo=zone) + timedelta(days=days)
-            for fold in (0, 1):  # an hour that comes twice
-                edge = start + timedelta(minutes=60 * hour + minute + minutes)
-                yield int(edge.replace(fold=fold).timestamp() * 1000)
-    yield from _clock_changes(zone, after_ms)
+    edges = _minutes(window.start) % _DAY_MINUTES, (_minutes(window.end) + 1) % _DAY_MINUTES
+    if window.end == "24:00":
+        edges = edges[0], 0
+    at_ms = from_ms
+    for _ in range(_MAX_EDGES):
+        if _is_within(window, at_ms) is wanted:
+            return at_ms
+        local_ms = _local_ms(zone, at_ms) % (_DAY_MINUTES * _MINUTE_MS)
+        waits = ((edge * _MINUTE_MS - local_ms) % (_DAY_MINUTES * _MINUTE_MS) for edge in edges)
+        edge_ms = at_ms + min(ms or _DAY_MINUTES * _MINUTE_MS for ms in waits)
+        at_ms = _clock_set_ms(zone, at_ms, edge_ms) or edge_ms
+    return None  # a window of all minutes of a day
 
 
-def _clock_changes(zone: tzinfo, after_ms: int) -> Iterator[int]:
-    """Yields the quarter of an hour in the next two days in which the clock is set, if it is."""
-    step_ms = 15 * 60_000
-    first_ms = after_ms - after_ms % step_ms
-    before = datetime.fromtimestamp(first_ms / 1000, zone).utcoffset()
-    for number in range(1, 2 * 24 * 4 + 1):
-        at_ms = first_ms + number * step_ms
-        offset = datetime.fromtimestamp(at_ms / 1000, zone).utcoffset()
-        if offset != before:
-            yield at_ms
-            return
+_MAX_EDGES = 10
+"""After so many edges a clock has been within each window, and outside, unless that is all or nothing."""
+
+
+def _clock_set_ms(zone: tzinfo, after_ms: int, until_ms: int) -> int | None:
+    """Returns when a clock is set, between two times at most a day apart; None if it isn't."""
+    before = _local_ms(zone, after_ms) - after_ms
+    if _local_ms(zone, until_ms) - until_ms == before:
+        return None
+    low, high = after_ms // 1000, -(-until_ms // 1000)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _local_ms(zone, middle * 1000) - middle * 1000 == before:
+            low = middle
+        else:
+            high = middle
+    return high * 1000 if high * 1000 < until_ms else None
+
+
+def _local_ms(zone: tzinfo, now_ms: int) -> int:
+    """Returns what a wall clock shows, as ms since 1970 on this clock."""
+    offset = datetime.fromtimestamp(now_ms // 1000, zone).utcoffset()
+    assert offset is not None
+    return now_ms + (offset.days * 86_400 + offset.seconds) * 1000
+
+
+def _minutes(text: str) -> int:
+    hours, minutes = text.split(":")
+    return int(hours) * 60 + int(minutes)
 
 
 def _zone(name: str) -> tzinfo:

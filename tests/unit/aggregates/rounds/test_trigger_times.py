@@ -1,0 +1,300 @@
+"""Times of triggers: windows of the day, cron, and when a result is another one (I10)."""
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from trackside.aggregates.rounds import triggers
+from trackside.aggregates.rounds.trigger_messages import (
+    AllOf,
+    AnyOf,
+    ByCommand,
+    CronTimes,
+    DailyWindow,
+    MetricCondition,
+    Trigger,
+)
+from trackside.aggregates.rounds.triggers import Known, can_hold_later, holds, next_change
+
+MINUTE_MS = 60_000
+DAY_MS = 24 * 60 * MINUTE_MS
+ZONES = (
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "Asia/Kathmandu",
+    "Africa/Casablanca",
+)
+CLOCKS_SET = ("2026-03-08", "2026-03-29", "2026-04-05", "2026-10-04", "2026-10-25", "2026-11-01")
+NEVER = MetricCondition(metric="hard_examples", operator=">", threshold=1)
+
+
+def at(text: str) -> int:
+    """Returns a time given as ISO 8601 with its offset, in ms since 1970."""
+    return int(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def daily(start: str, end: str, timezone: str = "UTC") -> DailyWindow:
+    return DailyWindow(type="daily", start=start, end=end, timezone=timezone)
+
+
+def all_of(*triggers: Trigger) -> AllOf:
+    return AllOf(type="all_of", triggers=list(triggers))
+
+
+def any_of(*triggers: Trigger) -> AnyOf:
+    return AnyOf(type="any_of", triggers=list(triggers))
+
+
+def since_last_round(operator: str, seconds: float) -> MetricCondition:
+    fields = {"metric": "seconds_since_last_round", "operator": operator, "threshold": seconds}
+    return MetricCondition.model_validate(fields)
+
+
+def changes(trigger: Trigger, known: Known, from_ms: int, until_ms: int) -> Iterator[int]:
+    """Yields the times at which the result of a trigger becomes another one, as next_change finds them."""
+    result, at_ms = holds(trigger, known, from_ms), from_ms
+    while True:
+        found = next_change(trigger, known, at_ms, result)
+        if found is None or found >= until_ms:
+            return
+        yield found
+        result, at_ms = not result, found
+
+
+def shows(text_from: str, text_to: str, zone: str, now_ms: int) -> bool:
+    """Says whether a clock is within a window, as Sedna says it: by comparing texts HH:MM."""
+    now = datetime.fromtimestamp(now_ms / 1000, ZoneInfo(zone)).strftime("%H:%M")
+    return text_from <= now <= text_to if text_from <= text_to else now >= text_from or now <= text_to
+
+
+@pytest.mark.parametrize(
+    ("window", "held"),
+    [
+        (("01:00", "02:00"), ["01:00", "01:30", "02:00"]),
+        (("23:00", "01:00"), ["00:00", "01:00", "23:00", "23:59"]),
+        (("22:00", "24:00"), ["22:00", "23:00", "23:59"]),
+        (("24:00", "01:00"), ["00:00", "01:00"]),
+        (("00:00", "24:00"), ["00:00", "01:00", "01:30", "02:00", "02:01", "22:00", "23:00", "23:59"]),
+    ],
+)
+def test_a_window_includes_both_ends_and_goes_over_midnight(window: tuple[str, str], held: list[str]) -> None:
+    """I10, with the results that Sedna has."""
+    times = ["00:00", "01:00", "01:30", "02:00", "02:01", "22:00", "23:00", "23:59"]
+    found = [time for time in times if holds(daily(*window), Known(), at(f"2026-06-01T{time}:59+00:00"))]
+    assert sorted(found) == held
+
+
+def test_a_window_is_of_the_clock_of_its_time_zone() -> None:
+    """I10: Sedna takes that of its host."""
+    window = daily("08:00", "09:00", "Asia/Kathmandu")  # 5:45 hours ahead of UTC
+    found = list(changes(window, Known(), at("2026-06-01T00:00+00:00"), at("2026-06-02T00:00+00:00")))
+    assert found == [at("2026-06-01T02:15+00:00"), at("2026-06-01T03:16+00:00")]
+
+
+def test_a_window_in_the_hour_that_is_left_out_is_not_held_that_day() -> None:
+    window = daily("02:10", "02:30", "Europe/Berlin")
+    found = list(changes(window, Known(), at("2026-03-28T12:00+00:00"), at("2026-03-31T00:00+00:00")))
+    assert found == [at("2026-03-30T02:10+02:00"), at("2026-03-30T02:31+02:00")]
+
+
+def test_a_window_that_begins_in_the_hour_that_is_left_out_begins_after_it() -> None:
+    window = daily("02:30", "04:00", "Europe/Berlin")
+    found = list(changes(window, Known(), at("2026-03-29T00:00+00:00"), at("2026-03-29T12:00+00:00")))
+    assert found == [at("2026-03-29T03:00+02:00"), at("2026-03-29T04:01+02:00")]
+
+
+def test_a_window_in_the_hour_that_comes_twice_holds_twice() -> None:
+    window = daily("02:10", "02:30", "Europe/Berlin")
+    found = list(changes(window, Known(), at("2026-10-24T12:00+00:00"), at("2026-10-25T12:00+00:00")))
+    assert found == [at(f"2026-10-25T02:{time}") for time in ("10+02:00", "31+02:00", "10+01:00", "31+01:00")]
+
+
+def test_a_clock_that_is_set_by_half_an_hour_moves_a_window_by_that() -> None:
+    window = daily("02:00", "02:15", "Australia/Lord_Howe")  # 1:30 to 2:00 comes twice on April 5
+    found = list(changes(window, Known(), at("2026-04-04T00:00+00:00"), at("2026-04-06T12:00+00:00")))
+    assert found == [
+        at(f"2026-04-{time}")
+        for time in ("05T02:00+10:30", "05T02:16+10:30", "06T02:00+10:30", "06T02:16+10:30")
+    ]
+
+
+def random_trigger(chance: random.Random, known: Known, depth: int) -> Trigger:
+    def minute() -> str:
+        return f"{chance.randrange(24):02}:{chance.choice((0, 15, 29, 30, 59)):02}"
+
+    kind = chance.choice(("daily", "daily", "cron", "since", "manual", "all", "any"))
+    if depth and kind in ("all", "any"):
+        parts = [random_trigger(chance, known, depth - 1) for _ in range(chance.randint(1, 3))]
+        return all_of(*parts) if kind == "all" else any_of(*parts)
+    if kind == "cron":
+        cron = f"{chance.choice((0, 15, 30))} {chance.randrange(24)} * * {chance.choice(('*', '1', '6'))}"
+        return CronTimes(type="cron", cron=cron, timezone=chance.choice(ZONES))
+    if kind == "since":
+        return since_last_round(chance.choice((">", ">=", "<", "<=")), 60.0 * chance.randrange(10_000))
+    if kind == "manual":
+        return ByCommand(type="manual")
+    end = minute() if chance.random() < 0.9 else "24:00"
+    return daily(minute(), end, chance.choice(ZONES))
+
+
+@pytest.mark.parametrize("seed", range(18))
+def test_changes_are_those_that_a_scan_of_every_minute_finds(seed: int) -> None:
+    """None is missed, and none is found that isn't one: around each day on which clocks are set."""
+    chance = random.Random(seed)
+    from_ms = at(f"{CLOCKS_SET[seed % len(CLOCKS_SET)]}T00:00+00:00") - 2 * DAY_MS
+    known = Known(
+        {}, from_ms - chance.randrange(5_000) * MINUTE_MS, from_ms - chance.randrange(5_000) * MINUTE_MS
+    )
+    trigger = all_of(*(random_trigger(chance, known, 3) for _ in range(chance.randint(1, 2))))
+    scanned = []
+    result = holds(trigger, known, from_ms)
+    for now_ms in range(from_ms, from_ms + 5 * DAY_MS, MINUTE_MS):
+        if holds(trigger, known, now_ms) is not result:
+            scanned.append(now_ms)
+            result = not result
+    # a number of seconds is larger than a threshold 1 ms after it has reached it
+    found = {-(-ms // MINUTE_MS) * MINUTE_MS for ms in changes(trigger, known, from_ms, from_ms + 5 * DAY_MS)}
+    assert sorted(found) == scanned, f"seed {seed}: {trigger}"
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_windows_are_those_that_texts_of_the_clock_say(zone: str) -> None:
+    chance = random.Random(zone)
+    for _ in range(40):
+        start, end = (f"{chance.randrange(24):02}:{chance.randrange(60):02}" for _ in range(2))
+        now_ms = at("2026-01-01T00:00+00:00") + chance.randrange(365 * DAY_MS)
+        assert holds(daily(start, end, zone), Known(), now_ms) is shows(start, end, zone, now_ms)
+
+
+def test_a_time_of_cron_that_has_passed_holds_until_the_stage_has_begun() -> None:
+    nightly = CronTimes(type="cron", cron="30 2 * * *", timezone="Europe/Berlin")
+    known = Known(waits_since_ms=at("2026-06-01T12:00+00:00"))
+    due_ms = at("2026-06-02T02:30+02:00")
+    assert next_change(nightly, known, known.waits_since_ms, before=False) == due_ms
+    assert not holds(nightly, known, due_ms - 1)
+    assert holds(nightly, known, due_ms)
+    assert holds(nightly, known, due_ms + 10 * DAY_MS)
+    assert next_change(nightly, known, due_ms, before=True) is None
+
+
+def test_a_time_of_cron_waits_for_its_window() -> None:
+    nightly = CronTimes(type="cron", cron="0 3 1 * *")
+    both = all_of(nightly, daily("22:00", "23:00"))
+    known = Known(waits_since_ms=at("2026-06-02T00:00+00:00"))
+    assert next_change(both, known, known.waits_since_ms, before=False) == at("2026-07-01T22:00+00:00")
+
+
+@pytest.mark.parametrize(
+    ("operator", "due_ms"), [(">=", 90_500), (">", 90_501), ("<", 90_500), ("<=", 90_501), ("==", 90_500)]
+)
+def test_seconds_since_the_last_round_cross_a_threshold_at_the_millisecond(
+    operator: str, due_ms: int
+) -> None:
+    known = Known(last_round_ms=1_000)
+    trigger = since_last_round(operator, 89.5)
+    result = holds(trigger, known, 1_000)
+    assert next_change(trigger, known, 1_000, result) == due_ms
+    assert holds(trigger, known, due_ms) is not result
+
+
+def test_what_no_waiting_changes_has_no_next_change() -> None:
+    now_ms = at("2026-06-01T12:00+00:00")
+    whole_day = daily("00:00", "24:00")
+    forever = since_last_round(">", 1e300)
+    for trigger in (
+        None,
+        NEVER,
+        ByCommand(type="manual"),
+        whole_day,
+        forever,
+        all_of(daily("01:00", "02:00"), NEVER),
+    ):
+        assert next_change(trigger, Known(), now_ms, holds(trigger, Known(), now_ms)) is None
+
+
+def test_windows_that_never_meet_have_no_next_change() -> None:
+    """No time to look again comes of it: a job would wake up for ever."""
+    apart = all_of(daily("01:00", "02:00"), daily("03:00", "04:00"), daily("01:00", "04:00"))
+    assert next_change(apart, Known(), at("2026-06-01T12:00+00:00"), before=False) is None
+    assert (
+        next_change(any_of(daily("01:00", "12:59"), daily("13:00", "00:59")), Known(), 0, before=True) is None
+    )
+
+
+def test_windows_that_meet_only_while_one_clock_is_set_are_found() -> None:
+    """Berlin is 6 hours ahead of New York, but 5 in some weeks of a year."""
+    both = all_of(daily("14:30", "14:30", "Europe/Berlin"), daily("09:30", "09:30", "America/New_York"))
+    found = next_change(both, Known(), at("2026-04-10T00:00+00:00"), before=False)
+    assert found == at("2026-10-25T14:30+01:00")
+
+
+def test_looking_for_what_never_comes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However parts are nested, each is looked at once for each of its edges."""
+    looks = 0
+
+    def counted(*given: object) -> bool:
+        nonlocal looks
+        looks += 1
+        return within(*given)  # type: ignore[arg-type]
+
+    within = triggers._is_within
+    monkeypatch.setattr(triggers, "_is_within", counted)
+    trigger: Trigger = all_of(daily("01:00", "02:00"), daily("03:00", "04:00"))
+    for hour in range(5, 9):
+        trigger = any_of(all_of(trigger, daily(f"{hour:02}:00", f"{hour:02}:30")), all_of(trigger, trigger))
+    assert next_change(trigger, Known(), 0, before=False) is None
+    assert looks < 500 * 2 * 2 * 6 * 2, looks
+
+
+def test_a_command_stands_for_times_and_for_commands_but_not_for_numbers() -> None:
+    now_ms = at("2026-06-01T12:00+00:00")
+    enough = MetricCondition(metric="num_of_samples", operator=">=", threshold=10)
+    nightly = CronTimes(type="cron", cron="30 2 * * *")
+    times = all_of(daily("01:00", "02:00"), nightly, ByCommand(type="manual"))
+    known = Known({"num_of_samples": 10}, now_ms, now_ms)
+    assert not holds(times, known, now_ms)
+    assert holds(times, known, now_ms, commanded=True)
+    assert holds(all_of(times, enough), known, now_ms, commanded=True)
+    assert not holds(all_of(times, enough), Known({"num_of_samples": 9}), now_ms, commanded=True)
+
+
+def test_what_waits_for_a_command_never_holds_by_waiting() -> None:
+    manual, window = ByCommand(type="manual"), daily("01:00", "02:00")
+    waiting: list[Trigger] = [
+        manual,
+        all_of(manual, window),
+        any_of(manual, all_of(manual)),
+        all_of(any_of(manual), NEVER),
+    ]
+    others: list[Trigger | None] = [
+        None,
+        window,
+        NEVER,
+        any_of(manual, window),
+        all_of(any_of(manual, window), NEVER),
+    ]
+    assert all(map(triggers.waits_for_command, waiting))
+    assert not any(map(triggers.waits_for_command, others))
+    assert not any(can_hold_later(trigger, Known(), 0) for trigger in waiting)
+
+
+def test_a_trigger_can_hold_later_if_only_its_time_is_missing() -> None:
+    now_ms = at("2026-06-01T12:00+00:00")
+    better = MetricCondition(metric="accuracy_delta[0]", operator=">", threshold=0)
+    window = daily("01:00", "02:00")
+    good, bad = Known({"accuracy_delta": [0.1]}), Known({"accuracy_delta": [-0.1]})
+    assert can_hold_later(None, bad, now_ms)
+    assert can_hold_later(all_of(better, window), good, now_ms)
+    assert not can_hold_later(all_of(better, window), bad, now_ms)
+    assert can_hold_later(any_of(better, window), bad, now_ms)
+    assert not can_hold_later(better, bad, now_ms)
+
+
+def test_the_first_time_of_all_is_no_exception() -> None:
+    assert datetime.fromtimestamp(0, UTC).year == 1970
+    assert next_change(daily("01:00", "02:00"), Known(), 0, before=False) == 60 * MINUTE_MS
