@@ -11,6 +11,7 @@ from tests.aggregates.repeat.messages import (
     RepeatArchived,
     RepeatEnded,
     RepeatExtended,
+    RepeatExtensionAnswered,
     RepeatStarted,
     RepeatStopRequested,
     StartRepeat,
@@ -22,9 +23,11 @@ from tests.aggregates.repeat.state import Repeat
 from tests.aggregates.repeat.view import RepeatView
 from trackside.contracts.message import Command, Record
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.aggregate import AggregateType, Handler
+from trackside.contracts.watches import TaskWatch
+from trackside.domain.aggregate import Aggregates, AggregateType, FindStream, Handler
 from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
+from trackside.domain.outgoing import OutgoingCommand
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task
@@ -37,7 +40,10 @@ class RepeatType(AggregateType[Repeat]):
     state = Repeat
     begins_with = RepeatStarted
     ends_with = RepeatArchived
-    events = (RepeatStarted, RepeatExtended, RepeatStopRequested, RepeatEnded, RepeatArchived)
+    events = (
+        *(RepeatStarted, RepeatExtended, RepeatStopRequested),
+        *(RepeatEnded, RepeatExtensionAnswered, RepeatArchived),
+    )
     commands: Mapping[type[Command], Handler] = {
         StartRepeat: decide.start,
         ExtendRepeat: decide.extend,
@@ -79,6 +85,20 @@ class RepeatType(AggregateType[Repeat]):
     def lacking(self, stream: Stream[Repeat], lookup: Lookup) -> Iterable[Proposal]:
         """Yields what the repeat lacks now."""
         return decide.lacking(stream)
+
+    def outgoing(self, root: Repeat) -> Iterable[OutgoingCommand]:
+        """Returns the command for the repeat that it extends."""
+        return [OutgoingCommand(root.spec.extends, root.ended_at, ExtendRepeat(more=1))] if root.asks else []
+
+    def awaits(self, root: Repeat) -> Iterable[tuple[str, TaskWatch | None]]:
+        """Returns the repeat that it extends, until that has answered."""
+        return [(root.spec.extends, None)] if root.asks else []
+
+    def signalled(
+        self, stream: Stream[Repeat], find: FindStream, aggregates: Aggregates
+    ) -> Iterable[Proposal]:
+        """Yields the answer of the repeat that it extends."""
+        return decide.extension_answered(stream, find)
 
     def next_due_ms(self, stream: Stream[Repeat]) -> int | None:
         """Returns when it is archived."""

@@ -8,6 +8,7 @@ from tests.aggregates.repeat.messages import (
     RepeatArchived,
     RepeatEnded,
     RepeatExtended,
+    RepeatExtensionAnswered,
     RepeatSpec,
     RepeatStarted,
     RepeatStatus,
@@ -21,8 +22,10 @@ from trackside.contracts.parts import Part
 from trackside.contracts.refusals import Problem
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
+from trackside.domain.aggregate import FindStream
 from trackside.domain.capabilities import type_problem
 from trackside.domain.lookup import Lookup
+from trackside.domain.outgoing import answer_of
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream, check_not_begun, no_aggregate
 
@@ -78,6 +81,17 @@ def lacking(stream: Stream[Repeat]) -> Iterator[Proposal]:
             yield Proposal("stop runs", stops, repeat.stopped_at, traceparent)
     elif repeat.has_room:
         yield Proposal("submit runs", list(_runs(repeat)), repeat.changed_at, traceparent)
+
+
+def extension_answered(stream: Stream[Repeat], find: FindStream) -> Iterator[Proposal]:
+    """Yields how the repeat that this one extends has answered."""
+    repeat = stream.root
+    command = answer_of(stream, repeat.ended_at, find(repeat.spec.extends)) if repeat.asks else None
+    if command is not None:
+        refused = "" if command.answer is None else command.answer.code
+        answered = RepeatExtensionAnswered(asked_at=repeat.ended_at, refused=refused)
+        at = command.publications[0].answered_at
+        yield Proposal("note answer", [answered], at, stream.traceparent, repeat.spec.extends)
 
 
 def due(stream: Stream[Repeat], now_ms: int) -> Iterator[Proposal]:

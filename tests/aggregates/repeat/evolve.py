@@ -4,6 +4,7 @@ from tests.aggregates.repeat.messages import (
     RepeatArchived,
     RepeatEnded,
     RepeatExtended,
+    RepeatExtensionAnswered,
     RepeatStarted,
     RepeatStatus,
     RepeatStopRequested,
@@ -59,6 +60,8 @@ def _evolve(repeat: Repeat, record: Record) -> Outcome:
             return _stop_requested(repeat, event, record)
         case RepeatEnded():
             return _ended(repeat, event, record)
+        case RepeatExtensionAnswered():
+            return _extension_answered(repeat, event)
         case RepeatArchived():
             if event.due_ms != repeat.due_ms or record.append_time_ms < event.due_ms:
                 return Outcome.OVERTAKEN
@@ -73,6 +76,7 @@ def _extended(repeat: Repeat, event: RepeatExtended) -> Outcome:
         return Outcome.OVERTAKEN
     repeat.times = event.times
     repeat.status = RepeatStatus.RUNNING
+    repeat.ended_at, repeat.extension = -1, None
     return Outcome.APPLIED
 
 
@@ -89,7 +93,14 @@ def _ended(repeat: Repeat, event: RepeatEnded, record: Record) -> Outcome:
     if repeat.over or repeat.open or event.status is not end_of(repeat):
         return Outcome.OVERTAKEN
     repeat.status = event.status
-    repeat.ended_ms = record.append_time_ms
+    repeat.ended_ms, repeat.ended_at = record.append_time_ms, record.offset
+    return Outcome.APPLIED
+
+
+def _extension_answered(repeat: Repeat, event: RepeatExtensionAnswered) -> Outcome:
+    if not repeat.asks or event.asked_at != repeat.ended_at:
+        return Outcome.OVERTAKEN
+    repeat.extension = event.refused
     return Outcome.APPLIED
 
 

@@ -5,6 +5,7 @@ from tests.aggregates.repeat.messages import (
     RepeatArchived,
     RepeatEnded,
     RepeatExtended,
+    RepeatExtensionAnswered,
     RepeatSpec,
     RepeatStarted,
     RepeatStatus,
@@ -14,7 +15,9 @@ from tests.aggregates.repeat.messages import (
 )
 from trackside.contracts.message import Message
 
-SPEC = RepeatSpec(name="seeds", task_type="digits", parameters={"epochs": 3}, times=5, at_once=2)
+SPEC = RepeatSpec(
+    name="seeds", task_type="digits", parameters={"epochs": 3}, times=5, at_once=2, extends="seeds-2"
+)
 EXAMPLES: list[Message] = [
     StartRepeat(**dict(SPEC)),
     ExtendRepeat(more=2),
@@ -23,5 +26,6 @@ EXAMPLES: list[Message] = [
     RepeatExtended(command_id="c-3", times=7),
     RepeatStopRequested(command_id="c-2", reason="not needed"),
     RepeatEnded(status=RepeatStatus.DONE, finished=4),
+    RepeatExtensionAnswered(asked_at=12, refused="already_terminal"),
     RepeatArchived(due_ms=1_767_225_600_000),
 ]

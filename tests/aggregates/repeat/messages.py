@@ -21,7 +21,8 @@ class RepeatStatus(StrEnum):
 class RepeatSpec(Needs):
     """Everything that defines a repeat: the task, how often it runs, and how many runs are open at once.
 
-    After its end it can be extended for `keep_s`; then it is archived.
+    After its end it can be extended for `keep_s`; then it is archived. When it is done it extends the repeat
+    `extends` by a run.
     """
 
     name: str = Field(default="", max_length=200)
@@ -30,6 +31,7 @@ class RepeatSpec(Needs):
     times: int = Field(ge=1, le=1_000)
     at_once: int = Field(default=1, ge=1, le=1_000)
     keep_s: float = Field(default=3_600.0, ge=0, le=86_400)
+    extends: str = Field(default="", max_length=200)
 
 
 class StartRepeat(Command, RepeatSpec):
@@ -78,6 +80,17 @@ class RepeatEnded(Event):
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     status: RepeatStatus
     finished: int
+
+
+class RepeatExtensionAnswered(Event):
+    """The repeat that this one extends has answered what the end at `asked_at` asks for.
+
+    `refused` is the code of its refusal; empty if it was accepted.
+    """
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    asked_at: int
+    refused: str
 
 
 class RepeatArchived(Event):

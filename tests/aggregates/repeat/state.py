@@ -44,6 +44,10 @@ class Repeat:
     """The ids of the tasks that have ended and are still kept."""
     stopped_at: int = -1
     """Offset of the RepeatStopRequested that counts; -1: none."""
+    ended_at: int = -1
+    """Offset of RepeatEnded; -1 while it goes on."""
+    extension: str | None = None
+    """How the repeat that it extends has answered: the code of a refusal, or empty; None before that."""
 
     @property
     def over(self) -> bool:
@@ -76,6 +80,11 @@ class Repeat:
         """Says whether another run may be submitted now."""
         more = self.submitted < self.times and len(self.open) < self.spec.at_once
         return more and self.status is RepeatStatus.RUNNING
+
+    @property
+    def asks(self) -> bool:
+        """Says whether it is done, and the repeat that it extends has not answered."""
+        return bool(self.spec.extends) and self.status is RepeatStatus.DONE and self.extension is None
 
     @property
     def due_ms(self) -> int | None:

@@ -11,6 +11,8 @@ from tests.aggregates.registered import repeats_registered
 from tests.aggregates.repeat.messages import (
     ExtendRepeat,
     RepeatArchived,
+    RepeatEnded,
+    RepeatExtensionAnswered,
     RepeatStatus,
     StartRepeat,
 )
@@ -77,6 +79,21 @@ async def test_one_that_is_over_goes_on_when_it_is_extended_and_is_followed_to_i
     assert followed.count(TaskSubmitted) == 3
     own = [kind.__name__ for kind in followed if kind.__name__.startswith("Repeat")]
     assert own == ["RepeatStarted", "RepeatEnded", "RepeatExtended", "RepeatEnded"]
+    assert (await verify_topics(log, harness.TOPICS)).findings == []
+
+
+async def test_one_that_is_done_extends_another_one_and_has_its_answer_in_its_log(log: MemoryLog) -> None:
+    client, other = harness.client_of(log), "seeds-2"
+    await client.publish(StartRepeat(task_type="noop", times=1), other)
+    await client.wait(other, 60)
+    await client.publish(StartRepeat(task_type="noop", times=1, extends=other), STREAM)
+    answered = await harness.until(log, lambda record: isinstance(record.message, RepeatExtensionAnswered))
+    assert isinstance(answered.message, RepeatExtensionAnswered) and answered.message.refused == ""
+    await harness.until(
+        log, lambda record: record.message == RepeatEnded(status=RepeatStatus.DONE, finished=2)
+    )
+    found = await client.state(other)
+    assert found is not None and (found.root.times, found.root.finished) == (2, 2)
     assert (await verify_topics(log, harness.TOPICS)).findings == []
 
 

@@ -26,7 +26,7 @@ from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRe
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.message import Event, Json
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned
-from trackside.domain import child_commands
+from trackside.domain import stream_commands
 from trackside.domain.child import REFUSED
 from trackside.domain.command import REMEMBERED
 from trackside.domain.outcome import Outcome
@@ -61,7 +61,7 @@ def begun(**more: Any) -> Told:
 
 def pending(told: Told) -> list[tuple[str, Proposal]]:
     """Returns what the children of the batch lack, each with the stream that it goes into."""
-    return list(child_commands.pending(told.stream, told.streams.find, AGGREGATES, EVENTS))
+    return list(stream_commands.pending(told.stream, told.streams.find, AGGREGATES, EVENTS))
 
 
 def settle(told: Told) -> list[Event]:
@@ -78,7 +78,7 @@ def _proposals(told: Told) -> Iterable[tuple[str, Proposal]]:
     for stream in list(told.streams.by_id.values()):
         for proposal in react_to(stream, CAPABILITIES, AGGREGATES):
             yield stream.stream_id, proposal
-        yield from child_commands.pending(stream, told.streams.find, AGGREGATES, EVENTS)
+        yield from stream_commands.pending(stream, told.streams.find, AGGREGATES, EVENTS)
 
 
 def child_stream(told: Told) -> Stream:

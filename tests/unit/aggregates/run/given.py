@@ -14,7 +14,7 @@ from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import CHECK_ARTIFACTS
 from trackside.contracts.message import Command, Event, Json, Record
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
-from trackside.domain import child_commands
+from trackside.domain import stream_commands
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
@@ -113,7 +113,7 @@ class RunLog(Told):
             for proposal in react(stream, self.capabilities, AGGREGATES, self.index):
                 yield stream.stream_id, proposal
                 return  # one decision after another, as a partition takes them
-            for found in child_commands.pending(stream, self.streams.find, AGGREGATES, EVENTS):
+            for found in stream_commands.pending(stream, self.streams.find, AGGREGATES, EVENTS):
                 yield found
                 return
 

@@ -13,7 +13,7 @@ from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskStopRequested
-from trackside.domain import child_commands
+from trackside.domain import stream_commands
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.react import react
@@ -45,7 +45,7 @@ class Rival:
         for stream in list(self.streams.by_id.values()):
             for proposal in react(stream, CAPABILITIES, AGGREGATES):
                 yield stream.stream_id, proposal
-            yield from child_commands.pending(stream, self.streams.find, AGGREGATES, EVENTS)
+            yield from stream_commands.pending(stream, self.streams.find, AGGREGATES, EVENTS)
             aggregate = AGGREGATES.of(stream)
             if aggregate is not None and not stream.closed and not stream.unanswered:
                 for proposal in aggregate.due(stream, now_ms):

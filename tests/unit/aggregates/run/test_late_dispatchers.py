@@ -13,7 +13,7 @@ from trackside.aggregates.run.step_messages import (
     StepResolved,
 )
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
-from trackside.domain import child_commands
+from trackside.domain import stream_commands
 from trackside.domain.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
@@ -79,4 +79,4 @@ def test_a_child_whose_answer_is_read_and_its_beginning_is_not_lacks_nothing_yet
         if stream.stream_id != STREAM and not stream.unanswered:
             break
     assert stream.root is None
-    assert list(child_commands.pending(late.by_id[STREAM], late.find, AGGREGATES, "events")) == []
+    assert list(stream_commands.pending(late.by_id[STREAM], late.find, AGGREGATES, "events")) == []

@@ -20,6 +20,7 @@ from trackside.domain.display.view import View
 from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
+from trackside.domain.outgoing import OutgoingCommand
 from trackside.domain.proposal import Proposal
 from trackside.domain.signals import Signal
 from trackside.domain.spec_kind import SpecKind
@@ -165,6 +166,14 @@ class AggregateType(ABC, Generic[S]):
     def outcome(self, root: S) -> tuple[str, Json]:
         """Returns the status of one that is over, and what it has found; also of one that was released."""
         return "OVER", {}
+
+    def outgoing(self, root: S) -> Iterable[OutgoingCommand]:
+        """Returns the commands that it sends to other streams, at least until each is answered.
+
+        To see the answer it awaits the other stream (`awaits`), and reads it there (`outgoing.answer_of`) in
+        `signalled`. One that isn't in the other stream's log yet is not sent once it is no longer returned.
+        """
+        return ()
 
     def signals(self, root: S) -> Iterable[Signal]:
         """Yields what others may wait for: of most aggregates, that one is over."""

@@ -1,6 +1,6 @@
 """What a stream lacks: an answer to its oldest open command, and what its aggregate lacks. Pure.
 
-What its children lack is in `child_commands`.
+What its children lack is in `stream_commands`.
 """
 
 from collections.abc import Iterable, Iterator

@@ -16,7 +16,7 @@ from trackside.dispatcher.parents import Parents
 from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
 from trackside.dispatcher.watchers import Watchers
-from trackside.domain import child_commands, fleet
+from trackside.domain import fleet, stream_commands
 from trackside.domain.capabilities import Capabilities, capabilities_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
@@ -91,11 +91,12 @@ class Dispatcher:
     def reconsider(self, stream: str) -> None:
         """Looks at a stream again, and asks again: a suggestion for it may have been lost on its way.
 
-        So may a command of its parent.
+        So may a command of its parent, or of a stream that awaits it.
         """
         self._advice.reconsider(stream)
         self._look_at(stream)
         self._changed.update(self._parents.of(stream))
+        self._changed.update(self._watchers.of(stream))
 
     def arrive(self, entry: Entry) -> None:
         """Takes in what somebody wrote to the commands topic, or a process to one of answers."""
@@ -135,7 +136,7 @@ class Dispatcher:
                 yield self._decision(stream_id, proposal)
             for proposal in react(stream, self._capabilities, self._streams.aggregates, self._index):
                 yield self._decision(stream_id, proposal)
-            yield from self._children(stream, facts)
+            yield from self._pending(stream, facts)
             if aggregate is not None:
                 for proposal in aggregate.signalled(stream, self._streams.find, self._streams.aggregates):
                     yield self._decision(stream_id, proposal)
@@ -182,13 +183,13 @@ class Dispatcher:
                 yield self._decision(stream_id, proposal)
         self._advice.proposals[:] = kept
 
-    def _children(self, parent: Stream, facts: Facts) -> Iterable[Decision]:
-        """Gives what the children of a stream lack; looks again later where their partition is busy."""
+    def _pending(self, stream: Stream, facts: Facts) -> Iterable[Decision]:
+        """Gives what a stream's commands and children lack; looks again where a partition is busy."""
         events = self._topics.events.name
         streams = self._streams
-        for stream_id, proposal in child_commands.pending(parent, streams.find, streams.aggregates, events):
+        for stream_id, proposal in stream_commands.pending(stream, streams.find, streams.aggregates, events):
             if facts.busy(events, stream_id):
-                self._changed.add(parent.stream_id)
+                self._changed.add(stream.stream_id)
             else:
                 yield self._decision(stream_id, proposal)
 

@@ -31,8 +31,12 @@ class Watchers:
         These wait for it, or it waits for them from now on.
         """
         begun = self._note(stream)
-        waiting = self._of.get(stream.stream_id, ())
+        waiting = self.of(stream.stream_id)
         return (*begun, *waiting) if begun else waiting
+
+    def of(self, stream_id: str) -> Collection[str]:
+        """Returns the streams that wait for one."""
+        return self._of.get(stream_id, ())
 
     def lacking(self, stream: Stream) -> Iterator[Proposal]:
         """Yields that others wait for something of its tasks, where its log does not have that yet.

@@ -1,4 +1,4 @@
-"""What the children of a stream lack: commands in their own streams, and their ends in that of their parent.
+"""What other streams lack of one: its commands, those for its children too, and their ends in its own.
 
 All of it follows from the folded state of both, so it is proposed again until it is in the log; what is there
 twice counts once. Pure.
@@ -12,35 +12,44 @@ from trackside.contracts.ingress import digest_of
 from trackside.contracts.message import Json
 from trackside.domain.aggregate import Aggregates, FindStream
 from trackside.domain.child import REFUSED, Child
-from trackside.domain.command import ReceivedCommand
+from trackside.domain.outgoing import received_by
 from trackside.domain.proposal import Proposal, cause_of
 from trackside.domain.stream import Stream
 
 
 def pending(
-    parent: Stream, find: FindStream, aggregates: Aggregates, events_topic: str
+    stream: Stream, find: FindStream, aggregates: Aggregates, events_topic: str
 ) -> Iterator[tuple[str, Proposal]]:
-    """Yields what the open children of a stream lack now, each with the stream that it is to be written into.
+    """Yields what a stream's commands and children lack now, each with the stream that it is written into.
 
-    A child gets the command that begins it; once that is accepted, the command that stops it if its parent
-    asks for that; and its parent gets its end. `find` returns any stream by its id.
+    Another stream gets each command that this one sends to it. A child gets the command that begins it; once
+    that is accepted, the command that stops it if its parent asks for that; and its parent gets its end.
+    `find` returns any stream by its id.
     """
-    for child in parent.children.values():
+    for child in stream.children.values():
         if child.open:
-            found = _next(parent, child, find(child.child_id), aggregates, events_topic)
+            found = _next(stream, child, find(child.child_id), aggregates, events_topic)
             if found is not None:
                 yield found
+    aggregate = None if stream.closed else aggregates.by_kind.get(stream.kind)
+    if aggregate is None:
+        return
+    for receiver, asked_at, command in aggregate.outgoing(stream.root):
+        if received_by(stream, asked_at, find(receiver)) is None:
+            body = command.model_dump(mode="json")
+            yield _command(stream, receiver, events_topic, asked_at, command.wire_type(), body)
 
 
 def _next(
     parent: Stream, child: Child, stream: Stream | None, aggregates: Aggregates, topic: str
 ) -> tuple[str, Proposal] | None:
-    start, aggregate = _received(parent, child.requested_at, stream), aggregates.by_kind.get(child.kind)
+    start, aggregate = received_by(parent, child.requested_at, stream), aggregates.by_kind.get(child.kind)
     if aggregate is None or aggregate.child_begins_by is None:  # another release has this kind
         return None
     if stream is None or start is None:
         body = child.body or {}
-        return _command(parent, child, topic, child.requested_at, aggregate.child_begins_by.wire_type(), body)
+        begins_by = aggregate.child_begins_by.wire_type()
+        return _command(parent, child.child_id, topic, child.requested_at, begins_by, body)
     if not start.decided:
         return None
     if start.refusal:
@@ -50,38 +59,32 @@ def _next(
         return None
     if stream.root.over:
         return _end(parent, child, *aggregate.outcome(stream.root), stream.root.changed_at)
-    if not child.stopping or _received(parent, child.stop_requested_at, stream) is not None:
+    if not child.stopping or received_by(parent, child.stop_requested_at, stream) is not None:
         return None
     stop = aggregate.stop_command("", child.stop_reason)
     if stop is None:
         return None
     body = stop.model_dump(mode="json")
-    return _command(parent, child, topic, child.stop_requested_at, stop.wire_type(), body)
-
-
-def _received(parent: Stream, asked_at: int, stream: Stream | None) -> ReceivedCommand | None:
-    """Returns the command that an event of its parent asked for, None if the child doesn't have it."""
-    return None if stream is None else stream.commands.get(cause_of(parent.stream_id, asked_at))
+    return _command(parent, child.child_id, topic, child.stop_requested_at, stop.wire_type(), body)
 
 
 def _command(
-    parent: Stream, child: Child, topic: str, asked_at: int, command_type: str, body: Json
+    sender: Stream, receiver: str, topic: str, asked_at: int, command_type: str, body: Json
 ) -> tuple[str, Proposal]:
-    """Returns a command for a child: the event that asks for it is its source, its cause, and its id.
+    """Returns a command for another stream: the event that asks for it is its source, its cause, and its id.
 
     A publisher can't use such an id, since it is no identifier.
     """
     received = CommandReceived(
-        command_id=cause_of(parent.stream_id, asked_at),
+        command_id=cause_of(sender.stream_id, asked_at),
         command_type=command_type,
         body=body,
         digest=digest_of(command_type, body),
-        source=Source(topic=topic, partition=parent.partition, offset=asked_at),
-        publisher=f"trackside/stream/{parent.stream_id}",
+        source=Source(topic=topic, partition=sender.partition, offset=asked_at),
+        publisher=f"trackside/stream/{sender.stream_id}",
         rules=RULES,
     )
-    proposal = Proposal("command child", [received], asked_at, parent.traceparent, parent.stream_id)
-    return child.child_id, proposal
+    return receiver, Proposal("send command", [received], asked_at, sender.traceparent, sender.stream_id)
 
 
 def _end(parent: Stream, child: Child, status: str, result: Json, ended_at: int) -> tuple[str, Proposal]:

@@ -1,0 +1,249 @@
+"""Commands that a stream sends to another one: each has its effect once, whoever writes it when."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.aggregates.registered import repeats_registered
+from tests.aggregates.repeat.messages import (
+    ExtendRepeat,
+    RepeatEnded,
+    RepeatExtended,
+    RepeatExtensionAnswered,
+    StartRepeat,
+)
+from tests.unit.aggregates.given import CAPABILITIES, published
+from tests.unit.domain.given import STREAM, Told, record_of
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.commands import CommandReceived, CommandRefused, Source
+from trackside.contracts.message import Event, Json
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned
+from trackside.dispatcher.watchers import Watchers
+from trackside.domain import stream_commands
+from trackside.domain.outcome import Outcome
+from trackside.domain.outgoing import answer_of
+from trackside.domain.proposal import Proposal
+from trackside.domain.react import react as react_to
+from trackside.domain.streams import Streams, dump, load
+
+OTHER = "digits-2"
+EVENTS = "trackside.events"
+PARTITIONS = {STREAM: 3, OTHER: 4}
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    with repeats_registered():
+        yield
+
+
+def write(told: Told, stream: str, *events: Event, role: str = "dispatcher") -> list[Outcome]:
+    """Appends the events of a decision to the partition of a stream."""
+    name, count = f"d-{told.next_offset}", len(events)
+    return [
+        told.fold(record_of(event, 0, role, stream, (name, index, count), PARTITIONS[stream]))
+        for index, event in enumerate(events)
+    ]
+
+
+def start(told: Told, stream: str, number: int, **more: str) -> None:
+    """Starts a repeat with one run."""
+    body = {"task_type": "digits", **more}
+    write(told, stream, published(number, StartRepeat.wire_type(), {"times": 1, **body}))
+    react(told, stream)
+    assert told.streams.by_id[stream].root is not None
+
+
+def react(told: Told, stream: str) -> list[Event]:
+    """Lets the dispatcher answer the commands of a stream, and submit its tasks."""
+    written: list[Event] = []
+    while proposals := react_to(told.streams.by_id[stream], CAPABILITIES, AGGREGATES):
+        assert set(write(told, stream, *proposals[0].events)) == {Outcome.APPLIED}
+        written += proposals[0].events
+    return written
+
+
+def finish(told: Told, stream: str, run: int = 0) -> None:
+    """Finishes the open run of a repeat, which is over after that."""
+    token: Json = {"task_id": f"{stream}.{run}", "attempt": 1, "placement": 1, "incarnation": "i-1"}
+    placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
+    write(told, stream, TaskAssigned.model_validate({**token, **placed}), role="scheduler")
+    write(told, stream, TaskAccepted.model_validate(token), role="worker")
+    end = AttemptEnded.model_validate({**token, "end": AttemptEnd.FINISHED})
+    assert write(told, stream, end, role="worker") == [Outcome.APPLIED]
+    assert any(isinstance(event, RepeatEnded) for event in react(told, stream))
+
+
+def done(extends: str = OTHER) -> Told:
+    """Returns a log in which the repeat is done, which is to extend another one that is done, too."""
+    told = Told()
+    start(told, OTHER, 1)
+    finish(told, OTHER)
+    start(told, STREAM, 2, extends=extends)
+    finish(told, STREAM)
+    return told
+
+
+def pending(streams: Streams) -> list[tuple[str, Proposal]]:
+    return list(stream_commands.pending(streams.by_id[STREAM], streams.find, AGGREGATES, EVENTS))
+
+
+def send(told: Told) -> CommandReceived:
+    """Writes the one command that is lacking."""
+    [(stream, proposal)] = pending(told.streams)
+    [command] = proposal.events
+    assert stream == OTHER and isinstance(command, CommandReceived)
+    assert write(told, stream, command) == [Outcome.APPLIED]
+    return command
+
+
+def note_answer(told: Told) -> list[Event]:
+    """Writes what follows for the sender from the state of the other stream."""
+    sender = told.stream
+    aggregate = AGGREGATES.by_kind["repeat"]
+    written: list[Event] = []
+    for proposal in aggregate.signalled(sender, told.streams.find, AGGREGATES):
+        assert set(write(told, STREAM, *proposal.events)) == {Outcome.APPLIED}
+        assert proposal.follows_in == OTHER
+        written += proposal.events
+    return written
+
+
+def folded(told: Told, *, without: range) -> Streams:
+    """Returns the streams of a dispatcher that hasn't read some offsets."""
+    late = Streams(AGGREGATES)
+    for record in told.records:
+        if record.offset not in without:
+            late.fold(record)
+    return late
+
+
+def test_the_event_that_asks_is_the_source_the_cause_and_the_id_of_the_command() -> None:
+    told = done()
+    [(stream, proposal)] = pending(told.streams)
+    asked_at = told.stream.root.ended_at
+    [command] = proposal.events
+    assert isinstance(command, CommandReceived)
+    assert (stream, command.command_type, command.body) == (OTHER, ExtendRepeat.wire_type(), {"more": 1})
+    assert command.source == Source(topic=EVENTS, partition=PARTITIONS[STREAM], offset=asked_at)
+    assert command.command_id == f"{STREAM}@{asked_at}"
+    assert command.publisher == f"trackside/stream/{STREAM}"
+    assert (proposal.follows, proposal.follows_in) == (asked_at, STREAM)
+
+
+def test_a_command_for_a_stream_in_another_partition_has_its_effect_once() -> None:
+    told = done()
+    command = send(told)
+    assert pending(told.streams) == []
+    assert write(told, OTHER, command) == [Outcome.DUPLICATE]
+    assert answer_of(told.stream, told.stream.root.ended_at, told.streams.find(OTHER)) is None
+    assert note_answer(told) == []
+    assert [event for event in react(told, OTHER) if isinstance(event, RepeatExtended)] == [
+        RepeatExtended(command_id=command.command_id, times=2)
+    ]
+    assert write(told, OTHER, command) == [Outcome.DUPLICATE]
+    assert pending(told.streams) == []
+    assert react(told, OTHER) == []
+
+
+def test_the_answer_is_noted_once_and_then_nothing_is_asked() -> None:
+    told = done()
+    send(told)
+    react(told, OTHER)
+    asked_at = told.stream.root.ended_at
+    assert note_answer(told) == [RepeatExtensionAnswered(asked_at=asked_at, refused="")]
+    assert note_answer(told) == []
+    assert pending(told.streams) == []
+    repeated = RepeatExtensionAnswered(asked_at=asked_at, refused="already_terminal")
+    assert write(told, STREAM, repeated) == [Outcome.OVERTAKEN]
+
+
+def test_a_refusal_is_seen_by_the_stream_that_has_sent_the_command() -> None:
+    told = done()
+    stop = published(7, "trackside.stop-repeat.v1", {})
+    write(told, OTHER, published(6, ExtendRepeat.wire_type(), {"more": 1}), stop)
+    react(told, OTHER)
+    send(told)
+    assert any(isinstance(event, CommandRefused) for event in react(told, OTHER))
+    answer = answer_of(told.stream, told.stream.root.ended_at, told.streams.find(OTHER))
+    assert answer is not None and [problem.code for problem in answer.refusal] == ["already_terminal"]
+    assert note_answer(told) == [
+        RepeatExtensionAnswered(asked_at=told.stream.root.ended_at, refused="already_terminal")
+    ]
+
+
+def test_a_stream_that_does_not_exist_refuses_the_command() -> None:
+    told = Told()
+    start(told, STREAM, 2, extends=OTHER)
+    finish(told, STREAM)
+    send(told)
+    react(told, OTHER)
+    asked_at = told.stream.root.ended_at
+    assert note_answer(told) == [RepeatExtensionAnswered(asked_at=asked_at, refused="unknown_repeat")]
+
+
+def test_a_dispatcher_that_has_not_read_the_other_stream_writes_the_command_to_no_effect() -> None:
+    told = done()
+    before = told.next_offset
+    send(told)
+    react(told, OTHER)
+    late = folded(told, without=range(before, told.next_offset))
+    [(stream, proposal)] = pending(late)
+    assert write(told, stream, *proposal.events) == [Outcome.DUPLICATE]
+    assert react(told, OTHER) == []
+
+
+def test_what_is_asked_for_no_more_is_not_sent_and_a_later_event_asks_again() -> None:
+    told = done()
+    first = told.stream.root.ended_at
+    write(told, STREAM, published(5, ExtendRepeat.wire_type(), {"more": 1}))
+    react(told, STREAM)
+    assert pending(told.streams) == []
+    finish(told, STREAM, run=1)
+    command = send(told)
+    assert told.stream.root.ended_at > first
+    assert command.command_id == f"{STREAM}@{told.stream.root.ended_at}"
+
+
+def test_the_answer_to_what_was_asked_before_a_change_of_mind_is_not_that_to_the_later_command() -> None:
+    told = done()
+    send(told)
+    react(told, OTHER)
+    first = told.stream.root.ended_at
+    write(told, STREAM, published(5, ExtendRepeat.wire_type(), {"more": 1}))
+    react(told, STREAM)
+    finish(told, STREAM, run=1)
+    assert note_answer(told) == []
+    stale = RepeatExtensionAnswered(asked_at=first, refused="")
+    assert write(told, STREAM, stale) == [Outcome.OVERTAKEN]
+    finish(told, OTHER, run=1)
+    send(told)
+    react(told, OTHER)
+    assert note_answer(told) == [RepeatExtensionAnswered(asked_at=told.stream.root.ended_at, refused="")]
+
+
+def test_the_sender_is_looked_at_again_when_the_other_stream_answers_and_no_longer_after_that() -> None:
+    told = done()
+    watchers = Watchers(told.streams)
+    assert list(watchers.of(OTHER)) == [STREAM]
+    send(told)
+    react(told, OTHER)
+    other = told.streams.by_id[OTHER]
+    assert list(watchers.fold(other)) == [STREAM]
+    note_answer(told)
+    watchers.fold(told.stream)
+    assert list(watchers.fold(other)) == []
+
+
+def test_what_is_sent_follows_from_a_state_that_was_kept() -> None:
+    told = done()
+    before = [(stream, proposal.events) for stream, proposal in pending(told.streams)]
+    told.streams.by_id[STREAM] = load(dump(told.stream), AGGREGATES)
+    assert [(stream, proposal.events) for stream, proposal in pending(told.streams)] == before
+
+
+def test_a_stream_that_sends_nothing_lacks_nothing() -> None:
+    told = Told()
+    start(told, STREAM, 1)
+    finish(told, STREAM)
+    assert pending(told.streams) == []
