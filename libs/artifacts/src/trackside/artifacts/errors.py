@@ -45,6 +45,14 @@ class StoreUnreachable(ArtifactError):
     code = "store_unreachable"
 
 
+class AccessRefused(StoreUnreachable):
+    """The store answered, and doesn't let this credential do that."""
+
+
+class BucketMissing(StoreUnreachable):
+    """The object store has no bucket of this name."""
+
+
 class StoreFull(ArtifactError):
     """The disk or the quota of the store is used up."""
 

@@ -7,7 +7,7 @@ temporary name and move that. The library of a protocol is imported when a store
 import errno
 import hashlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,9 +27,11 @@ from trackside.artifacts.blobs import (
 )
 from trackside.artifacts.credentials import Credential
 from trackside.artifacts.errors import (
+    AccessRefused,
     ArtifactChanged,
     ArtifactDamaged,
     ArtifactError,
+    BucketMissing,
     StoreFull,
     StoreMissing,
     StoreUnreachable,
@@ -87,6 +89,26 @@ class ObjectBlobs:
         with self._errors(), self.files.open(path, "rb", block_size=part_bytes) as file:
             while part := file.read(CHUNK_BYTES):
                 yield part
+
+    def write_path(self, path: str, parts: Iterable[bytes]) -> None:
+        """Replaces anything that the protocol reaches, at once: it has all parts, or is as it was."""
+        partial = path
+        with self._errors():
+            if not self.is_s3:
+                partial += f".{secrets.token_hex(8)}.tmp"
+                self.files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            out = self.files.open(partial, "wb", block_size=PART_BYTES)
+        try:
+            for part in parts:
+                with self._errors():
+                    out.write(part)
+            with self._errors():
+                out.close()
+                if partial != path:
+                    self.files.mv(partial, path)
+        except BaseException:
+            self._discard(out, partial)
+            raise
 
     def find(self, sha256: str) -> Blob | None:
         """Returns the size and the age of a blob, see BlobStore."""
@@ -279,7 +301,7 @@ class ObjectBlobs:
         try:
             self.files.call_s3("head_bucket", Bucket=bucket)
         except FileNotFoundError:
-            raise StoreUnreachable(f"{self.url} can't be used: there is no bucket {bucket}") from None
+            raise BucketMissing(f"{self.url} can't be used: there is no bucket {bucket}") from None
         except Exception as error:  # noqa: BLE001 - as above
             if not isinstance(error, PermissionError):  # it may be read and written, but not listed
                 raise self._translated(error) from None
@@ -292,7 +314,7 @@ class ObjectBlobs:
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or _says_full(text):
             return StoreFull(f"the store {self.url} is full ({text}): make room there, or raise its quota")
         if isinstance(error, PermissionError):
-            return StoreUnreachable(
+            return AccessRefused(
                 f"the store {self.url} refuses access ({text}): see that its credential is right and may "
                 "read, write, list and delete"
             )

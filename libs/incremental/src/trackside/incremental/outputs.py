@@ -1,0 +1,260 @@
+"""Writes files that others read meanwhile: whole, read back, and renamed over the one that was there.
+
+A reader sees the old file or the new one, never a part of either, whenever the writer is killed. A killed
+writer leaves a temporary file in the same folder, which the next writer there removes: a lock tells whether
+the writer of one still runs.
+"""
+
+import errno
+import fcntl
+import hashlib
+import io
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic_core import PydanticCustomError
+
+from trackside.artifacts.credentials import Credential
+from trackside.artifacts.errors import (
+    AccessRefused,
+    ArtifactError,
+    BucketMissing,
+    CredentialMissing,
+    StoreFull,
+)
+from trackside.artifacts.object_blobs import S3, ObjectBlobs, open_object_blobs
+from trackside.artifacts.opening import load_credentials
+from trackside.artifacts.settings import StoreSettings
+from trackside.artifacts.urls import local_path
+from trackside.contracts.artifacts import check_url
+from trackside.sdk.coded_error import CodedError
+
+CHUNK_BYTES = 2**20
+FILE_MODE = 0o644
+"""The mode of a new file; one that is replaced keeps its own."""
+TIMEOUT_S = 60.0
+"""How long an object store may take to answer."""
+PREFIX, SUFFIX = ".trackside-", ".tmp"
+"""What the names of temporary files begin and end with."""
+EXPECTED = "expected an absolute path, file:///path or s3://bucket/key"
+_CODES = {
+    errno.ENOSPC: ("disk_full", "make room there"),
+    errno.EDQUOT: ("disk_full", "raise the quota of this user, or make room there"),
+    errno.EACCES: ("no_permission", "let the user that the worker runs as write there"),
+    errno.EPERM: ("no_permission", "let the user that the worker runs as write there"),
+    errno.EROFS: ("no_permission", "mount the file system so that it can be written"),
+    errno.EISDIR: ("not_a_file", "name a file, not a folder"),
+    errno.ENOTDIR: ("not_a_file", "a part of the path is a file: name another one"),
+    errno.ELOOP: ("not_a_file", "the path is a link that leads to itself: name another one"),
+    errno.ENAMETOOLONG: ("bad_url", "choose a shorter name"),
+}
+
+
+class OutputError(CodedError):
+    """A file can't be written; what was there before is as it was.
+
+    `code` is `disk_full`, `no_permission`, `not_a_file`, `bad_url`, `bucket_missing`, `credential_missing`,
+    `unreachable`, `damaged` or `superseded`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file that was read back after it was written: its digest, and its size in bytes."""
+
+    url: str
+    sha256: str
+    size_bytes: int
+
+
+class _SourceError(Exception):
+    """What is to be written can't be read; its cause says why."""
+
+
+def named_credential(name: str | None) -> Credential | None:
+    """Returns the credential of this host that a record names; OutputError if the host doesn't have it."""
+    try:
+        return load_credentials(StoreSettings()).get(name) if name else None
+    except CredentialMissing as error:
+        raise OutputError("credential_missing", str(error)) from None
+
+
+def write_output(url: str, credential: Credential | None, chunks: Iterable[bytes]) -> WrittenFile:
+    """Writes a file, by its path or URL, over what is there; folders on its path are created.
+
+    Returns once it would outlast a power cut. Raises OutputError, and what `chunks` raises.
+    """
+    path = output_path(url)
+    if path is not None:
+        return write_file(path, url, chunks)
+    return _write_object(url, open_object_blobs(url, credential, TIMEOUT_S), chunks)
+
+
+def output_path(url: str) -> Path | None:
+    """Returns the path of a URL on this host, None for one of an object store; OutputError for another."""
+    try:
+        check_url(url)
+    except PydanticCustomError as error:
+        raise OutputError("bad_url", f"{error.message()}") from None
+    path = local_path(url)
+    if path is None and urlsplit(url).scheme not in S3:
+        raise OutputError("bad_url", f"{url} can't be written: {EXPECTED}")
+    if "\0" in url or (path is not None and ".." in path.parts):
+        raise OutputError("bad_url", f"{url!r} is no path of a file: {EXPECTED}, without `..`")
+    if url.endswith("/"):
+        raise OutputError("not_a_file", f"{url} is the URL of a folder: name a file in it")
+    return path
+
+
+def write_file(path: Path, url: str, chunks: Iterable[bytes], mode: int | None = None) -> WrittenFile:
+    """Writes a file of this host, see write_output; with `mode`, or that of the file it replaces."""
+    with _errors(url):
+        path = Path(os.path.realpath(path))  # a link stays, and what it leads to is replaced
+        _make_folders(path.parent)
+        mode = _mode_of(path) if mode is None else mode
+        remove_leftovers(path.parent)
+        temporary, file = _create(path.parent)
+    try:
+        with file:
+            digest, size = hashlib.sha256(), 0
+            for part in _joined(chunks):
+                digest.update(part)
+                size += len(part)
+                with _errors(url):
+                    _write(file, part)
+            with _errors(url):
+                os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+                file.seek(0)
+                _compare(url, digest.hexdigest(), hashlib.file_digest(file, "sha256").hexdigest())
+                temporary.replace(path)
+                _sync(path.parent)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    return WrittenFile(url, digest.hexdigest(), size)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes the temporary files of writers that don't run any more."""
+    for path in folder.glob(f"{PREFIX}*{SUFFIX}"):
+        with suppress(OSError), path.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+
+
+def _create(folder: Path) -> tuple[Path, io.FileIO]:
+    """Creates a temporary file that is locked while its writer runs."""
+    while True:
+        path = folder / f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}"
+        file = path.open("x+b", buffering=0)  # a buffer would be written by close
+        with suppress(OSError):  # some file systems have no locks: nothing is removed there
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return path, file
+        file.close()  # another writer took it for a leftover before it was locked
+
+
+def _joined(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the same bytes in parts that are worth a call of the system."""
+    buffer = bytearray()
+    for chunk in chunks:
+        buffer += chunk
+        if len(buffer) >= CHUNK_BYTES:
+            yield bytes(buffer)
+            buffer.clear()
+    yield bytes(buffer)
+
+
+def _write(file: io.FileIO, part: bytes) -> None:
+    left = memoryview(part)
+    while left:
+        left = left[file.write(left) :]
+
+
+def _make_folders(folder: Path) -> None:
+    """Creates a folder and those above it, so that they outlast a power cut."""
+    if not folder.exists():
+        _make_folders(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync(folder.parent)
+
+
+def _mode_of(path: Path) -> int:
+    """Returns the mode of the file that is replaced; raises OSError if it isn't one."""
+    try:
+        found = path.stat().st_mode
+    except FileNotFoundError:
+        return FILE_MODE
+    if not stat.S_ISREG(found):
+        raise IsADirectoryError(errno.EISDIR, "not a regular file")
+    return stat.S_IMODE(found)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write_object(url: str, store: ObjectBlobs, chunks: Iterable[bytes]) -> WrittenFile:
+    if "/" not in store.root:
+        raise OutputError("not_a_file", f"{url} is a bucket: name an object in it, such as {url}/model")
+    digest, size = hashlib.sha256(), 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal size
+        try:
+            for chunk in chunks:
+                digest.update(chunk)
+                size += len(chunk)
+                yield chunk
+        except Exception as error:
+            raise _SourceError from error  # so that it isn't taken for an error of the output
+
+    try:
+        with _errors(url):
+            store.write_path(store.root, counted())
+            read_back = hashlib.sha256()
+            for part in store.read_path(store.root):
+                read_back.update(part)
+    except _SourceError as error:
+        raise (error.__cause__ or error) from None
+    _compare(url, digest.hexdigest(), read_back.hexdigest())
+    return WrittenFile(url, digest.hexdigest(), size)
+
+
+def _compare(url: str, written: str, read_back: str) -> None:
+    if written != read_back:
+        raise OutputError(
+            "damaged",
+            f"{url}: the bytes that were written have the SHA-256 {written}, read back {read_back}: see that "
+            "the disk is in order and that there is no other writer",
+        )
+
+
+@contextmanager
+def _errors(url: str) -> Iterator[None]:
+    """Raises what a file system or a store says as OutputError."""
+    try:
+        yield
+    except ArtifactError as error:
+        raise OutputError(_code_of(error), f"{url} can't be written: {error}") from None
+    except OSError as error:
+        code, hint = _CODES.get(
+            error.errno or 0, ("unreachable", "see that its disk is there, and try again")
+        )
+        raise OutputError(code, f"{url} can't be written ({error.strerror or error}): {hint}") from error
+
+
+def _code_of(error: ArtifactError) -> str:
+    codes = {StoreFull: "disk_full", AccessRefused: "no_permission", BucketMissing: "bucket_missing"}
+    return codes.get(type(error), "unreachable")

@@ -1,0 +1,70 @@
+"""Outputs and copies of models in an object store."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.artifacts.conftest import ACCESS_KEY, SECRET_KEY, S3Server, write_credentials
+from trackside.artifacts.credentials import Credential
+from trackside.artifacts.object_blobs import PART_BYTES
+from trackside.embedded.ports import free_ports
+from trackside.incremental.outputs import OutputError, named_credential, write_output
+
+
+@pytest.fixture(name="credential")
+def _credential(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Credential:
+    monkeypatch.setenv("TRACKSIDE_CREDENTIALS", str(s3.folder / "credentials.toml"))
+    found = named_credential("moto")
+    assert found is not None
+    return found
+
+
+def files_of(s3: S3Server) -> Any:
+    return s3.store().blobs.files  # type: ignore[attr-defined]
+
+
+def test_a_shorter_object_over_a_longer_one_leaves_no_tail(s3: S3Server, credential: Credential) -> None:
+    """I29, I33."""
+    url = "s3://models/copy/live.bin"
+    large = bytes(range(256)) * (PART_BYTES // 128)  # of two parts
+    written = write_output(url, credential, [large[:5], large[5:]])
+    assert (written.sha256, written.size_bytes) == (hashlib.sha256(large).hexdigest(), len(large))
+    assert write_output(url, credential, [b"new"]).size_bytes == 3
+    assert files_of(s3).cat_file("models/copy/live.bin") == b"new"
+
+
+def test_a_source_that_fails_leaves_the_old_object(s3: S3Server, credential: Credential) -> None:
+    def source() -> Iterator[bytes]:
+        yield bytes(2 * PART_BYTES)
+        raise OSError("the source is gone")
+
+    url = "s3://models/failing/live.bin"
+    write_output(url, credential, [b"old"])
+    with pytest.raises(OSError, match="the source is gone"):
+        write_output(url, credential, source())
+    assert files_of(s3).cat_file("models/failing/live.bin") == b"old"
+    assert not files_of(s3).list_multipart_uploads("models")
+
+
+@pytest.mark.parametrize(
+    ("url", "code"), [("s3://nowhere/x", "bucket_missing"), ("s3://models", "not_a_file")]
+)
+def test_what_is_missing_is_named(s3: S3Server, credential: Credential, url: str, code: str) -> None:
+    with pytest.raises(OutputError) as caught:
+        write_output(url, credential, [b"new"])
+    assert caught.value.code == code and url in str(caught.value)
+
+
+def test_a_store_that_is_not_there_is_unreachable_and_no_key_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I34."""
+    write_credentials(tmp_path / "credentials.toml", f"http://127.0.0.1:{free_ports(1)[0]}")
+    monkeypatch.setenv("TRACKSIDE_CREDENTIALS", str(tmp_path / "credentials.toml"))
+    with pytest.raises(OutputError) as caught:
+        write_output("s3://models/x", named_credential("moto"), [b"new"])
+    assert caught.value.code == "unreachable"
+    assert ACCESS_KEY not in str(caught.value) and SECRET_KEY not in str(caught.value)
