@@ -6,10 +6,16 @@ import pytest
 
 from tests.unit.domain.given import ended, over, task_active
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
-from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten, ForgetArtifacts
+from trackside.contracts.artifacts import (
+    MAX_METADATA_BYTES,
+    ArtifactSaved,
+    ArtifactsForgotten,
+    ForgetArtifacts,
+)
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
 from trackside.domain.outcome import Outcome
+from trackside.domain.task_artifacts import KEPT_METADATA, newest_model
 from trackside.domain.task_commands import decide
 
 DIGEST = "ab" * 32
@@ -105,3 +111,43 @@ def test_an_artifact_counts_although_the_store_never_had_the_version_before() ->
     assert told.tell(saved(number=4, version=2)) == [Outcome.OVERTAKEN], "an older one, under a new number"
     [newest] = told.stream.tasks["digits-1.0"].artifacts.values()
     assert (newest.version, newest.reference.sha256) == (3, OTHER)
+
+
+def model(number: int, name: str = "weights", **changed: Any) -> ArtifactSaved:
+    """Gives a model that is the `number`-th artifact of its placement, with metadata."""
+    fields: dict[str, Any] = {"kind": "model", "name": name, "metadata": {"format": "safetensors"}}
+    return saved(number=number, **{**fields, **changed})
+
+
+def test_a_model_keeps_what_it_was_saved_with_and_another_file_does_not() -> None:
+    told = task_active()
+    told.tell(model(1), saved(number=2, name="curve", metadata={"format": "csv"}))
+    artifacts = told.task().artifacts
+    assert artifacts["weights"].metadata == {"format": "safetensors"}
+    assert (artifacts["weights"].attempt, artifacts["weights"].saved_at) == (1, told.next_offset - 2)
+    assert artifacts["curve"].metadata == {}
+    assert artifacts["curve"].attempt == 1
+
+
+def test_metadata_over_the_limit_of_the_sdk_are_not_kept() -> None:
+    told = task_active()
+    fits = {"notes": "n" * (MAX_METADATA_BYTES - len('{"notes": ""}'))}
+    told.tell(model(1, metadata=fits), model(2, "larger", metadata={"notes": fits["notes"] + "n"}))
+    assert [each.metadata for each in told.task().artifacts.values()] == [fits, {}]
+
+
+def test_of_many_models_those_saved_last_keep_their_metadata() -> None:
+    told = task_active()
+    for number in range(1, KEPT_METADATA + 3):
+        told.tell(model(number, f"m{number}"))
+    told.tell(model(KEPT_METADATA + 3, "m4", version=2))
+    described = [name for name, each in told.task().artifacts.items() if each.metadata]
+    assert described == [f"m{number}" for number in range(3, KEPT_METADATA + 3)]
+    newest = newest_model(told.task())
+    assert newest is not None and (newest[0], newest[1].version) == ("m4", 2)
+
+
+def test_a_task_that_saved_no_model_has_no_newest_one() -> None:
+    told = task_active()
+    told.tell(saved())
+    assert newest_model(told.task()) is None

@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 16): "e9547d1d5f01a991",
-    ("scheduler", 11): "48936a0fc8e895a4",
+    ("dispatcher", 17): "05bec3326284557f",
+    ("scheduler", 12): "5f252a0bb6631e9b",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

@@ -15,6 +15,10 @@ CHECKPOINT = "checkpoint"
 """The kind of artifact that a later attempt may continue from."""
 MAX_ARTIFACTS = 1_000
 """How many artifacts a task may save, checkpoints not counted."""
+MAX_METADATA_BYTES = 16_384
+"""How much metadata an artifact may have, as JSON."""
+MODEL = "model"
+"""The kind of artifact that has trained weights; its metadata say their format."""
 STORED = "store:sha256/"
 """What the URI of an artifact in the store of the installation begins with; its digest follows."""
 _USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*@")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from trackside.contracts.artifacts import ArtifactReference, CheckpointReference
 from trackside.contracts.instructions import Instruction
+from trackside.contracts.message import Json
 from trackside.contracts.parts import Part
 from trackside.contracts.resources import MemoryLimit, Needs
 from trackside.contracts.tasks import AttemptEnd, Figure, Reservation, TaskError, TaskStatus
@@ -95,6 +96,12 @@ class SavedArtifact:
     """What it is: `model`, `result`, `file`, or the user's own word; checkpoints are kept on their own."""
     reference: ArtifactReference
     """Its digest, its size, and where its bytes are."""
+    attempt: int = 0
+    """The number of the attempt that saved it; 0 if that isn't known."""
+    saved_at: int = -1
+    """Offset of ArtifactSaved; -1 if it was taken over from another run."""
+    metadata: Json = field(default_factory=dict)
+    """What a model was saved with, such as `format`; empty for other kinds."""
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """What a task saves, and what it continues from: artifacts and checkpoints."""
 
+import json
 from collections.abc import Sequence
 
 from pydantic import ValidationError
@@ -7,17 +8,21 @@ from pydantic import ValidationError
 from trackside.contracts.artifacts import (
     CHECKPOINT,
     MAX_ARTIFACTS,
+    MAX_METADATA_BYTES,
+    MODEL,
     ArtifactReference,
     ArtifactSaved,
     CheckpointReference,
     TaskResumed,
     artifact_source,
 )
-from trackside.contracts.message import Record
+from trackside.contracts.message import Json, Record
 from trackside.contracts.resources import KeepCheckpoints
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import SavedArtifact, SavedCheckpoint, Task
 
+KEPT_METADATA = 10
+"""Of how many models the metadata of a task are kept: those saved last."""
 MAX_OFFERED = 4
 """How many checkpoints a worker is told of: it tries the next one where one can't be read."""
 
@@ -46,10 +51,32 @@ def saved(task: Task, event: ArtifactSaved, record: Record) -> Outcome:
         is_newer = event.version > (0 if known is None else known.version)
         if not is_newer or task.saved >= MAX_ARTIFACTS:
             return Outcome.OVERTAKEN
-        task.artifacts[event.name] = SavedArtifact(event.version, event.kind, reference)
+        task.artifacts[event.name] = SavedArtifact(
+            event.version, event.kind, reference, event.attempt, record.offset, _kept_metadata(event)
+        )
+        if event.metadata and event.kind == MODEL:
+            _forget_metadata(task)
         task.saved += 1
     attempt.saved = event.number
     return Outcome.APPLIED
+
+
+def newest_model(task: Task) -> tuple[str, SavedArtifact] | None:
+    """Returns the model that a task saved last, with its name; None if it has saved none."""
+    models = [(name, each) for name, each in task.artifacts.items() if each.kind == MODEL]
+    return max(models, key=lambda model: model[1].saved_at, default=None)
+
+
+def _kept_metadata(event: ArtifactSaved) -> Json:
+    """Returns what is kept of the metadata: all of a model, nothing over the limit."""
+    fits = event.kind == MODEL and len(json.dumps(event.metadata)) <= MAX_METADATA_BYTES
+    return event.metadata if fits else {}
+
+
+def _forget_metadata(task: Task) -> None:
+    described = [each for each in task.artifacts.values() if each.metadata]
+    if len(described) > KEPT_METADATA:
+        min(described, key=lambda each: each.saved_at).metadata = {}
 
 
 def _reference(event: ArtifactSaved, record: Record) -> ArtifactReference:

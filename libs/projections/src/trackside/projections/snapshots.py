@@ -26,7 +26,7 @@ from trackside.projections.postgres import (
 )
 from trackside.telemetry.logs import logger
 
-FOLD_VERSION = 8
+FOLD_VERSION = 9
 """Raise it, and `definitions.GENERATIONS` with it, when the fold computes another state from the same log."""
 SNAPSHOT_TABLES = ("snapshots", "snapshot_positions")
 WORTH_FREEZING = 1_000_000

@@ -4,14 +4,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from trackside.contracts.artifacts import CHECKPOINT
+from trackside.contracts.artifacts import CHECKPOINT, MAX_METADATA_BYTES
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.redaction import looks_secret
 from trackside.sdk.coded_error import CodedError
 
-MAX_METADATA_BYTES = 16_384
-"""How much metadata an artifact may have, as JSON."""
-FILE, MODEL, RESULT = "file", "model", "result"
+FILE, RESULT = "file", "result"
 _OWN_KINDS = {CHECKPOINT: "trial.checkpoint saves those", RESULT: "it is for what train returns"}
 
 

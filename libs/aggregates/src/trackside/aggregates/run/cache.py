@@ -11,10 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from trackside.aggregates.run.artifact_check import ArtifactCheck
-from trackside.aggregates.run.state import Run, RunStep, StepOutput, run_of
+from trackside.aggregates.run.state import Run, RunStep, StepOutput, cached_artifact, run_of
 from trackside.aggregates.run.step_messages import (
     SUCCESSES,
-    CachedArtifact,
     CacheEntry,
     StepCacheHit,
     StepCacheMissed,
@@ -150,10 +149,7 @@ def look_up(run: Run, name: str, task: TaskSubmitted, lookup: Lookup) -> list[Ev
         return [StepCacheMissed(**own, nearest=entry, reason="unchecked")]
     if check is not None and check.missing:
         return [StepCacheMissed(**own, nearest=entry, reason="artifacts_missing")]
-    artifacts = {
-        saved: CachedArtifact(version=it.version, kind=it.kind, reference=it.reference)
-        for saved, it in output.artifacts.items()
-    }
+    artifacts = {saved: cached_artifact(it) for saved, it in output.artifacts.items()}
     return [StepCacheHit(**own, found=entry, result=output.result, artifacts=artifacts)]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from trackside.aggregates.run.artifact_check import ArtifactCheck
 from trackside.aggregates.run.messages import RunStarted, RunStatus
-from trackside.aggregates.run.state import WORKING, Run, RunStep, StepOutput, StepWait
+from trackside.aggregates.run.state import WORKING, Run, RunStep, StepOutput, StepWait, taken_artifact
 from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, StepState, TakenStep
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.fleet import CHECK_ARTIFACTS
@@ -13,7 +13,7 @@ from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.child import Child
 from trackside.domain.pipelines.compiling import needed, steps_whose_results_are_used
 from trackside.domain.pipelines.definition import CACHE, STEP, TASK, StepNeeds, action_after, kind_of
-from trackside.domain.task import SavedArtifact, Task, TaskState
+from trackside.domain.task import Task, TaskState
 
 _ENDS = {
     AttemptEnd.FINISHED: StepState.SUCCEEDED,
@@ -67,10 +67,7 @@ def _take_over(step: RunStep, taken: TakenStep, record: Record) -> None:
     step.ready_ms = step.ended_ms = record.append_time_ms
     step.count, step.items, step.resolved = taken.count, taken.items, taken.values
     for found in taken.outputs:
-        artifacts = {
-            name: SavedArtifact(saved.version, saved.kind, saved.reference)
-            for name, saved in found.artifacts.items()
-        }
+        artifacts = {name: taken_artifact(saved) for name, saved in found.artifacts.items()}
         step.outputs[found.index] = StepOutput(
             found.task, record.offset, found.result, artifacts, dict(found.inputs)
         )

@@ -10,7 +10,7 @@ from pydantic import PlainSerializer
 
 from trackside.aggregates.run.artifact_check import ArtifactCheck
 from trackside.aggregates.run.messages import RunOrigin, RunStatus
-from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, StepError, StepState
+from trackside.aggregates.run.step_messages import FAILURES, SUCCESSES, CachedArtifact, StepError, StepState
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.ids import step_task_id
 from trackside.contracts.message import Json
@@ -68,6 +68,17 @@ class StepOutput:
     """The newest version of each artifact that it saved, by name."""
     inputs: dict[str, ArtifactReference] = field(default_factory=dict)
     """The artifacts that it was given, by name."""
+
+
+def cached_artifact(saved: SavedArtifact) -> CachedArtifact:
+    """Returns an artifact as the event has it by which another run takes it over."""
+    fields = {name: getattr(saved, name) for name in CachedArtifact.model_fields}
+    return CachedArtifact(**fields)
+
+
+def taken_artifact(cached: CachedArtifact) -> SavedArtifact:
+    """Returns an artifact that was taken over from another run."""
+    return SavedArtifact(**dict(cached))
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 from trackside.aggregates.run.cache import inputs_of, is_expired, short_parts
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.progress import end_step, note_work, possible_ends
-from trackside.aggregates.run.state import WORKING, OpenGate, Run, RunStep, StepOutput
+from trackside.aggregates.run.state import WORKING, OpenGate, Run, RunStep, StepOutput, taken_artifact
 from trackside.aggregates.run.step_messages import (
     GateDecided,
     GateOpened,
@@ -24,7 +24,6 @@ from trackside.aggregates.run.step_messages import (
 from trackside.contracts.message import Message, Record
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.definition import GATE, kind_of
-from trackside.domain.task import SavedArtifact
 
 _GATE_ENDS = {
     "approved": StepState.SUCCEEDED,
@@ -129,10 +128,7 @@ def _cached(run: Run, event: StepCacheHit, record: Record) -> Outcome:
     if event.artifacts and (check is None or not check.is_of(event.found) or check.missing != []):
         return Outcome.OVERTAKEN
     step.cache_key, step.cache_parts, step.made_ms = event.key, short_parts(event.parts), event.found.ended_ms
-    artifacts = {
-        name: SavedArtifact(saved.version, saved.kind, saved.reference)
-        for name, saved in event.artifacts.items()
-    }
+    artifacts = {name: taken_artifact(saved) for name, saved in event.artifacts.items()}
     step.outputs[0] = StepOutput(
         event.found.task, record.offset, event.result, artifacts, inputs_of(run, event.step)
     )

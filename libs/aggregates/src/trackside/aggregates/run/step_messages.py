@@ -1,6 +1,7 @@
 """The steps of runs: their states, and the events about them."""
 
 from enum import StrEnum
+from operator import not_
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -147,12 +148,14 @@ class CacheEntry(BaseModel):
 
 
 class CachedArtifact(BaseModel):
-    """An artifact of a step that was found in the cache."""
+    """An artifact of a step that was found in the cache; `attempt` is the one that saved it, 0 if unknown."""
 
     model_config = ConfigDict(frozen=True)
     version: int
     kind: str
     reference: ArtifactReference
+    attempt: int = Field(default=0, exclude_if=not_)
+    metadata: Json = Field(default={}, exclude_if=is_absent)
 
 
 class TakenOutput(BaseModel):

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.aggregates.run.messages import StartPipelineRun
-from trackside.aggregates.run.state import Run, RunStep, StepOutput
+from trackside.aggregates.run.state import Run, RunStep, StepOutput, cached_artifact
 from trackside.aggregates.run.step_messages import (
     SUCCESSES,
-    CachedArtifact,
     StepState,
     TakenOutput,
     TakenStep,
@@ -188,9 +187,6 @@ def _output(index: int, found: StepOutput) -> TakenOutput:
         task=found.task,
         offset=found.at,
         result=found.result,
-        artifacts={
-            name: CachedArtifact(version=saved.version, kind=saved.kind, reference=saved.reference)
-            for name, saved in found.artifacts.items()
-        },
+        artifacts={name: cached_artifact(saved) for name, saved in found.artifacts.items()},
         inputs=found.inputs,
     )

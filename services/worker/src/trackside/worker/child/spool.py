@@ -20,10 +20,10 @@ from trackside.artifacts.formats import check_model
 from trackside.artifacts.manifests import ManifestFile, files_below, make_manifest
 from trackside.artifacts.source_files import OpenFile, SourceFile, open_source
 from trackside.artifacts.store import media_type_of
-from trackside.contracts.artifacts import CHECKPOINT, FOLDER_MEDIA_TYPE, MAX_ARTIFACTS
+from trackside.contracts.artifacts import CHECKPOINT, FOLDER_MEDIA_TYPE, MAX_ARTIFACTS, MODEL
 from trackside.contracts.memory import shown
 from trackside.contracts.message import Json
-from trackside.sdk.saving import FILE, MODEL, SaveError, check_artifact
+from trackside.sdk.saving import FILE, SaveError, check_artifact
 from trackside.worker.durable_files import write_atomically
 from trackside.worker.process_messages import Assignment, encode
 from trackside.worker.report_messages import ArtifactReady, StepReport
