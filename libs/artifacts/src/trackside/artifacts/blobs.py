@@ -17,11 +17,15 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Blob:
-    """The bytes of one digest: their size, and when they were last saved, in ms since 1970."""
+    """The bytes of one digest: their size, and when they were last saved, in ms since 1970.
+
+    `version` changes with the bytes, where a store says that: an ETag; empty for others.
+    """
 
     sha256: str
     size_bytes: int
     saved_ms: int = 0
+    version: str = ""
 
 
 @dataclass(frozen=True)

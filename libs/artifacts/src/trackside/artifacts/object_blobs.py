@@ -376,7 +376,7 @@ def _s3_options(credential: Credential | None, timeout_s: float) -> dict[str, An
 
 
 def _blob(sha256: str, found: dict[str, Any]) -> Blob:
-    return Blob(sha256, found["size"] or 0, _saved_ms(found))
+    return Blob(sha256, found["size"] or 0, _saved_ms(found), found.get("ETag") or "")
 
 
 def _saved_ms(found: dict[str, Any]) -> int:
