@@ -9,8 +9,8 @@ import pytest
 
 from trackside.aggregates.rounds import triggers
 from trackside.aggregates.rounds.trigger_messages import (
-    AllOf,
-    AnyOf,
+    AllTriggers,
+    AnyTrigger,
     ByCommand,
     CronTimes,
     DailyWindow,
@@ -42,12 +42,12 @@ def daily(start: str, end: str, timezone: str = "UTC") -> DailyWindow:
     return DailyWindow(type="daily", start=start, end=end, timezone=timezone)
 
 
-def all_of(*triggers: Trigger) -> AllOf:
-    return AllOf(type="all_of", triggers=list(triggers))
+def all_of(*triggers: Trigger) -> AllTriggers:
+    return AllTriggers(type="all_of", triggers=list(triggers))
 
 
-def any_of(*triggers: Trigger) -> AnyOf:
-    return AnyOf(type="any_of", triggers=list(triggers))
+def any_of(*triggers: Trigger) -> AnyTrigger:
+    return AnyTrigger(type="any_of", triggers=list(triggers))
 
 
 def since_last_round(operator: str, seconds: float) -> MetricCondition:

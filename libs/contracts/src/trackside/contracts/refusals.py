@@ -124,6 +124,7 @@ REFUSAL_CODES = {
     "unknown_pipeline_version": "The pipeline has no version of this number; the message says which it has.",
     "unknown_schedule": "The pipeline has no schedule of this name.",
     "bad_cron": "A text is not a cron expression, or one that never comes.",
+    "empty_window": "A daily window of a trigger begins and ends at the same time.",
     "schedule_busy": "A run of the schedule has not ended, and it has one run at a time.",
     "schedule_loop": "A run of the schedule has led to what it waits for.",
     "unreachable_bounds": "No value is over the one bound of a schedule and under the other.",

@@ -6,6 +6,7 @@ sample, and all of them together exactly as many as the share gives. No floats: 
 the decimal text of `train_prob` is.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -55,9 +56,14 @@ def count(segments: Sequence[Segment], begin: int, end: int, use: Use) -> int:
 def samples(segments: Sequence[Segment], begin: int, end: int, use: Use) -> Iterator[int]:
     """Yields the numbers of the samples from `begin` to `end`, which is not included, that are for a use."""
     for segment, first, last in _pieces(segments, begin, end):
-        before = segment.trained_before(first)
+        share, carry = Fraction(segment.share), Fraction(segment.carry)
+        whole = math.lcm(share.denominator, carry.denominator)
+        step = share.numerator * (whole // share.denominator)
+        line = carry.numerator * (whole // carry.denominator) + (first - segment.begin) * step
+        before = line // whole
         for sample in range(first, last):
-            after = segment.trained_before(sample + 1)
+            line += step
+            after = line // whole
             if (after > before) is (use == "train"):
                 yield sample
             before = after
@@ -68,7 +74,10 @@ def added(segments: Sequence[Segment], begin: int, share: str) -> list[Segment]:
     if segments and Fraction(segments[-1].share) == Fraction(share):
         return list(segments)
     carry = segments[-1].carry_at(begin) if segments else "0"
-    return [*segments, Segment(begin, share, carry)]
+    before = [segment for segment in segments if segment.begin < begin]
+    if before and Fraction(before[-1].share) == Fraction(share):  # changed, and changed back
+        return before
+    return [*before, Segment(begin, share, carry)]
 
 
 def dropped(segments: Sequence[Segment], before: int) -> list[Segment]:

@@ -1,6 +1,7 @@
 """Triggers: when a stage of a round begins, as conditions on numbers, times, or commands."""
 
-from typing import Annotated, Any, Literal
+import re
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -10,8 +11,11 @@ from trackside.contracts.message import is_absent
 MAX_DEPTH = 5
 MAX_PARTS = 20
 """How many triggers `all_of` and `any_of` may have."""
+MAX_TRIGGERS = 50
+"""How many triggers one may have in all, those within others counted."""
 OPERATORS = {"gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "le": "<=", "lt": "<"}
 """Operators by the names that Sedna has for them; both are understood."""
+TIME_OF_DAY = r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00"
 Operator = Literal[">", ">=", "==", "!=", "<=", "<"]
 
 
@@ -22,6 +26,18 @@ class _Part(BaseModel):
 def _from_name(given: object) -> object:
     given = OPERATORS.get(given, given) if isinstance(given, str) else given
     return "==" if given == "=" else given
+
+
+def _checked_time(given: str) -> str:
+    if not re.fullmatch(TIME_OF_DAY, given):
+        message = "{given} is no time of a day; expected HH:MM, from 00:00 to 24:00"
+        raise PydanticCustomError("unknown_value", message, {"given": repr(given[:20])})
+    return given
+
+
+TimeOfDay = Annotated[
+    str, AfterValidator(_checked_time), Field(json_schema_extra={"pattern": f"^({TIME_OF_DAY})$"})
+]
 
 
 class MetricCondition(_Part):
@@ -44,8 +60,8 @@ class DailyWindow(_Part):
     """
 
     type: Literal["daily"]
-    start: str = Field(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$")
-    end: str = Field(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$")
+    start: TimeOfDay
+    end: TimeOfDay
     timezone: str = Field(default="UTC", min_length=1, max_length=100)
 
 
@@ -63,14 +79,14 @@ class ByCommand(_Part):
     type: Literal["manual"]
 
 
-class AllOf(_Part):
+class AllTriggers(_Part):
     """All of these hold."""
 
     type: Literal["all_of"]
     triggers: Annotated[list["Trigger"], Field(min_length=1, max_length=MAX_PARTS)]
 
 
-class AnyOf(_Part):
+class AnyTrigger(_Part):
     """At least one of these holds."""
 
     type: Literal["any_of"]
@@ -78,24 +94,34 @@ class AnyOf(_Part):
 
 
 Trigger = Annotated[
-    MetricCondition | DailyWindow | CronTimes | ByCommand | AllOf | AnyOf, Field(discriminator="type")
+    MetricCondition | DailyWindow | CronTimes | ByCommand | AllTriggers | AnyTrigger,
+    Field(discriminator="type"),
 ]
-AllOf.model_rebuild()
-AnyOf.model_rebuild()
+AllTriggers.model_rebuild()
+AnyTrigger.model_rebuild()
+AllOf = AllTriggers
+AnyOf = AnyTrigger
 
 
-def _depth(trigger: Any) -> int:
-    return 1 + max(map(_depth, trigger.triggers), default=0) if isinstance(trigger, AllOf | AnyOf) else 1
+def _size(trigger: Trigger) -> tuple[int, int]:
+    """Returns how many levels a trigger has, and how many parts."""
+    if not isinstance(trigger, AllTriggers | AnyTrigger):
+        return 1, 1
+    depths, parts = zip(*map(_size, trigger.triggers), strict=True)
+    return 1 + max(depths), 1 + sum(parts)
 
 
-def _checked_depth(trigger: Any) -> Any:
-    if trigger is not None and _depth(trigger) > MAX_DEPTH:
-        raise PydanticCustomError(
-            "too_deep", "triggers are nested more than {most} levels deep", {"most": MAX_DEPTH}
-        )
+def _checked_size(trigger: Trigger | None) -> Trigger | None:
+    depth, parts = (0, 0) if trigger is None else _size(trigger)
+    if depth > MAX_DEPTH:
+        message = "triggers are nested {depth} levels deep; expected at most {most}"
+        raise PydanticCustomError("too_deep", message, {"depth": depth, "most": MAX_DEPTH})
+    if parts > MAX_TRIGGERS:
+        message = "a trigger of {parts} triggers; expected at most {most}"
+        raise PydanticCustomError("too_long", message, {"parts": parts, "most": MAX_TRIGGERS})
     return trigger
 
 
 TriggerRule = Annotated[
-    Trigger | None, AfterValidator(_checked_depth), Field(default=None, exclude_if=is_absent)
+    Trigger | None, AfterValidator(_checked_size), Field(default=None, exclude_if=is_absent)
 ]

@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from trackside.aggregates.rounds import metrics
 from trackside.aggregates.rounds.messages import SeenMetric
 from trackside.aggregates.rounds.trigger_messages import (
-    AllOf,
-    AnyOf,
+    AllTriggers,
+    AnyTrigger,
     ByCommand,
     CronTimes,
     DailyWindow,
@@ -26,7 +26,19 @@ from trackside.domain import cron
 
 EQUAL = 1e-6
 """Numbers that differ by less are equal."""
+NUM_OF_SAMPLES = "num_of_samples"
+NUM_OF_NEW_SAMPLES = "num_of_new_samples"
 SINCE_LAST_ROUND = "seconds_since_last_round"
+HARD_EXAMPLES = "hard_examples"
+DRIFT = "drift"
+TRAIN_METRICS = {
+    NUM_OF_SAMPLES: "samples for training that are in no round yet, those of failed rounds included",
+    NUM_OF_NEW_SAMPLES: "samples for training that have come since the last round began",
+    SINCE_LAST_ROUND: "seconds since the last round ended, or the job was created",
+    HARD_EXAMPLES: "hard examples that the inference services have counted since the last round began",
+    DRIFT: "how much the newest samples differ from those before, as the detector of the dataset measures it",
+}
+"""The metrics that triggers of train and eval may name, each with its meaning: each is one number."""
 _MINUTE_MS = 60_000
 _DAY_MINUTES = 24 * 60
 _LATEST_MS = 250_000_000_000_000
@@ -65,23 +77,41 @@ def holds(trigger: Trigger | None, known: Known, now_ms: int, commanded: bool = 
             return commanded or (due_ms is not None and due_ms <= now_ms)
         case ByCommand():
             return commanded
-        case AllOf():
+        case AllTriggers():
             return all(holds(each, known, now_ms, commanded) for each in trigger.triggers)
-        case AnyOf():
+        case AnyTrigger():
             return any(holds(each, known, now_ms, commanded) for each in trigger.triggers)
 
 
-def waits_for_command(trigger: Trigger | None) -> bool:
-    """Says whether a trigger never holds without a command, whatever numbers and times come."""
+def waits_for_command(trigger: Trigger | None, known: Known | None = None, now_ms: int = 0) -> bool:
+    """Says whether a trigger never holds without a command, whatever numbers and times come.
+
+    With what is known at a time: whether, by these numbers, it only holds later with a command.
+    """
+    if known is not None:
+        if trigger is None or can_hold_later(trigger, known, now_ms):
+            return False
+        return can_hold_later(_with_commands(trigger), known, now_ms)
     match trigger:
         case ByCommand():
             return True
-        case AllOf():
+        case AllTriggers():
             return any(map(waits_for_command, trigger.triggers))
-        case AnyOf():
+        case AnyTrigger():
             return all(map(waits_for_command, trigger.triggers))
         case _:
             return False
+
+
+def _with_commands(trigger: Trigger) -> Trigger:
+    """Returns a trigger with one that always holds in place of each that waits for a command."""
+    match trigger:
+        case ByCommand():
+            return DailyWindow(type="daily", start="00:00", end="24:00")
+        case AllTriggers() | AnyTrigger():
+            return trigger.model_copy(update={"triggers": list(map(_with_commands, trigger.triggers))})
+        case _:
+            return trigger
 
 
 def can_hold_later(trigger: Trigger | None, known: Known, now_ms: int) -> bool:
@@ -126,7 +156,7 @@ def conditions_of(trigger: Trigger | None) -> Iterator[MetricCondition]:
     """Yields the conditions in a trigger."""
     if isinstance(trigger, MetricCondition):
         yield trigger
-    elif isinstance(trigger, AllOf | AnyOf):
+    elif isinstance(trigger, AllTriggers | AnyTrigger):
         for each in trigger.triggers:
             yield from conditions_of(each)
 
@@ -179,8 +209,8 @@ class _Search:
                 return from_ms if due_ms is None or due_ms > from_ms else None
             case ByCommand():
                 return None if wanted else from_ms
-            case AllOf() | AnyOf():
-                if isinstance(trigger, AllOf) is wanted:
+            case AllTriggers() | AnyTrigger():
+                if isinstance(trigger, AllTriggers) is wanted:
                     return self._all(trigger.triggers, from_ms, wanted)
                 found = (self.first(each, from_ms, wanted) for each in trigger.triggers)
                 return min((ms for ms in found if ms is not None), default=None)
@@ -207,7 +237,7 @@ def _singular_times(trigger: Trigger, known: Known) -> Iterator[int]:
         case CronTimes():
             if (due_ms := _cron_due_ms(trigger, known)) is not None:
                 yield due_ms
-        case AllOf() | AnyOf():
+        case AllTriggers() | AnyTrigger():
             for each in trigger.triggers:
                 yield from _singular_times(each, known)
 
@@ -293,12 +323,7 @@ def problems(trigger: Trigger | None, path: str, names: frozenset[str] | None = 
     """Yields what is wrong with a trigger at a path; `names` are the metrics that there are, if known."""
     match trigger:
         case MetricCondition():
-            if message := metrics.metric_problem(trigger.metric):
-                yield Problem(code="unknown_value", path=f"{path}.metric", message=message)
-            elif names is not None and metrics.name_of(trigger.metric) not in names:
-                listed = ", ".join(sorted(names))
-                message = f"there is no metric {trigger.metric!r}; expected one of: {listed}"
-                yield Problem(code="unknown_value", path=f"{path}.metric", message=message)
+            yield from _condition_problem(trigger, path, names)
         case DailyWindow():
             if trigger.start == trigger.end:
                 message = f"the window from {trigger.start} to {trigger.end} is empty; expected another end"
@@ -306,9 +331,28 @@ def problems(trigger: Trigger | None, path: str, names: frozenset[str] | None = 
             yield from _zone_problem(trigger.timezone, path)
         case CronTimes():
             yield from cron.check_cron(trigger.cron, trigger.timezone, path)
-        case AllOf() | AnyOf():
+        case AllTriggers() | AnyTrigger():
             for at, each in enumerate(trigger.triggers):
                 yield from problems(each, f"{path}.triggers[{at}]", names)
+
+
+def _condition_problem(
+    condition: MetricCondition, path: str, names: frozenset[str] | None
+) -> Iterator[Problem]:
+    message, field_name = metrics.metric_problem(condition.metric), "metric"
+    name = metrics.name_of(condition.metric)
+    if not message and names is not None and name not in names:
+        listed = ", ".join(sorted(names))
+        message = f"there is no metric {name!r}; expected one of: {listed}"
+    elif (
+        not message and names is not None and name in TRAIN_METRICS and not metrics.is_plain(condition.metric)
+    ):
+        message = f"{name} is a number, not a list; write {name}"
+    elif name == SINCE_LAST_ROUND and condition.operator in ("==", "!="):
+        message = f"{name} is never looked at in one certain moment; expected another operator, such as >="
+        field_name = "operator"
+    if message:
+        yield Problem(code="unknown_value", path=f"{path}.{field_name}", message=message)
 
 
 def _zone_problem(name: str, path: str) -> Iterator[Problem]:
