@@ -12,6 +12,8 @@ GATHER_MS = 50
 """How long changes are gathered at most before they are reported."""
 STEP_MS = 10
 """How often the thread looks whether there are changes."""
+ANSWER_MS = 200
+"""How long the thread waits for changes until it looks whether it is still needed."""
 RETRY_S = 1.0
 """How long it waits until it tries again to watch a folder that isn't there."""
 
@@ -39,19 +41,23 @@ def _watch(path: Path, stop: threading.Event, changed: threading.Event) -> None:
         files = {path, path.resolve()}
         names = {file.name for file in files}
         folders = {file.parent for file in files if file.parent.is_dir()}
+        is_set_up = False
         try:
-            for _ in watch(
+            for found in watch(
                 *folders,
                 watch_filter=lambda _, found: Path(found).name in names,  # noqa: B023 - called in this turn
                 debounce=GATHER_MS,
                 step=STEP_MS,
                 stop_event=stop,
-                rust_timeout=1_000,
+                rust_timeout=ANSWER_MS,
+                yield_on_timeout=True,
                 raise_interrupt=False,
                 recursive=False,
                 ignore_permission_denied=True,
             ):
-                changed.set()
+                if found or not is_set_up:  # what changed before the watch was set up isn't told
+                    changed.set()
+                is_set_up = True
         except (OSError, RuntimeError):  # what the file system doesn't tell is found by looking
             pass
         stop.wait(RETRY_S)
