@@ -1,6 +1,7 @@
 """Outputs and copies of models in an object store."""
 
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.artifacts.conftest import ACCESS_KEY, SECRET_KEY, S3Server, write_credentials
+from tests.unit.incremental.copies import copy_model
 from trackside.artifacts.credentials import Credential
 from trackside.artifacts.object_blobs import PART_BYTES
 from trackside.embedded.ports import free_ports
@@ -56,6 +58,35 @@ def test_what_is_missing_is_named(s3: S3Server, credential: Credential, url: str
     with pytest.raises(OutputError) as caught:
         write_output(url, credential, [b"new"])
     assert caught.value.code == code and url in str(caught.value)
+
+
+def test_a_model_is_published_in_an_object_store_and_old_ones_are_removed(
+    s3: S3Server, credential: Credential, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I26, I33."""
+    asked = {"target": "config", "url": "s3://models/hot/", "credential": "moto"}
+    for version in range(1, 6):
+        result = copy_model(tmp_path, monkeypatch, b"model %d" % version, version, **asked)
+    found = json.loads(files_of(s3).cat_file("models/hot/Job-1/model_config.json"))["model_config"]
+    assert found["model_path"] == result["url"] and result["url"].startswith(
+        "s3://models/hot/Job-1/digits-v5-"
+    )
+    assert files_of(s3).cat_file(result["url"]) == b"model 5"
+    names = sorted(each.rpartition("/")[2] for each in files_of(s3).ls("models/hot/Job-1", detail=False))
+    # Times of an object store have no more than seconds: which of the old ones stay is not told by them.
+    assert len(names) <= 5 and names[-1] == "model_config.json"
+
+
+def test_a_cold_copy_to_an_object_store_returns_what_was_read_back(
+    s3: S3Server, credential: Credential, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I25, I33."""
+    url = "s3://models/cold/live.bin"
+    asked = {"target": "copy", "url": url, "credential": "moto"}
+    copy_model(tmp_path, monkeypatch, b"a longer model", 1, **asked)
+    result = copy_model(tmp_path, monkeypatch, b"new", 2, **asked)
+    assert result == {"url": url, "sha256": hashlib.sha256(b"new").hexdigest(), "size_bytes": 3}
+    assert files_of(s3).cat_file(url) == b"new"
 
 
 def test_a_store_that_is_not_there_is_unreachable_and_no_key_is_shown(

@@ -86,23 +86,23 @@ class ObjectBlobs:
         part_bytes = (
             0 if self.url.startswith("http") else PART_BYTES
         )  # 0: at once, for servers that know no ranges
-        with self._errors(), self.files.open(path, "rb", block_size=part_bytes) as file:
+        with self.errors(), self.files.open(path, "rb", block_size=part_bytes) as file:
             while part := file.read(CHUNK_BYTES):
                 yield part
 
     def write_path(self, path: str, parts: Iterable[bytes]) -> None:
         """Replaces anything that the protocol reaches, at once: it has all parts, or is as it was."""
         partial = path
-        with self._errors():
+        with self.errors():
             if not self.is_s3:
                 partial += f".{secrets.token_hex(8)}.tmp"
                 self.files.makedirs(path.rpartition("/")[0], exist_ok=True)
             out = self.files.open(partial, "wb", block_size=PART_BYTES)
         try:
             for part in parts:
-                with self._errors():
+                with self.errors():
                     out.write(part)
-            with self._errors():
+            with self.errors():
                 out.close()
                 if partial != path:
                     self.files.mv(partial, path)
@@ -117,7 +117,7 @@ class ObjectBlobs:
     def find_path(self, sha256: str, path: str) -> Blob | None:
         """Returns the size and the age of anything that the protocol reaches, None if it isn't there."""
         try:
-            with self._errors():
+            with self.errors():
                 return _blob(sha256, self.files.info(path))
         except FileNotFoundError:
             return None
@@ -135,7 +135,7 @@ class ObjectBlobs:
         found = self.find(sha256)
         if found is None or found.saved_ms >= saved_before_ms:
             return False
-        with self._errors():
+        with self.errors():
             self.files.rm_file(self._path(sha256))
         return True
 
@@ -146,7 +146,7 @@ class ObjectBlobs:
                 yield Unfinished(path.rpartition("/")[2], found["size"] or 0, _saved_ms(found))
             return
         bucket, _, key = self.root.partition("/")
-        with self._errors():
+        with self.errors():
             uploads = self.files.list_multipart_uploads(bucket)
         for each in uploads:
             if each["Key"].startswith(f"{key}/{BLOBS}/".lstrip("/")):
@@ -154,7 +154,7 @@ class ObjectBlobs:
 
     def delete_unfinished(self, name: str) -> None:
         """Deletes one of them, see BlobStore."""
-        with self._errors(), suppress(FileNotFoundError):
+        with self.errors(), suppress(FileNotFoundError):
             if self.is_s3:
                 key, _, upload = name.rpartition("?")
                 self.files.abort_mpu(self.root.partition("/")[0], key, upload)
@@ -173,7 +173,7 @@ class ObjectBlobs:
     def _reuse(self, sha256: str) -> Blob | None:
         """Returns a blob that is there and has its digest, and makes it as young as a new one."""
         try:
-            with self._errors():
+            with self.errors():
                 if not self._refresh(sha256):
                     return None
                 if self._digest(sha256) != sha256:
@@ -204,7 +204,7 @@ class ObjectBlobs:
     def _create(self, opened: OpenFile, digest: str) -> None:
         """Uploads a file and reads it back; another writer of the same bytes may be faster."""
         try:
-            with self._errors():
+            with self.errors():
                 self._upload(opened, digest)
         except (FileExistsError, StoreUnreachable):
             if self._is_whole(digest):
@@ -258,7 +258,7 @@ class ObjectBlobs:
 
     def _is_whole(self, sha256: str) -> bool:
         try:
-            with self._errors():
+            with self.errors():
                 return self._digest(sha256) == sha256
         except FileNotFoundError:
             return False
@@ -272,7 +272,7 @@ class ObjectBlobs:
     def _below(self, folder: str) -> dict[str, dict[str, Any]]:
         """Returns what a folder has, by path; nothing if it isn't there."""
         try:
-            with self._errors():
+            with self.errors():
                 return {each["name"]: each for each in self.files.ls(f"{self.root}/{folder}", detail=True)}
         except FileNotFoundError:
             return {}
@@ -281,7 +281,7 @@ class ObjectBlobs:
         return f"{self.root}/{blob_path(sha256)}"
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def errors(self) -> Iterator[None]:
         """Raises what a library raises as errors of the store, without the values of a credential."""
         try:
             yield

@@ -12,8 +12,9 @@ import io
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -33,15 +34,20 @@ from trackside.artifacts.opening import load_credentials
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.urls import local_path
 from trackside.contracts.artifacts import check_url
+from trackside.eventlog.clock import monotonic_s
 from trackside.sdk.coded_error import CodedError
 
 CHUNK_BYTES = 2**20
 FILE_MODE = 0o644
 """The mode of a new file; one that is replaced keeps its own."""
-TIMEOUT_S = 60.0
-"""How long an object store may take to answer."""
 PREFIX, SUFFIX = ".trackside-", ".tmp"
 """What the names of temporary files begin and end with."""
+ORDER = ".trackside-order-"
+"""What the name of a file begins with that has the time of the last writer of another one, in its folder."""
+DIGITS = 20
+LOCK_S = 10.0
+"""How long a writer waits for another one that has locked the file."""
+LOOK_S = 0.02
 EXPECTED = "expected an absolute path, file:///path or s3://bucket/key"
 _CODES = {
     errno.ENOSPC: ("disk_full", "make room there"),
@@ -60,7 +66,7 @@ class OutputError(CodedError):
     """A file can't be written; what was there before is as it was.
 
     `code` is `disk_full`, `no_permission`, `not_a_file`, `bad_url`, `bucket_missing`, `credential_missing`,
-    `unreachable`, `damaged` or `superseded`.
+    `unreachable`, `busy`, `damaged` or `superseded`.
     """
 
 
@@ -93,7 +99,12 @@ def write_output(url: str, credential: Credential | None, chunks: Iterable[bytes
     path = output_path(url)
     if path is not None:
         return write_file(path, url, chunks)
-    return _write_object(url, open_object_blobs(url, credential, TIMEOUT_S), chunks)
+    return write_object(url, open_output_store(url, credential), chunks)
+
+
+def open_output_store(url: str, credential: Credential | None) -> ObjectBlobs:
+    """Returns the object store of a URL; its root is the path that the URL names."""
+    return open_object_blobs(url, credential, StoreSettings().store_timeout_s)
 
 
 def output_path(url: str) -> Path | None:
@@ -112,9 +123,15 @@ def output_path(url: str) -> Path | None:
     return path
 
 
-def write_file(path: Path, url: str, chunks: Iterable[bytes], mode: int | None = None) -> WrittenFile:
-    """Writes a file of this host, see write_output; with `mode`, or that of the file it replaces."""
-    with _errors(url):
+def write_file(
+    path: Path, url: str, chunks: Iterable[bytes], mode: int | None = None, time_ms: int | None = None
+) -> WrittenFile:
+    """Writes a file of this host, see write_output; with `mode`, or that of the file it replaces.
+
+    With `time_ms` it isn't replaced if it was written with a later time: a writer that was suspended while
+    another one wrote the next version changes nothing.
+    """
+    with output_errors(url):
         path = Path(os.path.realpath(path))  # a link stays, and what it leads to is replaced
         _make_folders(path.parent)
         mode = _mode_of(path) if mode is None else mode
@@ -126,14 +143,15 @@ def write_file(path: Path, url: str, chunks: Iterable[bytes], mode: int | None =
             for part in _joined(chunks):
                 digest.update(part)
                 size += len(part)
-                with _errors(url):
+                with output_errors(url):
                     _write(file, part)
-            with _errors(url):
+            with output_errors(url):
                 os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
                 file.seek(0)
                 _compare(url, digest.hexdigest(), hashlib.file_digest(file, "sha256").hexdigest())
-                temporary.replace(path)
+                with nullcontext() if time_ms is None else _in_order(path, url, time_ms):
+                    temporary.replace(path)
                 _sync(path.parent)
     finally:
         with suppress(OSError):
@@ -159,6 +177,39 @@ def _create(folder: Path) -> tuple[Path, io.FileIO]:
         if os.fstat(file.fileno()).st_nlink:
             return path, file
         file.close()  # another writer took it for a leftover before it was locked
+
+
+@contextmanager
+def _in_order(path: Path, url: str, time_ms: int) -> Iterator[None]:
+    """Holds the lock of a file for a block that replaces it; OutputError if it has a later time."""
+    name = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
+    order = path.parent / f"{ORDER}{name}"
+    with io.FileIO(os.open(order, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE), "r+") as file:
+        _lock(file, url)
+        found = file.read(DIGITS).decode(errors="replace")
+        if found.isdecimal() and int(found) > time_ms:
+            raise OutputError(
+                "superseded",
+                f"{url} was written with a later time ({found.lstrip('0')} ms, this one has {time_ms}): it "
+                f"stays; remove {order} if a clock was wrong",
+            )
+        os.pwrite(file.fileno(), b"%0*d" % (DIGITS, time_ms), 0)  # first: else it would be lost by a kill
+        yield
+
+
+def _lock(file: io.FileIO, url: str) -> None:
+    deadline = monotonic_s() + LOCK_S
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if monotonic_s() >= deadline:
+                raise OutputError(
+                    "busy", f"{url} can't be written: another writer has held its lock for {LOCK_S:g} s"
+                ) from None
+            time.sleep(LOOK_S)
+        except OSError:
+            return None  # a file system without locks
 
 
 def _joined(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -205,7 +256,8 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def _write_object(url: str, store: ObjectBlobs, chunks: Iterable[bytes]) -> WrittenFile:
+def write_object(url: str, store: ObjectBlobs, chunks: Iterable[bytes]) -> WrittenFile:
+    """Writes the object that is the root of a store, see write_output."""
     if "/" not in store.root:
         raise OutputError("not_a_file", f"{url} is a bucket: name an object in it, such as {url}/model")
     digest, size = hashlib.sha256(), 0
@@ -221,7 +273,7 @@ def _write_object(url: str, store: ObjectBlobs, chunks: Iterable[bytes]) -> Writ
             raise _SourceError from error  # so that it isn't taken for an error of the output
 
     try:
-        with _errors(url):
+        with output_errors(url):
             store.write_path(store.root, counted())
             read_back = hashlib.sha256()
             for part in store.read_path(store.root):
@@ -242,7 +294,7 @@ def _compare(url: str, written: str, read_back: str) -> None:
 
 
 @contextmanager
-def _errors(url: str) -> Iterator[None]:
+def output_errors(url: str) -> Iterator[None]:
     """Raises what a file system or a store says as OutputError."""
     try:
         yield

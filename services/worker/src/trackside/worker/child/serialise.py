@@ -10,6 +10,7 @@ from typing import Any
 from trackside.contracts.redaction import mask_secrets, redact
 from trackside.contracts.tasks import MAX_RESULT_BYTES
 from trackside.sdk.checkpoints import CheckpointError
+from trackside.sdk.coded_error import CodedError
 from trackside.sdk.saving import SaveError
 from trackside.worker.child.out_of_memory import disk_is_full
 from trackside.worker.output_text import keep_end, printable
@@ -74,12 +75,12 @@ def _key(key: Any, path: str) -> str:
 def error_fields(stage: str, error: BaseException) -> dict[str, str]:
     """Returns an exception as the fields of a TaskError, with the last 64 KiB of its traceback.
 
-    The stage of an artifact that was not taken is SAVE, of a checkpoint that can't be read LOAD; the type is
-    its code.
+    The stage of an artifact that was not taken is SAVE, of a checkpoint that can't be read LOAD; the type of
+    an error with a code is the code.
     """
-    kind = type(error).__qualname__
+    kind = error.code if isinstance(error, CodedError) else type(error).__qualname__
     if isinstance(error, SaveError | CheckpointError):
-        stage, kind = "SAVE" if isinstance(error, SaveError) else "LOAD", error.code
+        stage = "SAVE" if isinstance(error, SaveError) else "LOAD"
     lines = traceback.format_exception(type(error), error, _without_own_frames(error.__traceback__))
     message = f"the disk is full: {error}" if disk_is_full(error) else str(error)
     return {

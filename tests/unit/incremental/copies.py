@@ -1,0 +1,56 @@
+"""Copies of models as tests make them, and a reader of `model_config.json` like the thread of Sedna."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trackside.incremental.copying import CopyModel
+from trackside.sdk import trial
+from trackside.sdk.channel import ScreenChannel
+
+
+def copy_model(
+    inputs: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, version: int, **asked: Any
+) -> dict[str, Any]:
+    """Runs the task on a model as a worker does; returns its result. `asked` are parameters."""
+    inputs.mkdir(exist_ok=True)
+    (inputs / "model").write_bytes(content)
+    described = {
+        "model": "digits",
+        "version": version,
+        "format": "safetensors",
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+    parameters = {"job": "Job-1", "update": version, "time_ms": version * 1000, "model": described} | asked
+    monkeypatch.setenv("TRACKSIDE_INPUTS", str(inputs))
+    monkeypatch.setenv("TRACKSIDE_PARAMETERS", json.dumps(parameters))
+    trial.connect(ScreenChannel())
+    task = CopyModel()
+    task.load()
+    return task.train("cpu")
+
+
+class Poller:
+    """Reads `model_config.json` as the thread of Sedna does: each look is one turn of its loop.
+
+    A wrong file, or a path without a file, raises; Sedna's thread would skip it, or end.
+    """
+
+    def __init__(self, config: Path) -> None:
+        self._config = config
+        self._version = "latest"
+        self.models: list[bytes] = []
+
+    def look(self) -> None:
+        """Reads the file, and the model if the file has another time than before."""
+        if not self._config.exists():
+            return
+        found = json.loads(self._config.read_text())["model_config"]
+        latest = str(found["model_update_time"])
+        model = Path(found["model_path"]).read_bytes()
+        if latest != self._version:
+            self._version = latest
+            self.models.append(model)
