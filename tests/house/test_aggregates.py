@@ -32,6 +32,7 @@ ABOUT_ONE = {
     "trackside.cli.commands.summaries": "the commands of summary jobs",
     "trackside.cli.demo": "the demo is a search",
     "trackside.compat.clearml": "the pipelines of ClearML",
+    "trackside.compat.sedna": "datasets and jobs of incremental learning from Sedna",
     "trackside.dispatcher.advice": "what searches ask their tuners and assessors",
     "trackside.dispatcher.advisor": "the process of tuners and assessors",
     "trackside.dispatcher.assessors": "assess the trials of a search",

@@ -231,12 +231,15 @@ def json_path(location: Iterable[int | str]) -> str:
 
 def field_names(kind: type[BaseModel]) -> set[str]:
     """Gives the names of all fields of a model and of the models within it, for hints."""
-    names = set(kind.model_fields)
-    waiting: list[Any] = [field.annotation for field in kind.model_fields.values()]
+    names: set[str] = set()
+    waiting: list[Any] = [kind]
+    seen: set[type[BaseModel]] = set()  # a model may be within itself
     while waiting:
         annotation = waiting.pop()
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            names |= field_names(annotation)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in seen:
+            seen.add(annotation)
+            names |= set(annotation.model_fields)
+            waiting.extend(field.annotation for field in annotation.model_fields.values())
         waiting.extend(get_args(annotation))
     return names
 

@@ -17,6 +17,7 @@ from typer.core import TyperCommand
 from trackside.cli.interface import (
     artifacts,
     change,
+    convert,
     inspect,
     log,
     models,
@@ -164,6 +165,7 @@ SUMMARY_COMMANDS: Mapping[str, Callable[..., None]] = {
     "cache": summary_changes.cache,
     "export": summary_changes.export,
 }
+CONVERT_COMMANDS: Mapping[str, Callable[..., None]] = {"sedna": convert.sedna}
 ARTIFACT_COMMANDS: Mapping[str, Callable[..., None]] = {
     "ls": artifacts.ls,
     "show": artifacts.show,
@@ -235,6 +237,8 @@ def make_app() -> typer.Typer:
     made.add_typer(_group(said, MODEL_COMMANDS), name="models", rich_help_panel=INSPECT)
     said = "Pipelines that are defined by name: their versions, and numbered runs of them."
     made.add_typer(_group(said, PIPELINE_COMMANDS), name="pipelines", rich_help_panel=PUBLISH)
+    said = "Turn specifications of other systems into files for `submit`."
+    made.add_typer(_group(said, CONVERT_COMMANDS), name="convert", rich_help_panel=PUBLISH)
     said = "Times at which runs of pipelines begin by themselves."
     made.add_typer(_group(said, SCHEDULE_COMMANDS), name="schedules", rich_help_panel=PUBLISH)
     return made
