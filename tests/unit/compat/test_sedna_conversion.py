@@ -243,7 +243,7 @@ def line_of(text: str, files: dict[str, bytes]) -> int:
 @pytest.mark.parametrize(
     ("changes", "path", "code", "text"),
     [
-        ({"train_prob": "1.5"}, "$.spec.dataset.trainProb", "not_valid", "trainProb"),
+        ({"train_prob": "1.5"}, "$.spec.dataset.trainProb", "train_prob_range", "trainProb"),
         ({"train_prob": "many"}, "$.spec.dataset.trainProb", "wrong_type", "trainProb"),
         (
             {"deploy_trigger": "{condition: {operator: above, threshold: 1, metric: x}}"},
