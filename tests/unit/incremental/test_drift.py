@@ -1,0 +1,154 @@
+"""Detectors of drift: how far the newest samples differ from earlier ones (I13)."""
+
+import logging
+import math
+import random
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from trackside.contracts.message import Json
+from trackside.incremental import drift
+from trackside.incremental.drift import Columns, detectors, find_detector, measure_drift
+
+NAN = math.nan
+
+
+def column(seed: int, mean: float = 0.0, count: int = 400) -> list[float]:
+    chance = random.Random(seed)
+    return [chance.gauss(mean, 1) for _ in range(count)]
+
+
+def offered(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    """Lets installed packages offer these objects as detectors."""
+    points = [EntryPoint(name=name, value=value, group=drift.GROUP) for name, value in values.items()]
+    monkeypatch.setattr(drift, "entry_points", lambda group: points if group == drift.GROUP else [])
+
+
+def constant(reference: Columns, window: Columns, parameters: Json) -> Any:
+    """A detector of a package, which finds what its parameters say."""
+    assert isinstance(parameters, dict)
+    return parameters["found"]
+
+
+@pytest.mark.parametrize("name", ["ks", "psi"])
+def test_the_more_samples_differ_the_larger_is_the_drift(name: str) -> None:
+    reference = [column(1)]
+    found = [measure_drift(name, reference, [column(2, mean)], {}) for mean in (0.0, 0.5, 1.0, 2.0)]
+    assert found == sorted(found)
+    assert found[0] < 0.12
+    assert found[-1] > 0.6
+    assert measure_drift(name, reference, reference, {}) == 0
+
+
+def test_the_statistic_of_kolmogorov_and_smirnov_is_the_largest_distance_of_shares() -> None:
+    assert measure_drift("ks", [[1, 2, 3, 4]], [[3, 4, 5, 6]], {}) == 0.5
+    assert measure_drift("ks", [[1, 2, 3, 4]], [[5, 6]], {}) == 1
+
+
+def test_the_stability_index_is_that_of_the_shares_of_bins() -> None:
+    """Halves of the reference against a quarter and three quarters."""
+    expected = (0.25 - 0.5) * math.log(0.25 / 0.5) + (0.75 - 0.5) * math.log(0.75 / 0.5)
+    found = measure_drift("psi", [[1, 2, 3, 4]], [[1, 3, 4, 4]], {"bins": 2})
+    assert found == pytest.approx(expected)
+
+
+def test_the_column_that_differs_most_counts_unless_the_mean_is_asked_for() -> None:
+    reference, window = [[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0], [3.0, 4.0]]
+    assert measure_drift("ks", reference, window, {}) == 1
+    assert measure_drift("ks", reference, window, {"combine": "mean"}) == 0.5
+
+
+@pytest.mark.parametrize("name", ["ks", "psi"])
+def test_values_that_are_missing_are_no_numbers(name: str) -> None:
+    some, none = [1.0, 2.0, 3.0, NAN], [NAN, math.inf, NAN, NAN]
+    assert measure_drift(name, [some], [some], {}) == 0
+    assert measure_drift(name, [none], [none], {}) == 0
+    assert measure_drift(name, [some], [none], {}) >= 1
+    assert measure_drift(name, [none], [some], {}) >= 1
+
+
+@pytest.mark.parametrize("name", ["ks", "psi"])
+def test_a_column_of_one_value_is_no_exception(name: str) -> None:
+    assert measure_drift(name, [[5.0] * 10], [[5.0] * 3], {}) == 0
+    assert measure_drift(name, [[5.0] * 10], [[6.0] * 3], {}) >= 1
+    assert measure_drift(name, [[5.0] * 10], [[4.0] * 3], {}) >= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("kss", {}, "there is no drift detector 'kss'; expected one of: ks, psi; did you mean 'ks'?"),
+        (
+            "ks",
+            {"bins": 3},
+            "drift detector 'ks' has no such parameter: bins: Extra inputs are not permitted",
+        ),
+        (
+            "psi",
+            {"bins": 1},
+            "drift detector 'psi' has no such parameter: bins: Input should be greater than",
+        ),
+        (
+            "ks",
+            {"combine": "sum"},
+            "drift detector 'ks' has no such parameter: combine: Input should be 'max'",
+        ),
+    ],
+)
+def test_an_unknown_detector_or_parameter_is_named(name: str, parameters: Json, message: str) -> None:
+    with pytest.raises(ValueError, match="^" + message.replace("?", r"\?")):
+        measure_drift(name, [[1.0]], [[1.0]], parameters)
+
+
+@pytest.mark.parametrize(
+    ("reference", "window", "message"),
+    [
+        ([], [], "the reference has 0 columns, the window 0; expected the same columns, at least one"),
+        ([[1.0]], [[1.0], [2.0]], "the reference has 1 columns, the window 2; "),
+        ([[1.0]], [[]], "the columns of the reference, or of the window, are empty or of several lengths"),
+        ([[1.0], [1.0, 2.0]], [[1.0], [1.0]], "the columns of the reference, or of the window, are empty or"),
+    ],
+)
+def test_columns_that_can_not_be_compared_are_a_problem(
+    reference: Columns, window: Columns, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        measure_drift("ks", reference, window, {})
+
+
+def test_an_installed_package_adds_a_detector(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered(monkeypatch, constant=f"{__name__}:constant")
+    assert list(detectors()) == ["ks", "psi", "constant"]
+    assert find_detector("constant") is constant
+    assert measure_drift("constant", [[1.0]], [[2.0]], {"found": 7}) == 7
+
+
+@pytest.mark.parametrize("found", [NAN, math.inf, -1, None, "1", True])
+def test_what_a_detector_returns_must_be_a_finite_number_from_0(
+    monkeypatch: pytest.MonkeyPatch, found: Any
+) -> None:
+    offered(monkeypatch, constant=f"{__name__}:constant")
+    with pytest.raises(
+        ValueError, match=r"^drift detector 'constant' has returned .*; expected a finite number"
+    ):
+        measure_drift("constant", [[1.0]], [[2.0]], {"found": found})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("ks", f"{__name__}:constant", "Trackside has a detector of this name"),
+        ("other", f"{__name__}:NAN", f"{__name__}:NAN is a float; expected a function"),
+        ("other", "no.such.module:detector", "No module named 'no'"),
+        ("a name", f"{__name__}:constant", "its name is not an identifier: "),
+    ],
+)
+def test_a_detector_that_can_not_be_used_is_left_out_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str, value: str, reason: str
+) -> None:
+    offered(monkeypatch, **{name: value})
+    with caplog.at_level(logging.ERROR):
+        assert detectors() == {"ks": drift.ks, "psi": drift.psi}
+    assert f"drift detector {name!r} is not available: {reason}" in caplog.text
