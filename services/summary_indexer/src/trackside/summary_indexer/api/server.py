@@ -10,11 +10,11 @@ import structlog
 from aiohttp import web
 
 from trackside.projections.summaries.errors import SummaryReadRefused, quoted
-from trackside.summary_indexer.api.local_names import is_local, is_local_name
 from trackside.summary_indexer.api.pages import PAGES, SummaryPage
 from trackside.summary_indexer.api.problems import as_refusal, problem
 from trackside.summary_indexer.api.reads import ApiReads
 from trackside.telemetry.health import Health, measure_loop_lag, respond
+from trackside.telemetry.local_names import is_local, is_local_name
 
 log = structlog.get_logger("trackside.summary_indexer")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trackside.summary_indexer.api.local_names import is_local, is_local_name
+from trackside.telemetry.local_names import is_local, is_local_name
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,257 @@
+"""An inference service in a worker: its answers, the models that it takes, its counts and hard examples."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.integration.worker.given import started, task_of
+from tests.integration.worker.harness import Gate, WorkerHarness, alive, of, stream_of
+from tests.integration.worker.test_inputs import put, store
+from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
+from trackside.contracts.instructions import Instruction, InstructionAcknowledged, TaskReady
+from trackside.contracts.tasks import AttemptEnd
+from trackside.incremental.serving_load import TimedAnswer, load_service
+
+__all__ = ["store"]
+
+SCRIPT = """
+import os
+from trackside.incremental import InferenceService
+from trackside.sdk import trial
+
+class Factor(InferenceService):
+    def load_model(self, path, device):
+        model = super().load_model(path, device)
+        if gate := model.get("gate"):
+            open(gate).read()
+        return model["factor"]
+
+    def predict(self, model, inputs):
+        if inputs == "pid":
+            return os.getpid()
+        if isinstance(inputs, str):
+            raise RuntimeError("inputs are " + inputs)
+        return {"product": model * inputs, "factor": model}
+
+    def scores(self, inputs, outputs):
+        return [[0, 0, 1, 1, inputs / 10]]
+
+    def as_sample(self, inputs):
+        return str(inputs)
+"""
+CLASS = "entry: 'script:Factor'"
+
+
+class Serving:
+    """A service with its task `a`, and what it is given."""
+
+    def __init__(self, harness: WorkerHarness, store: Path) -> None:
+        self.harness = harness
+        self._store = store
+        self.address = ""
+        self._given = 0
+
+    def version(self, number: int, **more: Any) -> dict[str, Any]:
+        """Puts a model with the factor `number` into the store; returns it as an instruction names it."""
+        reference = put(self._store, json.dumps({"factor": number, **more}).encode())
+        return self.named(number, reference)
+
+    def named(self, number: int, reference: ArtifactReference, form: str = "json") -> dict[str, Any]:
+        artifact = reference.model_dump(mode="json")
+        return {"model": "factors", "version": number, "format": form, "artifact": artifact}
+
+    async def begin(self, version: dict[str, Any], attempt: int = 1, **settings: Any) -> TaskReady:
+        instruction = settings.pop("instruction", None)
+        self.command = await self.harness.run(
+            "a",
+            {"service": {"job": "j", "name": "n", "replica": 1, "update": 0, "model": version, **settings}},
+            task_type="a",
+            service=True,
+            attempt=attempt,
+            inputs={"model": ArtifactReference.model_validate(version["artifact"])},
+            instruction=instruction,
+        )
+        found = await self.ready_after(lambda each: each.attempt == attempt)
+        self.address = found.detail["address"]
+        return found
+
+    async def ready_after(self, is_it: Any) -> TaskReady:
+        """Waits for what the service says of itself."""
+        messages = await self.harness.messages(
+            self.harness.topics.events,
+            stream_of("a"),
+            lambda all_: any(is_it(each) for each in of(all_, TaskReady)),
+        )
+        return next(each for each in of(messages, TaskReady) if is_it(each))
+
+    async def update(self, number: int, version: dict[str, Any]) -> InstructionAcknowledged:
+        """Gives the nth instruction; returns what the service says of it."""
+        await self.harness.instruct(self.command, number, update=number, model=version)
+        return await self.acknowledged(number)
+
+    async def acknowledged(self, number: int) -> InstructionAcknowledged:
+        events = self.harness.topics.events
+        return await self.harness.first(InstructionAcknowledged, events, stream_of("a"), number)
+
+    async def ask(self, inputs: Any) -> dict[str, Any]:
+        (answer,) = await self.load(1, inputs, 1)
+        return {**answer.body, "status": answer.status}
+
+    async def load(self, clients: int, inputs: Any, count: int) -> list[TimedAnswer]:
+        left = iter([False] * count)
+        return await load_service(self.address, clients, lambda _: inputs, lambda: next(left, True))
+
+    async def stop(self) -> None:
+        await self.harness.stop(self.command)
+        assert (await self.harness.end("a")).end is AttemptEnd.CANCELLED
+
+
+@asynccontextmanager
+async def serving(folder: Path, store: Path) -> AsyncIterator[Serving]:
+    catalogue = task_of(folder, SCRIPT, CLASS, ", runner: service")
+    async with started(folder, catalogue) as harness:
+        yield Serving(harness, store)
+
+
+async def test_it_begins_with_its_input_and_takes_what_it_is_given(tmp_path: Path, store: Path) -> None:
+    """I28: the answer to an instruction has version and digest; a failed load keeps the model before."""
+    async with serving(tmp_path, store) as service:
+        first, second = service.version(2), service.version(3)
+        ready = await service.begin(first)
+        digest = first["artifact"]["sha256"]
+        expected = {"update": 0, "version": 2, "sha256": digest, "inferences": 0, "hard": 0}
+        assert ready.detail == {"address": service.address, **expected}
+        answer = await service.ask(5)
+        assert (answer["outputs"], answer["version"]) == ({"product": 10, "factor": 2}, 2)
+        assert (answer["sha256"], answer["update"], answer["hard"]) == (digest, 0, False)
+        said = await service.update(1, second)
+        digest = second["artifact"]["sha256"]
+        assert said.ok and said.detail == {"update": 1, "version": 3, "sha256": digest}
+        assert (await service.ask(5))["outputs"]["product"] == 15
+        ready = await service.ready_after(lambda each: each.detail["update"] == 1)
+        assert (ready.detail["sha256"], ready.detail["inferences"]) == (digest, 1)
+        for number, (bad, message) in enumerate(bad_versions(service), 2):
+            said = await service.update(number, bad)
+            assert not said.ok and said.detail["update"] == number
+            assert message in said.detail["message"]
+            assert (await service.ask(5))["sha256"] == digest, "the one before stays in use"
+        await service.stop()
+
+
+def bad_versions(service: Serving) -> list[tuple[dict[str, Any], str]]:
+    """Returns versions that can't be loaded, each with a part of the reason."""
+    store = service._store
+    text = put(store, b"{factor}")
+    unknown, other = put(store, b"onnx"), service.version(9)
+    other["artifact"]["sha256"] = "0" * 64
+    other["artifact"]["uri"] = "store:sha256/" + "0" * 64
+    return [
+        (service.named(4, text), "JSONDecodeError"),
+        (service.named(4, unknown, "onnx"), "format 'onnx' can't be read"),
+        (service.named(4, put(store, b'{"no": 1}')), "KeyError: 'factor'"),
+        (other, "0" * 64),
+        ({"model": "factors", "version": 4}, "$.model.artifact: expected a reference"),
+        ({**service.version(4), "version": "four"}, "$.model.version"),
+    ]
+
+
+async def test_requests_are_answered_while_a_model_is_loaded(tmp_path: Path, store: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    async with serving(tmp_path, store) as service:
+        await service.begin(service.version(2))
+        version = service.version(3, gate=str(gate.path))
+        await service.harness.instruct(service.command, 1, update=1, model=version)
+        opened = asyncio.to_thread(gate.path.open, "w")  # returns once the service waits at the gate
+        with await opened as waiting:
+            answers = await service.load(4, 5, 40)
+            assert {each.body["version"] for each in answers} == {2}
+            waiting.write("\n")
+        assert (await service.acknowledged(1)).ok
+        assert (await service.ask(5))["version"] == 3
+        await service.stop()
+
+
+async def test_no_answer_fails_or_is_mixed_while_twenty_models_are_swapped(
+    tmp_path: Path, store: Path
+) -> None:
+    async with serving(tmp_path, store) as service:
+        versions = {number: service.version(number) for number in range(1, 22)}
+        digests = {number: each["artifact"]["sha256"] for number, each in versions.items()}
+        await service.begin(versions[1])
+        is_over = False
+        clients = asyncio.create_task(load_service(service.address, 8, lambda n: n, lambda: is_over))
+        for number in range(1, 21):
+            assert (await service.update(number, versions[number + 1])).ok
+        is_over = True
+        answers = await clients
+        for each in answers:
+            assert each.status == 200, each.body
+            version = each.body["version"]
+            assert each.body["outputs"] == {"product": version * each.inputs, "factor": version}
+            assert each.body["sha256"] == each.sha256 == digests[version]
+            assert each.body["update"] == version - 1
+        assert len({each.body["version"] for each in answers}) > 10
+        await service.stop()
+
+
+async def test_each_window_reports_counts_and_stores_and_appends_hard_examples(
+    tmp_path: Path, store: Path
+) -> None:
+    """I40: the miner reads the scores; counts are reported by window, only if they have changed."""
+    dataset = tmp_path / "data.txt"
+    dataset.write_text("0\n")
+    async with serving(tmp_path, store) as service:
+        mining = {"miner": "Threshold", "append_to": {"url": dataset.as_uri(), "format": "txt"}}
+        await service.begin(service.version(2), window_s=0.1, hard_examples=mining)
+        answers = [await service.ask(inputs) for inputs in (1, 9, 3)]
+        assert [each["hard"] for each in answers] == [True, False, True]
+        ready = await service.ready_after(lambda each: each.detail["inferences"] == 3)
+        assert ready.detail["hard"] == 2
+        await service.stop()
+        saved = of(await service.harness.events_so_far("a"), ArtifactSaved)
+        lines = [line for each in saved for line in content(store, each).splitlines()]
+        assert [json.loads(line) for line in lines] == [
+            {
+                "inputs": inputs,
+                "outputs": {"product": 2 * inputs, "factor": 2},
+                "scores": [[0, 0, 1, 1, inputs / 10]],
+                "version": 2,
+            }
+            for inputs in (1, 3)
+        ]
+        assert {(each.kind, each.name) for each in saved} == {("hard-examples", "hard-examples")}
+        assert sum(each.metadata["examples"] for each in saved) == 2
+        assert dataset.read_text() == "0\n1\n3\n"
+        counts = [
+            each.detail["inferences"] for each in of(await service.harness.events_so_far("a"), TaskReady)
+        ]
+        assert counts == sorted(set(counts)), "nothing is said of a window without requests"
+
+
+def content(store: Path, saved: ArtifactSaved) -> str:
+    return (store / "blobs" / "sha256" / saved.sha256[:2] / saved.sha256).read_text()
+
+
+async def test_after_a_kill_the_next_attempt_serves_what_it_was_told_last(
+    tmp_path: Path, store: Path
+) -> None:
+    async with serving(tmp_path, store) as service:
+        first, second = service.version(2), service.version(3)
+        await service.begin(first)
+        assert (await service.update(1, second)).ok
+        pid = (await service.ask("pid"))["outputs"]
+        os.kill(pid, signal.SIGKILL)
+        assert (await service.harness.end("a")).end is AttemptEnd.FAILED
+        assert not alive(pid)
+        newest = Instruction(number=1, body={"update": 1, "model": second})
+        ready = await service.begin(first, attempt=2, instruction=newest)
+        assert (ready.detail["update"], ready.detail["version"]) == (1, 3)
+        said = await service.acknowledged(2)
+        assert (said.attempt, said.number, said.ok) == (2, 1, True)
+        assert (await service.ask(5))["version"] == 3
+        await service.harness.stop(service.command)
