@@ -114,6 +114,15 @@ VALID_BODIES: dict[str, dict[str, Any]] = {
     },
     "trackside.retire-pipeline.v1": {"reason": "old"},
     "trackside.run-pipeline.v1": {"version": 1, "parameters": {"n": 2}, "overrides": {"b": {"queue": "q"}}},
+    "trackside.register-dataset.v1": {
+        "url": "/data/digits.csv",
+        "format": "csv",
+        "look_s": 0.5,
+        "drift": {"detector": "ks", "parameters": {"combine": "max"}, "window": 50, "columns": ["x"]},
+    },
+    "trackside.pause-dataset.v1": {"reason": "the disk is replaced"},
+    "trackside.resume-dataset.v1": {},
+    "trackside.delete-dataset.v1": {"reason": "enough"},
     "trackside.create-schedule.v1": {
         "name": "nightly",
         "schedule": {"cron": "30 2 * * *", "timezone": "Europe/Berlin", "parameters": {"n": 3}},

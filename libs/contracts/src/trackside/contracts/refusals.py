@@ -139,6 +139,7 @@ REFUSAL_CODES = {
     "unknown_task": "The batch, or the stream, has no such task.",
     "task_over": "The task has ended, or is stopping: it takes no instructions.",
     "artifact_in_use": "A task that has not ended still needs the artifact.",
+    "bad_url": "A URL is not of a kind that can be used here; the message has those that can.",
     "credentials_in_url": "A URL has a user, a password or a signature in it, which isn't repeated.",
     "unknown_trial": "The search has no such trial.",
     "no_more_trials": "The search has all its trials, or its tuner has nothing left; the message says which.",

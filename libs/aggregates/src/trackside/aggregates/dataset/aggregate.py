@@ -3,14 +3,21 @@
 from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.dataset import decide, evolve, messages
+from trackside.aggregates.dataset.causes import DatasetCausality
+from trackside.aggregates.dataset.examples import EXAMPLES
+from trackside.aggregates.dataset.invariants import DatasetInvariants
 from trackside.aggregates.dataset.messages import DatasetRegistered
+from trackside.aggregates.dataset.rows import DatasetRows
+from trackside.aggregates.dataset.spec import SPECS
 from trackside.aggregates.dataset.state import Dataset
-from trackside.contracts.message import Command, Record
+from trackside.aggregates.dataset.view import DatasetView
+from trackside.contracts.message import Command, Event, Json, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
 from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
+from trackside.domain.signals import Signal
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task
 
@@ -21,7 +28,7 @@ class DatasetType(AggregateType[Dataset]):
     kind = "dataset"
     state = Dataset
     begins_with = DatasetRegistered
-    events = (
+    events: tuple[type[Event], ...] = (
         DatasetRegistered,
         messages.DatasetObserved,
         messages.DatasetTruncated,
@@ -37,6 +44,12 @@ class DatasetType(AggregateType[Dataset]):
         messages.ResumeDataset: decide.resume,
         messages.DeleteDataset: decide.delete,
     }
+    examples = EXAMPLES
+    causes = DatasetCausality()
+    specs = SPECS
+    invariants = DatasetInvariants
+    rows = (DatasetRows(),)
+    view = DatasetView()
 
     def begin(self, stream_id: str, event: DatasetRegistered, record: Record) -> Dataset:
         """Makes the dataset of a DatasetRegistered event."""
@@ -57,6 +70,18 @@ class DatasetType(AggregateType[Dataset]):
     def task_changed(self, root: Dataset, task: Task, record: Record, reports: int) -> None:
         """Takes in what became of its watcher."""
         evolve.watcher_changed(root, task, record)
+
+    def outcome(self, root: Dataset) -> tuple[str, Json]:
+        """Returns its status, and how far it was observed."""
+        return root.status.value, root.end.model_dump(mode="json")
+
+    def signals(self, root: Dataset) -> Iterable[Signal]:
+        """Yields how far it was observed last, once it has samples, and each status that it takes."""
+        status = {"dataset": root.dataset_id, "status": root.status.value, "reason": root.reason}
+        yield Signal("status", f"{root.changes}/{root.stops}", status)
+        if root.end.lines:
+            values = {"dataset": root.dataset_id, **root.end.model_dump(mode="json"), "metrics": root.metrics}
+            yield Signal("observed", str(root.end.lines), values, offset=root.observed_at)
 
     def lacking(self, stream: Stream[Dataset], lookup: Lookup) -> Iterable[Proposal]:
         """Yields what the dataset lacks now."""

@@ -1,36 +1,34 @@
-"""What the dispatcher decides about datasets: answers to commands, its watcher, what that has seen. Pure."""
+"""What the dispatcher decides about datasets: answers to commands, their watchers, what is observed. Pure."""
 
-from collections.abc import Iterator
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping
 
-from pydantic import ValidationError
-
+from trackside.aggregates.dataset.evolve import instruction_body
 from trackside.aggregates.dataset.messages import (
+    WATCH,
     WATCH_DATASET,
-    DatasetChanged,
     DatasetDeleted,
-    DatasetEnd,
-    DatasetObserved,
     DatasetPaused,
-    DatasetRefused,
     DatasetRegistered,
     DatasetResumed,
     DatasetSpec,
     DatasetStatus,
-    DatasetTruncated,
     DeleteDataset,
     PauseDataset,
     RegisterDataset,
     ResumeDataset,
 )
-from trackside.aggregates.dataset.state import WATCH, Dataset, dataset_of
+from trackside.aggregates.dataset.report import reported_event
+from trackside.aggregates.dataset.state import Dataset, dataset_of, watcher_id
+from trackside.contracts.ids import is_identifier
 from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.message import Event, Json
+from trackside.contracts.message import Event
 from trackside.contracts.parts import Part
 from trackside.contracts.refusals import Problem
 from trackside.contracts.resources import Needs, Resources, ServicePolicy
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
 from trackside.domain.aggregate import Decided
+from trackside.domain.capabilities import credential_problem
 from trackside.domain.lookup import Lookup
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream, check_not_begun, no_aggregate
@@ -38,14 +36,17 @@ from trackside.domain.task import Task
 from trackside.domain.task_instructions import is_ready
 
 WATCHER_MEMORY_BYTES = 268_435_456
-"""What the service reserves that watches a dataset: it holds one line at a time."""
+"""What the service reserves that watches a dataset: it holds one line at a time, and samples for drift."""
+_USABLE = re.compile(r"/[^/]|file:///[^/]|s3://[^/]+/[^/]")
+_LAST_WATCHER = 10**10
+"""More watchers than a dataset ever has: their ids must be identifiers."""
 
 
 def register(stream: Stream, wanted: RegisterDataset, command_id: str, lookup: Lookup) -> Decided:
-    """Begins a dataset, unless its stream is taken, or its workers lack the credential."""
+    """Begins a dataset, unless its stream is taken, or it can't be watched as it is described."""
     spec = DatasetSpec(**{name: getattr(wanted, name) for name in DatasetSpec.model_fields})
-    problem = check_not_begun(stream)
-    return problem or [DatasetRegistered(command_id=command_id, dataset=spec)]
+    problems = tuple(_problems(stream, spec, lookup))
+    return problems or [DatasetRegistered(command_id=command_id, dataset=spec)]
 
 
 def pause(stream: Stream, wanted: PauseDataset, command_id: str, lookup: Lookup) -> Decided:
@@ -78,6 +79,25 @@ def delete(stream: Stream, wanted: DeleteDataset, command_id: str, lookup: Looku
     return [DatasetDeleted(command_id=command_id, change=dataset.changes + 1, reason=wanted.reason)]
 
 
+def _problems(stream: Stream, spec: DatasetSpec, lookup: Lookup) -> Iterator[Problem]:
+    """Yields why a dataset can't begin."""
+    begun = check_not_begun(stream)
+    if begun is not None:
+        yield begun
+    if not is_identifier(watcher_id(stream.stream_id, _LAST_WATCHER)):
+        message = "the id is too long, the services that watch the dataset are named after it"
+        yield Problem(code="bad_identifier", path="$partitionkey", message=message)
+    if _USABLE.match(spec.url) is None:
+        message = "expected a file of the workers' hosts, as /FOLDER/FILE or file:///..., or s3://BUCKET/KEY"
+        yield Problem(code="bad_url", path="$.url", message=message)
+    if spec.format == "txt" and spec.drift is not None and spec.drift.columns is not None:
+        message = "a txt has no columns: leave them out, or write `format: csv` or `format: jsonl`"
+        yield Problem(code="unknown_field", path="$.drift.columns", message=message)
+    missing = credential_problem(lookup.capabilities, spec.credential, "$.credential")
+    if missing is not None:
+        yield missing
+
+
 def _changeable(stream: Stream) -> Dataset | Problem:
     dataset = dataset_of(stream)
     if dataset is None:
@@ -89,81 +109,48 @@ def _changeable(stream: Stream) -> Dataset | Problem:
 
 
 def lacking(stream: Stream[Dataset]) -> Iterator[Proposal]:
-    """Yields what a dataset lacks now: its watcher, what that must know, what it has seen, its stop."""
-    dataset, traceparent = stream.root, stream.traceparent
+    """Yields what a dataset lacks now: its watcher, the end that this begins with, its report, its stop."""
+    dataset = stream.root
+    found = _next(dataset, stream.tasks)
+    if found is not None:
+        span, event = found
+        yield Proposal(span, [event], dataset.changed_at, stream.traceparent)
+
+
+def _next(dataset: Dataset, tasks: Mapping[str, Task]) -> tuple[str, Event] | None:
     if not dataset.watching:
-        if dataset.status is DatasetStatus.ACTIVE:
-            yield Proposal("watch dataset", [_watcher(dataset)], dataset.changed_at, traceparent)
-        return
-    watcher = stream.tasks[dataset.watcher_id()]
-    if dataset.status is not DatasetStatus.ACTIVE:
-        if not watcher.stop_reason:
-            stop = TaskStopRequested(task_id=watcher.task_id, reason="user")
-            yield Proposal("stop watcher", [stop], dataset.changed_at, traceparent)
-        return
-    if not is_ready(watcher) or watcher.stop_reason:
-        return
+        active = dataset.status is DatasetStatus.ACTIVE
+        return ("watch dataset", _submitted(dataset)) if active else None
+    watcher = tasks[dataset.watcher_id()]
+    if watcher.stop_reason:
+        return None
+    if not dataset.served:
+        return "stop watcher", TaskStopRequested(task_id=watcher.task_id, reason="user")
+    if not is_ready(watcher):
+        return None
     if dataset.told != (watcher.attempt.number, watcher.attempt.placement):
-        yield Proposal("tell watcher", [_instruction(dataset, watcher)], dataset.changed_at, traceparent)
-        return
-    event = _seen(dataset, watcher.attempt.ready)
-    if event is not None:
-        yield Proposal("observe dataset", [event], dataset.changed_at, traceparent)
+        return "instruct watcher", _instruction(dataset, watcher)
+    event = reported_event(dataset, watcher)
+    return None if event is None else ("observe dataset", event)
 
 
-def _watcher(dataset: Dataset) -> TaskSubmitted:
+def _submitted(dataset: Dataset) -> TaskSubmitted:
     number, spec = dataset.watchers + 1, dataset.spec
     return TaskSubmitted(
         task_id=dataset.watcher_id(number),
         task_type=WATCH_DATASET,
-        parameters=spec.model_dump(mode="json", include={"url", "format", "credential", "look_s"}),
+        parameters=spec.model_dump(mode="json", include={"url", "format", "credential", "look_s", "drift"}),
         part=Part(kind=WATCH, number=number),
         needs=Needs(
             queue=spec.queue,
             resources=Resources(devices=0, estimate_memory=WATCHER_MEMORY_BYTES),
             service=ServicePolicy(),
+            credentials=[] if spec.credential is None else [spec.credential],
         ),
     )
 
 
 def _instruction(dataset: Dataset, watcher: Task) -> InstructionGiven:
     number = 1 if watcher.instruction is None else watcher.instruction.number + 1
-    body = {"end": dataset.end.model_dump(mode="json")}
+    body = instruction_body(dataset)
     return InstructionGiven(command_id="", task_id=watcher.task_id, number=number, body=body)
-
-
-def _seen(dataset: Dataset, said: Json) -> Event | None:
-    """Returns the event of what the watcher has seen last; None if that is known, or nothing yet.
-
-    It says how far the dataset goes (`end`), or what is wrong with it (`problem`).
-    """
-    problem: Any = said.get("problem")
-    if isinstance(problem, dict):
-        return _stop(dataset, problem)
-    try:
-        end = DatasetEnd.model_validate(said.get("end"))
-    except ValidationError:
-        return None
-    if end.lines <= dataset.end.lines or end.size <= dataset.end.size:
-        return None
-    return DatasetObserved(
-        begin=dataset.end.lines,
-        end=end.lines,
-        begin_byte=dataset.end.size,
-        end_byte=end.size,
-        sha256=end.sha256,
-    )
-
-
-def _stop(dataset: Dataset, problem: Json) -> Event:
-    number, code = dataset.stops + 1, str(problem.get("code", ""))
-    match code:
-        case "truncated":
-            size = int(problem.get("size", 0))
-            return DatasetTruncated(stop=number, observed_bytes=dataset.end.size, size_bytes=size)
-        case "changed":
-            sha256 = str(problem.get("sha256", ""))
-            return DatasetChanged(stop=number, observed_sha256=dataset.end.sha256, sha256=sha256)
-        case _:
-            line, message = int(problem.get("line", -1)), str(problem.get("message", ""))
-            return DatasetRefused(stop=number, code=code, line=line, message=message)

@@ -7,11 +7,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.contracts.artifacts import Sha256, Url
 from trackside.contracts.ids import Identifier
-from trackside.contracts.message import DISPATCHER, Command, Event, is_absent
+from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.contracts.tasks import Figure
 
 WATCH_DATASET = "trackside.watch-dataset"
 """The task type of the service that reads a dataset and says how far it has grown."""
+WATCH = "watch"
+"""The kind of part of the service that watches a dataset; its number counts from 1."""
 MAX_LINE_BYTES = 1_048_576
 """The longest sample, in bytes; a longer one stops the intake of its dataset."""
 DEFAULT_LOOK_S = 1.0
@@ -19,7 +21,11 @@ DEFAULT_LOOK_S = 1.0
 
 DatasetFormat = Literal["txt", "csv", "jsonl"]
 """A sample is a line: of `txt` any, of `csv` each after the first one, of `jsonl` one JSON value."""
+MAX_METRICS = 20
+"""How many metrics of its newest samples a dataset has."""
 _Reason = Annotated[str, Field(max_length=1_000)]
+_Count = Annotated[int, Field(ge=0, le=2**53)]
+_Samples = Annotated[int, Field(ge=2, le=100_000)]
 
 
 class DatasetStatus(StrEnum):
@@ -37,11 +43,26 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class DriftSpec(_Part):
+    """How far the newest samples of a dataset differ from its first ones, as its metric `drift`.
+
+    `detector` compares the newest `window` samples with the first `reference` ones; `parameters` are its own.
+    `columns` are those that it compares, by default all with numbers; a `txt` has none.
+    """
+
+    detector: Identifier
+    parameters: Json = Field(default={}, exclude_if=is_absent)
+    reference: _Samples = 200
+    window: _Samples = 200
+    columns: list[str] | None = Field(default=None, min_length=1, max_length=1_000, exclude_if=is_absent)
+
+
 class DatasetSpec(_Part):
     """Where a dataset is, and how it is read.
 
     `url` is a file of the hosts of the workers, or an object of S3 for which these have the `credential`.
-    `queue` is that of the service that watches it.
+    `queue` is that of the service that watches it, which looks at it every `look_s` seconds where the file
+    system doesn't report changes, and computes `drift` of what is new.
     """
 
     url: Url
@@ -49,6 +70,7 @@ class DatasetSpec(_Part):
     credential: Identifier | None = Field(default=None, exclude_if=is_absent)
     look_s: float = Field(default=DEFAULT_LOOK_S, ge=0.05, le=86_400, allow_inf_nan=False)
     queue: Identifier = "default"
+    drift: DriftSpec | None = Field(default=None, exclude_if=is_absent)
     description: str = Field(default="", max_length=10_000, exclude_if=is_absent)
 
 
@@ -58,9 +80,9 @@ class DatasetEnd(_Part):
     `sha256` is the digest of all bytes before `size`, the header of a csv included.
     """
 
-    lines: int = Field(default=0, ge=0, le=2**53)
-    size: int = Field(default=0, ge=0, le=2**53)
-    sha256: Sha256 = Field(default="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
+    lines: _Count = 0
+    size: _Count = 0
+    sha256: Sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
 class RegisterDataset(Command, DatasetSpec):
@@ -74,7 +96,10 @@ class PauseDataset(Command):
 
 
 class ResumeDataset(Command):
-    """Asks that a dataset is watched again, once what has stopped that is mended."""
+    """Asks that a dataset is watched again, once what has stopped the intake is repaired.
+
+    What was observed of it is compared again first: if that is still other or missing, it stops again.
+    """
 
 
 class DeleteDataset(Command):
@@ -91,53 +116,64 @@ class DatasetRegistered(Event):
     dataset: DatasetSpec
 
 
-class DatasetObserved(Event):
+class DatasetReport(Event):
+    """What a watcher has reported of a dataset: the watcher of this number, in this placement of it.
+
+    It has an effect only as long as that is the placement that the dispatcher has given the end to.
+    """
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    watcher: int
+    attempt: int
+    placement: int
+
+
+class DatasetObserved(DatasetReport):
     """A dataset has the samples `begin` to `end`, the last one not included; they count from 0.
 
     They are its bytes `begin_byte` to `end_byte`; `sha256` is the digest of all bytes before `end_byte`.
     """
 
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    begin: int
-    end: int
-    begin_byte: int
-    end_byte: int
-    sha256: str
+    begin: _Count
+    end: _Count
+    begin_byte: _Count
+    end_byte: _Count
+    sha256: Sha256
     metrics: dict[str, Figure] = Field(default={}, exclude_if=is_absent)
     """Numbers that its watcher has computed of the newest samples, such as `drift`."""
 
 
-class DatasetTruncated(Event):
+class DatasetTruncated(DatasetReport):
     """A dataset has become shorter than what was observed of it: nothing more is taken from it.
 
     `stop` counts what has stopped the intake, from 1.
     """
 
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
     stop: int
     observed_bytes: int
     size_bytes: int
 
 
-class DatasetChanged(Event):
-    """Bytes of a dataset that were observed are other ones now: nothing more is taken from it."""
+class DatasetChanged(DatasetReport):
+    """Bytes of a dataset that were observed are other ones now: nothing more is taken from it.
 
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    `sha256` is the digest of as many bytes as were observed; empty if the watcher did not say.
+    """
+
     stop: int
     observed_sha256: str
     sha256: str = Field(default="", exclude_if=is_absent)
 
 
-class DatasetRefused(Event):
+class DatasetRefused(DatasetReport):
     """A dataset has a sample that can't be one, or can't be read: nothing more is taken from it.
 
-    `code` is the reason, `line` the number of the sample from 0.
+    `code` is the reason, `line` the number of the sample from 0, where it is about one.
     """
 
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
     stop: int
     code: str
-    line: int
+    line: int | None = Field(default=None, exclude_if=is_absent)
     message: str = Field(default="", exclude_if=is_absent)
 
 

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from trackside.aggregates.dataset.messages import DatasetEnd, DatasetSpec, DatasetStatus
+from trackside.aggregates.dataset.messages import WATCH, DatasetEnd, DatasetSpec, DatasetStatus
+from trackside.contracts.tasks import Figure
 from trackside.domain.stream import Stream
 
 STOPPED = frozenset({DatasetStatus.TRUNCATED, DatasetStatus.CHANGED, DatasetStatus.REFUSED})
 """The states in which nothing is taken from a dataset since something is wrong with it."""
-WATCH = "watch"
-"""The kind of part of the service that watches a dataset; its number counts from 1."""
 
 
 @dataclass(slots=True)
@@ -23,8 +22,12 @@ class Dataset:
     """When it was registered: append time of DatasetRegistered, in ms since 1970."""
     status: DatasetStatus = DatasetStatus.ACTIVE
     """Its state."""
+    status_ms: int = 0
+    """When it took that state: append time of that event, in ms since 1970."""
     end: DatasetEnd = field(default_factory=DatasetEnd)
     """How far it was observed."""
+    metrics: dict[str, Figure] = field(default_factory=dict)
+    """What its watcher has computed of the samples that are observed last, by name; empty if nothing."""
     observed_at: int = -1
     """Offset of the event that `end` is from; -1 before the first."""
     observed_ms: int = 0
@@ -39,8 +42,10 @@ class Dataset:
     """How many services have watched it: the number of the newest one."""
     watching: bool = False
     """Whether the newest one has not ended."""
+    dismissed: int = 0
+    """The number of the newest one that is to end: what those up to it report has no effect."""
     told: tuple[int, int] = (0, 0)
-    """The attempt and placement of the watcher that was told how far it was observed; zeros for none."""
+    """The attempt and placement of the watcher that was given the end; zeros for none."""
     changed_at: int = -1
     """Offset of the last event that changed it."""
     settled: list[str] = field(default_factory=list)
@@ -50,6 +55,11 @@ class Dataset:
     def over(self) -> bool:
         """Says whether nothing watches it."""
         return not self.watching and self.status is not DatasetStatus.ACTIVE
+
+    @property
+    def served(self) -> bool:
+        """Says whether a service watches it whose reports count."""
+        return self.watching and self.watchers > self.dismissed
 
     @property
     def closed(self) -> bool:
@@ -71,7 +81,12 @@ class Dataset:
 
     def watcher_id(self, number: int | None = None) -> str:
         """Returns the id of a watcher, by default of the newest one."""
-        return f"{self.dataset_id}.{WATCH}.{self.watchers if number is None else number}"
+        return watcher_id(self.dataset_id, self.watchers if number is None else number)
+
+
+def watcher_id(dataset_id: str, number: int) -> str:
+    """Returns the id of the task that watches a dataset for the time of this number, from 1."""
+    return f"{dataset_id}.{WATCH}.{number}"
 
 
 def dataset_of(stream: Stream) -> Dataset | None:

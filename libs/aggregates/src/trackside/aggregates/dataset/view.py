@@ -1,0 +1,100 @@
+"""What people see of a dataset: how far it was observed, what stops that, and the tasks that watch it."""
+
+from collections.abc import Collection, Mapping
+from typing import ClassVar
+
+from trackside.aggregates.dataset.state import STOPPED, Dataset
+from trackside.contracts.memory import shown
+from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.display import task_rows
+from trackside.domain.display.report import ReportSection
+from trackside.domain.display.task_state import Fields
+from trackside.domain.display.text import counted
+from trackside.domain.display.view import (
+    LAST_ATTEMPTS,
+    TASKS,
+    Listed,
+    Page,
+    Progress,
+    QueriedRows,
+    StreamEnd,
+    View,
+)
+from trackside.domain.stream import Stream
+from trackside.domain.table import ViewRow
+
+SAMPLES = "samples"
+
+
+class DatasetView(View[Dataset]):
+    """What people see of a dataset."""
+
+    id_column = "dataset_id"
+    queries: ClassVar[Mapping[str, str]] = {
+        "newest": "SELECT * FROM datasets ORDER BY started_at DESC, dataset_id LIMIT $1",
+        "one": "SELECT * FROM datasets WHERE dataset_id = $1",
+    }
+    state_names = ("url", "format", "lines", "bytes", "sha256", "metrics", "watcher", "reason")
+
+    def listed(self, row: ViewRow) -> Listed:
+        """Returns how many samples it has, and where it is, or why nothing is taken from it."""
+        where = f"{row['format']} {row['url']}"
+        return Listed(str(row["lines"]), runs=f"{where}: {row['reason']}" if row["reason"] else where)
+
+    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
+        """Returns what is known of it, and the tasks that watch it or did."""
+        facts: list[tuple[str, object]] = [
+            ("dataset", row["dataset_id"]),
+            ("status", row["status"]),
+            ("since", row["status_at"]),
+            ("reason", row["reason"]),
+            ("samples", row["lines"]),
+            ("size", f"{shown(row['bytes'])} ({row['bytes']} bytes)"),
+            ("sha256", row["sha256"]),
+            ("observed", row["observed_at"]),
+            *((name, row[name]) for name in ("metrics", "url", "format", "credential", "queue")),
+            ("checked every", f"{row['look_s']:g} s"),
+            ("drift", row["drift"]),
+            ("description", row["description"]),
+            ("registered", row["started_at"]),
+            ("deleted", row["ended_at"]),
+        ]
+        attempts = task_rows.by_task(rows[LAST_ATTEMPTS])
+        return Page(facts, [task_rows.task_table(rows[TASKS], attempts, row[self.id_column])])
+
+    def sections(self, row: ViewRow, rows: QueriedRows) -> list[ReportSection]:
+        """Returns no sections: the tasks that watch it compute nothing."""
+        return []
+
+    def progress(self, stream: Stream[Dataset]) -> Progress:
+        """Returns how many samples it has."""
+        dataset = stream.root
+        detail = f", {dataset.reason}" if dataset.reason else ""
+        ended_ms = dataset.status_ms if dataset.over else 0
+        status, lines = dataset.status.value, dataset.end.lines
+        return Progress(status, dataset.registered_ms, ended_ms, lines, None, SAMPLES, detail)
+
+    def end(self, stream: Stream[Dataset], accepted: Collection[AttemptEnd]) -> StreamEnd:
+        """Returns what it has: nothing watches it; a failure if something is wrong with it."""
+        dataset, name, count = stream.root, stream.stream_id, stream.root.end.lines
+        status, why = dataset.status.value, f" ({dataset.reason})" if dataset.reason else ""
+        summary = {"dataset_id": name, "status": status, SAMPLES: count, "reason": dataset.reason}
+        failure = f"{name}: {dataset.reason}" if dataset.status in STOPPED else ""
+        return StreamEnd(summary, [f"{name} {status}: {counted(count, 'sample')}{why}"], failure=failure)
+
+    def state(self, stream: Stream[Dataset]) -> Fields:
+        """Returns its state without its tasks."""
+        dataset = stream.root
+        return {
+            "status": dataset.status.value,
+            "reason": dataset.reason or None,
+            "url": dataset.spec.url,
+            "format": dataset.spec.format,
+            "lines": dataset.end.lines,
+            "bytes": dataset.end.size,
+            "sha256": dataset.end.sha256,
+            "metrics": dict(dataset.metrics) or None,
+            "watcher": dataset.watcher_id() if dataset.watching else None,
+            "started_ms": dataset.registered_ms,
+            "ended_ms": dataset.status_ms if dataset.over else None,
+        }
