@@ -57,6 +57,10 @@ PLANTED = {
         "import trackside.aggregates.summary.evolve",
         "summary.state -> trackside.aggregates.summary.evolve",
     ),
+    "aggregates/dataset/state.py": (
+        "import trackside.aggregates.dataset.evolve",
+        "dataset.state -> trackside.aggregates.dataset.evolve",
+    ),
     "aggregates/search/invariants.py": (
         "import trackside.aggregates.search.state",
         "search.invariants -> trackside.aggregates.search.state",

@@ -9,7 +9,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 17): "05bec3326284557f",
+    ("dispatcher", 17): "e9b6f662bb9f422d",
     ("scheduler", 12): "5f252a0bb6631e9b",
 }
 MIGRATED = {

@@ -116,24 +116,18 @@ class DatasetRegistered(Event):
     dataset: DatasetSpec
 
 
-class DatasetReport(Event):
-    """What a watcher has reported of a dataset: the watcher of this number, in this placement of it.
+class DatasetObserved(Event):
+    """A dataset has the samples `begin` to `end`, the last one not included; they count from 0.
 
-    It has an effect only as long as that is the placement that the dispatcher has given the end to.
+    They are its bytes `begin_byte` to `end_byte`; `sha256` is the digest of all bytes before `end_byte`.
+    The watcher of number `watcher` has reported it, in this placement, which must be the one that was given
+    the end of what is known; the same holds for the events that stop the intake.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     watcher: int
     attempt: int
     placement: int
-
-
-class DatasetObserved(DatasetReport):
-    """A dataset has the samples `begin` to `end`, the last one not included; they count from 0.
-
-    They are its bytes `begin_byte` to `end_byte`; `sha256` is the digest of all bytes before `end_byte`.
-    """
-
     begin: _Count
     end: _Count
     begin_byte: _Count
@@ -143,38 +137,54 @@ class DatasetObserved(DatasetReport):
     """Numbers that its watcher has computed of the newest samples, such as `drift`."""
 
 
-class DatasetTruncated(DatasetReport):
+class DatasetTruncated(Event):
     """A dataset has become shorter than what was observed of it: nothing more is taken from it.
 
     `stop` counts what has stopped the intake, from 1.
     """
 
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    watcher: int
+    attempt: int
+    placement: int
     stop: int
     observed_bytes: int
     size_bytes: int
 
 
-class DatasetChanged(DatasetReport):
+class DatasetChanged(Event):
     """Bytes of a dataset that were observed are other ones now: nothing more is taken from it.
 
     `sha256` is the digest of as many bytes as were observed; empty if the watcher did not say.
     """
 
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    watcher: int
+    attempt: int
+    placement: int
     stop: int
     observed_sha256: str
     sha256: str = Field(default="", exclude_if=is_absent)
 
 
-class DatasetRefused(DatasetReport):
+class DatasetRefused(Event):
     """A dataset has a sample that can't be one, or can't be read: nothing more is taken from it.
 
     `code` is the reason, `line` the number of the sample from 0, where it is about one.
     """
 
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    watcher: int
+    attempt: int
+    placement: int
     stop: int
     code: str
     line: int | None = Field(default=None, exclude_if=is_absent)
     message: str = Field(default="", exclude_if=is_absent)
+
+
+DatasetReport = DatasetObserved | DatasetTruncated | DatasetChanged | DatasetRefused
+"""What a watcher has reported."""
 
 
 class DatasetPaused(Event):

@@ -31,26 +31,26 @@ def reported_event(dataset: Dataset, watcher: Task) -> Event | None:
     """Returns the event of what a watcher has reported last; None if that is known, or can't be read.
 
     It reports how far the dataset goes (`end`), which counts once it has acknowledged the end that it was
-    given, or what is wrong (`problem`).
+    given, and what is wrong after it (`problem`).
     """
     said = watcher.attempt.ready
     by = {"attempt": watcher.attempt.number, "placement": watcher.attempt.placement}
     by["watcher"] = dataset.watchers
-    problem = said.get("problem")
-    if problem is not None:
-        return _stop(dataset, problem if isinstance(problem, dict) else {"message": problem}, by)
     end = _further(dataset.end, said.get("end")) if _has_begun(watcher) else None
-    if end is None:
+    if end is not None:
+        return DatasetObserved(
+            **by,
+            begin=dataset.end.lines,
+            end=end.lines,
+            begin_byte=dataset.end.size,
+            end_byte=end.size,
+            sha256=end.sha256,
+            metrics=dict(_metrics(said.get("metrics"))),
+        )
+    problem = said.get("problem")
+    if problem is None:
         return None
-    return DatasetObserved(
-        **by,
-        begin=dataset.end.lines,
-        end=end.lines,
-        begin_byte=dataset.end.size,
-        end_byte=end.size,
-        sha256=end.sha256,
-        metrics=dict(_metrics(said.get("metrics"))),
-    )
+    return _stop(dataset, problem if isinstance(problem, dict) else {"message": problem}, by)
 
 
 def _has_begun(watcher: Task) -> bool:
