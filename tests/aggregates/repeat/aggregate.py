@@ -88,7 +88,14 @@ class RepeatType(AggregateType[Repeat]):
 
     def outgoing(self, root: Repeat) -> Iterable[OutgoingCommand]:
         """Returns the command for the repeat that it extends."""
-        return [OutgoingCommand(root.spec.extends, root.ended_at, ExtendRepeat(more=1))] if root.asks else []
+        if not root.asks:
+            return []
+        asked = ExtendRepeat(more=1)
+        return [
+            OutgoingCommand(
+                root.spec.extends, root.ended_at, asked.wire_type(), asked.model_dump(mode="json")
+            )
+        ]
 
     def awaits(self, root: Repeat) -> Iterable[tuple[str, TaskWatch | None]]:
         """Returns the repeat that it extends, until that has answered."""

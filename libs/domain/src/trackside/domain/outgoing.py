@@ -6,7 +6,7 @@ other stream. Pure.
 
 from typing import NamedTuple
 
-from trackside.contracts.message import Command
+from trackside.contracts.message import Json
 from trackside.domain.command import ReceivedCommand
 from trackside.domain.proposal import cause_of
 from trackside.domain.stream import Stream
@@ -23,7 +23,9 @@ class OutgoingCommand(NamedTuple):
     """The stream that it is sent to; one that doesn't exist yet may begin by it."""
     asked_at: int
     """Offset of the event of the sender that asks for it: its source and its cause."""
-    command: Command
+    command_type: str
+    """The wire type of the command; of another aggregate, which the sender may not import."""
+    body: Json
     """What is asked for."""
 
 

@@ -34,10 +34,9 @@ def pending(
     aggregate = None if stream.closed else aggregates.by_kind.get(stream.kind)
     if aggregate is None:
         return
-    for receiver, asked_at, command in aggregate.outgoing(stream.root):
+    for receiver, asked_at, command_type, body in aggregate.outgoing(stream.root):
         if received_by(stream, asked_at, find(receiver)) is None:
-            body = command.model_dump(mode="json")
-            yield _command(stream, receiver, events_topic, asked_at, command.wire_type(), body)
+            yield _command(stream, receiver, events_topic, asked_at, command_type, body)
 
 
 def _next(

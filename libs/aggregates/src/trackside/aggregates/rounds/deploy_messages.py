@@ -23,6 +23,14 @@ class RoundModel(_Part):
     format: str = Field(default="file", max_length=100)
 
 
+class DatasetPlace(_Part):
+    """Where the samples of a job are, and how they are read."""
+
+    url: str
+    format: str
+    credential: Identifier | None = Field(default=None, exclude_if=is_absent)
+
+
 class ConditionResult(_Part):
     """What a condition of a deployment has seen."""
 
@@ -107,12 +115,16 @@ class ModelUpdateConfirmed(Event):
 
 
 class ModelUpdateFailed(Event):
-    """A target couldn't take the model of an update, and has the one before; `failure` counts its tries."""
+    """A target couldn't take the model of an update, and has the one before; `failure` counts its tries.
+
+    A service was told by its `instruction` of this number.
+    """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     update: int
     target: str
     failure: int
+    instruction: int = Field(default=0, exclude_if=is_absent)
     message: str
 
 
@@ -154,5 +166,7 @@ class HardExamplesReported(Event):
     window: int
     inferences: int
     hard: int
+    attempt: int = 0
+    placement: int = 0
     artifact: ArtifactReference | None = Field(default=None, exclude_if=is_absent)
     command_id: str = Field(default="", exclude_if=is_absent)

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.aggregates.rounds.deploy_messages import RoundModel
+from trackside.aggregates.rounds.deploy_messages import DatasetPlace, RoundModel
 from trackside.aggregates.rounds.job_spec import JobSpec, StageName
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.ids import Identifier
@@ -117,7 +117,9 @@ class IncrementalJobCreated(Event):
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
     job: JobSpec
+    dataset: DatasetPlace
     initial: RoundModel
+    initial_eval: RoundModel
 
 
 class IncrementalJobUpdated(Event):
@@ -127,6 +129,7 @@ class IncrementalJobUpdated(Event):
     command_id: str
     change: int
     job: JobSpec
+    dataset: DatasetPlace
 
 
 class IncrementalJobPaused(Event):
@@ -206,7 +209,7 @@ class ModelVersionSummary(_Part):
     """What was trained: its artifact, by which attempt of which task, and what is known of it."""
 
     artifact: ArtifactReference
-    format: str = "file"
+    format: str = ""
     devices: list[Identifier] = Field(default=[], exclude_if=is_absent)
     stream: Identifier
     task: Identifier

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from trackside.aggregates.rounds.deploy_messages import RoundModel
+from trackside.aggregates.rounds.deploy_messages import DatasetPlace, RoundModel
 from trackside.aggregates.rounds.job_spec import InferenceSpec, JobSpec, StageName
 from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, Range, StageState
 from trackside.aggregates.rounds.split import Segment, count
@@ -11,8 +11,23 @@ from trackside.contracts.message import Json
 from trackside.contracts.tasks import Figure
 from trackside.domain.stream import Stream
 
-MANIFEST, STAGE, COPY, SERVE = "manifest", "stage", "copy", "serve"
-"""The kinds of parts that the tasks of a job are for."""
+
+@dataclass(slots=True)
+class TaskOutcome:
+    """How a task or a child of a round or update has ended, until an event says what follows from it."""
+
+    succeeded: bool
+    """Whether it has done what it was for."""
+    ended_at: int
+    """Offset of the event that ended it."""
+    result: Json = field(default_factory=dict)
+    """What it returned; empty without a result."""
+    reason: str = ""
+    """Why it has not succeeded, as a code; empty if it has."""
+    message: str = ""
+    """Why it has not succeeded, as a sentence; empty if it has."""
+    models: list[ModelVersionSummary] = field(default_factory=list)
+    """The models that it has saved, the newest version of each name."""
 
 
 @dataclass(slots=True)
@@ -40,6 +55,11 @@ class SamplePool:
     def training(self) -> int:
         """How many samples wait for the next round."""
         return count(self.segments, self.first, self.end, "train")
+
+    @property
+    def new(self) -> int:
+        """How many samples for training have come since the last round began."""
+        return count(self.segments, self.version_begin, self.end, "train")
 
     @property
     def newest(self) -> int:
@@ -77,10 +97,14 @@ class Round:
     """Counts the rounds of the job from 1."""
     spec: JobSpec
     """The definition that it has begun with."""
+    dataset: DatasetPlace
+    """Where its samples are."""
     train: Range
     """The samples of its training: those between these numbers that are for it."""
     evaluation: list[Range] = field(default_factory=list)
     """The versions of samples of its evaluation, the oldest first."""
+    segments: list[Segment] = field(default_factory=list)
+    """How its samples are divided."""
     size_bytes: int = 0
     """The size of the part of the dataset that its samples are in."""
     sha256: str = ""
@@ -91,6 +115,10 @@ class Round:
     """When its samples were written: append time of RoundStarted, in ms since 1970; 0 before that."""
     base: RoundModel | None = None
     """The model that training begins with; None before RoundStarted."""
+    tasks: dict[str, int] = field(default_factory=dict)
+    """How many tasks were submitted for each of its purposes, such as `train-samples`."""
+    outcomes: dict[str, TaskOutcome] = field(default_factory=dict)
+    """How the last task or child for each purpose has ended, until that is decided upon."""
     manifests: dict[StageName, Manifest] = field(default_factory=dict)
     """The samples of its stages that are written."""
     found: ModelVersionSummary | None = None
@@ -107,6 +135,8 @@ class Round:
     """When the approval of its deployment expires, in ms since 1970; None if it never does."""
     waits_for_approval: bool = False
     """Whether a person has to decide about its deployment."""
+    deployed: bool = False
+    """Whether its model was deployed."""
 
 
 @dataclass(slots=True)
@@ -125,14 +155,30 @@ class ModelUpdate:
     """How often each target has failed."""
     again_ms: dict[str, int] = field(default_factory=dict)
     """When a target that has failed is tried again, in ms since 1970."""
-    copied: list[str] = field(default_factory=list)
-    """The targets that are files and have its bytes."""
+    tasks: dict[str, int] = field(default_factory=dict)
+    """How many tasks were submitted for each target that is a file."""
+    outcomes: dict[str, TaskOutcome] = field(default_factory=dict)
+    """How the last task for such a target has ended, until that is decided upon."""
+    published_ms: int = 0
+    """When it was published: append time of ModelUpdatePublished, in ms since 1970."""
     timed_out: bool = False
     """Whether targets have not confirmed it in time."""
     due_ms: int = 0
     """When the targets that have not confirmed it have timed out, in ms since 1970."""
     failed: bool = False
     """Whether it was given up: a target has failed too often, or in time."""
+
+
+@dataclass(slots=True)
+class ServiceCounts:
+    """What a service has counted."""
+
+    windows: int = 0
+    """How many windows of counts it has reported."""
+    inferences: int = 0
+    """How many inferences it has counted in all."""
+    hard: int = 0
+    """How many of them were hard examples."""
 
 
 @dataclass(slots=True)
@@ -150,16 +196,14 @@ class ServiceState:
     told: tuple[int, int] = (0, 0)
     """The newest update that its newest task was told of, and how often; zeros for none."""
 
+    refused: int = 0
+    """The newest instruction that its newest task could not carry out; 0 for none."""
     serves: int = 0
     """The number of the newest update that it has confirmed; 0 for the model that it began with."""
     sha256: str = ""
     """The digest of the model that it has confirmed; empty before the first time."""
-    windows: int = 0
-    """How many windows of counts it has reported."""
-    inferences: int = 0
-    """How many inferences it has counted in all."""
-    hard: int = 0
-    """How many of them were hard examples."""
+    counts: ServiceCounts = field(default_factory=ServiceCounts)
+    """What it has counted in all."""
     counted: tuple[int, int] = (0, 0)
     """What its newest placement has counted, inferences and hard examples, as of the last window."""
     counted_by: tuple[int, int] = (0, 0)
@@ -176,8 +220,12 @@ class IncrementalJob:
     """Its definition, for the next round."""
     created_ms: int
     """When it began: append time of IncrementalJobCreated, in ms since 1970."""
+    dataset: DatasetPlace
+    """Where its samples are, for the next round."""
     initial: RoundModel
     """The model that it begins with."""
+    initial_eval: RoundModel
+    """The model that evaluations compare with until one of a round is deployed."""
     live: RoundModel
     """The model that is live."""
     last_trained: RoundModel | None = None
@@ -216,20 +264,24 @@ class IncrementalJob:
     """When a task of ours that has failed is tried again, in ms since 1970; 0 without one."""
     failed_rounds: int = 0
     """How many of the last rounds have failed, one after another."""
-    tasks: dict[str, int] = field(default_factory=dict)
-    """How many tasks were submitted for each purpose of the round or update that goes on: see `parts`."""
-    open_tasks: dict[str, None] = field(default_factory=dict)
-    """The ids of its tasks and children that have not ended, without its services."""
+    open_tasks: dict[str, str] = field(default_factory=dict)
+    """The ids of its tasks and children that have not ended, by purpose: of its round and its update."""
     updates: int = 0
     """How many updates it has had."""
     update: ModelUpdate | None = None
     """The update that goes on; None without one."""
     was_live: list[int] = field(default_factory=list)
     """The versions of its model that were live, in ascending order."""
+    rollback_to: RoundModel | None = None
+    """The model of a rollback whose update is not published yet; None without one."""
+    failed_update: RoundModel | None = None
+    """The model to return to after an update that failed, until that is published; None without one."""
     deployed_at: int = -1
     """Offset of the newest ModelDeployed; -1 before the first."""
     services: dict[str, ServiceState] = field(default_factory=dict)
     """Its inference services by their targets, `serve.NAME.REPLICA`; also those that it has no more."""
+    foreign: dict[str, ServiceCounts] = field(default_factory=dict)
+    """What services outside of Trackside have reported, by their names."""
     hard_examples: int = 0
     """How many hard examples its services have counted since the last round began."""
     clock_ms: int = 0
@@ -242,12 +294,46 @@ class IncrementalJob:
     @property
     def over(self) -> bool:
         """Says whether it was deleted, and nothing of it runs any more."""
-        return self.status is JobStatus.DELETED and not self.open_tasks
+        serving = any(service.running for service in self.services.values())
+        return self.status is JobStatus.DELETED and not self.open_tasks and not serving
+
+    @property
+    def base(self) -> RoundModel:
+        """The model that the next round begins with."""
+        if self.spec.start_from == "deployed" or self.last_trained is None:
+            return self.live
+        return self.last_trained
+
+    @property
+    def compared(self) -> RoundModel:
+        """The model that a trained one is compared with."""
+        return self.initial_eval if self.deployed_at < 0 else self.live
+
+    @property
+    def deploying(self) -> bool:
+        """Says whether the model of a round is brought to its targets now."""
+        return self.update is not None and self.update.cause == "round"
 
     @property
     def closed(self) -> bool:
         """Says that commands to it are still decided, by what it is."""
         return False
+
+    def has_settled(self, task_id: str) -> bool:
+        """Says of a task or child that is not kept whether it has ended."""
+        if task_id in self.open_tasks.values():
+            return False
+        name, _, number = task_id.removeprefix(f"{self.job_id}.").rpartition(".")
+        counted = int(number) if number.isdecimal() and len(number) < 16 else 0
+        if (service := self.services.get(name)) is not None:
+            return 1 <= counted <= service.tasks - service.running
+        part, _, purpose = name.partition(".")
+        if part[:1] not in ("r", "u") or not part[1:].isdecimal() or len(part) > 16:
+            return False
+        owner, newest = (self.round, self.rounds) if part[0] == "r" else (self.update, self.updates)
+        if int(part[1:]) != newest or owner is None:
+            return 1 <= int(part[1:]) <= newest
+        return 1 <= counted <= owner.tasks.get(purpose, 0)
 
     def trim(self) -> None:
         """Keeps all: it does not grow with its rounds."""

@@ -1,0 +1,274 @@
+"""What the dispatcher decides about deployments: updates, their targets, and when a model is live. Pure."""
+
+from collections.abc import Iterator
+
+from trackside.aggregates.rounds.deploy_messages import (
+    DeployRejected,
+    ModelCopied,
+    ModelDeployed,
+    ModelUpdateConfirmed,
+    ModelUpdateFailed,
+    ModelUpdatePublished,
+    ModelUpdateTimedOut,
+    RoundModel,
+)
+from trackside.aggregates.rounds.evaluation import not_deployed
+from trackside.aggregates.rounds.messages import RoundEnded, StageEnded, StageState
+from trackside.aggregates.rounds.parts import (
+    CONFIG,
+    COPY_MODEL,
+    file_targets,
+    service_task,
+    targets_of,
+    update_task,
+)
+from trackside.aggregates.rounds.stages import MANIFEST_MEMORY_BYTES, failed
+from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, TaskOutcome
+from trackside.contracts.instructions import InstructionGiven
+from trackside.contracts.message import Event, Json
+from trackside.contracts.resources import Needs, Resources
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.proposal import Proposal
+from trackside.domain.stream import Stream
+from trackside.domain.task import Task
+from trackside.domain.task_instructions import is_ready
+
+
+def lacking(stream: Stream[IncrementalJob]) -> Iterator[Proposal]:
+    """Yields what the deployment that goes on lacks now, one decision for each target."""
+    job, traceparent = stream.root, stream.traceparent
+    published = _publication(job)
+    if published:
+        yield Proposal("publish model", published, job.changed_at, traceparent)
+        return
+    update = job.update
+    if update is None:
+        return
+    if not update.open:
+        yield Proposal("deploy model", _deployed(job, update), job.changed_at, traceparent)
+        return
+    if update.failed:
+        return
+    waiting = [target for target in file_targets(job.spec.deploy) if target in update.open]
+    for target in waiting:
+        yield from _file(stream, update, target)
+    if not waiting:
+        for target in update.open:
+            yield from _service(stream, update, target)
+
+
+def _publication(job: IncrementalJob) -> list[Event]:
+    """Returns the update that is to begin: of a round, after a failed one, or of a rollback."""
+    round_ = job.round
+    if job.failed_update is not None:
+        events = [] if round_ is None else _given_up(job)
+        return [*events, _update(job, "withdrawal", job.failed_update)]
+    if job.rollback_to is not None:
+        return [_update(job, "rollback", job.rollback_to)]
+    if round_ is None or job.stage != "deploy" or round_.decided is None or job.deploying:
+        return []
+    if not round_.decided and not round_.waits_for_approval:
+        return not_deployed(round_, "rejected")
+    if job.stage_state is StageState.READY and round_.trained is not None:
+        return [_update(job, "round", round_.trained, round_.number)]
+    return []
+
+
+def _given_up(job: IncrementalJob) -> list[Event]:
+    """Returns the failure of the round whose update was given up, with the targets that lack its model."""
+    update, round_ = job.update, job.round
+    assert update is not None
+    assert round_ is not None
+    what = "have not confirmed it in time" if update.timed_out else "could not take it"
+    return failed(job, round_, "not_confirmed", f"{', '.join(update.open)} {what}")
+
+
+def _update(
+    job: IncrementalJob, cause: str, model: RoundModel, number: int | None = None
+) -> ModelUpdatePublished:
+    return ModelUpdatePublished.model_validate(
+        {
+            "update": job.updates + 1,
+            "cause": cause,
+            "round": number,
+            "model": model,
+            "targets": targets_of(job.spec.deploy),
+        }
+    )
+
+
+def _deployed(job: IncrementalJob, update: ModelUpdate) -> list[Event]:
+    """Returns that a model is live, and the end of the round that it is of."""
+    model = update.model
+    events: list[Event] = [
+        ModelDeployed(
+            update=update.number, model=model.model, version=model.version, sha256=model.artifact.sha256
+        )
+    ]
+    if update.cause == "round" and job.round is not None:
+        number = job.round.number
+        events += [
+            StageEnded(stage="deploy", round=number, status=StageState.COMPLETED),
+            RoundEnded(number=number, status="completed", stage="deploy", deployed=True),
+        ]
+    return events
+
+
+def _file(stream: Stream[IncrementalJob], update: ModelUpdate, target: str) -> Iterator[Proposal]:
+    """Yields what a target lacks that is a file: its copy, and what has become of that."""
+    job = stream.root
+    outcome = update.outcomes.get(target)
+    if target in job.open_tasks:
+        return
+    if outcome is not None:
+        copied = _copied(update, target, outcome)
+        yield Proposal("copy model", [copied], outcome.ended_at, stream.traceparent)
+    elif target not in update.again_ms:
+        yield Proposal("copy model", [submit_copy(job, update, target)], job.changed_at, stream.traceparent)
+
+
+def _copied(update: ModelUpdate, target: str, outcome: TaskOutcome) -> Event:
+    sha256, url = str(outcome.result.get("sha256", "")), str(outcome.result.get("url", ""))
+    wanted = update.model.artifact.sha256
+    if outcome.succeeded and sha256 == wanted:
+        return ModelCopied(update=update.number, target=target, url=url, sha256=sha256)
+    message = outcome.message or f"the copy has the digest {sha256 or 'unknown'}, expected {wanted}"
+    return _failure(update, target, message)
+
+
+def _failure(update: ModelUpdate, target: str, message: str, instruction: int = 0) -> ModelUpdateFailed:
+    return ModelUpdateFailed(
+        update=update.number,
+        target=target,
+        failure=update.failures.get(target, 0) + 1,
+        instruction=instruction,
+        message=message[:1_000],
+    )
+
+
+def submit_copy(job: IncrementalJob, update: ModelUpdate, target: str) -> TaskSubmitted:
+    """Returns the task that copies a model over a file, or next to `model_config.json`."""
+    deploy = job.spec.deploy
+    place = deploy.config if target == CONFIG else deploy.copy_to
+    assert place is not None
+    task_id, part = update_task(job, target)
+    model = update.model
+    credential: Json = {} if place.credential is None else {"credential": place.credential}
+    parameters: Json = {
+        "target": target,
+        "url": place.url,
+        "job": job.job_id,
+        "update": update.number,
+        "model": {
+            "model": model.model,
+            "version": model.version,
+            "format": model.format,
+            "sha256": model.artifact.sha256,
+        },
+        "time_ms": update.published_ms,
+        **credential,
+    }
+    needs = Needs(
+        queue=job.spec.train.needs.queue,
+        resources=Resources(devices=0, estimate_memory=MANIFEST_MEMORY_BYTES),
+        credentials=[] if place.credential is None else [place.credential],
+    )
+    return TaskSubmitted(
+        task_id=task_id,
+        task_type=COPY_MODEL,
+        parameters=parameters,
+        part=part,
+        needs=needs,
+        inputs={"model": model.artifact},
+    )
+
+
+def _service(stream: Stream[IncrementalJob], update: ModelUpdate, target: str) -> Iterator[Proposal]:
+    """Yields what a service lacks: the instruction to take the model, and what it has said of that."""
+    job, service = stream.root, stream.root.services.get(target)
+    if service is None or not service.running or service.retired:
+        return
+    task = stream.tasks.get(service_task(job, target, service.tasks)[0])
+    if task is None or task.stop_reason or not is_ready(task):
+        return
+    said = _said(update, target, task, service.refused)
+    if said is not None:
+        yield Proposal("confirm model", [said], task.changed_at, stream.traceparent)
+    elif service.told[0] != update.number:
+        yield Proposal("instruct service", [instruction(update, task)], job.changed_at, stream.traceparent)
+
+
+def _said(update: ModelUpdate, target: str, task: Task, refused: int) -> Event | None:
+    """Returns what a service has said of an update; None before that, or if that is known."""
+    ready, wanted = task.attempts[-1].ready, update.model.artifact.sha256
+    if ready.get("update") == update.number and ready.get("sha256") == wanted:
+        return ModelUpdateConfirmed(update=update.number, target=target, sha256=wanted)
+    given = task.instruction
+    if given is None or given.body.get("update") != update.number or task.acknowledged != given.number:
+        return None
+    assert task.acknowledgement is not None
+    done, detail = task.acknowledgement
+    sha256 = str(detail.get("sha256", ""))
+    if done and sha256 == wanted:
+        return ModelUpdateConfirmed(update=update.number, target=target, sha256=wanted)
+    if given.number <= refused:
+        return None
+    message = str(detail.get("message") or "it could not load the model")
+    if done:
+        message = f"it has loaded bytes with the digest {sha256 or 'unknown'}, expected {wanted}"
+    return _failure(update, target, message, given.number)
+
+
+def instruction(update: ModelUpdate, task: Task) -> InstructionGiven:
+    """Returns the next instruction of a service: to take the model of an update."""
+    number = 1 if task.instruction is None else task.instruction.number + 1
+    body: Json = {"update": update.number, "model": update.model.model_dump(mode="json")}
+    return InstructionGiven(command_id="", task_id=task.task_id, number=number, body=body)
+
+
+def next_due_ms(job: IncrementalJob) -> int | None:
+    """Returns when a time limit of the deployment is reached: a try, a confirmation, an approval."""
+    found: list[int] = []
+    update, round_ = job.update, job.round
+    if update is not None and update.open and not update.failed:
+        found += [again for target, again in update.again_ms.items() if target in update.open]
+        if not update.timed_out:
+            found.append(update.due_ms)
+    if round_ is not None and round_.approval_due_ms is not None:
+        found.append(round_.approval_due_ms)
+    return min(found, default=None)
+
+
+def due(stream: Stream[IncrementalJob], now_ms: int) -> Iterator[Proposal]:
+    """Yields what follows from the time limits of the deployment that are reached."""
+    job, traceparent = stream.root, stream.traceparent
+    update, round_ = job.update, job.round
+    if update is not None and update.open and not update.failed:
+        if not update.timed_out and now_ms >= update.due_ms:
+            targets = list(update.open)
+            late = ModelUpdateTimedOut(update=update.number, targets=targets, due_ms=update.due_ms)
+            yield Proposal("time limit of update", [late], job.changed_at, traceparent)
+        for target, again_ms in update.again_ms.items():
+            if target in update.open and now_ms >= again_ms:
+                yield from _again(stream, update, target)
+    due_ms = None if round_ is None else round_.approval_due_ms
+    if round_ is not None and due_ms is not None and now_ms >= due_ms:
+        rejected = DeployRejected(round=round_.number, reason="no one has decided in time", due_ms=due_ms)
+        yield Proposal("time limit of approval", [rejected], job.changed_at, traceparent)
+
+
+def _again(stream: Stream[IncrementalJob], update: ModelUpdate, target: str) -> Iterator[Proposal]:
+    """Yields another try of a target that has failed."""
+    job = stream.root
+    service = job.services.get(target)
+    if target in file_targets(job.spec.deploy):
+        if target not in job.open_tasks:
+            submitted = submit_copy(job, update, target)
+            yield Proposal("copy model", [submitted], job.changed_at, stream.traceparent)
+        return
+    if service is None or not service.running or service.retired:
+        return
+    task = stream.tasks.get(service_task(job, target, service.tasks)[0])
+    if task is not None and not task.stop_reason and is_ready(task):
+        given = instruction(update, task)
+        yield Proposal("instruct service", [given], job.changed_at, stream.traceparent)

@@ -1,0 +1,243 @@
+"""The tasks and children of a job in the fold: which ones count, and what becomes of them."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, StageState
+from trackside.aggregates.rounds.parts import (
+    COPY_MODEL,
+    ROUND,
+    SERVE,
+    UPDATE,
+    WRITE_MANIFEST,
+    round_task,
+    samples_of,
+    service_targets,
+    service_task,
+    update_task,
+)
+from trackside.aggregates.rounds.stage_events import backoff_ms
+from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, TaskOutcome
+from trackside.contracts.children import ChildRequested
+from trackside.contracts.ids import is_identifier
+from trackside.contracts.instructions import InstructionGiven
+from trackside.contracts.message import Record
+from trackside.contracts.parts import Part
+from trackside.contracts.tasks import AttemptEnd, Figure, TaskAccepted, TaskSubmitted
+from trackside.domain.child import REFUSED, Child
+from trackside.domain.task import SavedArtifact, Task
+
+MAX_FIGURES = 100
+"""How many metrics of a model are kept that its task has saved with it."""
+SUCCEEDED = frozenset({"SUCCEEDED", "FINISHED"})
+"""The statuses of a child that has done what it was for."""
+
+
+def admits(job: IncrementalJob, event: TaskSubmitted) -> bool:
+    """Says whether a task is the next one for its purpose, and that is wanted now."""
+    part = event.part
+    if part is None or job.status is JobStatus.DELETED:
+        return False
+    match part.kind:
+        case "round":
+            return _admits_round(job, event, part)
+        case "update":
+            return _admits_update(job, event, part)
+        case "serve":
+            target = f"{SERVE}.{part.name}.{part.number}"
+            service = job.services.get(target)
+            if service is None or service.running or target not in service_targets(job.spec.deploy):
+                return False
+            return (event.task_id, part) == service_task(job, target)
+    return False
+
+
+def _admits_round(job: IncrementalJob, event: TaskSubmitted, part: Part) -> bool:
+    round_ = job.round
+    if round_ is None or (event.task_id, part) != round_task(job, part.name) or part.name in job.open_tasks:
+        return False
+    outcome = round_.outcomes.get(part.name)
+    if job.stage_state is not StageState.READY or (outcome is not None and outcome.succeeded):
+        return False
+    if part.name == samples_of(job.stage):
+        return event.task_type == WRITE_MANIFEST and job.stage not in round_.manifests
+    if part.name != job.stage or job.stage == "deploy" or round_.base is None:
+        return False
+    wanted = round_.spec.train if job.stage == "train" else round_.spec.eval
+    return event.task_type == wanted.task_type and job.stage in round_.manifests
+
+
+def _admits_update(job: IncrementalJob, event: TaskSubmitted, part: Part) -> bool:
+    update = job.update
+    if update is None or part.name not in update.open or part.name in job.open_tasks:
+        return False
+    outcome = update.outcomes.get(part.name)
+    if (outcome is not None and outcome.succeeded) or update.failed:
+        return False
+    return event.task_type == COPY_MODEL and (event.task_id, part) == update_task(job, part.name)
+
+
+def admits_child(job: IncrementalJob, event: ChildRequested) -> bool:
+    """Says whether a child is the stage that is to run now."""
+    round_ = job.round
+    if round_ is None or job.status is JobStatus.DELETED or job.stage_state is not StageState.READY:
+        return False
+    if job.stage == "deploy" or job.stage not in round_.manifests or job.stage in job.open_tasks:
+        return False
+    wanted = round_.spec.train if job.stage == "train" else round_.spec.eval
+    child_id, _ = round_task(job, job.stage)
+    return (event.child_id, event.kind) == (child_id, wanted.kind) and round_.base is not None
+
+
+def task_submitted(job: IncrementalJob, task: Task, record: Record) -> None:
+    """Takes in that a task was submitted."""
+    part = task.part
+    assert part is not None
+    job.changed_at, job.clock_ms = record.offset, record.append_time_ms
+    if part.kind == SERVE:
+        service = job.services[f"{SERVE}.{part.name}.{part.number}"]
+        service.tasks, service.running, service.retired = service.tasks + 1, True, False
+        service.told, service.refused = (0, 0), 0
+        service.counted = service.counted_by = (0, 0)
+        return
+    job.open_tasks[part.name] = task.task_id
+    owner = job.round if part.kind == ROUND else job.update
+    assert owner is not None
+    owner.tasks[part.name] = owner.tasks.get(part.name, 0) + 1
+    owner.outcomes.pop(part.name, None)
+    if isinstance(owner, ModelUpdate):
+        owner.again_ms.pop(part.name, None)
+    if part.kind == ROUND and part.name == job.stage:
+        job.stage_state = StageState.STARTING
+
+
+def task_changed(job: IncrementalJob, task: Task, record: Record) -> None:
+    """Takes in what became of a task."""
+    part = task.part
+    assert part is not None
+    if part.kind == SERVE:
+        _service_changed(job, f"{SERVE}.{part.name}.{part.number}", task, record)
+    elif job.open_tasks.get(part.name) == task.task_id:
+        if task.end is not None:
+            del job.open_tasks[part.name]
+            job.settled.append(task.task_id)
+            _note(job, part, _outcome_of(task, record), record)
+        elif isinstance(record.message, TaskAccepted) and part.kind == ROUND and part.name == job.stage:
+            job.stage_state = StageState.RUNNING
+        else:
+            return
+    elif task.end is not None:
+        job.settled.append(task.task_id)
+    job.changed_at, job.clock_ms = record.offset, record.append_time_ms
+
+
+def _service_changed(job: IncrementalJob, target: str, task: Task, record: Record) -> None:
+    service, event = job.services[target], record.message
+    if task.task_id != service_task(job, target, service.tasks)[0]:
+        return
+    if isinstance(event, InstructionGiven):
+        update: Any = event.body.get("update")
+        number = update if isinstance(update, int) else 0
+        service.told = (number, service.told[1] + 1 if service.told[0] == number else 1)
+        if job.update is not None and job.update.number == number:
+            job.update.again_ms.pop(target, None)
+    if task.end is not None and service.running:
+        service.running = service.retired = False
+        job.settled.append(task.task_id)
+
+
+def child_changed(job: IncrementalJob, child: Child, record: Record) -> None:
+    """Takes in that the child that is a stage was requested, or has ended."""
+    round_ = job.round
+    if round_ is None:
+        return
+    job.changed_at, job.clock_ms = record.offset, record.append_time_ms
+    if child.open:
+        if not child.stopping and job.stage not in job.open_tasks:
+            job.open_tasks[job.stage] = child.child_id
+            round_.tasks[job.stage] = round_.tasks.get(job.stage, 0) + 1
+            job.stage_state = StageState.RUNNING
+        return
+    if job.open_tasks.get(job.stage) != child.child_id:
+        return
+    del job.open_tasks[job.stage]
+    job.settled.append(child.child_id)
+    succeeded = child.status in SUCCEEDED
+    reason = "" if succeeded else "child_refused" if child.status == REFUSED else "child_failed"
+    message = "" if succeeded else f"{child.kind} {child.child_id} has ended as {child.status}"
+    round_.outcomes[job.stage] = TaskOutcome(
+        succeeded, record.offset, dict(child.result), reason, message, list(_models_of_child(child))
+    )
+
+
+def _models_of_child(child: Child) -> Iterator[ModelVersionSummary]:
+    """Yields the model that a child has found: of the best trial of a search, or an output of a run."""
+    best: Any = child.result.get("best")
+    first: Any = best[0] if isinstance(best, list) and best else child.result
+    found: Any = first.get("model") if isinstance(first, dict) else None
+    if isinstance(found, dict):
+        try:
+            yield ModelVersionSummary.model_validate(found)
+        except ValueError:
+            return  # what a run calls so may be anything
+
+
+def _note(job: IncrementalJob, part: Part, outcome: TaskOutcome, record: Record) -> None:
+    owner = job.round if part.kind == ROUND else job.update if part.kind == UPDATE else None
+    if owner is None or owner.number != part.number:
+        return
+    owner.outcomes[part.name] = outcome
+    if not outcome.succeeded and part.kind == ROUND and part.name == samples_of(job.stage):
+        job.again_ms = record.append_time_ms + backoff_ms(owner.tasks[part.name])
+
+
+def _outcome_of(task: Task, record: Record) -> TaskOutcome:
+    attempt = task.attempts[-1]
+    if task.end is AttemptEnd.FINISHED:
+        newest = sorted(task.artifacts.values(), key=lambda saved: saved.saved_at, reverse=True)
+        models = [_summary(task, saved, record) for saved in newest if saved.kind == "model"]
+        return TaskOutcome(True, record.offset, dict(task.result or {}), models=models)
+    error = attempt.error
+    reason = "task_failed" if error is None else _code(error.type)
+    message = f"its task has ended as {task.end}" if error is None else error.message
+    return TaskOutcome(False, record.offset, {}, reason, message[:1_000])
+
+
+def _code(error_type: str) -> str:
+    """Returns the type of an error as a code: DatasetChanged as dataset_changed."""
+    name = error_type.rpartition(".")[2]
+    words = "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+    return words.strip("_")[:100] or "task_failed"
+
+
+def _summary(task: Task, saved: SavedArtifact, record: Record) -> ModelVersionSummary:
+    return ModelVersionSummary(
+        artifact=saved.reference,
+        format=_text(saved.metadata.get("format")),
+        devices=_names(saved.metadata.get("devices")),
+        stream=record.envelope.stream,
+        task=task.task_id,
+        attempt=saved.attempt or task.attempts[-1].number,
+        metrics=_figures(saved.metadata.get("metrics")),
+    )
+
+
+def _text(given: Any) -> str:
+    return given[:100] if isinstance(given, str) else ""
+
+
+def _names(given: Any) -> list[str]:
+    found = given if isinstance(given, list) else [given]
+    return [each for each in found if isinstance(each, str) and is_identifier(each)][:20]
+
+
+def _figures(given: Any) -> dict[str, Figure]:
+    if not isinstance(given, dict):
+        return {}
+    numbers = {
+        str(name): float(value)
+        for name, value in given.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    }
+    return dict(list(numbers.items())[:MAX_FIGURES])

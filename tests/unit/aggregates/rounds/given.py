@@ -1,0 +1,354 @@
+"""A job in a log with a clock of its own: dispatchers write what it lacks, workers do their tasks."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tests.unit.domain.given import FIRST_MS, record_of
+from trackside.aggregates.dataset.aggregate import DATASET
+from trackside.aggregates.dataset.messages import RegisterDataset
+from trackside.aggregates.registry import AGGREGATES as REGISTERED
+from trackside.aggregates.rounds.aggregate import ROUNDS
+from trackside.aggregates.rounds.parts import COPY_MODEL, WRITE_MANIFEST
+from trackside.aggregates.rounds.split import Segment, samples
+from trackside.aggregates.rounds.state import IncrementalJob, job_of
+from trackside.contracts.artifacts import ArtifactSaved
+from trackside.contracts.commands import RULES, CommandReceived, CommandRefused, Source
+from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
+from trackside.contracts.message import Command, Event, Json, Message, Record
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    TaskAccepted,
+    TaskAssigned,
+    TaskError,
+    TaskSubmitted,
+)
+from trackside.domain import stream_commands
+from trackside.domain.aggregate import Aggregates
+from trackside.domain.capabilities import Capabilities
+from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal
+from trackside.domain.react import react
+from trackside.domain.stream import Stream, shrink
+from trackside.domain.stream_index import StreamIndex
+from trackside.domain.streams import Streams
+from trackside.domain.task import Task, TaskState
+
+NEWER = [each for each in (DATASET, ROUNDS) if each not in REGISTERED.types]
+AGGREGATES = Aggregates([*REGISTERED.types, *NEWER])
+JOB, DATASET_ID, MODEL = "digits", "feed", "digits-model"
+CAPABILITIES = Capabilities(
+    frozenset({"train", "evaluate", "serve"}),
+    services=frozenset({"serve"}),
+    credentials=frozenset({"minio"}),
+)
+EVENTS = "trackside.events"
+APPLIED = [Outcome.APPLIED]
+M = TypeVar("M", bound=Message)
+
+
+def digest(text: str) -> str:
+    """Returns the digest of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+BETTER = {"type": "condition", "metric": "accuracy_delta", "operator": ">", "threshold": 0.1}
+
+
+def job_body(**changed: Any) -> Json:
+    """Returns the definition of a job: 8 of 10 samples train, no triggers, no services."""
+    fields: Json = {
+        "dataset": {"name": DATASET_ID, "train_prob": 0.8},
+        "model": MODEL,
+        "initial_model": {"model": MODEL, "version": 1},
+        "train": {"task_type": "train", "check_period_s": 0},
+        "eval": {"task_type": "evaluate", "check_period_s": 0},
+        "deploy": {"trigger": BETTER},
+        "output": {"url": "/srv/out"},
+    }
+    return {**fields, **changed}
+
+
+@dataclass
+class JobLog:
+    """The log of one partition, with a dataset, a model and a job; its clock is set by hand."""
+
+    streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
+    now_ms: int = FIRST_MS
+    records: list[Record] = field(default_factory=list)
+    written: list[Event] = field(default_factory=list)
+    commands: int = 0
+    lines: int = 0
+    accuracies: dict[str, float] = field(default_factory=dict)
+    """The accuracy of each model by its digest; of others it is 0.5."""
+    next_accuracy: Callable[[int], float] = lambda number: 0.5
+    """The accuracy of what a round trains, by its number."""
+    index: StreamIndex = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Registers the dataset and a model with one version."""
+        self.index = StreamIndex(self.streams)
+        self.command(DATASET_ID, RegisterDataset(url="/srv/feed.txt"))
+        self.command(MODEL, "trackside.register-model.v1", {})
+        artifact = {"uri": f"store:sha256/{digest('initial')}", "sha256": digest("initial"), "size_bytes": 8}
+        self.command(MODEL, "trackside.add-model-version.v1", {"artifact": artifact, "format": "safetensors"})
+
+    @property
+    def stream(self) -> Stream:
+        """The stream of the job."""
+        return self.streams.by_id[JOB]
+
+    @property
+    def job(self) -> IncrementalJob:
+        """The job."""
+        found = job_of(self.stream)
+        assert found is not None
+        return found
+
+    def of(self, kind: type[M]) -> list[M]:
+        """Returns the events of a kind that dispatchers have written."""
+        return [event for event in self.written if isinstance(event, kind)]
+
+    def tell(self, *messages: Message, role: str = "", stream: str = JOB) -> list[Outcome]:
+        """Appends messages as one decision and folds them, now."""
+        at = len(self.records)
+        name = f"d-{at}" if len(messages) > 1 else ""
+        found = []
+        for index, message in enumerate(messages):
+            place = (name, index, len(messages)) if name else None
+            record = record_of(message, len(self.records), role, stream, place)
+            record.append_time_ms = self.now_ms
+            self.records.append(record)
+            folded, outcome = self.streams.fold(record)
+            if outcome is Outcome.APPLIED:
+                self.index.fold(folded, message)
+            found.append(outcome)
+        return found
+
+    def command(self, stream: str, wanted: Command | str, body: Json | None = None) -> list[Event]:
+        """Publishes a command for a stream, and lets dispatchers write what follows; returns it."""
+        self.commands += 1
+        at = self.commands
+        kind = wanted if isinstance(wanted, str) else wanted.wire_type()
+        given = body if isinstance(wanted, str) else wanted.model_dump(mode="json", exclude_none=True)
+        received = CommandReceived(
+            command_id=f"c-{at}",
+            command_type=kind,
+            body=given or {},
+            digest=f"digest-{at}",
+            source=Source(topic="trackside.commands", partition=0, offset=at),
+            publisher="",
+            rules=RULES,
+        )
+        self.tell(received, stream=stream)
+        return self.settle()
+
+    def create(self, **changed: Any) -> list[Event]:
+        """Creates the job; fails if that is refused."""
+        written = self.command(JOB, "trackside.create-incremental-job.v1", job_body(**changed))
+        assert not [event for event in written if isinstance(event, CommandRefused)], written
+        return written
+
+    def settle(self) -> list[Event]:
+        """Lets dispatchers write whatever any stream lacks now, until none lacks anything."""
+        events: list[Event] = []
+        for _ in range(10_000):
+            found = next(self._proposals(), None)
+            if found is None:
+                break
+            stream, proposal = found
+            outcomes = self.tell(*proposal.events, role="dispatcher", stream=stream)
+            assert set(outcomes) == {Outcome.APPLIED}, (stream, proposal, outcomes)
+            events += proposal.events
+            for each in self.streams.by_id.values():
+                shrink(each)
+        else:
+            raise AssertionError(f"no end of decisions: {events[-5:]}")
+        self.written += events
+        return events
+
+    def _proposals(self) -> Iterator[tuple[str, Proposal]]:
+        for stream in list(self.streams.by_id.values()):
+            for proposal in react(stream, CAPABILITIES, AGGREGATES, self.index):
+                yield stream.stream_id, proposal
+            yield from stream_commands.pending(stream, self.streams.find, AGGREGATES, EVENTS)
+            aggregate = AGGREGATES.of(stream)
+            if aggregate is not None:
+                due_ms = aggregate.next_due_ms(stream)
+                if due_ms is not None and due_ms <= self.now_ms:
+                    for proposal in aggregate.due(stream, self.now_ms):
+                        yield stream.stream_id, proposal
+
+    def next_due_ms(self) -> int | None:
+        """Returns when the next time limit of any stream is reached."""
+        found = []
+        for stream in self.streams.by_id.values():
+            aggregate = AGGREGATES.of(stream)
+            due_ms = None if aggregate is None else aggregate.next_due_ms(stream)
+            found += [] if due_ms is None else [due_ms]
+        return min(found, default=None)
+
+    def wait(self, seconds: float) -> list[Event]:
+        """Lets time pass, with what follows at each time limit on its way; workers do nothing meanwhile."""
+        until_ms, written = self.now_ms + int(seconds * 1000), len(self.written)
+        self.settle()
+        while (due_ms := self.next_due_ms()) is not None and due_ms <= until_ms:
+            self.now_ms = max(self.now_ms, due_ms)
+            self.settle()
+        self.now_ms = until_ms
+        self.settle()
+        return self.written[written:]
+
+    def append(self, count: int) -> list[Event]:
+        """Lets the dataset have so many more samples, as its watcher says; returns what was written."""
+        written = len(self.written)
+        self.lines += count
+        watcher = next(iter(self.streams.by_id[DATASET_ID].tasks.values()))
+        if not watcher.attempts[-1].ready_number:
+            self.ready(watcher)
+            self.acknowledge(watcher)
+        end = {"lines": self.lines, "size": self.lines * 10, "sha256": digest(f"first {self.lines}")}
+        self.ready(watcher, end=end)
+        return self.written[written:]
+
+    def tasks(self) -> list[Task]:
+        """Returns the tasks of the job that have not ended."""
+        return [task for task in self.stream.tasks.values() if task.state is not TaskState.ENDED]
+
+    def place(self, task: Task, placement: int = 0) -> Json:
+        """Gives a task a device, and lets its worker accept it; returns what names both."""
+        attempt, stream = task.attempts[-1], stream_of(task)
+        number = placement or attempt.placement or 1
+        token: Json = {"task_id": task.task_id, "attempt": attempt.number, "placement": number}
+        token["incarnation"] = "i-1"
+        if task.state is TaskState.QUEUED:
+            placed = {"worker_id": "w1", "device_ids": [], "seen": 0}
+            assert self.tell(TaskAssigned.model_validate({**token, **placed}), stream=stream) == APPLIED
+            assert self.tell(TaskAccepted.model_validate(token), stream=stream) == APPLIED
+        return token
+
+    def save(self, task: Task, text: str, kind: str = "model", **metadata: Any) -> None:
+        """Lets a task save an artifact."""
+        token = self.place(task)
+        saved = ArtifactSaved(
+            **token,
+            number=task.saved + 1,
+            name="model",
+            version=task.saved + 1,
+            kind=kind,
+            uri=f"store:sha256/{digest(text)}",
+            sha256=digest(text),
+            size_bytes=len(text),
+            metadata=metadata,
+        )
+        assert self.tell(saved, role="worker", stream=stream_of(task)) == APPLIED
+
+    def end(self, task: Task, result: Json | None = None, error: str = "") -> list[Event]:
+        """Ends a task, with a result or an error; returns what dispatchers write then."""
+        token = self.place(task)
+        found = None if not error else TaskError(stage="TRAIN", type=error, message=f"it was {error}")
+        end = AttemptEnd.FAILED if error else AttemptEnd.FINISHED
+        ended = AttemptEnded.model_validate({**token, "end": end, "result": result, "error": found})
+        assert self.tell(ended, role="worker", stream=stream_of(task)) == APPLIED
+        return self.settle()
+
+    def ready(self, task: Task, **detail: Any) -> list[Event]:
+        """Lets a service say something of itself; returns what dispatchers write then."""
+        token = self.place(task)
+        number = task.attempts[-1].ready_number + 1
+        assert (
+            self.tell(TaskReady(**token, number=number, detail=detail), role="worker", stream=stream_of(task))
+            == APPLIED
+        )
+        return self.settle()
+
+    def acknowledge(self, task: Task, ok: bool = True, **detail: Any) -> list[Event]:
+        """Lets a service answer its newest instruction, as it asks for unless it is given otherwise."""
+        assert task.instruction is not None
+        body = task.instruction.body
+        given = detail
+        if ok and "model" in body:
+            given = {"update": body["update"], "sha256": body["model"]["artifact"]["sha256"], **detail}
+        number = task.instruction.number
+        answer = InstructionAcknowledged(**self.place(task), number=number, ok=ok, detail=given)
+        assert self.tell(answer, role="worker", stream=stream_of(task)) == APPLIED
+        return self.settle()
+
+    def work(self, steps: int = 1_000) -> list[Event]:
+        """Lets workers do what tasks are for, until nothing is left to do now; returns what was written."""
+        written = len(self.written)
+        self.settle()
+        for _ in range(steps):
+            if not any(self._do(task) for task in self.tasks()):
+                break
+        return self.written[written:]
+
+    def _do(self, task: Task) -> bool:
+        """Does the next thing of a task; returns whether there was any."""
+        if task.task_type == WRITE_MANIFEST:
+            self.end(task, manifest_of(task.parameters))
+        elif task.task_type == COPY_MODEL:
+            wanted = task.parameters["model"]["sha256"]
+            self.end(task, {"url": task.parameters["url"], "sha256": wanted, "size_bytes": 8})
+        elif task.task_type == "train":
+            number = task.parameters["round"]["number"]
+            name = f"round {number}"
+            self.accuracies[digest(name)] = self.next_accuracy(number)
+            self.save(task, name, format="safetensors")
+            self.end(task)
+        elif task.task_type == "evaluate":
+            found = {
+                name: {"accuracy": self.accuracies.get(task.inputs[name].sha256, 0.5)}
+                for name in ("trained", "deployed")
+            }
+            self.end(task, found)
+        elif task.task_type == "serve":
+            return self._serve(task)
+        else:
+            return False
+        return True
+
+    def _serve(self, task: Task) -> bool:
+        if task.stop_reason:
+            self.end(task)
+        elif not task.attempts[-1].ready_number:
+            self.ready(task, sha256=task.inputs["model"].sha256)
+        elif task.instruction is not None and task.acknowledged < task.instruction.number:
+            self.acknowledge(task)
+        else:
+            return False
+        return True
+
+
+def stream_of(task: Task) -> str:
+    """Returns the stream of a task: of the dataset, or of the job."""
+    return DATASET_ID if task.task_id.startswith(f"{DATASET_ID}.") else JOB
+
+
+def manifest_of(parameters: Json) -> Json:
+    """Returns what the task that writes samples returns."""
+    segments = [Segment(**each) for each in parameters["segments"]]
+    numbers = [
+        str(number)
+        for begin, end in parameters["ranges"]
+        for number in samples(segments, begin, end, parameters["use"])
+    ]
+    url = f"{parameters['output']['url']}/{parameters['path']}"
+    return {
+        "url": url,
+        "sha256": digest(" ".join(numbers)),
+        "size_bytes": len(numbers),
+        "lines": len(numbers),
+    }
+
+
+def event_names(events: list[Event]) -> list[str]:
+    """Returns the types of events."""
+    return [type(event).__name__ for event in events]
+
+
+def submitted(events: list[Event]) -> list[str]:
+    """Returns the ids of the tasks that were submitted, without that of the job."""
+    return [event.task_id.removeprefix(f"{JOB}.") for event in events if isinstance(event, TaskSubmitted)]
