@@ -21,7 +21,7 @@ from trackside.aggregates.rounds.trigger_messages import (
     MetricCondition,
     Trigger,
 )
-from trackside.contracts.refusals import Problem
+from trackside.contracts.refusals import Problem, nearest
 from trackside.domain import cron
 
 EQUAL = 1e-6
@@ -343,13 +343,13 @@ def _condition_problem(
     name = metrics.name_of(condition.metric)
     if not message and names is not None and name not in names:
         listed = ", ".join(sorted(names))
-        message = f"there is no metric {name!r}; expected one of: {listed}"
+        message = f"there is no metric {name!r}; expected one of: {listed}{nearest(name, names)}"
     elif (
         not message and names is not None and name in TRAIN_METRICS and not metrics.is_plain(condition.metric)
     ):
         message = f"{name} is a number, not a list; write {name}"
     elif name == SINCE_LAST_ROUND and condition.operator in ("==", "!="):
-        message = f"{name} is never looked at in one certain moment; expected another operator, such as >="
+        message = f"{name} passes every number; expected another operator, such as >="
         field_name = "operator"
     if message:
         yield Problem(code="unknown_value", path=f"{path}.{field_name}", message=message)

@@ -1,0 +1,297 @@
+"""Triggers: when they hold by their numbers, and what is refused of them when a job is made (I8, I9, I11)."""
+
+import math
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from trackside.aggregates.rounds.job_spec import StageSpec
+from trackside.aggregates.rounds.messages import SeenMetric
+from trackside.aggregates.rounds.trigger_messages import MAX_TRIGGERS, MetricCondition, Trigger
+from trackside.aggregates.rounds.triggers import (
+    TRAIN_METRICS,
+    Known,
+    conditions_of,
+    holds,
+    problems,
+    seen,
+)
+from trackside.contracts.refusals import Problem, field_names, problems_of
+
+OPERATORS = (">", ">=", "==", "!=", "<=", "<")
+NAMES = frozenset(TRAIN_METRICS)
+
+
+def condition(metric: str, operator: str, threshold: float) -> dict[str, Any]:
+    return {"type": "condition", "metric": metric, "operator": operator, "threshold": threshold}
+
+
+def parsed(trigger: dict[str, Any]) -> Trigger:
+    found = StageSpec.model_validate({"trigger": trigger}).trigger
+    assert found is not None
+    return found
+
+
+def refused(trigger: dict[str, Any]) -> tuple[Problem, ...]:
+    """Returns what is wrong with a trigger by its form, as a refusal says it."""
+    body: Any = {"trigger": trigger}
+    with pytest.raises(ValidationError) as raised:
+        StageSpec.model_validate(body)
+    return problems_of(raised.value, field_names(StageSpec), body)
+
+
+def found_problems(
+    trigger: dict[str, Any], names: frozenset[str] | None = NAMES
+) -> list[tuple[str, str, str]]:
+    found = problems(parsed(trigger), "$.train.trigger", names)
+    return [(problem.code, problem.path, problem.message) for problem in found]
+
+
+@pytest.mark.parametrize(
+    ("value", "held"),
+    [
+        (500 - 2e-6, "!= <= <"),
+        (500 - 0.9e-6, ">= == <="),
+        (500, ">= == <="),
+        (500 + 0.9e-6, ">= == <="),
+        (500 + 2e-6, "> >= !="),
+        (-math.pi, "!= <= <"),
+    ],
+)
+def test_numbers_that_differ_by_less_than_a_millionth_are_equal(value: float, held: str) -> None:
+    """I8: for `>` and `<`, too, they are."""
+    known = Known({"m": value})
+    assert [each for each in OPERATORS if holds(parsed(condition("m", each, 500)), known, 0)] == held.split()
+
+
+@pytest.mark.parametrize(
+    ("name", "operator"),
+    [("gt", ">"), ("ge", ">="), ("eq", "=="), ("=", "=="), ("ne", "!="), ("le", "<="), ("lt", "<")],
+)
+def test_an_operator_has_the_names_that_sedna_has_for_it(name: str, operator: str) -> None:
+    trigger = parsed(condition("m", name, 1))
+    assert isinstance(trigger, MetricCondition)
+    assert trigger.operator == operator
+    assert trigger.model_dump()["operator"] == operator
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("value", [None, "nan", "inf", True, "7", [7.0], {}, 10**400])
+def test_no_condition_holds_of_what_is_no_number(operator: str, value: Any) -> None:
+    """I11, I12: not `!=` either, which holds of a NaN in Go as in Python."""
+    assert not holds(parsed(condition("m", operator, 0)), Known({"m": value}), 0)
+    assert not holds(parsed(condition("m", operator, 0)), Known({}), 0)
+
+
+def test_all_of_and_any_of_are_what_they_say() -> None:
+    yes, no = condition("m", ">", 0), condition("m", "<", 0)
+    for kind, result in (("all_of", [True, False, False]), ("any_of", [True, True, False])):
+        parts = ([yes, yes], [yes, no], [no, no])
+        found = [holds(parsed({"type": kind, "triggers": part}), Known({"m": 1}), 0) for part in parts]
+        assert found == result
+
+
+def test_without_a_trigger_there_is_nothing_to_wait_for() -> None:
+    """I9."""
+    assert holds(None, Known(), 0)
+    assert StageSpec().trigger is None
+
+
+def test_a_trigger_says_the_numbers_that_it_has_seen() -> None:
+    parts = [condition("num_of_samples", ">", 5), condition("seconds_since_last_round", ">", 5)]
+    parts.append({"type": "any_of", "triggers": [condition("drift", ">", 0.2), {"type": "manual"}]})
+    trigger = parsed({"type": "all_of", "triggers": parts})
+    assert seen(trigger, Known({"num_of_samples": 3}, last_round_ms=1_000), 3_500) == {
+        "num_of_samples": SeenMetric(value=3.0),
+        "seconds_since_last_round": SeenMetric(value=2.5),
+        "drift": SeenMetric(reason="there is no metric 'drift'"),
+    }
+    assert [each.metric for each in conditions_of(trigger)] == [
+        "num_of_samples",
+        "seconds_since_last_round",
+        "drift",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "code", "path", "message"),
+    [
+        (
+            condition("m", "~", 0),
+            "unknown_value",
+            "$.trigger.operator",
+            "Input should be '>', '>=', '==', '!=', '<=' or '<'",
+        ),
+        (
+            condition("m", ">", math.nan),
+            "threshold_range",
+            "$.trigger.threshold",
+            "Input should be a finite number",
+        ),
+        (
+            {"type": "condition", "metric": "m", "operator": ">", "threshold": "1"},
+            "wrong_type",
+            "$.trigger.threshold",
+            "Input should be a valid number, got str",
+        ),
+        (condition("", ">", 0), "bad_length", "$.trigger.metric", "String should have at least 1 character"),
+        (
+            {"type": "weekly"},
+            "unknown_value",
+            "$.trigger",
+            "Input tag 'weekly' found using 'type' does not match any of the expected tags: "
+            "'condition', 'daily', 'cron', 'manual', 'all_of', 'any_of'",
+        ),
+        ({"type": "cron"}, "missing_field", "$.trigger.cron", "missing field 'cron'"),
+        ({"type": "manual", "by": "me"}, "unknown_field", "$.trigger.by", "unknown field 'by'"),
+        (
+            {"type": "any_of", "triggers": []},
+            "bad_length",
+            "$.trigger.triggers",
+            "List should have at least 1 item",
+        ),
+    ],
+)
+def test_a_trigger_of_another_form_is_refused(
+    trigger: dict[str, Any], code: str, path: str, message: str
+) -> None:
+    """I8: an unknown operator never fires in Sedna, without a word."""
+    (problem,) = refused(trigger)
+    assert (problem.code, problem.path) == (code, path)
+    assert problem.message.startswith(message)
+
+
+@pytest.mark.parametrize("time", ["7:00", "24:01", "25:00", "12:60", "12.30", "noon", "12:30\n", "١٢:٣٠", ""])
+def test_a_time_of_a_day_has_two_digits_for_hours_and_for_minutes(time: str) -> None:
+    """I10: Sedna compares whatever text there is."""
+    (problem,) = refused({"type": "daily", "start": "08:00", "end": time})
+    message = f"{time!r} is no time of a day; expected HH:MM, from 00:00 to 24:00"
+    assert problem == Problem(code="unknown_value", path="$.trigger.end", message=message)
+
+
+def test_a_trigger_has_bounds() -> None:
+    deep = wide = condition("m", ">", 0)
+    for _ in range(5):
+        deep = {"type": "all_of", "triggers": [deep]}
+    (problem,) = refused(deep)
+    message = "triggers are nested 6 levels deep; expected at most 5"
+    assert problem == Problem(code="too_deep", path="$.trigger", message=message)
+    for number in (10, 5):
+        wide = {"type": "any_of", "triggers": [wide] * number}
+    (problem,) = refused(wide)
+    message = f"a trigger of 56 triggers; expected at most {MAX_TRIGGERS}"
+    assert problem == Problem(code="bad_length", path="$.trigger", message=message)
+
+
+METRIC = "$.train.trigger.metric"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "expected"),
+    [
+        (
+            condition("num_of_sample", ">=", 5),
+            (
+                "unknown_value",
+                METRIC,
+                "there is no metric 'num_of_sample'; expected one of: drift, hard_examples, "
+                "num_of_new_samples, num_of_samples, seconds_since_last_round; did you mean 'num_of_samples'?",
+            ),
+        ),
+        (
+            condition("num_of_samples[0]", ">=", 5),
+            ("unknown_value", METRIC, "num_of_samples is a number, not a list; write num_of_samples"),
+        ),
+        (
+            condition("mean(drift)", ">=", 5),
+            ("unknown_value", METRIC, "drift is a number, not a list; write drift"),
+        ),
+        (
+            condition("median(m)", ">=", 5),
+            ("unknown_value", METRIC, "there is no reducer 'median'; expected one of: mean, max, min"),
+        ),
+        (
+            condition("m[", ">=", 5),
+            (
+                "unknown_value",
+                METRIC,
+                "'m[' is no metric; expected a name, NAME[0], NAME[-1], or one of mean, max, min of (NAME)",
+            ),
+        ),
+        (
+            condition("seconds_since_last_round", "==", 5),
+            (
+                "unknown_value",
+                "$.train.trigger.operator",
+                "seconds_since_last_round passes every number; expected another operator, such as >=",
+            ),
+        ),
+        (
+            {"type": "daily", "start": "08:00", "end": "08:00"},
+            (
+                "empty_window",
+                "$.train.trigger.end",
+                "the window from 08:00 to 08:00 is empty; expected another end",
+            ),
+        ),
+        (
+            {"type": "daily", "start": "08:00", "end": "09:00", "timezone": "Mars/Olympus"},
+            (
+                "unknown_value",
+                "$.train.trigger.timezone",
+                "'Mars/Olympus' is no time zone; expected a name such as Europe/Berlin or UTC",
+            ),
+        ),
+        (
+            {"type": "cron", "cron": "0 0 30 2 *"},
+            (
+                "bad_cron",
+                "$.train.trigger.cron",
+                "'0 0 30 2 *': Bad day-of-month; expected minute, hour, day of month, month and day of week, "
+                "such as `30 2 * * MON-FRI`",
+            ),
+        ),
+        (
+            {"type": "cron", "cron": "@daily"},
+            (
+                "bad_cron",
+                "$.train.trigger.cron",
+                "'@daily' has 1 fields, not 5: expected minute, hour, day of month, month and day of week, "
+                "such as `30 2 * * MON-FRI`",
+            ),
+        ),
+        (
+            {"type": "cron", "cron": "0 0 * * *", "timezone": "../etc/passwd"},
+            (
+                "unknown_value",
+                "$.train.trigger.timezone",
+                "'../etc/passwd' is no time zone; expected a name such as Europe/Berlin or UTC",
+            ),
+        ),
+    ],
+)
+def test_what_could_never_hold_is_refused(trigger: dict[str, Any], expected: tuple[str, str, str]) -> None:
+    assert found_problems(trigger) == [expected]
+
+
+def test_all_problems_of_a_trigger_are_named_at_once_each_at_its_path() -> None:
+    window = {"type": "daily", "start": "08:00", "end": "08:00", "timezone": "Nowhere"}
+    inner = {"type": "any_of", "triggers": [{"type": "manual"}, window]}
+    trigger = {"type": "all_of", "triggers": [condition("x", ">", 0), inner, {"type": "cron", "cron": "x"}]}
+    assert [(code, path) for code, path, _ in found_problems(trigger)] == [
+        ("unknown_value", "$.train.trigger.triggers[0].metric"),
+        ("empty_window", "$.train.trigger.triggers[1].triggers[1].end"),
+        ("unknown_value", "$.train.trigger.triggers[1].triggers[1].timezone"),
+        ("bad_cron", "$.train.trigger.triggers[2].cron"),
+    ]
+
+
+def test_metrics_of_an_evaluation_are_unknown_before_it() -> None:
+    for metric in ("precision_delta[0]", "mean(drift)", "max(loss)", "loss"):
+        assert found_problems(condition(metric, ">", 0), names=None) == []
+
+
+def test_every_metric_of_training_can_be_named() -> None:
+    assert [found_problems(condition(name, ">=", 1)) for name in TRAIN_METRICS] == [[]] * 5
+    assert list(problems(None, "$", NAMES)) == []
