@@ -196,7 +196,8 @@ METRIC = "$.train.trigger.metric"
                 "unknown_value",
                 METRIC,
                 "there is no metric 'num_of_sample'; expected one of: drift, hard_examples, "
-                "num_of_new_samples, num_of_samples, seconds_since_last_round; did you mean 'num_of_samples'?",
+                "num_of_new_samples, num_of_samples, seconds_since_last_round; "
+                "did you mean 'num_of_samples'?",
             ),
         ),
         (
