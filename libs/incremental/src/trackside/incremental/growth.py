@@ -65,7 +65,7 @@ class DatasetGrowth:
             return False
         if stamp.size < self._observed.size:
             self._scan = None
-            raise _truncated(self._observed.size, stamp.size)
+            raise truncated(self._observed.size, stamp.size)
         before = self._observed.lines
         try:
             if self._scan is not None and self._only_grew(stamp):
@@ -95,7 +95,7 @@ class DatasetGrowth:
         while scan.size < observed.size:
             part = next(parts, b"")
             if not part:
-                raise _truncated(observed.size, scan.size)
+                raise truncated(observed.size, scan.size)
             size = observed.size - scan.size
             scan.pass_over(part[:size])
             rest = part[size:]
@@ -115,7 +115,7 @@ class DatasetGrowth:
             part = next(parts, b"")
             if not part:
                 self._scan = None
-                raise _truncated(scan.size, scan.size - len(scan.tail) + len(tail))
+                raise truncated(scan.size, scan.size - len(scan.tail) + len(tail))
             missing = len(scan.tail) - len(tail)
             tail, rest = tail + part[:missing], part[missing:]
         if tail != scan.tail:
@@ -142,7 +142,8 @@ def changed(observed: DatasetEnd, sha256: str) -> DatasetError:
     return DatasetError("changed", message, size=observed.size, sha256=sha256)
 
 
-def _truncated(observed: int, size: int) -> DatasetError:
+def truncated(observed: int, size: int) -> DatasetError:
+    """Returns the error of a dataset that is shorter than what was observed, both in bytes."""
     message = (
         f"it has {size} bytes, and {observed} were observed: restore them, and only append to it; write a "
         "new version of it to another path, and rename that"

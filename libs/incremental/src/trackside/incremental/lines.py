@@ -43,7 +43,7 @@ def sample_of(line: bytes, is_first: bool = False) -> bytes:
 def samples_in(parts: Iterable[bytes], format_: DatasetFormat) -> Iterator[bytes]:
     """Yields the samples of parts of a dataset from its begin on, which were checked before.
 
-    The first one of a csv is its header, which is no sample.
+    The first one of a csv is its header, which is no sample. DatasetError if one is longer than any can be.
     """
     rest, is_first = b"", True
     for part in parts:
@@ -52,6 +52,8 @@ def samples_in(parts: Iterable[bytes], format_: DatasetFormat) -> Iterator[bytes
             sample, is_first = sample_of(line, is_first), False
             if sample.strip():
                 yield sample
+        if len(rest) > MAX_LINE_BYTES:
+            raise DatasetError("changed", f"a line of it now has more than {MAX_LINE_BYTES} bytes")
 
 
 class LineScan:
