@@ -91,24 +91,24 @@ class WriteManifest(Task):
         url = f"{folder}/{wanted.path}"
         credential = named_credential(wanted.output.credential)
         source = open_dataset(wanted.dataset.url, wanted.dataset.credential)
-        written = Manifest(source, wanted)
+        manifest = SampleManifest(source, wanted)
         with tempfile.TemporaryFile() as index:
             has_index = source.path is None and wanted.dataset.format == "txt"
-            found = write_output(url, credential, written.chunks(index if has_index else None))
+            written = write_output(url, credential, manifest.chunks(index if has_index else None))
             if has_index:
                 index.seek(0)
                 prefix = f"{wanted.dataset.url.rpartition('/')[0]}/\n".encode()
                 index_url = f"{url.rpartition('/')[0]}/{INDEX}"
                 write_output(index_url, credential, _prefixed(prefix, index))
         return {
-            "url": found.url,
-            "sha256": found.sha256,
-            "size_bytes": found.size_bytes,
-            "lines": written.lines,
+            "url": written.url,
+            "sha256": written.sha256,
+            "size_bytes": written.size_bytes,
+            "lines": manifest.lines,
         }
 
 
-class Manifest:
+class SampleManifest:
     """What is written; `lines` is the number of its samples, once all of it was read."""
 
     def __init__(self, source: DatasetSource, wanted: ManifestParameters) -> None:
