@@ -62,6 +62,7 @@ ADDED: dict[str, Any] = {
     "checkpoint": None,
     "step_limit": None,
     "artifacts": {},
+    "models": {},
     "saved": 0,
     "checkpoints": [],
     "checkpoint_version": 0,

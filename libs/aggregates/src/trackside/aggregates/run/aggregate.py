@@ -7,6 +7,7 @@ from trackside.aggregates.run.causes import RunCausality
 from trackside.aggregates.run.examples import EXAMPLES
 from trackside.aggregates.run.invariants import RunInvariants
 from trackside.aggregates.run.messages import RunArchived, RunEnded, RunStarted
+from trackside.aggregates.run.outputs import outcome_of
 from trackside.aggregates.run.rows import GateRows, RunRows, StepRows
 from trackside.aggregates.run.spec import SPECS, stop_command
 from trackside.aggregates.run.state import Run
@@ -131,7 +132,7 @@ class RunType(AggregateType[Run]):
 
     def outcome(self, root: Run) -> tuple[str, Json]:
         """Returns its status and what it has found."""
-        return root.status.value, root.outputs
+        return root.status.value, outcome_of(root)
 
     def signals(self, root: Run) -> Iterable[Signal]:
         """Yields that it is over, again after each revival."""

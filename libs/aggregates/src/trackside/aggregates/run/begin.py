@@ -26,7 +26,6 @@ from trackside.aggregates.run.values import (
     fill,
     has_references,
     resolve_step,
-    value_of,
 )
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.children import ChildRequested
@@ -38,7 +37,7 @@ from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.domain.lookup import NO_LOOKUP, Lookup
 from trackside.domain.pipelines.definition import CHILD, GATE, MAX_ITEMS, STEP, StepSpec, kind_of, needs_of
 from trackside.domain.pipelines.expressions import ExpressionError, evaluate
-from trackside.domain.pipelines.references import MissingValueError, resolve
+from trackside.domain.pipelines.references import MissingValueError
 
 MOST_EVENTS = 100
 """How many events one decision has, so that it stays well within one append."""
@@ -308,18 +307,3 @@ def _fill(tree: Any, values: Json, item: Any = None, index: int | None = None) -
         return fill(tree, values, item, index)
     except MissingValueError as error:
         raise StepFailure("ref_error", str(error)) from error
-
-
-def outputs_of(run: Run) -> Json:
-    """Returns the outputs of a run that is over, as far as they have a value and are not too large."""
-    found: Json = {}
-    left = MOST_VALUE_BYTES
-    for name, tree in run.spec.outputs.items():
-        try:
-            value = resolve(tree, lambda reference: value_of(run, reference, {})[0])
-        except MissingValueError:
-            continue
-        left -= len(to_json(value))
-        if left >= 0:
-            found[name] = value
-    return found

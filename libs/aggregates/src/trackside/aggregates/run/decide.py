@@ -10,10 +10,10 @@ from trackside.aggregates.run.begin import (
     begin_step,
     continue_step,
     failed_end,
-    outputs_of,
 )
 from trackside.aggregates.run.evolve import end_of
 from trackside.aggregates.run.messages import RunArchived, RunEnded, RunStatus, RunTimeLimitReached
+from trackside.aggregates.run.outputs import models_of, outputs_of
 from trackside.aggregates.run.progress import possible_ends, wait_after, worst_end
 from trackside.aggregates.run.state import Run, RunStep
 from trackside.aggregates.run.step_messages import (
@@ -68,8 +68,13 @@ def lacking(stream: Stream[Run], lookup: Lookup) -> Iterator[Proposal]:
     if run.status is RunStatus.RUNNING:
         yield from _begin(run, room, traceparent)
     if not run.unended and not run.checks:
+        outputs = outputs_of(run)
         ended = RunEnded(
-            revival=run.revival, status=end_of(run), causes=run.causes[:MOST_CAUSES], outputs=outputs_of(run)
+            revival=run.revival,
+            status=end_of(run),
+            causes=run.causes[:MOST_CAUSES],
+            outputs=outputs,
+            models=models_of(run, outputs),
         )
         yield Proposal("end run", [ended], run.changed_at, traceparent)
 

@@ -91,7 +91,8 @@ def _revived(run: Run, event: RunRevived, record: Record) -> Outcome:
     changed = {step.name: step for step in event.steps}
     steps = [changed.get(step.name, step) for step in run.spec.steps]
     run.spec = run.spec.model_copy(update={"steps": steps})
-    run.control_at, run.ended_ms, run.outputs, run.stop_reason, run.paused = record.offset, 0, {}, "", ""
+    run.control_at, run.ended_ms, run.stop_reason, run.paused = record.offset, 0, "", ""
+    run.outputs, run.models = {}, []
     for name in event.reset:
         _reset(run, name, event.indexes.get(name), record.offset)
     run.causes = [name for name, step in run.steps.items() if _fails_run(run, name, step)]
@@ -122,7 +123,8 @@ def _ended(run: Run, event: RunEnded, record: Record) -> Outcome:
         return Outcome.DUPLICATE
     if run.unended or run.checks or event.revival != run.revival or event.status is not end_of(run):
         return Outcome.OVERTAKEN
-    run.status, run.ended_ms, run.outputs = event.status, record.append_time_ms, event.outputs
+    run.status, run.ended_ms = event.status, record.append_time_ms
+    run.outputs, run.models = event.outputs, event.models
     return Outcome.APPLIED
 
 

@@ -4,7 +4,7 @@ from trackside.aggregates.run import messages, step_messages
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.step_messages import StepState
 from trackside.contracts.examples import INPUT
-from trackside.contracts.message import Message
+from trackside.contracts.message import Json, Message
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline, digest
 from trackside.domain.pipelines.definition import (
     GateSpec,
@@ -69,7 +69,18 @@ FOUND = step_messages.CacheEntry(
     stream="digits.6", step="prepare", task="digits.6.prepare", offset=40, ended_ms=1_800_000_000_000
 )
 COPY_OF = messages.RunCopy(kind="fork", stream="digits.6", offset=120)
-SAVED = step_messages.CachedArtifact(version=1, kind="data", reference=INPUT)
+SAVED = step_messages.CachedArtifact(
+    version=1, kind="model", reference=INPUT, attempt=1, metadata={"format": "safetensors"}
+)
+MODEL: Json = {
+    "artifact": INPUT.model_dump(mode="json"),
+    "format": "safetensors",
+    "devices": ["cpu"],
+    "metrics": {"accuracy": 0.97},
+    "stream": "digits.7",
+    "task": "digits.7.train",
+    "attempt": 1,
+}
 OUTPUT = step_messages.TakenOutput(
     index=0, task="digits.6.prepare", offset=40, result={"rows": 1797}, artifacts={"digits": SAVED}
 )
@@ -175,6 +186,12 @@ EXAMPLES: list[Message] = [
         patch=PATCH,
         steps=[_COMPILED.pipeline.steps[1]],
     ),
-    messages.RunEnded(revival=1, status=RunStatus.FAILED, causes=["train"], outputs={"accuracy": 0.97}),
+    messages.RunEnded(
+        revival=1,
+        status=RunStatus.FAILED,
+        causes=["train"],
+        outputs={"accuracy": 0.97, "model": INPUT.model_dump(mode="json")},
+        models=[MODEL],
+    ),
     messages.RunArchived(command_id="c-14", due_ms=1_800_000_000_000),
 ]

@@ -256,7 +256,7 @@ class RunEnded(Event):
     """A run is over; it can be continued until it is archived.
 
     `causes` are the steps for which it failed. `outputs` are those of its pipeline, as far as they have a
-    value.
+    value; `models` is what is known of those that are trained models, the output `model` first.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
@@ -264,6 +264,7 @@ class RunEnded(Event):
     status: RunStatus
     causes: list[str] = Field(default=[], exclude_if=is_absent)
     outputs: Json = Field(default={}, exclude_if=is_absent)
+    models: list[Json] = Field(default=[], exclude_if=is_absent)
 
 
 class RunArchived(Event):

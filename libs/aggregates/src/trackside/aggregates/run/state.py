@@ -277,6 +277,8 @@ class Run:
     """When it ended last, in ms since 1970; 0 while it goes on."""
     outputs: Json = field(default_factory=dict)
     """What it has found, at its end; empty before that."""
+    models: list[Json] = field(default_factory=list)
+    """What is known of the outputs that are trained models, the one that counts first."""
     archived: bool = False
     """Whether it can't be continued any more."""
     changed_at: int = -1

@@ -23,6 +23,8 @@ from trackside.contracts.parts import Part, number_of
 from trackside.domain import task_reuse
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task, TaskState
+from trackside.domain.task_artifacts import newest_model
+from trackside.domain.trained_models import trained_model
 
 
 def begin(search_id: str, event: SearchStarted, record: Record) -> Search:
@@ -134,6 +136,7 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
     search.assessor_feed += row_of_end(search, event)
     learn(search, record.offset)
     _compare(search, trial)
+    _keep_model(search, trial, task)
     settle(search)
     return Outcome.APPLIED
 
@@ -147,6 +150,18 @@ def _compare(search: Search, trial: Trial) -> None:
         search.front = front_with(directions, search.front, search.trials, trial.number)
     elif not several and _is_better(search, trial):
         search.best = trial.number
+
+
+def _keep_model(search: Search, trial: Trial, task: Task) -> None:
+    """Keeps the model of a trial that is one of the best: its task is forgotten soon."""
+    best = set(search.front) if search.best is None else {search.best}
+    if trial.number not in best:
+        return
+    for number in search.models.keys() - best:
+        del search.models[number]
+    saved = newest_model(task)
+    if saved is not None and saved[1].saved_at > trial.suggested_at:  # not by the trial before in this task
+        search.models[trial.number] = trained_model(saved[1])
 
 
 def _is_better(search: Search, trial: Trial) -> bool:

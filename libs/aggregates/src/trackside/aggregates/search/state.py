@@ -28,9 +28,11 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.contracts.artifacts import CheckpointReference
 from trackside.contracts.ids import trial_of_task_id, trial_task_id
+from trackside.contracts.message import Json
 from trackside.contracts.tasks import Figure
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
+from trackside.domain.trained_models import MAX_MODELS, TRAINED_MODELS
 
 Change = (
     TrialsRequested
@@ -256,6 +258,8 @@ class Search:
     """Offset of the last event that asked running trials to stop, wait or go on; a cause of later
     decisions. -1: none.
     """
+    models: dict[int, Json] = field(default_factory=dict)
+    """The newest model that each of its best trials has saved, by their numbers: see `trained_models`."""
     result: dict[str, Any] = field(default_factory=dict)
     """Its `outcome`, once it is over and shrunk; empty before that."""
     failed_at: int = -1
@@ -295,6 +299,7 @@ class Search:
         self.assessor_feed.clear()
         self.asking.clear()
         self.settled.clear()
+        self.models.clear()
         self.trimmed = 0
 
     def task_of(self, number: int) -> str:
@@ -306,17 +311,21 @@ class Search:
     def outcome(self) -> dict[str, Any]:
         """What it has found, for a parent stream: how many trials have ended, and the best of them.
 
-        With several objectives, the trials that no other one beats in all of them, at most 100.
+        With several objectives, the trials that no other one beats in all of them, at most 100. `model` is
+        the artifact that such a trial has saved, `trained_models` is what is known of the first 10 of these.
         """
         if self.result:
             return self.result
         best = self.front[:MAX_FRONT] if self.best is None else [self.best]
-        found = [
+        found: list[dict[str, Any]] = [
             {"trial": trial.number, "parameters": trial.parameters}
             | ({"values": trial.values} if trial.values else {"value": trial.value})
+            | ({"model": self.models[trial.number]["artifact"]} if trial.number in self.models else {})
             for trial in (self.trials[number] for number in best)
         ]
+        models = [self.models[number] for number in best if number in self.models][:MAX_MODELS]
         result: dict[str, Any] = {"trials": len(self.ends), "best": found}
+        result |= {TRAINED_MODELS: models} if models else {}
         return result | ({"failure": self.failure} if self.failure else {})
 
     @property
