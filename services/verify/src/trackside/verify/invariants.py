@@ -34,6 +34,8 @@ INVARIANTS: Mapping[str, Invariant] = {
     "INV-20": Invariant("a version of a model has the digest that its task has saved", "versions"),
     "INV-21": Invariant("running tasks save, continue and acknowledge in order", "events of tasks"),
     "INV-22": Invariant("the store has each artifact that is not forgotten", "artifacts"),
+    "INV-23": Invariant("each sample of an incremental job is in one place", "ranges of samples"),
+    "INV-24": Invariant("a model that is live was decided and confirmed", "deployments"),
 }
 """INV-16 and INV-17 are about answers to clients, which the log doesn't have: the chaos tests check them."""
 

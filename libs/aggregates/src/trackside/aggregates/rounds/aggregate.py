@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.rounds import checks, commands, decide, deploy_messages, evolve, messages, tasks
+from trackside.aggregates.rounds.causes import RoundsCausality
+from trackside.aggregates.rounds.examples import EXAMPLES
+from trackside.aggregates.rounds.invariants import RoundsInvariants
 from trackside.aggregates.rounds.messages import IncrementalJobCreated
 from trackside.aggregates.rounds.models import outgoing
 from trackside.aggregates.rounds.state import IncrementalJob
@@ -78,6 +81,11 @@ class RoundsType(AggregateType[IncrementalJob]):
         deploy_messages.ModelRolledBack,
         deploy_messages.HardExamplesReported,
     )
+
+    examples = EXAMPLES
+    mailed = (deploy_messages.ModelDeployed, deploy_messages.ModelUpdateTimedOut)
+    causes = RoundsCausality()
+    invariants = RoundsInvariants
 
     def begin(self, stream_id: str, event: IncrementalJobCreated, record: Record) -> IncrementalJob:
         """Makes the job of an IncrementalJobCreated event."""

@@ -1,0 +1,92 @@
+"""The events of an incremental job as short lines, and the rounds that they are about."""
+
+from trackside.aggregates.rounds import deploy_messages as deploys
+from trackside.aggregates.rounds import messages
+from trackside.aggregates.rounds.deploy_messages import RoundModel
+from trackside.aggregates.rounds.state import IncrementalJob
+from trackside.contracts.message import Message
+from trackside.domain.causality import Causality, StreamSubject
+from trackside.domain.display.short_text import named_values
+
+
+class RoundsCausality(Causality[IncrementalJob]):
+    """Each event of a round rests on the one before it, on its task, or on what a service has said."""
+
+    def part_of(self, event: Message) -> str:
+        """Returns the round or update that an event is about, such as `round 3`; empty for none."""
+        number = getattr(event, "round", None)
+        if isinstance(event, messages.RoundStarted | messages.RoundEnded):
+            number = event.number
+        if isinstance(number, int):
+            return f"round {number}"
+        update = getattr(event, "update", None)
+        return f"update {update}" if isinstance(update, int) else ""
+
+    def part_of_item(self, root: IncrementalJob, item_id: str) -> str:
+        """Returns the round or update that a task or child is for."""
+        name = item_id.removeprefix(f"{root.job_id}.").partition(".")[0]
+        words = {"r": "round", "u": "update"}
+        return f"{words[name[0]]} {name[1:]}" if name[:1] in words and name[1:].isdecimal() else ""
+
+    def origin_of(self, event: Message) -> StreamSubject | None:
+        """Returns the model that a round began with, or has made."""
+        if isinstance(event, messages.RoundStarted):
+            return StreamSubject(event.base.model, f"version {event.base.version}")
+        return None
+
+    def text_of(self, event: Message) -> str:
+        """Returns what has happened in short; other events are their fields."""
+        match event:
+            case messages.SamplesAssigned():
+                divided = f"{event.train} to train, {event.evaluation} to evaluate"
+                return f"samples {event.begin:,} to {event.end:,}: {divided}"
+            case messages.TriggerEvaluated():
+                values = event.values.items()
+                seen = {name: each.reason if each.value is None else each.value for name, each in values}
+                how = "fired" if event.fired else "holds" if event.result else "does not hold"
+                return f"{event.stage} {how} {named_values(seen)}".rstrip()
+            case messages.SampleManifestWritten():
+                return f"{event.stage} {event.lines:,} lines {event.sha256[:12]} {event.url}"
+            case messages.RoundStarted():
+                first, end = event.train
+                return f"round {event.number} from {_name(event.base)}, samples {first:,} to {end:,}"
+            case messages.StageBlocked():
+                return f"{event.stage} {event.reason} {event.message}".rstrip()
+            case messages.ModelTrained():
+                return f"{event.model} {event.version.artifact.sha256[:12]}"
+            case messages.StageEnded():
+                made = "" if event.model is None else f" {_name(event.model)}"
+                return f"{event.stage} {event.status.value}{made} {event.reason} {event.message}".rstrip()
+            case messages.RoundEnded():
+                how = "deployed" if event.deployed else event.reason
+                return f"round {event.number} {event.status} {how}".rstrip()
+            case _:
+                return _deploy_text(event)
+
+
+def _deploy_text(event: Message) -> str:
+    match event:
+        case deploys.DeployDecided():
+            return f"{'deploy' if event.deploy else 'do not deploy'}: {event.reason}"
+        case deploys.ModelUpdatePublished():
+            return f"{_name(event.model)} to {', '.join(event.targets) or 'no target'}"
+        case deploys.ModelCopied():
+            return f"{event.target} {event.sha256[:12]} {event.url}"
+        case deploys.ModelUpdateConfirmed():
+            return f"{event.target} {event.sha256[:12]}"
+        case deploys.ModelUpdateFailed():
+            return f"{event.target}, try {event.failure}: {event.message}"
+        case deploys.ModelUpdateTimedOut():
+            return ", ".join(event.targets)
+        case deploys.ModelDeployed():
+            return f"{event.model}@{event.version} {event.sha256[:12]}"
+        case deploys.ModelRolledBack():
+            return f"from {_name(event.before)} to {_name(event.model)} {event.reason}".rstrip()
+        case deploys.HardExamplesReported():
+            return f"{event.service} {event.hard:,} of {event.inferences:,}"
+        case _:
+            return ""
+
+
+def _name(model: RoundModel) -> str:
+    return f"{model.model}@{model.version}"
