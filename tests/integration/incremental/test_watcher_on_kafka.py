@@ -1,0 +1,165 @@
+"""A watcher on the worker's own process and a real Kafka: either is killed, and paused past its lease.
+
+The test is the dispatcher: it tells each watcher how far the log has come.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.incremental.harness import said, seen_up_to, watch
+from tests.integration.worker.given import task_of
+from tests.integration.worker.harness import WorkerHarness, of
+from tests.stack import Servers
+from tests.unit.incremental.given import end_of
+from trackside.aggregates.dataset.messages import DatasetEnd
+from trackside.contracts.device_commands import RunTask
+from trackside.contracts.message import Message
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.topics import Topics
+from trackside.eventlog.kafka import KafkaLog
+
+
+@pytest.fixture
+async def harness(stack: Servers, topic_prefix: str) -> AsyncIterator[WorkerHarness]:
+    topics = Topics(topic_prefix)
+    async with KafkaLog(stack.kafka_bootstrap, client_id="test") as log:
+        await log.ensure(topics.shared)
+        yield WorkerHarness(log, topics, "w1")
+
+
+@contextmanager
+def worker(harness: WorkerHarness, stack: Servers, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Starts the worker's process."""
+    environment = {
+        **os.environ,
+        "TRACKSIDE_KAFKA_BOOTSTRAP": stack.kafka_bootstrap,
+        "TRACKSIDE_TOPIC_PREFIX": harness.topics.prefix,
+        "TRACKSIDE_WORKER_ID": harness.worker_id,
+        "TRACKSIDE_WORKER_DATA_DIR": str(folder / "worker"),
+        "TRACKSIDE_WORKER_HOST_DIR": str(folder / "host"),
+        "TRACKSIDE_WORKER_CATALOGUE": str(task_of(folder)),
+        "TRACKSIDE_WORKER_PRELOAD": "",
+    }
+    with subprocess.Popen([sys.executable, "-m", "trackside.worker"], env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+class GrowingDataset:
+    """A file that grows by numbered lines, and the ends that its watchers have reported."""
+
+    def __init__(self, harness: WorkerHarness, path: Path) -> None:
+        self.harness = harness
+        self.path = path
+        self.octets = b""
+        self.ends: list[DatasetEnd] = []
+
+    def grow(self, lines: int = 50) -> None:
+        """Appends lines."""
+        begin = self.octets.count(b"\n")
+        added = b"".join(b"line %d\n" % number for number in range(begin, begin + lines))
+        self.octets += added
+        with self.path.open("ab") as file:
+            file.write(added)
+
+    async def watch(self, nth: int, **more: Any) -> RunTask:
+        """Starts the nth watcher, which is told what the log has."""
+        parameters = {"url": str(self.path), "format": "txt"}
+        told = self.ends[-1] if self.ends else DatasetEnd()
+        return await watch(self.harness, parameters, told, attempt=nth, **more)
+
+    async def seen(self, command: RunTask) -> None:
+        """Waits until a watcher has reported all lines."""
+        lines = self.octets.count(b"\n")
+        await seen_up_to(self.harness, command, lines)
+        await self.take(command)
+        assert self.ends[-1] == end_of(self.octets, lines)
+
+    async def take(self, command: RunTask) -> None:
+        """Takes what a watcher has reported from the log; each end is one of the file's."""
+        for each in said(await self.harness.events_so_far("a"), command):
+            if "end" in each.detail:
+                self.ends.append(DatasetEnd.model_validate(each.detail["end"]))
+        for end in self.ends:
+            octets = self.octets[: end.size]
+            assert end == end_of(octets, octets.count(b"\n"))
+
+
+def watcher_pid(worker_pid: int, folder: Path) -> int:
+    """Returns the process below a worker that works in a folder of it: that of its one task."""
+    waiting, found = [worker_pid], list[int]()
+    while waiting:
+        pid = waiting.pop()
+        if Path(f"/proc/{pid}/cwd").readlink().is_relative_to(folder / "worker"):
+            found.append(pid)
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            waiting += map(int, children.read_text().split())
+    assert len(found) == 1, found
+    return found[0]
+
+
+async def ended_as(harness: WorkerHarness, command: RunTask) -> AttemptEnd:
+    """Waits for the end of an attempt; returns how it ended."""
+
+    def ends(messages: list[Message]) -> list[AttemptEnd]:
+        return [each.end for each in of(messages, AttemptEnded) if each.attempt == command.attempt]
+
+    messages = await harness.messages(harness.topics.events, command.stream, lambda all_: bool(ends(all_)))
+    return ends(messages)[0]
+
+
+async def test_a_watcher_whose_worker_is_killed_goes_on_without_loss(
+    harness: WorkerHarness, stack: Servers, tmp_path: Path
+) -> None:
+    """I36: nothing is split again after a restart."""
+    dataset = GrowingDataset(harness, tmp_path / "data.txt")
+    with worker(harness, stack, tmp_path) as process:
+        dataset.grow()
+        command = await dataset.watch(1)
+        await dataset.seen(command)
+        dataset.grow()
+        process.kill()  # the growth may be in the log or not
+    dataset.grow()
+    with worker(harness, stack, tmp_path):
+        again = await harness.joined(nth=2)
+        assert await ended_as(harness, command) is AttemptEnd.LOST
+        await dataset.take(command)
+        command = await dataset.watch(2, incarnation=again.incarnation)
+        await dataset.seen(command)
+        dataset.grow()
+        await dataset.seen(command)
+
+
+async def test_a_watcher_that_is_killed_or_whose_worker_sleeps_past_its_lease_goes_on_without_loss(
+    harness: WorkerHarness, stack: Servers, tmp_path: Path
+) -> None:
+    dataset = GrowingDataset(harness, tmp_path / "data.txt")
+    with worker(harness, stack, tmp_path) as process:
+        dataset.grow()
+        command = await dataset.watch(1)
+        await dataset.seen(command)
+        os.kill(watcher_pid(process.pid, tmp_path), signal.SIGKILL)
+        assert await ended_as(harness, command) is AttemptEnd.FAILED
+        dataset.grow()
+        command = await dataset.watch(2)
+        await dataset.seen(command)
+        process.send_signal(signal.SIGSTOP)
+        dataset.grow()
+        await harness.declare_lost(command.incarnation)
+        process.send_signal(signal.SIGCONT)
+        again = await harness.joined(nth=2)
+        assert await ended_as(harness, command) is AttemptEnd.LOST
+        command = await dataset.watch(3, incarnation=again.incarnation)
+        await dataset.seen(command)
+        await harness.stop(command, device="host")
+        assert await ended_as(harness, command) is AttemptEnd.CANCELLED
