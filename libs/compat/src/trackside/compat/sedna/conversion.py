@@ -22,6 +22,7 @@ from trackside.compat.sedna.documents import (
 )
 from trackside.compat.sedna.kinds import SednaDataset, SednaDeploy, SednaJob, SednaModel, SednaTemplate
 from trackside.compat.sedna.left_out import reasons
+from trackside.compat.sedna.model_formats import UNSAFE, format_of
 from trackside.compat.sedna.templates import is_secret, needs_of, parameters_of, program_of
 from trackside.compat.sedna.triggers import convert_trigger
 from trackside.contracts.message import Json
@@ -30,12 +31,6 @@ from trackside.contracts.refusals import Problem, field_names, problems_of
 CATALOGUE = "catalogue.yaml"
 INFERENCE = "inference"
 """The name of the inference service of a job."""
-FORMATS = {
-    **{name: name for name in ("safetensors", "onnx", "npz", "gguf")},
-    **dict.fromkeys(("pt", "pth"), "torch"),
-}
-"""Formats of models that have another name, or the same; others are `file`."""
-UNSAFE = ("pkl", "pickle", "joblib")
 MOVED = (
     ("$.dataset.train_prob", "$.spec.dataset.trainProb"),
     ("$.dataset", "$.spec.dataset"),
@@ -196,7 +191,7 @@ def _convert_model(documents: _Documents, document: ReadDocument) -> None:
 
 def _version(model: SednaModel, name: str, form: str) -> Iterator[str]:
     """Yields the commands that make a file the first version of a model; a digest may be left open."""
-    url, options = model.spec.url, [f"--format {FORMATS.get(form, 'file')}"]
+    url, options = model.spec.url, [f"--format {format_of(form)}"]
     options += [f"--device {shlex.quote(device)}" for device in model.spec.devices]
     if "://" in url:
         known = f"--url {shlex.quote(url)} --sha256 SHA256 --size BYTES"

@@ -1,0 +1,250 @@
+"""Scripts of Sedna as tasks: its calls, names and variables, with the inputs of a round."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.compat.sedna_scripts import write_samples, write_scripts
+from trackside.compat.sedna import (
+    BaseConfig,
+    ClassFactory,
+    ClassType,
+    Context,
+    CSVDataParse,
+    IncrementalLearning,
+    TxtDataParse,
+)
+from trackside.compat.sedna.learning import plain_metrics
+from trackside.sdk import SaveError, trial
+from trackside.sdk.channel import ScreenChannel
+
+ROUND = {"number": 3, "stage": "train", "lines": 200, "job": "sorter"}
+SEED = 20
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the scripts and an empty folder `inputs`, in which a task without a worker runs."""
+    (tmp_path / "inputs").mkdir()
+    write_scripts(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("TRACKSIDE_INPUTS", str(tmp_path / "inputs"))
+    for name in ("TRACKSIDE_WORKDIR", "TRACKSIDE_PARAMETERS", "MODEL_URL", "MODEL_URLS", "HEM_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    trial.connect(ScreenChannel())
+    return tmp_path
+
+
+def give(monkeypatch: pytest.MonkeyPatch, **parameters: Any) -> None:
+    monkeypatch.setenv("TRACKSIDE_PARAMETERS", json.dumps(parameters))
+
+
+def run(script: str, folder: Path, **parameters: Any) -> str:
+    """Runs a script as the program of a task does, without a worker; returns its output."""
+    done = subprocess.run(
+        [sys.executable, "-m", "trackside.compat.sedna", script],
+        cwd=folder,
+        env={**os.environ, "TRACKSIDE_PARAMETERS": json.dumps(parameters)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def weights(path: Path, *values: float) -> Path:
+    with path.open("wb") as file:
+        np.savez(file, weights=np.array(values))
+    return path
+
+
+def test_a_script_that_trains_saves_the_model_and_one_that_evaluates_compares_two(folder: Path) -> None:
+    print("seed", SEED)
+    inputs = folder / "inputs"
+    write_samples(inputs / "samples", SEED)
+    weights(inputs / "model", 0, 0, 0)
+    said = run("train.py", folder, epochs=50, round=ROUND)
+    assert "model" in said
+    saved = next(path for path in (folder / "outputs").rglob("*") if path.is_file() and "model" in str(path))
+    write_samples(inputs / "samples", SEED + 1)
+    (inputs / "trained").write_bytes(saved.read_bytes())
+    weights(inputs / "deployed", -1, 1, 0)
+    result = json.loads(run("eval.py", folder, round=ROUND | {"stage": "eval"}).splitlines()[-1])["result"]
+    assert set(result) == {"trained", "deployed"}
+    assert result["trained"]["accuracy"] > 0.9 > result["deployed"]["accuracy"]
+    assert len(result["trained"]["recall"]) == 2 and result["trained"] != result["deployed"]
+
+
+def test_the_inputs_of_a_round_have_the_names_of_sedna(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = folder / "inputs"
+    give(monkeypatch, round=ROUND, batch_size=32, ORIGINAL_DATASET_URL="/feed/parts.txt", names=["a"])
+    for name in ("samples", "model"):
+        (inputs / name).write_text("")
+    assert BaseConfig.train_dataset_url == str(inputs / "samples")
+    assert Context.get_parameters("base_model_url") == str(inputs / "model")
+    assert BaseConfig().model_url == str(folder / "model")
+    assert Context.get_parameters("original_dataset_url") == "/feed/parts.txt"
+    assert (Context.get_parameters("batch_size"), Context.get_parameters("names")) == ("32", '["a"]')
+    assert (BaseConfig.job_name, BaseConfig.worker_name) == ("sorter", "alone")
+    assert Context.get_parameters("round") is None and Context.get_parameters("absent", 7) == 7
+    for name in ("trained", "deployed"):
+        (inputs / name).write_text("")
+    assert BaseConfig.test_dataset_url == str(inputs / "samples") and BaseConfig.train_dataset_url is None
+    assert Context.get_parameters("model_urls") == f"{inputs}/trained;{inputs}/deployed"
+    with pytest.raises(AttributeError, match="train_dataset_url"):
+        _ = BaseConfig.dataset
+
+
+class Scores:
+    """Estimates by a factor, which is its model; it takes no `model_path`."""
+
+    def __init__(self, bias: float = 0.0) -> None:
+        self.bias, self.factor = bias, 1.0
+
+    def fit(self, train_data: Any, epochs: int = 1) -> None:
+        self.factor = sum(train_data) * epochs
+
+    def evaluate(self, data: Any) -> Any:
+        return {"sum": np.float32(sum(data) * self.factor), "each": np.array(data) * self.factor}
+
+    def predict(self, data: Any) -> list[float]:
+        return [data * self.factor, 1 - data * self.factor]
+
+    def save(self, path: str) -> None:
+        Path(path).write_text(str(self.factor))
+
+    def load(self, model_url: str) -> None:
+        self.factor = float(Path(model_url).read_text())
+
+
+def test_fit_is_train_and_options_that_it_does_not_take_are_left_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(monkeypatch, MODEL_NAME="factor.txt")
+    learning = IncrementalLearning(Scores)
+    made = learning.train(
+        [1.0, 2.0], valid_data=[3.0], epochs=2, colour="red", post_process=lambda it: it.factor
+    )
+    assert made == 6.0
+    assert (folder / "model" / "factor.txt").read_text() == "6.0"
+
+
+def test_each_model_is_loaded_before_it_is_evaluated(folder: Path) -> None:
+    """In Sedna's backend for torch both have the weights of the first one."""
+    for name, factor in (("samples", ""), ("trained", "2"), ("deployed", "1")):
+        (folder / "inputs" / name).write_text(factor)
+    for estimator in (Scores, Scores()):
+        learning = IncrementalLearning(estimator)
+        learning.evaluate([1, 2])
+        assert learning.result == {
+            "trained": {"sum": 6.0, "each": [2.0, 4.0]},
+            "deployed": {"sum": 3.0, "each": [1.0, 2.0]},
+        }
+
+
+def test_a_callback_makes_metrics_of_what_evaluate_returns(folder: Path) -> None:
+    for name in ("samples", "trained", "deployed"):
+        (folder / "inputs" / name).write_text("1")
+    ClassFactory.register(ClassType.CALLBACK, alias="halved")(lambda found: {"half": found["sum"] / 2})
+    learning = IncrementalLearning(Scores)
+    found = learning.evaluate([1, 3], post_process="halved")
+    assert [each["metrics"] for each in found] == [{"half": 2.0}, {"half": 2.0}]
+    with pytest.raises(TypeError, match="post_process"):
+        learning.evaluate([1], post_process=lambda found: [1.0])
+    with pytest.raises(ValueError, match="halved"):
+        learning.evaluate([1], post_process="quartered")
+
+
+def test_metrics_are_json_and_what_is_not_finite_is_named() -> None:
+    assert plain_metrics({"a": np.array([1, 2]), "b": float("nan"), "c": (1, float("-inf"))}) == {
+        "a": [1, 2],
+        "b": "nan",
+        "c": [1, "-inf"],
+    }
+    with pytest.raises(TypeError, match="metric a: expected a number"):
+        plain_metrics({"a": "much"})
+
+
+def test_an_inference_has_the_answer_what_is_made_of_it_and_whether_it_is_hard(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I40."""
+    (folder / "inputs" / "model").write_text("0.5")
+    learning = IncrementalLearning(Scores)
+    assert learning.get_hem_algorithm_from_config(threshold=1) == {}
+    assert learning.inference(1.0) == ([0.5, 0.5], [0.5, 0.5], False), "without a miner no example is hard"
+    chosen = {"miner": "CrossEntropy", "parameters": {"threshold_cross_entropy": 0.5}}
+    give(monkeypatch, service={"job": "sorter", "name": "inference", "hard_examples": chosen})
+    assert IncrementalLearning.get_hem_algorithm_from_config(threshold_cross_entropy=0.4) == {
+        "method": "CrossEntropy",
+        "param": {"threshold_cross_entropy": 0.4},
+    }
+    learning = IncrementalLearning(Scores)
+    assert [learning.inference(value)[2] for value in (1.0, 2.0)] == [True, False]
+    raw, processed, hard = learning.inference(2.0, post_process=lambda scores: [each / 2 for each in scores])
+    assert (raw, processed, hard) == ([1.0, 0.0], [0.5, 0.0], False)
+
+
+def test_a_miner_of_the_script_s_own_is_called_by_its_name() -> None:
+    @ClassFactory.register(ClassType.HEM, alias="Above")
+    class Above:
+        def __init__(self, limit: float) -> None:
+            self.limit = limit
+
+        def __call__(self, scores: Any) -> bool:
+            return bool(max(scores) > self.limit)
+
+    Path("inputs/model").write_text("1")
+    learning = IncrementalLearning(Scores(), {"method": "Above", "param": {"limit": 3}})
+    assert [learning.inference(value)[2] for value in (2.0, 5.0)] == [False, True]
+
+
+def test_a_model_that_is_a_pickle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    give(monkeypatch, MODEL_NAME="model.pkl")
+    with pytest.raises(SaveError) as caught:
+        IncrementalLearning(Scores).train([1.0])
+    assert caught.value.code == "unsafe_format"
+
+
+def test_a_save_that_writes_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Scores, "save", lambda self, path: None)
+    with pytest.raises(FileNotFoundError, match="save has not written"):
+        IncrementalLearning(Scores).train([1.0])
+
+
+def test_lines_are_features_and_labels_as_sedna_reads_them(folder: Path) -> None:
+    (folder / "a.txt").write_text("a.png 3\n\nb.png\n")
+    data = TxtDataParse(data_type="train")
+    data.parse(str(folder / "a.txt"), "missing.txt", None)
+    assert (data.x.tolist(), data.y.tolist(), len(data)) == (["a.png", "b.png"], ["3", "0"], 2)
+    data = TxtDataParse(data_type="test", func=lambda line: line.upper())
+    data.parse(str(folder / "a.txt"), use_raw=True)
+    assert data.x.tolist() == ["A.PNG 3", "B.PNG"] and data.is_test_data
+
+
+def test_a_table_without_pandas_says_what_is_missing(folder: Path) -> None:
+    (folder / "a.csv").write_text("x,y\n1,2\n")
+    try:
+        import pandas  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: F401
+    except ImportError:
+        with pytest.raises(ImportError, match="pandas"):
+            CSVDataParse("train").parse(str(folder / "a.csv"), label="y")
+        return
+    data = CSVDataParse("train")
+    data.parse(str(folder / "a.csv"), label="y")
+    assert (data.x["x"].tolist(), data.y.tolist()) == ([1], [2])
+
+
+def test_what_is_no_script_is_bad_usage() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "trackside.compat.sedna", "no.py"], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "usage: python -m trackside.compat.sedna" in done.stderr
