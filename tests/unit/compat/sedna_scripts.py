@@ -51,18 +51,30 @@ def samples(kind, url):
 TRAIN = f"""{READING}
 data = samples("train", BaseConfig.train_dataset_url)
 learning = IncrementalLearning(estimator=Estimator)
-learning.train(train_data=data, epochs=int(Context.get_parameters("epochs")))
+rate = float(Context.get_parameters("learning_rate", "1"))
+learning.train(train_data=data, epochs=int(Context.get_parameters("epochs")), learning_rate=rate)
 """
 EVAL = f"""{READING}
 data = samples("eval", Context.get_parameters("test_dataset_url"))
 found = IncrementalLearning(estimator=Estimator).evaluate(data, threshold=0.5)
-assert [each["format"] for each in found] == ["npz", "npz"] or [each["url"] for each in found]
+assert len(found) == 2
+"""
+SERVE = """
+import sys, time
+import numpy as np
+from sedna.core.incremental_learning import IncrementalLearning
+from interface import Estimator
+
+learning = IncrementalLearning(Estimator, IncrementalLearning.get_hem_algorithm_from_config())
+while True:
+    learning.inference(np.array([0.1, 0.1]))
+    time.sleep(0.02)  # a frame of a camera
 """
 
 
 def write_scripts(folder: Path) -> None:
     """Writes the scripts into a folder."""
-    for name, text in (("interface", INTERFACE), ("train", TRAIN), ("eval", EVAL)):
+    for name, text in (("interface", INTERFACE), ("train", TRAIN), ("eval", EVAL), ("serve", SERVE)):
         (folder / f"{name}.py").write_text(text)
 
 

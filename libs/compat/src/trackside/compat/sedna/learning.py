@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from importlib import import_module
 from typing import Any
 
 from trackside.compat.sedna.environment import Context, model_folder
@@ -14,6 +13,7 @@ from trackside.compat.sedna.estimators import UserEstimator
 from trackside.compat.sedna.model_formats import format_of
 from trackside.compat.sedna.registered import ClassFactory, ClassType
 from trackside.compat.sedna.served import ServedEstimator
+from trackside.incremental.miners import find_miner
 from trackside.sdk import trial
 from trackside.sdk.descriptor import DESCRIPTOR, DescriptorChannel
 
@@ -127,10 +127,7 @@ def _miner(chosen: Mapping[str, Any]) -> Callable[[Any], Any] | None:
     if ClassFactory.is_exists(ClassType.HEM, method):
         own: Callable[[Any], Any] = ClassFactory.get_cls(ClassType.HEM, method)(**parameters)
         return own
-    found: Callable[[Any], bool] = (
-        import_module("trackside.incremental").find_miner(method, parameters).is_hard
-    )
-    return found
+    return find_miner(method, parameters).is_hard
 
 
 def _say_result(result: Mapping[str, Any]) -> None:
