@@ -54,8 +54,7 @@ async def trained(harness: WorkerHarness, store: Path, task_id: str, epochs: int
     await harness.run(task_id, parameters, task_type="train", inputs=inputs)
     story = await harness.events_until_end(task_id)
     end = of(story, AttemptEnded)[0]
-    if end.end is not AttemptEnd.FINISHED:
-        return end, None
+    assert end.end is AttemptEnd.FINISHED, end.error
     [saved] = all_in_store(store, story)
     fields = saved.model_dump(include={"uri", "sha256", "size_bytes", "media_type"})
     return saved, ArtifactReference(**fields)
@@ -72,11 +71,9 @@ async def test_a_round_of_scripts_trains_two_models_and_compares_them(tmp_path: 
         inputs = {"samples": others, "trained": good, "deployed": poor}
         await harness.run("eval", {"round": {**JOB, "stage": "eval"}}, task_type="eval", inputs=inputs)
         end = await harness.end("eval")
-        refused, _ = await trained(harness, store, "pickled", 1, samples=samples, MODEL_NAME="model.pkl")
     assert end.end is AttemptEnd.FINISHED and end.result is not None, end.error
     assert end.result["trained"]["accuracy"] > 0.9 > end.result["deployed"]["accuracy"]
     assert len(end.result["deployed"]["recall"]) == 2
-    assert refused.end is AttemptEnd.FAILED and "unsafe_format" in refused.error.message
 
 
 def version(number: int, artifact: ArtifactReference) -> dict[str, Any]:

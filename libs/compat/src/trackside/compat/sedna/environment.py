@@ -17,7 +17,7 @@ OF_THE_JOB = ("round", "service")
 DEFAULTS = {
     "access_key_id": "",
     "backend_type": "TENSORFLOW",
-    "data_path_prefix": "/home/data",
+    "data_path_prefix": "",
     "device_category": "CPU",
     "job_name": "sedna",
     "lc_server": "",
