@@ -14,7 +14,10 @@ CONFIG_FILE = "model_config.json"
 MODELS_KEPT = 3
 """How many models stay next to it: the one in use, and those that a slow reader may still be copying."""
 DIGEST_CHARACTERS = 12
-ENDINGS = {"safetensors": "safetensors", "onnx": "onnx", "torch": "pt", "npz": "npz", "json": "json"}
+ENDINGS = {each: each for each in ("safetensors", "onnx", "npz", "gguf", "json", "csv")} | {
+    "torch": "pt",
+    "text": "txt",
+}
 _MODEL = re.compile(rf".+-v[0-9]+-[0-9a-f]{{{DIGEST_CHARACTERS}}}\.[a-z]+")
 
 
