@@ -3,12 +3,14 @@
 import email
 import email.policy
 import json
+import os
 import queue
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 from aiosmtpd.controller import Controller
@@ -28,6 +30,8 @@ tasks:
   fit: {{entry: "fit:Fit", path: "{EXAMPLE}"}}
   train: {{entry: "train:Train", path: "{SERVE}"}}
   serve: {{entry: "serve:Digits", path: "{SERVE}", runner: service}}
+  save: {{entry: "mine:Saving", path: .}}
+  factor: {{entry: "mine:Factor", path: ., runner: service}}
   endless: {{entry: "mine:Endless", path: .}}
   broken: {{entry: "mine:Broken", path: .}}
   modest: {{entry: "mine:Hungry", path: ., max_memory: 500MB, max_cuda_memory: 500MB}}
@@ -35,9 +39,22 @@ tasks:
 """
 LARGER_CATALOGUE = 'tasks: {hungry: {entry: "mine:Hungry", path: ., max_memory: 800MB}}'
 MINE = """
+import os
 import threading
 
-from trackside.sdk import Task
+from trackside.incremental import InferenceService
+from trackside.sdk import Task, trial
+
+
+class Saving(Task):
+    def train(self, device):
+        for factor in (b"2", b"3"):
+            trial.save("factor.json", factor)
+
+
+class Factor(InferenceService):
+    def predict(self, model, inputs):
+        return {"product": model * inputs, "pid": os.getpid()}
 
 
 class Endless(Task):
@@ -304,6 +321,60 @@ def test_the_example_of_a_service_takes_another_version_of_its_model(home: UserF
     home.run_ok("stop", "server", "--wait")
     refused = home.run("instruct", "server", "1.digits", "{}")
     assert refused.returncode == 2 and "task_over" in refused.stderr
+
+
+def test_an_inference_service_takes_models_and_has_the_newest_after_a_kill(home: UserFolder) -> None:
+    """I28: an instruction names a model; the attempt after a kill -9 begins with it."""
+    (home.path / "save.yaml").write_text("{kind: task, name: save, task_type: save}")
+    home.run_ok("submit", "save.yaml", "--id", "factors-1", "--wait")
+    fields = ("uri", "sha256", "size_bytes", "media_type", "source")
+    saved = [
+        {key: each["data"][key] for key in fields if key in each["data"]}
+        for each in home.json_lines("events", "factors-1")
+        if each["type"] == "trackside.artifact-saved.v1" and each["data"]["name"] == "factor.json"
+    ]
+    two, three = (
+        {"model": "factors", "version": number, "format": "json", "artifact": each}
+        for number, each in enumerate(saved, 1)
+    )
+    spec = {"kind": "task", "name": "factor", "task_type": "factor", "service": True}
+    spec |= {"inputs": {"model": two["artifact"]}, "resources": {"devices": 0}}
+    spec |= {"parameters": {"service": {"job": "j", "name": "n", "replica": 1, "update": 1, "model": two}}}
+    (home.path / "factor.yaml").write_text(json.dumps(spec))
+    home.run_ok("submit", "factor.yaml", "--id", "factor")
+    assert _predicted(_address(home, 1))["outputs"]["product"] == 10
+
+    body = json.dumps({"update": 2, "model": three})
+    said = home.json_lines("instruct", "factor", "1.factor", body, "--wait")
+    assert said[-1]["detail"] == {"update": 2, "version": 2, "sha256": three["artifact"]["sha256"]}
+    answer = _predicted(_address(home, 1))
+    assert (answer["outputs"]["product"], answer["version"], answer["update"]) == (15, 2, 2)
+    os.kill(answer["outputs"]["pid"], signal.SIGKILL)
+    again = _predicted(_address(home, 2))
+    assert (again["outputs"]["product"], again["sha256"]) == (15, three["artifact"]["sha256"])
+    home.run_ok("stop", "factor", "--wait")
+
+
+def _address(home: UserFolder, attempt: int) -> str:
+    """Waits until an attempt of the service is ready; returns where it answers."""
+    found: list[str] = []
+
+    def is_ready() -> bool:
+        found.extend(
+            each["data"]["detail"]["address"]
+            for each in home.json_lines("events", "factor")
+            if each["type"] == "trackside.task-ready.v1" and each["data"]["attempt"] == attempt
+        )
+        return bool(found)
+
+    poll_until_sync(is_ready)
+    return found[-1]
+
+
+def _predicted(address: str) -> Any:
+    request = Request(f"{address}/predict", b'{"inputs": 5}', {"Content-Type": "application/json"})
+    with urlopen(request, timeout=30) as answer:
+        return json.load(answer)
 
 
 def _digests(home: UserFolder) -> list[str]:
