@@ -20,6 +20,7 @@ from bench import (
     fork_rate,
     fresh_stack,
     idle_worker,
+    inference,
     instructions,
     metric_points,
     noop_trials,
@@ -45,7 +46,7 @@ from trackside.telemetry.logs import configure_logs
 PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
-    *("promotion", "artifacts", "instructions", "resumption", "pipelines"),
+    *("promotion", "artifacts", "instructions", "inference", "resumption", "pipelines"),
 )
 
 
@@ -57,6 +58,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--paced", type=int, default=80, help="trials of 0.25 s, four times (80)")
     parser.add_argument("--starts", type=int, default=100, help="starts of tasks, cold and warm (100)")
     parser.add_argument("--commands", type=int, default=200, help="commands that are answered (200)")
+    parser.add_argument("--requests", type=int, default=5_000, help="requests to a service (5000)")
     parser.add_argument(
         "--events", type=int, default=1_000_000, help="events of the rebuild, at least (1000000)"
     )
@@ -111,6 +113,11 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         if "instructions" in parts:
             console.print(f"{options.commands} instructions to a service")
             measurements.append(await instructions.measure(log, options.commands, append_ms))
+        if "inference" in parts:
+            console.print(
+                f"{options.requests:,} requests to an inference service, and {inference.SWAPS} swaps"
+            )
+            measurements.append(await inference.measure(log, options.requests))
         if "rebuild" in parts:
             console.print(f"a log of {options.events:,} events, read raw and rebuilt")
             endpoints = rebuild_rate.Endpoints(log, stack.bootstrap_servers, stack.postgres_dsn)

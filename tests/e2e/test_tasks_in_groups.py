@@ -328,16 +328,17 @@ def test_an_inference_service_takes_models_and_has_the_newest_after_a_kill(home:
     (home.path / "save.yaml").write_text("{kind: task, name: save, task_type: save}")
     home.run_ok("submit", "save.yaml", "--id", "factors-1", "--wait")
     fields = ("uri", "sha256", "size_bytes", "media_type", "source")
-    saved = [
+    saved: list[dict[str, Any]] = [
         {key: each["data"][key] for key in fields if key in each["data"]}
         for each in home.json_lines("events", "factors-1")
         if each["type"] == "trackside.artifact-saved.v1" and each["data"]["name"] == "factor.json"
     ]
-    two, three = (
+    versions: list[dict[str, Any]] = [
         {"model": "factors", "version": number, "format": "json", "artifact": each}
         for number, each in enumerate(saved, 1)
-    )
-    spec = {"kind": "task", "name": "factor", "task_type": "factor", "service": True}
+    ]
+    two, three = versions
+    spec: dict[str, Any] = {"kind": "task", "name": "factor", "task_type": "factor", "service": True}
     spec |= {"inputs": {"model": two["artifact"]}, "resources": {"devices": 0}}
     spec |= {"parameters": {"service": {"job": "j", "name": "n", "replica": 1, "update": 1, "model": two}}}
     (home.path / "factor.yaml").write_text(json.dumps(spec))

@@ -1,7 +1,9 @@
-"""A service that answers at once, and a task that continues from its checkpoint."""
+"""A service that answers at once, one that serves a model, and a task that continues from its checkpoint."""
 
 import time
+from typing import Any
 
+from trackside.incremental import InferenceService
 from trackside.sdk import Service, Task, trial
 
 
@@ -15,6 +17,14 @@ class Echo(Service):
             found = trial.instruction(wait_s=1.0)
             if found is not None:
                 found.acknowledge(at_s=time.monotonic())
+
+
+class Linear(InferenceService):
+    """Serves a matrix, `weights` of an .npz file; its outputs are the product with the inputs."""
+
+    def predict(self, model: Any, inputs: Any) -> Any:
+        """Returns the product."""
+        return model["weights"] @ inputs
 
 
 class Resumed(Task):
