@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from tests.integration.worker.given import started, task_of
 from tests.integration.worker.harness import Gate, WorkerHarness, alive, of, stream_of
 from tests.integration.worker.test_inputs import put, store
@@ -34,6 +36,8 @@ class Factor(InferenceService):
     def predict(self, model, inputs):
         if inputs == "pid":
             return os.getpid()
+        if inputs == "object":
+            return object()
         if isinstance(inputs, str):
             raise RuntimeError("inputs are " + inputs)
         return {"product": model * inputs, "factor": model}
@@ -101,6 +105,11 @@ class Serving:
     async def ask(self, inputs: Any) -> dict[str, Any]:
         (answer,) = await self.load(1, inputs, 1)
         return {**answer.body, "status": answer.status}
+
+    async def described(self) -> dict[str, Any]:
+        async with aiohttp.ClientSession() as session, session.get(f"{self.address}/model") as answer:
+            found: dict[str, Any] = await answer.json()
+            return found
 
     async def load(self, clients: int, inputs: Any, count: int) -> list[TimedAnswer]:
         left = iter([False] * count)
@@ -255,3 +264,61 @@ async def test_after_a_kill_the_next_attempt_serves_what_it_was_told_last(
         assert (said.attempt, said.number, said.ok) == (2, 1, True)
         assert (await service.ask(5))["version"] == 3
         await service.harness.stop(service.command)
+
+
+async def test_errors_of_predict_are_answered_and_counted_and_end_nothing(
+    tmp_path: Path, store: Path
+) -> None:
+    async with serving(tmp_path, store) as service:
+        mining = {"miner": "CloudOnly"}
+        await service.begin(service.version(2), hard_examples=mining)
+        for inputs, code, message in (
+            ("wrong", "predict_failed", "predict raised RuntimeError: inputs are wrong"),
+            ("object", "bad_outputs", "object is not JSON"),
+            ("pid", None, None),
+        ):
+            answer = await service.ask(inputs)
+            error = answer.get("error", {})
+            assert (error.get("code"), error.get("message")) == (code, message)
+            assert answer["status"] == (500 if code else 200)
+        assert (answer["hard"], answer["version"]) == (False, 2), "its scores can't be computed"
+        found = await service.described()
+        counts = [found[name] for name in ("inferences", "hard", "errors", "mining_errors")]
+        assert counts == [1, 0, 2, 2]
+        assert "script.py" in await service.harness.output("a", lambda text: "inputs are wrong" in text)
+        await service.stop()
+
+
+async def test_an_attempt_that_cannot_load_its_instruction_serves_its_input_and_says_so(
+    tmp_path: Path, store: Path
+) -> None:
+    async with serving(tmp_path, store) as service:
+        newest = Instruction(number=4, body={"update": 4, "model": service.named(3, put(store, b"{"))})
+        ready = await service.begin(service.version(2), instruction=newest)
+        assert (ready.detail["update"], ready.detail["version"]) == (0, 2)
+        said = await service.acknowledged(1)
+        assert (said.number, said.ok, said.detail["update"]) == (4, False, 4)
+        assert (await service.ask(5))["outputs"]["product"] == 10
+        await service.stop()
+
+
+async def test_an_input_of_another_digest_than_the_parameters_name_ends_the_attempt(
+    tmp_path: Path, store: Path
+) -> None:
+    async with serving(tmp_path, store) as service:
+        version, other = service.version(2), service.version(3)
+        settings = {"service": {"model": {**version, "artifact": other["artifact"]}}}
+        inputs = {"model": ArtifactReference.model_validate(version["artifact"])}
+        await service.harness.run("a", settings, task_type="a", service=True, inputs=inputs)
+        error = (await service.harness.end("a")).error
+        assert error is not None and f"expected {other['artifact']['sha256']}" in error.message
+
+
+async def test_an_unknown_miner_ends_the_attempt_and_the_known_ones_are_named(
+    tmp_path: Path, store: Path
+) -> None:
+    async with serving(tmp_path, store) as service:
+        settings = {"service": {"hard_examples": {"miner": "Treshold"}}}
+        await service.harness.run("a", settings, task_type="a", service=True)
+        error = (await service.harness.end("a")).error
+        assert error is not None and "known: BertRouter, CloudOnly" in error.message

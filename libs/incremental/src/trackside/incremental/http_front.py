@@ -37,9 +37,9 @@ class FrontLimits:
 
 
 class HttpAnswer(NamedTuple):
-    """A value for JSON, with its status and headers."""
+    """A value for JSON, or its bytes, with status and headers."""
 
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] | bytes
     status: int = 200
     headers: Mapping[str, str] = {}
 
@@ -194,13 +194,17 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _written(answer: HttpAnswer) -> web.Response:
-    """Returns an answer as JSON. Raises HttpProblem for what JSON can't hold."""
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """Returns a value as JSON. Raises HttpProblem for what JSON can't hold."""
     try:
-        content = json.dumps(answer.body, allow_nan=False, ensure_ascii=False, default=plain_value).encode()
+        return json.dumps(body, allow_nan=False, ensure_ascii=False, default=plain_value).encode()
     except (TypeError, ValueError, RecursionError) as error:
         hint = "predict must return what JSON can hold, or arrays of finite numbers"
         raise HttpProblem(500, "bad_outputs", str(error)[:500], hint, "$.outputs") from None
+
+
+def _written(answer: HttpAnswer) -> web.Response:
+    content = answer.body if isinstance(answer.body, bytes) else encoded(answer.body)
     headers = {**HEADERS, **answer.headers}
     return web.Response(body=content, status=answer.status, content_type="application/json", headers=headers)
 

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import traceback
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, ClassVar
 
 from trackside.eventlog.clock import monotonic_s
 from trackside.incremental.hard_examples import DatasetFile, HardExample, HardExampleStore
-from trackside.incremental.http_front import FrontLimits, HttpAnswer, HttpFront, HttpProblem
+from trackside.incremental.http_front import FrontLimits, HttpAnswer, HttpFront, HttpProblem, encoded
 from trackside.incremental.miners import find_miner
 from trackside.incremental.model_files import digest_of, read_model
 from trackside.incremental.serving_messages import ServedVersion, ServiceSettings, read_settings, read_update
@@ -64,7 +65,7 @@ class InferenceService(Service):
     """
 
     threads: ClassVar[int] = 1
-    """How many threads call `predict`. With more than one it must be safe to call it at the same time."""
+    """How many threads call `predict`. More than one may call it, `scores` and the miner at the same time."""
     limits: ClassVar[FrontLimits] = FrontLimits()
     model_format = "file"
     """The format of the model that `load_model` is called for."""
@@ -132,20 +133,24 @@ class _Serving:
         dataset = None if target is None else DatasetFile(target)
         self._store = HardExampleStore(dataset, settings.window_s, trial.save)
         self._said = ServingCounts()
+        self._first: tuple[GivenInstruction, LoadedModel | str] | None = None
         self._complaints: set[str] = set()
 
     def begin(self) -> None:
-        """Loads the model of the newest instruction, else that of the parameters."""
+        """Loads the model of the newest instruction; without one, or if it fails, that of the parameters."""
         given = trial.instruction()
         if given is not None:
-            self._take(given, self._load_given(given))
+            outcome = self._load_given(given)
+            self._first = (given, outcome)
+            self._loaded = outcome if isinstance(outcome, LoadedModel) else None
         if self._loaded is None:
-            settings = self._settings
-            self._loaded = self._load(trial.input("model"), settings.model, settings.update)
+            self._loaded = self._load_input()
 
     def run(self, address: str) -> None:
         """Says that it is ready; takes instructions, and reports after each window, until it is stopped."""
         self._say_ready(address)
+        if self._first is not None:
+            self._take(*self._first)
         window_s = self._settings.window_s
         due_s = monotonic_s() + window_s
         loader = ThreadPoolExecutor(1, "loading")
@@ -175,20 +180,22 @@ class _Serving:
         try:
             outputs = self._service.predict(loaded.model, inputs)
         except Exception as error:
-            with self._lock:
-                self._counts.errors += 1
             message = f"predict raised {type(error).__name__}: {error}"[:MAX_MESSAGE]
-            self._complain(message)
+            self._complain(message, error)
+            self._count(errors=1)
             raise HttpProblem(500, "predict_failed", message) from error
         is_hard = self._is_hard(loaded, inputs, outputs)
-        with self._lock:
-            self._counts.inferences += 1
-            self._counts.hard += is_hard
+        try:
+            content = encoded({"outputs": outputs, "hard": is_hard, **loaded.names()})
+        except HttpProblem:
+            self._count(errors=1)
+            raise
+        self._count(inferences=1, hard=is_hard)
         headers = {
             "Trackside-Model-Version": str(loaded.version.version),
             "Trackside-Model-Sha256": loaded.sha256,
         }
-        return HttpAnswer({"outputs": outputs, "hard": is_hard, **loaded.names()}, 200, headers)
+        return HttpAnswer(content, 200, headers)
 
     def describe(self) -> HttpAnswer:
         """Returns what is served, and what was counted."""
@@ -203,6 +210,13 @@ class _Serving:
     def _current(self) -> LoadedModel:
         assert self._loaded is not None, "requests come after the first model"
         return self._loaded
+
+    def _count(self, inferences: int = 0, hard: int = 0, errors: int = 0, mining_errors: int = 0) -> None:
+        with self._lock:
+            self._counts.inferences += inferences
+            self._counts.hard += hard
+            self._counts.errors += errors
+            self._counts.mining_errors += mining_errors
 
     def _counted(self) -> ServingCounts:
         with self._lock:
@@ -231,9 +245,9 @@ class _Serving:
             self._store.add(example, lambda: self._service.as_sample(inputs))
             return True
         except Exception as error:  # noqa: BLE001 - the answer of the model is right all the same
-            with self._lock:
-                self._counts.mining_errors += 1
-            self._complain(f"an example was not mined: {type(error).__name__}: {error}"[:MAX_MESSAGE])
+            self._count(mining_errors=1)
+            message = f"an example was not mined: {type(error).__name__}: {error}"[:MAX_MESSAGE]
+            self._complain(message, error)
             return False
 
     def _load_given(self, given: GivenInstruction) -> LoadedModel | str:
@@ -246,28 +260,37 @@ class _Serving:
             path = trial.fetch(asked.reference())
             return self._load(path, asked.model, asked.update)
         except Exception as error:  # noqa: BLE001 - the model before stays in use, and the answer says why
-            return f"{type(error).__name__}: {error}"[:MAX_MESSAGE]
+            message = f"{type(error).__name__}: {error}"[:MAX_MESSAGE]
+            self._complain(message, error)
+            return message
+
+    def _load_input(self) -> LoadedModel:
+        """Returns the model of the input. Raises ValueError if it isn't the one that the parameters name."""
+        settings, path = self._settings, trial.input("model")
+        sha256 = digest_of(path) if path.is_file() else settings.model.sha256
+        if settings.model.sha256 not in ("", sha256):
+            raise ValueError(f"input model has the digest {sha256}, expected {settings.model.sha256}")
+        return replace(self._load(path, settings.model, settings.update), sha256=sha256)
 
     def _load(self, path: Path, version: ServedVersion, update: int) -> LoadedModel:
         self._service.model_format = version.format
         model = self._service.load_model(path, self._device)
-        sha256 = version.sha256 or (digest_of(path) if path.is_file() else "")
-        return LoadedModel(model, update, version, sha256)
+        return LoadedModel(model, update, version, version.sha256)
 
     def _take(self, given: GivenInstruction, outcome: LoadedModel | str) -> None:
         """Puts a model that was loaded into use, between two requests; acknowledges the instruction."""
         if isinstance(outcome, str):
-            self._complain(outcome)
             given.acknowledge(ok=False, update=given.body.get("update"), message=outcome)
             return
         self._loaded = outcome
         version = outcome.version.version
         given.acknowledge(update=outcome.update, version=version, sha256=outcome.sha256)
 
-    def _complain(self, text: str) -> None:
-        """Writes a problem to the output of the task, each text once."""
+    def _complain(self, text: str, error: Exception | None = None) -> None:
+        """Writes a problem to the output of the task, each text once, with where it was raised."""
         with self._lock:
             if text in self._complaints or len(self._complaints) >= MAX_COMPLAINTS:
                 return
             self._complaints.add(text)
-        sys.stderr.write(f"trackside: {text}\n")
+        where = "" if error is None else "".join(traceback.format_tb(error.__traceback__))
+        sys.stderr.write(f"{where}trackside: {text}\n")
