@@ -1,0 +1,240 @@
+"""Datasets: what may be registered, their watchers, and what people change of them."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.aggregates.dataset.given import (
+    BODY,
+    DatasetLog,
+    digest,
+    end_of,
+    registered,
+    stopped_with,
+    watched,
+)
+from tests.unit.aggregates.given import answered, problems, published, refusal
+from tests.unit.domain.given import Told, search_running
+from trackside.aggregates.dataset.messages import (
+    WATCH_DATASET,
+    DatasetDeleted,
+    DatasetEnd,
+    DatasetObserved,
+    DatasetPaused,
+    DatasetRegistered,
+    DatasetResumed,
+    DatasetStatus,
+    DeleteDataset,
+    PauseDataset,
+    RegisterDataset,
+    ResumeDataset,
+)
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.instructions import InstructionGiven
+from trackside.contracts.message import Command, Json
+from trackside.contracts.resources import ServicePolicy
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.domain.lookup import NO_LOOKUP
+
+DRIFT: Json = {"detector": "ks", "parameters": {"combine": "max"}, "reference": 50, "columns": ["x"]}
+
+
+def test_a_dataset_that_is_registered_is_watched_by_a_service() -> None:
+    log = DatasetLog()
+    [event] = log.do(RegisterDataset, BODY)
+    assert isinstance(event, DatasetRegistered) and event.dataset.format == "txt"
+    [task] = log.settle()
+    assert isinstance(task, TaskSubmitted)
+    assert (task.task_id, task.task_type) == ("digits-1.watch.1", WATCH_DATASET)
+    assert task.parameters == {"url": "/data/digits.txt", "format": "txt", "look_s": 1.0}
+    assert (task.needs.service, task.needs.resources.devices) == (ServicePolicy(), 0)
+
+
+def test_the_watcher_gets_the_credential_and_what_it_needs_for_drift() -> None:
+    """I34: a credential is named, and its worker's host must have it."""
+    log = DatasetLog()
+    log.do(RegisterDataset, {"url": "s3://b/k.csv", "format": "csv", "credential": "bucket", "drift": DRIFT})
+    [task] = log.settle()
+    assert isinstance(task, TaskSubmitted)
+    assert task.needs.credentials == ["bucket"]
+    assert (task.parameters["credential"], task.parameters["drift"]) == ("bucket", DRIFT | {"window": 200})
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "path"),
+    [
+        ({"credential": "buckets"}, "unknown_credential", "$.credential"),
+        ({"url": "digits.txt"}, "bad_url", "$.url"),
+        ({"url": "http://h/digits.txt"}, "bad_url", "$.url"),
+        ({"url": "s3://bucket"}, "bad_url", "$.url"),
+        ({"url": "s3://me:x@bucket/k"}, "credentials_in_url", "$.url"),
+        ({"url": ""}, "bad_length", "$.url"),
+        ({"format": "parquet"}, "unknown_value", "$.format"),
+        ({"look_s": 0}, "look_s_range", "$.look_s"),
+        ({"drift": {}}, "missing_field", "$.drift.detector"),
+        ({"drift": DRIFT}, "unknown_field", "$.drift.columns"),
+        ({"drift": {"detector": "ks", "reference": 1}}, "reference_range", "$.drift.reference"),
+        ({"drift": {"detector": "ks", "window": True}}, "wrong_type", "$.drift.window"),
+        ({"drift": {"detector": "ks", "columns": []}, "format": "csv"}, "bad_length", "$.drift.columns"),
+        ({"lines": 3}, "unknown_field", "$.lines"),
+    ],
+)
+def test_a_dataset_that_cannot_be_watched_is_refused(changed: Json, code: str, path: str) -> None:
+    """I33, I34."""
+    assert (code, path) in problems(DatasetLog().ask(RegisterDataset, BODY | changed))
+
+
+def test_all_that_is_wrong_with_a_dataset_is_said_at_once() -> None:
+    body = {"url": "ftp://h/f", "credential": "buckets", "drift": DRIFT}
+    found = [path for _, path in problems(DatasetLog().ask(RegisterDataset, body))]
+    assert found == ["$.url", "$.drift.columns", "$.credential"]
+
+
+def test_an_id_that_leaves_no_room_for_those_of_its_watchers_is_refused() -> None:
+    command, told = published(1, RegisterDataset.wire_type(), BODY), Told()
+    told.tell(command, stream="d" * 120)
+    stream = told.streams.by_id["d" * 120]
+    decided: Any = AGGREGATES.by_kind["dataset"].commands[RegisterDataset]
+
+    [problem] = decided(stream, RegisterDataset.model_validate(BODY), "c-1", NO_LOOKUP)
+    assert (problem.code, problem.path) == ("bad_identifier", "$partitionkey")
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    for told in (registered(), search_running()):
+        command = published(told.next_offset + 1, RegisterDataset.wire_type(), BODY)
+        assert refusal(answered(told, command))[:2] == ("already_exists", "$partitionkey")
+
+
+@pytest.mark.parametrize("kind", [PauseDataset, ResumeDataset, DeleteDataset])
+def test_what_is_no_dataset_is_refused(kind: type[Command]) -> None:
+    for told in (Told(), search_running()):
+        command = published(told.next_offset + 1, kind.wire_type(), {})
+        assert refusal(answered(told, command))[:2] == ("unknown_dataset", "$partitionkey")
+
+
+def test_a_watcher_is_given_the_end_that_is_known_and_what_it_reports_is_observed() -> None:
+    log = registered()
+    log.place()
+    [given] = log.say()
+    assert isinstance(given, InstructionGiven)
+    assert given.body == {"end": DatasetEnd().model_dump(mode="json")}
+    assert log.acknowledge() == []
+    [first] = log.say(end=end_of(5))
+    assert isinstance(first, DatasetObserved)
+    assert (first.begin, first.end, first.begin_byte, first.end_byte) == (0, 5, 0, 50)
+    [second] = log.say(end=end_of(7))
+    assert isinstance(second, DatasetObserved)
+    assert (second.begin, second.end, second.begin_byte, second.end_byte) == (5, 7, 50, 70)
+    assert log.dataset.end == DatasetEnd(lines=7, size=70, sha256=digest(7))
+
+
+def test_an_end_counts_only_once_the_watcher_has_acknowledged_what_it_was_given() -> None:
+    log = registered()
+    log.place()
+    log.say()
+    assert log.say(end=end_of(5)) == []
+    [event] = log.acknowledge()
+    assert isinstance(event, DatasetObserved)
+
+
+def test_a_watcher_that_has_found_other_bytes_reports_no_end() -> None:
+    log = registered()
+    log.place()
+    log.say()
+    assert log.acknowledge(ok=False) == []
+    assert log.say(end=end_of(5)) == []
+
+
+def test_another_placement_begins_at_what_was_observed_before() -> None:
+    log = watched(5)
+    log.lose()
+    assert log.settle() == []
+    log.place()
+    [given] = log.say()
+    assert isinstance(given, InstructionGiven)
+    assert (given.number, given.body["end"]) == (2, end_of(5))
+    log.acknowledge()
+    [event] = log.say(end=end_of(6))
+    assert isinstance(event, DatasetObserved)
+    assert (event.attempt, event.placement, event.begin) == (2, 1, 5)
+
+
+def test_an_instruction_of_a_user_to_the_watcher_is_replaced_by_the_end() -> None:
+    log = watched(5)
+    number = log.watcher.instruction.number if log.watcher.instruction else 0
+    other = InstructionGiven(
+        command_id="c-9", task_id=log.watcher.task_id, number=number + 1, body={"end": end_of(1)}
+    )
+    log.tell(other)
+    [given] = log.settle()
+    assert isinstance(given, InstructionGiven)
+    assert (given.number, given.body["end"]) == (number + 2, end_of(5))
+
+
+def test_a_dataset_that_is_paused_is_not_watched_until_it_is_resumed() -> None:
+    log = watched(5)
+    [paused] = log.do(PauseDataset, {"reason": "the disk is replaced"})
+    assert isinstance(paused, DatasetPaused)
+    assert (log.dataset.status, log.dataset.reason) == (DatasetStatus.PAUSED, "the disk is replaced")
+    [stop] = log.settle()
+    assert isinstance(stop, TaskStopRequested)
+    assert log.do(PauseDataset) == []
+    log.lose(AttemptEnd.CANCELLED)
+    assert (log.settle(), log.dataset.over) == ([], True)
+    [resumed] = log.do(ResumeDataset)
+    assert isinstance(resumed, DatasetResumed) and log.dataset.reason == ""
+    [task] = log.settle()
+    assert isinstance(task, TaskSubmitted) and task.task_id == "digits-1.watch.2"
+    log.place()
+    [given] = log.say()
+    assert isinstance(given, InstructionGiven) and given.body["end"] == end_of(5)
+    assert log.do(ResumeDataset) == []
+
+
+def test_one_that_is_resumed_before_its_watcher_has_ended_waits_for_that_end() -> None:
+    """What the watcher has reported before does not stop it a second time."""
+    log = stopped_with(code="bad_line", line=5, message="not JSON")
+    [resumed] = log.do(ResumeDataset)
+    assert isinstance(resumed, DatasetResumed)
+    assert log.settle() == [] and log.dataset.status is DatasetStatus.ACTIVE
+    log.lose(AttemptEnd.CANCELLED)
+    [task] = log.settle()
+    assert isinstance(task, TaskSubmitted) and task.task_id == "digits-1.watch.2"
+
+
+def test_one_that_is_resumed_before_its_watcher_was_asked_to_end_gets_another_one() -> None:
+    log = watched(5)
+    log.do(PauseDataset)
+    log.do(ResumeDataset)
+    [stop] = log.settle()
+    assert isinstance(stop, TaskStopRequested) and stop.task_id == "digits-1.watch.1"
+
+
+def test_a_dataset_that_was_deleted_is_not_changed_any_more() -> None:
+    """I37: its id stays taken."""
+    log = watched(5)
+    [deleted] = log.do(DeleteDataset, {"reason": "enough"})
+    assert isinstance(deleted, DatasetDeleted)
+    [stop] = log.settle()
+    assert isinstance(stop, TaskStopRequested)
+    log.lose(AttemptEnd.CANCELLED)
+    assert log.settle() == []
+    assert log.do(DeleteDataset) == []
+    for kind in (PauseDataset, ResumeDataset):
+        assert refusal(log.ask(kind))[:2] == ("already_terminal", "$partitionkey")
+    assert refusal(log.ask(RegisterDataset, BODY))[:2] == ("already_exists", "$partitionkey")
+    assert (log.dataset.over, log.dataset.closed) == (True, False)
+
+
+def test_others_can_wait_for_how_far_it_was_observed_and_for_its_status() -> None:
+    log, kind = watched(), AGGREGATES.by_kind["dataset"]
+    assert [signal.name for signal in kind.signals(log.dataset)] == ["status"]
+    log.say(end=end_of(5), metrics={"drift": 0.5})
+    status, signal = kind.signals(log.dataset)
+    assert (signal.name, signal.key, signal.offset) == ("observed", "5", log.dataset.observed_at)
+    assert signal.values == {"dataset": "digits-1", **end_of(5), "metrics": {"drift": 0.5}}
+    log.do(PauseDataset, {"reason": "holidays"})
+    paused = next(iter(kind.signals(log.dataset)))
+    assert paused.key != status.key
+    assert (paused.values["status"], paused.values["reason"]) == ("PAUSED", "holidays")
