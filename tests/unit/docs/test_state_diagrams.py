@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.house.source import ROOT
+from tests.unit.aggregates.dataset.given import by, digest, refused, truncated, watched
 from tests.unit.domain.given import (
     STREAM,
     Told,
@@ -40,6 +41,13 @@ from trackside.aggregates.batch.messages import (
     BatchStatus,
     BatchStopRequested,
     GroupEnded,
+)
+from trackside.aggregates.dataset.messages import (
+    DatasetChanged,
+    DatasetDeleted,
+    DatasetPaused,
+    DatasetResumed,
+    DatasetStatus,
 )
 from trackside.aggregates.model.messages import ModelArchived, ModelRestored, ModelStatus
 from trackside.aggregates.pipeline.messages import PipelineRetired, PipelineStatus
@@ -271,6 +279,19 @@ def models() -> Iterable[Told]:
     )
 
 
+def datasets() -> Iterable[Told]:
+    """Yields a log for each transition of a dataset."""
+    resumed, deleted = DatasetResumed(command_id="c-8", change=1), DatasetDeleted(command_id="c-9", change=1)
+    changed = DatasetChanged(**by(), stop=1, observed_sha256=digest(5))
+    for stop in (truncated(), changed, refused()):
+        yield after(watched(5), stop, resumed, deleted.model_copy(update={"change": 2}))
+        yield after(watched(5), stop, deleted)
+    paused = DatasetPaused(command_id="c-7", change=1)
+    yield after(watched(), paused, resumed.model_copy(update={"change": 2}))
+    yield after(watched(), paused, deleted.model_copy(update={"change": 2}))
+    yield after(watched(), deleted)
+
+
 def pipelines() -> Iterable[Told]:
     """Yields a log for each transition of a pipeline."""
     yield after(pipeline_defined(), PipelineRetired(command_id="c-2", change=2), defined(3))
@@ -311,6 +332,7 @@ DIRECTED: dict[str, Callable[[], Iterable[Told]]] = {
     "Search": searches,
     "Batch": batches,
     "Child": children,
+    "Dataset": datasets,
     "Model": models,
     "Pipeline": pipelines,
     "Task": tasks,
@@ -361,6 +383,7 @@ def test_the_diagram_of_a_worker_has_the_transitions_that_the_fold_permits() -> 
     [
         ("Search", {status.value for status in SearchStatus}),
         ("Batch", {status.value for status in BatchStatus}),
+        ("Dataset", {status.value for status in DatasetStatus}),
         ("Model", {status.value for status in ModelStatus}),
         ("Pipeline", {status.value for status in PipelineStatus}),
         ("Task", {state.value for state in TaskState}),

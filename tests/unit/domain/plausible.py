@@ -8,6 +8,7 @@ from tests.unit.domain import (
     plausible_artifacts,
     plausible_batches,
     plausible_changes,
+    plausible_datasets,
     plausible_models,
     plausible_pipelines,
     plausible_requests,
@@ -42,6 +43,7 @@ from trackside.aggregates.batch.messages import (
     GroupEnded,
 )
 from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.dataset.state import dataset_of
 from trackside.aggregates.model.state import model_of
 from trackside.aggregates.pipeline.state import pipeline_of
 from trackside.aggregates.search.messages import (
@@ -123,6 +125,10 @@ class Chance:
             moves += plausible_batches.moves(self.random, stream)
             for name in sorted(stream.root.open):
                 moves += self._of_task(stream.tasks[name], told.now_ms)
+        if dataset_of(stream) is not None:
+            moves += plausible_datasets.moves(self.random, stream)
+            for task in stream.tasks.values():
+                moves += [] if task.state is TaskState.ENDED else self._of_task(task, told.now_ms)
         if model_of(stream) is not None:
             moves += plausible_models.moves(self.random, stream)
         if summary_of(stream) is not None:
@@ -155,6 +161,8 @@ class Chance:
                 return [answer, plausible_summaries.FOUND]
             if self.random.random() < 0.1:
                 return [answer, defined()]
+            if self.random.random() < 0.1:
+                return [answer, plausible_datasets.REGISTERED]
             if self.random.random() < 0.4:
                 return [answer, plausible_batches.batch(self.random, self._needs())]
             return [answer, started(**plausible_changes.limits(self.random), **self._needs())]
@@ -333,7 +341,7 @@ class Chance:
             unschedulable(trial, where["attempt"]),
             TimeLimitReached(task_id=task_id(trial), attempt=where["attempt"], limit="run", due_ms=FIRST_MS),
         ]
-        if stream is not None and batch_of(stream) is not None:
+        if stream is not None and (batch_of(stream) or dataset_of(stream)) is not None:
             known = random.choice([*stream.tasks, "none"])
             of_a_task = [about(known, event) for event in of_a_task]
         guesses += self._guesses_of(stream)
@@ -355,6 +363,8 @@ class Chance:
             return [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
         if batch_of(stream) is not None:
             return plausible_batches.guesses(self.random, stream, self._needs()) * 6
+        if dataset_of(stream) is not None:
+            return plausible_datasets.guesses(self.random, stream) * 6
         if model_of(stream) is not None:
             return plausible_models.guesses(self.random, stream) * 6
         if summary_of(stream) is not None:

@@ -14,6 +14,7 @@ from tests.unit.domain.plausible import Chance
 from tests.unit.domain.test_services import fail
 from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import StopTasks
+from trackside.aggregates.dataset.state import dataset_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import TRIAL, StopTrial
@@ -166,7 +167,9 @@ def with_late_repeats(random: Random, records: list[Record]) -> Iterator[Record]
 
 def open_tasks(stream: Stream) -> set[str]:
     """Returns the tasks that are open, or whose trial is, and those that are not their trial's."""
-    search = search_of(stream)
+    search, dataset = search_of(stream), dataset_of(stream)
+    if dataset is not None:
+        return {dataset.watcher_id()} if dataset.watching else set()
     if search is None:
         return set(getattr(stream.root, "open", ()))  # a model has no tasks
     numbers = {name: number_of(task.part, TRIAL) or 0 for name, task in stream.tasks.items()}
