@@ -25,7 +25,7 @@ from trackside.domain.proposal import Proposal
 from trackside.domain.signals import Signal
 from trackside.domain.spec_kind import SpecKind
 from trackside.domain.stream import Stream
-from trackside.domain.table import Projection
+from trackside.domain.table import Projection, RecordProjection
 from trackside.domain.task import Task
 from trackside.domain.task_events import KINDS, task_of
 
@@ -120,6 +120,8 @@ class AggregateType(ABC, Generic[S]):
 
     rows: tuple[Projection[Stream], ...] = ()
     """The rows of its tables; `tables.sql` next to its module defines them, `views/` has views of them."""
+    record_rows: tuple[RecordProjection, ...] = ()
+    """The rows of its tables that single events add or complete, because its state forgets what they show."""
     view: View[S]
     """What people see of it."""
 

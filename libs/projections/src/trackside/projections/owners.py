@@ -24,13 +24,13 @@ DISPATCHER, SCHEDULER, SUMMARY_INDEXER = "dispatcher", "scheduler", "summary-ind
 class Owner:
     """A service with its read models; `keeps_snapshots`: it also writes snapshots of the streams.
 
-    With `has_aggregates` it has the rows of all aggregates, besides `of_all_streams`. `of_records` get the
-    records that were applied, `of_ignored` those that had no effect.
+    With `has_aggregates` it has the rows of all aggregates, too. `of_all_records` and those of aggregates get
+    the records that were applied, `of_ignored` those that had no effect.
     """
 
     name: str
     of_all_streams: tuple[Projection[Stream], ...] = ()
-    of_records: tuple[RecordProjection, ...] = ()
+    of_all_records: tuple[RecordProjection, ...] = ()
     of_ignored: tuple[RecordProjection, ...] = ()
     of_fleet: tuple[Projection[Fleet], ...] = ()
     others: tuple[Table, ...] = ()
@@ -42,6 +42,12 @@ class Owner:
         """Its rows of streams: those of all aggregates that there are now, if it has them, and its own."""
         types = AGGREGATES.types if self.has_aggregates else ()
         return (*(rows for aggregate in types for rows in aggregate.rows), *self.of_all_streams)
+
+    @property
+    def of_records(self) -> tuple[RecordProjection, ...]:
+        """Its rows of single records: those of all aggregates, if it has them, and its own."""
+        types = AGGREGATES.types if self.has_aggregates else ()
+        return (*(rows for aggregate in types for rows in aggregate.record_rows), *self.of_all_records)
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -61,7 +67,7 @@ OWNERS: Mapping[str, Owner] = {
     DISPATCHER: Owner(
         DISPATCHER,
         of_all_streams=(StreamRows(), ChildRows()),
-        of_records=(CommandRows(),),
+        of_all_records=(CommandRows(),),
         of_ignored=(IgnoredReportRows(),),
         keeps_snapshots=True,
         has_aggregates=True,
@@ -69,7 +75,7 @@ OWNERS: Mapping[str, Owner] = {
     SCHEDULER: Owner(
         SCHEDULER,
         of_all_streams=(TaskRows(), AttemptRows(), PlacementRows()),
-        of_records=(ArtifactRows(), ArtifactUseRows(), ForgottenArtifactRows()),
+        of_all_records=(ArtifactRows(), ArtifactUseRows(), ForgottenArtifactRows()),
         of_fleet=(WorkerRows(), DeviceRows()),
     ),
     SUMMARY_INDEXER: Owner(
