@@ -24,6 +24,7 @@ from trackside.cli.interface import (
     pipelines,
     publish,
     replay,
+    rounds,
     runs,
     services,
     stack,
@@ -38,6 +39,7 @@ START = "Start and stop"
 PUBLISH = "Publish"
 CHANGE = "Change what runs"
 RUNS = "Continue and decide runs of pipelines"
+ROUNDS = "Incremental jobs"
 INSPECT = "Inspect"
 LOG = "The log"
 SERVE = "Services"
@@ -73,6 +75,12 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "approve": runs.approve,
         "reject": runs.reject,
         "archive": runs.archive,
+    },
+    ROUNDS: {
+        "rounds": rounds.rounds,
+        "fire": rounds.fire,
+        "rollback": rounds.rollback,
+        "update-job": rounds.update_job,
     },
     INSPECT: {
         "ls": inspect.ls,

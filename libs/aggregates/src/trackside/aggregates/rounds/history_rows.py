@@ -1,42 +1,20 @@
-"""Rows that single events of a job add or complete: its state keeps only the round that goes on.
-
-An event gives the cells that it knows; the others stay as they are. So there is a row for each round, stage
-and deployment that a job has ever had, and what the job keeps of them stays small.
-"""
+"""Rows of the definitions, rounds, stages and samples that a job has had, each completed by its events."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol
 
 from trackside.aggregates.rounds import deploy_messages as deploying
 from trackside.aggregates.rounds import messages
 from trackside.aggregates.rounds.job_spec import StageName
 from trackside.aggregates.rounds.messages import StageState
-from trackside.aggregates.rounds.split import count
-from trackside.aggregates.rounds.state import IncrementalJob, job_of
+from trackside.aggregates.rounds.record_cells import Cells, rows_of
+from trackside.aggregates.rounds.split import Use, count
+from trackside.aggregates.rounds.state import IncrementalJob
 from trackside.contracts.message import Event, Record
 from trackside.domain.cells import bigint, json_text, without_nul
 from trackside.domain.stream import Stream
 from trackside.domain.table import RowValues, Table
 
-Cells = dict[str, Any]
 FOLLOWING: dict[StageName, StageName] = {"train": "eval", "eval": "deploy"}
-
-
-class _HasCells(Protocol):
-    table: Table
-
-    def cells(self, job: IncrementalJob, record: Record) -> Iterable[Cells]: ...
-
-
-def _rows(projection: _HasCells, stream: Stream, record: Record) -> Iterable[RowValues]:
-    job = job_of(stream)
-    if job is None:
-        return ()
-    columns = projection.table.columns
-    return [
-        tuple({"job_id": job.job_id, **cells}.get(name) for name in columns)
-        for cells in projection.cells(job, record)
-    ]
 
 
 class DefinitionRows:
@@ -54,7 +32,7 @@ class DefinitionRows:
 
     def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
         """Returns the row of the definition that an event gives."""
-        return _rows(self, stream, record)
+        return rows_of(self, stream, record)
 
     def cells(self, job: IncrementalJob, record: Record) -> Iterable[Cells]:
         """Yields the cells of the definition."""
@@ -110,7 +88,7 @@ class RoundRows:
 
     def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
         """Returns the row of the round that an event is about, with what the event says of it."""
-        return _rows(self, stream, record)
+        return rows_of(self, stream, record)
 
     def cells(self, job: IncrementalJob, record: Record) -> Iterable[Cells]:
         """Yields the cells of the round."""
@@ -194,13 +172,14 @@ class StageRows:
         {
             *(messages.IncrementalJobCreated, messages.TriggerEvaluated, messages.SampleManifestWritten),
             *(messages.StageBlocked, messages.StageEnded, messages.RoundEnded),
-            *(deploying.ModelUpdatePublished, deploying.ModelCopied, deploying.ModelUpdateConfirmed),
+            *(deploying.DeployDecided, deploying.DeployApproved, deploying.ModelUpdatePublished),
+            *(deploying.ModelCopied, deploying.ModelUpdateConfirmed),
         }
     )
 
     def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
         """Returns the rows of the stages that an event begins, changes or ends."""
-        return _rows(self, stream, record)
+        return rows_of(self, stream, record)
 
     def cells(self, job: IncrementalJob, record: Record) -> Iterable[Cells]:
         """Yields the cells of the stages."""
@@ -242,6 +221,9 @@ def _changed_stages(job: IncrementalJob, record: Record) -> Iterable[Cells]:
                 yield {"round": event.round, "stage": following, "waiting_ms": at_ms}
         case messages.RoundEnded():
             yield {"round": event.number + 1, "stage": "train", "waiting_ms": at_ms}
+        case deploying.DeployDecided(deploy=True, approval=False) | deploying.DeployApproved():
+            by = without_nul(event.command_id) or None
+            yield {"round": event.round, "stage": "deploy", "ready_ms": at_ms, "command_id": by}
         case deploying.ModelUpdatePublished(cause="round") if event.round is not None:
             yield {"round": event.round, "stage": "deploy", "starting_ms": at_ms}
         case deploying.ModelCopied() | deploying.ModelUpdateConfirmed():
@@ -259,149 +241,22 @@ class SampleRangeRows:
         key_width=4,
         insert_only=True,
     )
-    kinds: frozenset[type[Event]] = frozenset({messages.RoundStarted})
+    kinds: frozenset[type[Event]] = frozenset({*(messages.RoundStarted, messages.TriggerEvaluated)})
 
     def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
         """Returns the rows of the ranges of a round."""
-        return _rows(self, stream, record)
+        return rows_of(self, stream, record)
 
     def cells(self, job: IncrementalJob, record: Record) -> Iterable[Cells]:
         """Yields the cells of the ranges."""
-        event, segments = record.message, job.pool.segments
-        if not isinstance(event, messages.RoundStarted):
+        event, going = record.message, job.round
+        begins = isinstance(event, messages.RoundStarted)
+        evaluates = isinstance(event, messages.TriggerEvaluated) and event.fired and event.stage == "eval"
+        if going is None or not (begins or evaluates):
             return
-        for use, ranges in (("train", [event.train]), ("eval", event.evaluation)):
+        uses: dict[Use, list[messages.Range]] = {"train": [going.train], "eval": going.evaluation}
+        for use, ranges in uses.items():
             for number, (begin, end) in enumerate(ranges, 1):
-                samples = count(segments, begin, end, "train" if use == "train" else "eval")
-                place: Cells = {"round": event.number, "use": use, "number": number}
+                samples = count(going.segments, begin, end, use)
+                place: Cells = {"round": going.number, "use": use, "number": number}
                 yield place | {"begin_sample": begin, "end_sample": end, "samples": samples}
-
-
-class TriggerRows:
-    """One row per evaluation of a trigger that was written."""
-
-    table = Table(
-        "trigger_evaluations",
-        (
-            *("job_id", "evaluation", "round", "stage", "result", "fired", "seen", "command_id"),
-            "evaluated_ms",
-        ),
-        key_width=2,
-        insert_only=True,
-    )
-    kinds: frozenset[type[Event]] = frozenset({messages.TriggerEvaluated})
-
-    def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
-        """Returns the row of the evaluation."""
-        return _rows(self, stream, record)
-
-    def cells(self, job: IncrementalJob, record: Record) -> Iterable[Cells]:
-        """Yields the cells of the evaluation."""
-        event = record.message
-        if isinstance(event, messages.TriggerEvaluated):
-            yield {
-                "evaluation": event.evaluation,
-                "round": event.round,
-                "stage": event.stage,
-                "result": event.result,
-                "fired": event.fired,
-                "seen": json_text(event.values),
-                "command_id": without_nul(event.command_id),
-                "evaluated_ms": event.evaluated_ms,
-            }
-
-
-class DeploymentRows:
-    """One row per update of what is live, with the targets that have not confirmed it."""
-
-    table = Table(
-        "deployments",
-        (
-            *("job_id", "update_number", "status", "open", "message", "cause", "round", "model", "version"),
-            *("sha256", "targets", "published_ms", "deployed_ms"),
-        ),
-        key_width=2,
-        keeps_first=frozenset(
-            {
-                *("cause", "round", "model", "version", "sha256", "targets", "published_ms", "deployed_ms"),
-            }
-        ),
-    )
-    kinds: frozenset[type[Event]] = frozenset(
-        {
-            *(deploying.ModelUpdatePublished, deploying.ModelCopied, deploying.ModelUpdateConfirmed),
-            *(deploying.ModelUpdateFailed, deploying.ModelUpdateTimedOut, deploying.ModelDeployed),
-        }
-    )
-
-    def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
-        """Returns the row of the update, with what an event says of it."""
-        return _rows(self, stream, record)
-
-    def cells(self, job: IncrementalJob, record: Record) -> Iterable[Cells]:
-        """Yields the cells of the update."""
-        event, at_ms = record.message, record.append_time_ms
-        update = job.update
-        left = [] if update is None else list(update.open)
-        cells: Cells = {"status": "updating", "open": json_text(left), "message": ""}
-        match event:
-            case deploying.ModelUpdatePublished():
-                yield cells | {
-                    "update_number": event.update,
-                    "cause": event.cause,
-                    "round": event.round,
-                    "model": event.model.model,
-                    "version": event.model.version,
-                    "sha256": event.model.artifact.sha256,
-                    "targets": json_text(event.targets),
-                    "open": json_text(event.targets),
-                    "published_ms": at_ms,
-                }
-            case deploying.ModelCopied() | deploying.ModelUpdateConfirmed():
-                if update is not None and update.number == event.update:
-                    yield cells | {"update_number": event.update}
-            case deploying.ModelUpdateFailed():
-                if update is not None and update.number == event.update:
-                    said = {"status": "failing", "message": without_nul(f"{event.target}: {event.message}")}
-                    yield cells | {"update_number": event.update, **said}
-            case deploying.ModelUpdateTimedOut():
-                late = f"not confirmed in time: {', '.join(event.targets)}"
-                yield cells | {"update_number": event.update, "status": "timed_out", "message": late}
-            case deploying.ModelDeployed():
-                done = {"status": "deployed", "open": json_text([]), "deployed_ms": at_ms}
-                yield cells | {"update_number": event.update, **done}
-
-
-class HardExampleRows:
-    """One row per window of counts that a service has reported."""
-
-    table = Table(
-        "hard_examples",
-        (
-            *("job_id", "service", "window_number", "round", "inferences", "hard_examples", "uri", "sha256"),
-            "reported_ms",
-        ),
-        key_width=3,
-        insert_only=True,
-    )
-    kinds: frozenset[type[Event]] = frozenset({deploying.HardExamplesReported})
-
-    def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
-        """Returns the row of the window."""
-        return _rows(self, stream, record)
-
-    def cells(self, job: IncrementalJob, record: Record) -> Iterable[Cells]:
-        """Yields the cells of the window; its round is the newest that has begun."""
-        event = record.message
-        if isinstance(event, deploying.HardExamplesReported):
-            artifact = event.artifact
-            yield {
-                "service": event.service,
-                "window_number": event.window,
-                "round": job.rounds,
-                "inferences": bigint(event.inferences),
-                "hard_examples": bigint(event.hard),
-                "uri": None if artifact is None else without_nul(artifact.uri),
-                "sha256": None if artifact is None else artifact.sha256,
-                "reported_ms": record.append_time_ms,
-            }

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from trackside.aggregates.rounds.evaluation import known_of, trigger_of, waits
 from trackside.aggregates.rounds.job_spec import StageName
-from trackside.aggregates.rounds.messages import StageState
-from trackside.aggregates.rounds.metrics import with_deltas
 from trackside.aggregates.rounds.state import IncrementalJob
 from trackside.aggregates.rounds.trigger_messages import (
     AllOf,
@@ -16,7 +15,7 @@ from trackside.aggregates.rounds.trigger_messages import (
     MetricCondition,
     Trigger,
 )
-from trackside.aggregates.rounds.triggers import SINCE_LAST_ROUND, Known, conditions_of, read
+from trackside.aggregates.rounds.triggers import SINCE_LAST_ROUND, conditions_of, read
 from trackside.domain.display.text import number
 
 STAGES: tuple[StageName, ...] = ("train", "eval", "deploy")
@@ -46,10 +45,11 @@ def _inner(trigger: Trigger) -> str:
     return f"({trigger_text(trigger)})" if several else trigger_text(trigger)
 
 
-def trigger_of(job: IncrementalJob, stage: StageName) -> Trigger | None:
+def stage_trigger(job: IncrementalJob, stage: StageName) -> Trigger | None:
     """Returns the trigger of a stage: of the round that goes on, or of the next one."""
     spec = job.spec if job.round is None else job.round.spec
-    return {"train": spec.train.trigger, "eval": spec.eval.trigger, "deploy": spec.deploy.trigger}[stage]
+    rules = {"train": spec.train.trigger, "eval": spec.eval.trigger, "deploy": spec.deploy.trigger}
+    return rules[stage]
 
 
 def trigger_rows(job: IncrementalJob) -> list[dict[str, Any]]:
@@ -57,23 +57,18 @@ def trigger_rows(job: IncrementalJob) -> list[dict[str, Any]]:
     return [
         {
             "stage": stage,
-            "trigger": trigger_text(trigger_of(job, stage)),
+            "trigger": trigger_text(stage_trigger(job, stage)),
             "result": stage in job.triggers and job.triggers[stage].result,
-            "seen": list(_seen(job, stage)) if waits_for_trigger(job, stage) else [],
+            "seen": list(_seen(job)) if stage == job.stage and waits(job) else [],
         }
         for stage in STAGES
     ]
 
 
-def waits_for_trigger(job: IncrementalJob, stage: StageName) -> bool:
-    """Says whether a stage waits for its trigger now."""
-    return stage == job.stage and job.stage_state is StageState.WAITING
-
-
-def _seen(job: IncrementalJob, stage: StageName) -> Iterable[dict[str, Any]]:
+def _seen(job: IncrementalJob) -> Iterable[dict[str, Any]]:
     """Yields the numbers of a trigger; what depends on the clock has none here: a row doesn't age."""
-    known = Known(numbers_of(job), job.last_round_ms, job.stage_since_ms)
-    for condition in conditions_of(trigger_of(job, stage)):
+    known = known_of(job)
+    for condition in conditions_of(trigger_of(job)):
         timed = condition.metric == SINCE_LAST_ROUND
         found = None if timed else read(condition.metric, known, 0)
         yield {
@@ -83,21 +78,6 @@ def _seen(job: IncrementalJob, stage: StageName) -> Iterable[dict[str, Any]]:
             "value": None if found is None else found.value,
             "reason": "" if found is None else found.reason,
         }
-
-
-def numbers_of(job: IncrementalJob) -> dict[str, Any]:
-    """Returns the numbers that the trigger of the stage which a job is in is evaluated with."""
-    pool = job.pool
-    numbers: dict[str, Any] = {
-        **pool.metrics,
-        "num_of_samples": pool.training,
-        "hard_examples": job.hard_examples,
-    }
-    numbers["num_of_new_samples"] = pool.training + pool.newest
-    if job.stage == "deploy" and job.round is not None:
-        metrics: Any = job.round.metrics
-        numbers |= with_deltas(metrics.get("trained", {}), metrics.get("deployed", {}))
-    return numbers
 
 
 def progress_text(seen: dict[str, Any]) -> str:

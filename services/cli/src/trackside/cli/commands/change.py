@@ -1,4 +1,4 @@
-"""Commands that change a search or a run while it goes on: `update`, `pause`, `add-trial` and the like."""
+"""Commands that change what goes on, such as a search or a job: `update`, `pause`, `add-trial`."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -6,6 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+from trackside.aggregates.dataset.aggregate import DATASET
+from trackside.aggregates.dataset.messages import PauseDataset, ResumeDataset
+from trackside.aggregates.rounds.aggregate import ROUNDS
+from trackside.aggregates.rounds.messages import PauseIncrementalJob, ResumeIncrementalJob
 from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.run.messages import PausePipelineRun, ResumePipelineRun
 from trackside.aggregates.search.messages import (
@@ -66,7 +70,7 @@ def add_trial(
 
 
 def pause(stream_id: str, reason: str, publishing: Publishing, *, give_back: bool) -> None:
-    """Starts no new trials of a search, or steps of a run, until it is resumed.
+    """Starts no new trials of a search, steps of a run, or stages of a job until it is resumed.
 
     With `give_back` stops the running ones too.
     """
@@ -75,9 +79,13 @@ def pause(stream_id: str, reason: str, publishing: Publishing, *, give_back: boo
     def command(kind: str | None) -> Command:
         if kind == RUN.kind:
             return PausePipelineRun(running=running, reason=reason)
+        if kind in (ROUNDS.kind, DATASET.kind):
+            if give_back:
+                raise BadUsage(f"--return is for searches and runs; {stream_id} has a {kind}")
+            return PauseIncrementalJob(reason=reason) if kind == ROUNDS.kind else PauseDataset(reason=reason)
         return PauseSearch(running=running, reason=reason)
 
-    _send_by_kind(stream_id, command, publishing)
+    send_by_kind(stream_id, command, publishing)
 
 
 def stop_trial(stream_id: str, trial: int, publishing: Publishing) -> None:
@@ -86,10 +94,13 @@ def stop_trial(stream_id: str, trial: int, publishing: Publishing) -> None:
 
 
 def resume(stream_id: str, publishing: Publishing) -> None:
-    """Resumes a paused search or run."""
-    _send_by_kind(
-        stream_id, lambda kind: ResumePipelineRun() if kind == RUN.kind else ResumeSearch(), publishing
-    )
+    """Resumes a paused search, run, job or dataset."""
+    resuming: dict[str | None, type[Command]] = {
+        RUN.kind: ResumePipelineRun,
+        ROUNDS.kind: ResumeIncrementalJob,
+        DATASET.kind: ResumeDataset,
+    }
+    send_by_kind(stream_id, lambda kind: resuming.get(kind, ResumeSearch)(), publishing)
 
 
 def ping(stream_id: str, timeout_s: float, *, as_json: bool) -> None:
@@ -148,7 +159,7 @@ def _read(file: Path) -> Document:
         raise BadUsage(f"{file}:{error.line}: {error}") from error
 
 
-def _send_by_kind(stream_id: str, command: Callable[[str | None], Command], publishing: Publishing) -> None:
+def send_by_kind(stream_id: str, command: Callable[[str | None], Command], publishing: Publishing) -> None:
     """Publishes a command that depends on what the stream is about, and prints its answer."""
     check_id(stream_id)
     run(_sent_by_kind(stream_id, command, publishing.identified()))

@@ -1,9 +1,11 @@
-"""Commands that change a run of a pipeline: `retry-failed`, `skip`, `approve` and the like."""
+"""Commands that change a run of a pipeline or an incremental job: `retry-failed`, `approve` and the like."""
 
 import getpass
 from collections.abc import Sequence
 from typing import Any
 
+from trackside.aggregates.rounds.messages import ApproveDeploy, RejectDeploy
+from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.run.messages import (
     AbortStep,
     ApproveGate,
@@ -14,7 +16,7 @@ from trackside.aggregates.run.messages import (
     SkipStep,
     StartPipelineRun,
 )
-from trackside.cli.commands.change import assigned_texts, assignments, value_of
+from trackside.cli.commands.change import assigned_texts, assignments, send_by_kind, value_of
 from trackside.cli.commands.publishing import Publishing
 from trackside.cli.commands.submit import send
 from trackside.cli.runtime.failures import BadUsage
@@ -72,16 +74,33 @@ def abort_item(run_id: str, step: str, index: int, reason: str, publishing: Publ
     send(run_id, AbortStep, {"step": step, "index": index, "reason": reason}, publishing)
 
 
-def approve(run_id: str, gate: str, pairs: Sequence[str], actor: str, publishing: Publishing) -> None:
-    """Approves a gate with its form filled in."""
-    body = {"step": gate, "inputs": assignments(pairs), "actor": actor or _login_name()}
-    send(run_id, ApproveGate, body, publishing)
+def approve(stream_id: str, gate: str, pairs: Sequence[str], actor: str, publishing: Publishing) -> None:
+    """Approves a gate with its form filled in, or without a gate the deployment of an incremental job."""
+    actor = actor or _login_name()
+    if gate:
+        body = {"step": gate, "inputs": assignments(pairs), "actor": actor}
+        send(stream_id, ApproveGate, body, publishing)
+        return
+    if pairs:
+        raise BadUsage(f"--set is for the form of a gate: expected trackside approve {stream_id} GATE")
+    send_by_kind(stream_id, lambda kind: _of_job(stream_id, kind, ApproveDeploy(actor=actor)), publishing)
 
 
-def reject(run_id: str, gate: str, reason: str, actor: str, publishing: Publishing) -> None:
-    """Rejects a gate."""
-    body = {"step": gate, "reason": reason, "actor": actor or _login_name()}
-    send(run_id, RejectGate, body, publishing)
+def reject(stream_id: str, gate: str, reason: str, actor: str, publishing: Publishing) -> None:
+    """Rejects a gate, or without a gate the deployment of an incremental job."""
+    actor = actor or _login_name()
+    if gate:
+        send(stream_id, RejectGate, {"step": gate, "reason": reason, "actor": actor}, publishing)
+        return
+    wanted = RejectDeploy(reason=reason, actor=actor)
+    send_by_kind(stream_id, lambda kind: _of_job(stream_id, kind, wanted), publishing)
+
+
+def _of_job(stream_id: str, kind: str | None, command: Command) -> Command:
+    """Returns the command for a job; raises BadUsage for a run, which needs the name of a gate."""
+    if kind == RUN.kind:
+        raise BadUsage(f"{stream_id} is a run: name its gate; `trackside show {stream_id}` lists them")
+    return command
 
 
 def archive(run_id: str, publishing: Publishing) -> None:

@@ -11,7 +11,7 @@ from trackside.cli.interface.publishing_options import publishes
 if TYPE_CHECKING:
     from trackside.cli.commands.publishing import Publishing
 
-PausedArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the search or run.")]
+PausedArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the search, run or job.")]
 
 
 @publishes
@@ -158,7 +158,7 @@ def pause(
     ] = False,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log.")] = "",
 ) -> None:
-    """Start no new trials of a search, or tasks of a run, until it is resumed; what runs continues.
+    """Start nothing new of a search, a run or an incremental job until it is resumed; what runs continues.
 
     \b
     Examples:
@@ -175,7 +175,7 @@ def resume(
     publishing: "Publishing",
     stream_id: PausedArgument,
 ) -> None:
-    """Resume a paused search or run.
+    """Resume a paused search, run, incremental job or dataset.
 
     \b
     Examples:

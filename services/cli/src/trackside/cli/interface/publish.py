@@ -117,7 +117,7 @@ def publish(
 @publishes
 def stop(
     publishing: "Publishing",
-    stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the search, run or batch.")],
+    stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the search, run, batch or job.")],
     step: Annotated[str, typer.Argument(metavar="[STEP]", help="Stop only this step of a run.")] = "",
     index: Annotated[
         int | None, typer.Option("--index", min=0, metavar="N", help="Stop only this item of the step.")
@@ -129,7 +129,7 @@ def stop(
     reason: ReasonOption = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until none of its tasks runs any more.")] = False,
 ) -> None:
-    """Stop a search, a run or a batch, or a part of it: what waits is not started, what runs is ended.
+    """Stop a search, a run or a batch, or a part of it, or delete an incremental job: what runs is ended.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Commands that change a run of a pipeline: `retry-failed`, `skip`, `approve` and the like."""
+"""Commands that change a run of a pipeline or an incremental job: `retry-failed`, `approve` and the like."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
 StepArgument = Annotated[str, typer.Argument(metavar="STEP", help="Name of the step.")]
-GateArgument = Annotated[str, typer.Argument(metavar="GATE", help="Name of the step that is the gate.")]
+DecidedArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of the run, or of the incremental job.")
+]
+GateArgument = Annotated[
+    str, typer.Argument(metavar="[GATE]", help="Name of the step that is the gate; a job has none.")
+]
 PatchOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -95,8 +100,8 @@ def skip(
 @publishes
 def approve(
     publishing: "Publishing",
-    run_id: RunArgument,
-    gate: GateArgument,
+    stream_id: DecidedArgument,
+    gate: GateArgument = "",
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -107,35 +112,37 @@ def approve(
     ] = None,
     actor: ActorOption = "",
 ) -> None:
-    """Approve a gate of a run, with its form filled in; the steps that wait for it continue.
+    """Approve a gate of a run, with its form filled in, or the deployment that an incremental job waits for.
 
     \b
     Examples:
+      trackside approve digits
       trackside approve nightly-1 review
       trackside approve nightly-1 review --set threshold=0.5 --actor ada
     """
     from trackside.cli.commands import runs
 
-    runs.approve(run_id, gate, set_ or [], actor, publishing)
+    runs.approve(stream_id, gate, set_ or [], actor, publishing)
 
 
 @publishes
 def reject(
     publishing: "Publishing",
-    run_id: RunArgument,
-    gate: GateArgument,
+    stream_id: DecidedArgument,
+    gate: GateArgument = "",
     reason: ReasonOption = "",
     actor: ActorOption = "",
 ) -> None:
-    """Reject a gate of a run; the steps that need it are omitted.
+    """Reject a gate of a run, so that the steps that need it are omitted, or the deployment of a job.
 
     \b
     Examples:
+      trackside reject digits --reason "too slow"
       trackside reject nightly-1 review --reason "accuracy is too low"
     """
     from trackside.cli.commands import runs
 
-    runs.reject(run_id, gate, reason, actor, publishing)
+    runs.reject(stream_id, gate, reason, actor, publishing)
 
 
 @publishes

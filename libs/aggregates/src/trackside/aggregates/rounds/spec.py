@@ -1,0 +1,12 @@
+"""The spec files of incremental jobs."""
+
+from trackside.aggregates.rounds.job_spec import JobSpec
+from trackside.aggregates.rounds.messages import CreateIncrementalJob
+from trackside.domain.spec_kind import SpecKind
+
+
+def _title(command: CreateIncrementalJob) -> str:
+    return command.name or command.dataset.name
+
+
+SPECS = (SpecKind("rounds", CreateIncrementalJob, JobSpec.model_fields, _title),)

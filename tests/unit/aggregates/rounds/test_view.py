@@ -1,0 +1,160 @@
+"""What people see of a job: how far its triggers are, its rounds as a table, what it waits for."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.aggregates.rounds.history import JobHistory, definition
+from trackside.aggregates.rounds.round_display import as_number, result_of, round_table, shown_metric
+from trackside.aggregates.rounds.trigger_display import progress_text, trigger_text
+from trackside.aggregates.rounds.view import IncrementalJobView
+
+VIEW = IncrementalJobView()
+
+
+def round_row(number: int, **changed: Any) -> dict[str, Any]:
+    """Returns a row of the view of rounds."""
+    row: dict[str, Any] = {
+        "round": number,
+        "status": "completed",
+        "stage": "deploy",
+        "train_samples": 80,
+        "eval_samples": 20,
+        "base_version": number,
+        "version": number + 1,
+        "trained": {"accuracy": 0.9, "loss": 0.2},
+        "deployed_metrics": {"accuracy": 0.85, "loss": 0.3},
+        "conditions": [{"metric": "accuracy_delta"}],
+        "approval": None,
+        "deployed": False,
+        "reason": "",
+        "decision_reason": "accuracy_delta > 0.02: it is 0.05",
+        "duration_s": 12.0,
+    }
+    return row | changed
+
+
+def seen(
+    metric: str, operator: str, threshold: float, value: float | None, reason: str = ""
+) -> dict[str, Any]:
+    """Returns how far the number of a condition is."""
+    return {"metric": metric, "operator": operator, "threshold": threshold, "value": value, "reason": reason}
+
+
+ENOUGH = {"type": "condition", "metric": "num_of_samples", "operator": "ge", "threshold": 500}
+
+
+def test_a_trigger_reads_as_people_say_it() -> None:
+    spec = definition(
+        train={
+            "task_type": "train",
+            "trigger": {
+                "type": "any_of",
+                "triggers": [
+                    {"type": "manual"},
+                    {
+                        "type": "all_of",
+                        "triggers": [
+                            {
+                                "type": "condition",
+                                "metric": "num_of_samples",
+                                "operator": "ge",
+                                "threshold": 500,
+                            },
+                            {"type": "daily", "start": "22:00", "end": "06:00", "timezone": "Europe/Berlin"},
+                        ],
+                    },
+                ],
+            },
+        }
+    )
+    said = "by command or (num_of_samples >= 500 and daily 22:00-06:00 Europe/Berlin)"
+    assert trigger_text(spec.train.trigger) == said
+    assert trigger_text(None) == "always"
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (seen("num_of_samples", ">=", 500.0, 340.0), "num_of_samples 340 of 500"),
+        (seen("f1_delta", ">", 0.05, 0.02), "f1_delta 0.02, needs > 0.05"),
+        (seen("drift", ">", 0.5, None, "it is missing"), "drift needs > 0.5: it is missing"),
+    ],
+)
+def test_how_far_a_number_is_of_its_threshold(found: dict[str, Any], said: str) -> None:
+    assert progress_text(found) == said
+
+
+def test_a_job_that_is_watched_says_how_many_samples_it_still_needs() -> None:
+    """I41: what a job waits for is seen, not guessed."""
+    told = JobHistory()
+    told.assign(50)
+    found = VIEW.progress(told.stream)
+    assert found.line == "0 rounds ended: train Waiting"
+    assert "trigger train: num_of_samples >= 80 (num_of_samples 40 of 80)" in found.lines
+    assert found.waits
+
+
+def test_a_job_that_waits_for_a_person_names_the_command() -> None:
+    told = JobHistory()
+    told.assign(100)
+    told.train()
+    told.evaluate(0.9, 0.8)
+    told.decide(deploy=True, approval=True)
+    assert "the deployment waits: trackside approve digits-1" in VIEW.progress(told.stream).lines
+
+
+def test_the_state_of_a_job_has_its_samples_and_what_is_live() -> None:
+    told = JobHistory()
+    told.whole_round(0.9, 0.8)
+    told.assign(10)
+    state = VIEW.state(told.stream)
+    assert (state["round"], state["live"], state["waiting_samples"], state["samples"]) == (
+        1,
+        "digits@2",
+        8,
+        110,
+    )
+    assert state["evaluation_ranges"] == [[0, 100]]
+    assert any(line.startswith("stage=train") for line in VIEW.state_lines(state))
+
+
+@pytest.mark.parametrize(
+    ("changed", "result"),
+    [
+        ({}, "kept"),
+        ({"deployed": True}, "deployed"),
+        ({"status": "failed"}, "failed"),
+        ({"approval": "rejected"}, "rejected"),
+        ({"status": "running", "stage": "eval"}, "eval"),
+    ],
+)
+def test_the_result_of_a_round_is_one_word(changed: dict[str, Any], result: str) -> None:
+    assert result_of(round_row(1, **changed)) == result
+
+
+def test_the_table_of_rounds_shows_the_metric_that_decides() -> None:
+    """I41: new and old metrics of each round, and the difference."""
+    rows = [round_row(1), round_row(2, trained=None, deployed_metrics=None, conditions=None, status="failed")]
+    table = round_table(rows)
+    cells = [dict(zip([column.heading for column in table.columns], row, strict=True)) for row in table.rows]
+    assert (cells[0]["accuracy"], cells[0]["live"], cells[0]["delta"]) == (0.9, 0.85, "+0.05")
+    assert (cells[1]["accuracy"], cells[1]["result"]) == (None, "failed")
+
+
+def test_without_a_condition_any_metric_of_a_round_is_shown() -> None:
+    assert shown_metric([round_row(1, conditions=None)]) == "accuracy"
+    assert shown_metric([]) == ""
+
+
+def test_a_list_counts_as_its_mean_and_a_text_as_nothing() -> None:
+    assert as_number([0.5, 1.0]) == 0.75
+    assert as_number(3) == 3
+    assert as_number("good") is None
+    assert as_number(None) is None
+    assert as_number([0.5, None]) is None
+
+
+def test_long_reasons_leave_room_for_the_numbers() -> None:
+    table = round_table([round_row(1, decision_reason="x" * 500)])
+    assert len(str(table.rows[0][-1])) <= 44

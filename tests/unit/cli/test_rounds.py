@@ -1,0 +1,108 @@
+"""What people write to a job of incremental learning, read before anything is asked, and its picture."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from trackside.cli.app import call
+from trackside.cli.render.rounds_picture import drawn_rounds, rounds_picture
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def round_row(number: int, trained: float | None, live: float | None, **changed: Any) -> dict[str, Any]:
+    """Returns what a picture reads of a round."""
+    row: dict[str, Any] = {
+        "round": number,
+        "trained": None if trained is None else {"accuracy": trained},
+        "deployed_metrics": None if live is None else {"accuracy": live},
+        "status": "completed",
+        "deployed": False,
+        "approval": None,
+        "stage": "deploy",
+        "began_at": BEGAN + timedelta(hours=number),
+    }
+    return row | changed
+
+
+def deployment_row(version: int, hour: float, number: int | None = None) -> dict[str, Any]:
+    """Returns what a picture reads of a deployment, by a round or a rollback."""
+    cause = "rollback" if number is None else "round"
+    return {"cause": cause, "round": number, "version": version, "deployed_at": BEGAN + timedelta(hours=hour)}
+
+
+def test_a_picture_has_a_mark_for_each_deployment_and_rollback() -> None:
+    """I41: accuracy by round, with what was deployed."""
+    rounds = [round_row(1, 0.9, 0.8, deployed=True), round_row(2, None, None, status="failed")]
+    rounds += [round_row(3, 0.92, 0.9)]
+    drawn = drawn_rounds(rounds, [deployment_row(2, 1.5, 1), deployment_row(1, 3.5)], "accuracy")
+    assert [(each.at, each.version, each.rollback) for each in drawn.deployments] == [
+        (1.0, 2, False),
+        (3.5, 1, True),
+    ]
+    picture = rounds_picture(drawn, "digits: accuracy by round", "svg").decode()
+    root = ElementTree.fromstring(picture)
+    texts = {element.text for element in root.iter() if element.text}
+    assert {"@2", "@1", "failed", "rolled back", "round", "digits: accuracy by round"} <= texts
+
+
+def test_a_picture_without_metrics_says_so() -> None:
+    picture = rounds_picture(drawn_rounds([], [], ""), "digits", "svg").decode()
+    assert "no round has a metric" in picture
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fire", "digits", "train", "--force"], "--force is for deploy"),
+        (["rollback", "digits", "last"], "expected the number of a version, such as 3, or MODEL@3"),
+        (["rollback", "digits", "@3"], "expected the number of a version"),
+        (["rollback", "digits", "0"], "expected the number of a version"),
+        (["rounds", "a/b"], "is not an id"),
+        (["rounds", "digits", "--picture", "rounds.pdf"], "expected a file that ends in .png or .svg"),
+        (["rounds", "digits", "--picture", "there.svg"], "exists already"),
+        (["approve", "digits", "--set", "a=1"], "--set is for the form of a gate"),
+        (["update-job", "digits", "batch.yaml"], "expected `kind: rounds`"),
+    ],
+)
+def test_what_can_t_be_right_is_bad_usage_before_anything_is_asked(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    (tmp_path / "batch.yaml").write_text("kind: task\ntask_type: noop\n")
+    (tmp_path / "there.svg").write_text("")
+    assert call(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+BAD_JOB = """\
+kind: rounds
+dataset: {name: feed, train_prob: 1.5}
+model: digits
+initial_model: digits
+train: {task_type: train, trigger: {type: condition, metric: num_of_samples, operator: over, threshold: 5}}
+eval: {task_type: eval}
+deploy: {}
+output: {url: /data/out}
+"""
+
+
+def test_a_bad_job_names_all_its_problems_with_their_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "job.yaml").write_text(BAD_JOB)
+    assert call(["submit", "job.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert "job.yaml:2" in said and "train_prob" in said
+    assert "job.yaml:4" in said and "initial_model" in said
+    assert "job.yaml:5" in said and "operator" in said
