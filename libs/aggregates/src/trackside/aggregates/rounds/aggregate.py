@@ -8,7 +8,10 @@ from trackside.aggregates.rounds.examples import EXAMPLES
 from trackside.aggregates.rounds.invariants import RoundsInvariants
 from trackside.aggregates.rounds.messages import IncrementalJobCreated
 from trackside.aggregates.rounds.models import outgoing
+from trackside.aggregates.rounds.rows import RECORD_ROWS, IncrementalJobRows, InferenceServiceRows
+from trackside.aggregates.rounds.spec import SPECS
 from trackside.aggregates.rounds.state import IncrementalJob
+from trackside.aggregates.rounds.view import IncrementalJobView
 from trackside.contracts.children import ChildRequested, WantedChild
 from trackside.contracts.message import Command, Event, Json, Record
 from trackside.contracts.tasks import TaskSubmitted
@@ -69,6 +72,10 @@ class RoundsType(AggregateType[IncrementalJob]):
         messages.RollbackModel: commands.rollback,
         messages.ReportHardExamples: commands.report_hard_examples,
     }
+    specs = SPECS
+    rows = (IncrementalJobRows(), InferenceServiceRows())
+    record_rows = RECORD_ROWS
+    view = IncrementalJobView()
     may_be_too_late = (
         messages.IncrementalJobUpdated,
         messages.IncrementalJobPaused,

@@ -58,7 +58,7 @@ def fire(
         bool, typer.Option("--force", help="With deploy: deploy the model, whatever its metrics are.")
     ] = False,
 ) -> None:
-    """Begin the stage that a job waits in now, without waiting for its trigger.
+    """Start the stage that a job waits in now, without waiting for its trigger.
 
     \b
     Examples:
@@ -79,7 +79,7 @@ def rollback(
     ],
     reason: ReasonOption = "",
 ) -> None:
-    """Make a version live again that was live before; its bytes are kept.
+    """Restore a version that was live before: it is brought to all services again.
 
     \b
     Examples:
