@@ -11,11 +11,11 @@ from trackside.cli.interface.publishing_options import publishes
 if TYPE_CHECKING:
     from trackside.cli.commands.publishing import Publishing
 
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of the incremental job.")]
+IncrementalJobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of the incremental job.")]
 
 
 def rounds(
-    job: JobArgument,
+    job: IncrementalJobArgument,
     metric: Annotated[
         str,
         typer.Option("--metric", metavar="NAME", help="Metric to show; the one that decides if not given."),
@@ -49,13 +49,13 @@ def rounds(
 @publishes
 def fire(
     publishing: "Publishing",
-    job: JobArgument,
+    job: IncrementalJobArgument,
     stage: Annotated[
         Literal["train", "eval", "deploy"],
         typer.Argument(metavar="train|eval|deploy", help="The stage that the job is in."),
     ],
     force: Annotated[
-        bool, typer.Option("--force", help="With deploy: deploy the model, whatever its metrics are.")
+        bool, typer.Option("--force", help="With deploy: deploy the model, with any metrics.")
     ] = False,
 ) -> None:
     """Start the stage that a job waits in now, without waiting for its trigger.
@@ -73,7 +73,7 @@ def fire(
 @publishes
 def rollback(
     publishing: "Publishing",
-    job: JobArgument,
+    job: IncrementalJobArgument,
     version: Annotated[
         str, typer.Argument(metavar="VERSION", help="Version that was live before: 3, or digits@3.")
     ],
@@ -93,10 +93,10 @@ def rollback(
 @publishes
 def update_job(
     publishing: "Publishing",
-    job: JobArgument,
+    job: IncrementalJobArgument,
     file: Annotated[Path, typer.Argument(metavar="SPEC", help="YAML file of kind `rounds`.")],
 ) -> None:
-    """Replace the definition of a job from its next round on; the round that goes on keeps its own.
+    """Replace the definition of a job from its next round on; the round that runs now keeps its own.
 
     \b
     Examples:
