@@ -281,11 +281,11 @@ class JobLog:
         written = len(self.written)
         self.settle()
         for _ in range(steps):
-            if not any(self._do(task) for task in self.tasks()):
+            if not any(self.do(task) for task in self.tasks()):
                 break
         return self.written[written:]
 
-    def _do(self, task: Task) -> bool:
+    def do(self, task: Task) -> bool:
         """Does the next thing of a task; returns whether there was any."""
         if task.task_type == WRITE_MANIFEST:
             self.end(task, manifest_of(task.parameters))
