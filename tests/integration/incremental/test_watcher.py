@@ -86,6 +86,29 @@ async def test_the_samples_before_a_bad_line_count_and_the_bad_line_is_named(tmp
         found = await problem(harness, command)
         assert (found["code"], found["line"]) == ("bad_line", 2)
         assert await seen_up_to(harness, command, 2) == end_of(b"{}\n{}\n", 2)
+        assert (await acknowledged(harness)).ok
+
+
+async def test_drift_comes_with_the_growth_that_it_is_of_and_what_hinders_it_is_said_once(
+    tmp_path: Path,
+) -> None:
+    """I13."""
+    path = tmp_path / "data.txt"
+    append(path, b"1\n" * 8)
+    drift = {"detector": "ks", "reference": 4, "window": 4}
+    async with dataset_worker(tmp_path) as harness:
+        command = await watch(harness, of_file(path, drift=drift))
+        await seen_up_to(harness, command, 8)
+        append(path, b"2\n" * 4)
+        await seen_up_to(harness, command, 12)
+        details = [each.detail for each in said(await harness.events_so_far("a"), command)]
+        metrics = {each["end"]["lines"]: each["metrics"] for each in details if "end" in each}
+        assert metrics == {8: {"drift": 0.0}, 12: {"drift": 1.0}}
+        unknown = {**drift, "detector": "kss"}
+        command = await watch(harness, of_file(path, drift=unknown), task_id="b")
+        await seen_up_to(harness, command, 12)
+        output = await harness.output("b", bool)
+        assert "drift can't be computed: there is no drift detector 'kss'" in output
 
 
 async def test_many_appends_are_reported_a_few_times_and_all_of_them(tmp_path: Path) -> None:

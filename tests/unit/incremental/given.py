@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trackside.aggregates.dataset.messages import DatasetEnd, DatasetFormat
 from trackside.incremental.datasets import open_dataset
+from trackside.incremental.drift_window import DriftWindow
 from trackside.incremental.growth import DatasetGrowth
 
 
@@ -19,6 +20,7 @@ class WatchedFile:
     observed: DatasetEnd = field(default_factory=DatasetEnd)
     now_s: float = 0.0
     seen: list[bytes] = field(default_factory=list)
+    window: DriftWindow | None = None
 
     def __post_init__(self) -> None:
         self.restart()
@@ -26,7 +28,9 @@ class WatchedFile:
     def restart(self) -> None:
         """Follows it from what was observed on, as another watcher would."""
         source = open_dataset(str(self.path), None)
-        self.growth = DatasetGrowth(source, self.format, self.observed, lambda: self.now_s, self.seen.extend)
+        self.growth = DatasetGrowth(
+            source, self.format, self.observed, lambda: self.now_s, self.seen.extend, self.window
+        )
 
     def append(self, octets: bytes) -> None:
         """Appends to the file, at a time of its own."""

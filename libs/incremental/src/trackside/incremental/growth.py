@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 
 from trackside.aggregates.dataset.messages import DatasetEnd, DatasetFormat
 from trackside.incremental.datasets import DatasetSource, DatasetStamp
-from trackside.incremental.lines import DatasetError, LineScan
+from trackside.incremental.drift_window import DriftWindow
+from trackside.incremental.lines import DatasetError, LineScan, SampleSplitter
 
 STEP_BYTES = 64 * 2**20
 """How much of a file is read before it is reported; an object is read at once."""
@@ -22,7 +23,8 @@ CHECK_SHARE = 0.01
 class DatasetGrowth:
     """A dataset from one observed end on. `clock` returns monotonic seconds.
 
-    `samples` is called with the samples that were added, as bytes without their line ends.
+    `samples` is called with the samples that were added, as bytes without their line ends. `window` gets all
+    samples, also those that were observed before.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class DatasetGrowth:
         observed: DatasetEnd,
         clock: Callable[[], float],
         samples: Callable[[list[bytes]], None] = lambda _: None,
+        window: DriftWindow | None = None,
     ) -> None:
         self.has_more = False
         """Whether there is more to read, whatever the file system says."""
@@ -40,6 +43,7 @@ class DatasetGrowth:
         self._observed = observed
         self._clock = clock
         self._samples = samples
+        self._window = window
         self._scan: LineScan | None = None
         self._stamp: DatasetStamp | None = None
         self._check_at_s = 0.0
@@ -92,12 +96,14 @@ class DatasetGrowth:
         self._scan, self.has_more = None, False
         scan, parts = LineScan(self._format), self._source.read()
         rest = b""
+        take_old = self._old_samples(scan)
         while scan.size < observed.size:
             part = next(parts, b"")
             if not part:
                 raise truncated(observed.size, scan.size)
             size = observed.size - scan.size
             scan.pass_over(part[:size])
+            take_old(part[:size])
             rest = part[size:]
         if scan.end.sha256 != observed.sha256:
             raise changed(observed, scan.end.sha256)
@@ -106,6 +112,22 @@ class DatasetGrowth:
         self._check_at_s = now_s + max(CHECK_S, (now_s - began_s) / CHECK_SHARE)
         self._scan = scan
         self._feed(scan, _after(rest, parts))
+
+    def _old_samples(self, scan: LineScan) -> Callable[[bytes], None]:
+        """Returns what gives the window the samples that were observed before."""
+        window = self._window
+        if window is None:
+            return lambda _: None
+        window.restart()
+        splitter, header = SampleSplitter(), self._format == "csv"
+
+        def take(part: bytes) -> None:
+            nonlocal header
+            samples = splitter.push(part)
+            window.add(samples[header:], scan.columns)
+            header = header and not samples
+
+        return take
 
     def _read_on(self, scan: LineScan) -> None:
         """Reads it from its last whole line on, and compares what comes right before that."""
@@ -127,7 +149,10 @@ class DatasetGrowth:
     def _feed(self, scan: LineScan, parts: Iterator[bytes]) -> None:
         begin, self.has_more = scan.size, False
         for part in parts:
-            self._samples(scan.feed(part))
+            samples = scan.feed(part)
+            self._samples(samples)
+            if self._window is not None:
+                self._window.add(samples, scan.columns)
             if scan.size - begin >= STEP_BYTES and self._source.path is not None:
                 self.has_more = True
                 return

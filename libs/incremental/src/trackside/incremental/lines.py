@@ -9,7 +9,7 @@ import csv
 import hashlib
 import json
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 
 from trackside.aggregates.dataset.messages import MAX_LINE_BYTES, DatasetEnd, DatasetFormat
 from trackside.sdk.coded_error import CodedError
@@ -40,20 +40,27 @@ def sample_of(line: bytes, is_first: bool = False) -> bytes:
     return text.removeprefix(BOM_UTF8) if is_first else text
 
 
-def samples_in(parts: Iterable[bytes], format_: DatasetFormat) -> Iterator[bytes]:
-    """Yields the samples of parts of a dataset from its begin on, which were checked before.
+class SampleSplitter:
+    """Splits parts of a dataset, from its begin on, which were checked before, into samples."""
 
-    The first one of a csv is its header, which is no sample. DatasetError if one is longer than any can be.
-    """
-    rest, is_first = b"", True
-    for part in parts:
-        *lines, rest = (rest + part).split(b"\n")
+    def __init__(self) -> None:
+        self._rest = b""
+        self._is_first = True
+
+    def push(self, part: bytes) -> list[bytes]:
+        """Returns the samples that end in a part; the first one of a csv is its header.
+
+        DatasetError if one is longer than any can be.
+        """
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        found = list[bytes]()
         for line in lines:
-            sample, is_first = sample_of(line, is_first), False
+            sample, self._is_first = sample_of(line, self._is_first), False
             if sample.strip():
-                yield sample
-        if len(rest) > MAX_LINE_BYTES:
+                found.append(sample)
+        if len(self._rest) > MAX_LINE_BYTES:
             raise DatasetError("changed", f"a line of it now has more than {MAX_LINE_BYTES} bytes")
+        return found
 
 
 class LineScan:
@@ -70,7 +77,7 @@ class LineScan:
         self._format = format_
         self._digest = hashlib.sha256()
         self._columns: list[str] | None = None
-        self._head = b""
+        self._head = SampleSplitter()
         self._rest = b""
 
     @property
@@ -78,17 +85,21 @@ class LineScan:
         """How far it has come."""
         return DatasetEnd(lines=self.lines, size=self.size, sha256=self._digest.hexdigest())
 
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns of a csv, once its header was read; none of others."""
+        return self._columns or ()
+
     def pass_over(self, part: bytes) -> None:
         """Takes bytes whose samples were counted before; a part may end anywhere."""
         self._take(part, part.count(b"\n"))
         if self._format == "csv" and self._columns is None:
-            self._head += part
-            header = next(samples_in([self._head], "csv"), None)
+            header = next(iter(self._head.push(part)), None)
             self._columns = None if header is None else _fields(header.decode())
 
     def resume(self, lines: int) -> None:
         """Goes on with the sample of a number, after the bytes that were passed over."""
-        self.lines, self._head, self._rest = lines, b"", b""
+        self.lines, self._rest = lines, b""
 
     def restart_line(self) -> None:
         """Forgets the begin of a line whose end was not read: it is read again."""

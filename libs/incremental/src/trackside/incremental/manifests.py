@@ -19,7 +19,7 @@ from trackside.aggregates.rounds.split import Segment, Use
 from trackside.artifacts.blobs import CHUNK_BYTES
 from trackside.incremental.datasets import DatasetSource, open_dataset
 from trackside.incremental.growth import changed, truncated
-from trackside.incremental.lines import DatasetError, samples_in
+from trackside.incremental.lines import DatasetError, SampleSplitter
 from trackside.incremental.outputs import named_credential, write_output
 from trackside.sdk import Task, trial
 
@@ -130,7 +130,8 @@ class SampleManifest:
 
     def _chunks(self, index: IO[bytes] | None) -> Iterator[bytes]:
         wanted, chunk = self._wanted, bytearray()
-        lines = samples_in(self._prefix(), wanted.dataset.format)
+        splitter = SampleSplitter()
+        lines = (sample for part in self._prefix() for sample in splitter.push(part))
         if wanted.dataset.format == "csv" and (header := next(lines, None)) is not None:
             chunk += header + b"\n"
         for sample in _chosen(lines, numbers_of(wanted.segments, wanted.ranges, wanted.use)):

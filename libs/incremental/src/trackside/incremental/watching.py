@@ -11,9 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from trackside.aggregates.dataset.messages import DEFAULT_LOOK_S, DatasetEnd, DatasetFormat
+from trackside.aggregates.dataset.messages import DEFAULT_LOOK_S, DatasetEnd, DatasetFormat, DriftSpec
 from trackside.eventlog.clock import monotonic_s
 from trackside.incremental.datasets import WAITED_FOR, open_dataset
+from trackside.incremental.drift_window import DriftWindow
 from trackside.incremental.file_changes import changes_of
 from trackside.incremental.growth import DatasetGrowth
 from trackside.incremental.lines import DatasetError
@@ -34,6 +35,7 @@ class WatchParameters(BaseModel):
     format: DatasetFormat
     credential: str | None = None
     look_s: float = DEFAULT_LOOK_S
+    drift: DriftSpec | None = None
 
 
 class WatchDataset(Service):
@@ -58,41 +60,45 @@ class WatchDataset(Service):
     def _follow(self, given: GivenInstruction) -> GivenInstruction | None:
         """Watches from an observed end on; returns a newer instruction, None when it can't go on."""
         wanted, parameters = DatasetEnd.model_validate(given.body["end"]), self._parameters
+        window = None if parameters.drift is None else DriftWindow(parameters.drift, parameters.format)
+        growth = None
         try:
             source = open_dataset(parameters.url, parameters.credential)
-            growth = DatasetGrowth(source, parameters.format, wanted, monotonic_s)
+            growth = DatasetGrowth(source, parameters.format, wanted, monotonic_s, window=window)
             with changes_of(source.path) as changed:
-                return self._report(given, growth, changed)
+                return self._report(given, growth, changed, window)
         except DatasetError as error:
             found = problem_of(error)
-            given.acknowledge(ok=False, **found)
-            trial.ready(problem=found)
+            if growth is not None and growth.is_verified:  # what comes before a bad line counts
+                given.acknowledge()
+                trial.ready(end=_fields(growth.end), problem=found)
+            else:
+                given.acknowledge(ok=False, **found)
+                trial.ready(problem=found)
             sys.stderr.write(f"{error.code}: {error}\n")
             return None
 
-    def _report(self, given: GivenInstruction, growth: DatasetGrowth, changed: Event) -> GivenInstruction:
+    def _report(
+        self, given: GivenInstruction, growth: DatasetGrowth, changed: Event, window: DriftWindow | None
+    ) -> GivenInstruction:
         """Reports growth until there is a newer instruction. Raises DatasetError if it can't go on."""
-        waits_for = ""
+        waits, computes = _Complaints(), _Complaints()
         acknowledged = False
         while True:
             changed.clear()
             try:
                 grown = growth.look()
-                waits_for = ""
+                waits.forget()
             except DatasetError as error:
                 if error.code not in WAITED_FOR:
-                    if growth.end.lines > given.body["end"]["lines"]:
-                        trial.ready(end=_fields(growth.end))
                     raise
                 grown = False
-                if waits_for != str(error):
-                    waits_for = str(error)
-                    sys.stderr.write(f"{error.code}: {error}\n")
+                waits.write(f"{error.code}: {error}")
             if growth.is_verified and not acknowledged:
                 given.acknowledge()
                 acknowledged = True
             if grown:
-                trial.ready(end=_fields(growth.end))
+                trial.ready(end=_fields(growth.end), **_metrics(window, computes))
             newer = self._wait(growth, changed, grown)
             if newer is not None:
                 return newer
@@ -107,6 +113,31 @@ class WatchDataset(Service):
             left_s = look_at_s - monotonic_s()
             if newer is not None or left_s <= 0 or changed.wait(min(POLL_S, left_s)):
                 return newer
+
+
+class _Complaints:
+    """Writes to the output of the task what goes wrong for a while, each once in a row."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def write(self, sentence: str) -> None:
+        if sentence != self._last:
+            sys.stderr.write(f"{sentence}\n")
+        self._last = sentence
+
+    def forget(self) -> None:
+        self._last = ""
+
+
+def _metrics(window: DriftWindow | None, complaints: _Complaints) -> dict[str, Any]:
+    """Returns the metrics of the newest samples, as a field of a report; none where there aren't any."""
+    try:
+        drift = None if window is None else window.value()
+    except ValueError as error:
+        complaints.write(f"drift can't be computed: {error}")
+        return {}
+    return {} if drift is None else {"metrics": {"drift": drift}}
 
 
 def problem_of(error: DatasetError) -> dict[str, Any]:
