@@ -10,7 +10,7 @@ import pytest
 
 from trackside.contracts.message import Json
 from trackside.incremental import drift
-from trackside.incremental.drift import Columns, detectors, find_detector, measure_drift
+from trackside.incremental.drift import DriftColumns, detectors, find_detector, measure_drift
 
 NAN = math.nan
 
@@ -26,7 +26,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     monkeypatch.setattr(drift, "entry_points", lambda group: points if group == drift.GROUP else [])
 
 
-def constant(reference: Columns, window: Columns, parameters: Json) -> Any:
+def constant(reference: DriftColumns, window: DriftColumns, parameters: Json) -> Any:
     """A detector of a package, which finds what its parameters say."""
     assert isinstance(parameters, dict)
     return parameters["found"]
@@ -112,7 +112,7 @@ def test_an_unknown_detector_or_parameter_is_named(name: str, parameters: Json, 
     ],
 )
 def test_columns_that_can_not_be_compared_are_a_problem(
-    reference: Columns, window: Columns, message: str
+    reference: DriftColumns, window: DriftColumns, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         measure_drift("ks", reference, window, {})

@@ -105,7 +105,7 @@ def test_a_trigger_says_the_numbers_that_it_has_seen() -> None:
     assert seen(trigger, Known({"num_of_samples": 3}, last_round_ms=1_000), 3_500) == {
         "num_of_samples": SeenMetric(value=3.0),
         "seconds_since_last_round": SeenMetric(value=2.5),
-        "drift": SeenMetric(reason="there is no metric 'drift'"),
+        "drift": SeenMetric(reason="there is not a metric 'drift'"),
     }
     assert [each.metric for each in conditions_of(trigger)] == [
         "num_of_samples",
@@ -166,7 +166,7 @@ def test_a_trigger_of_another_form_is_refused(
 def test_a_time_of_a_day_has_two_digits_for_hours_and_for_minutes(time: str) -> None:
     """I10: Sedna compares whatever text there is."""
     (problem,) = refused({"type": "daily", "start": "08:00", "end": time})
-    message = f"{time!r} is no time of a day; expected HH:MM, from 00:00 to 24:00"
+    message = f"{time!r} is not a time of day; expected HH:MM, from 00:00 to 24:00"
     assert problem == Problem(code="unknown_value", path="$.trigger.end", message=message)
 
 
@@ -195,7 +195,7 @@ METRIC = "$.train.trigger.metric"
             (
                 "unknown_value",
                 METRIC,
-                "there is no metric 'num_of_sample'; expected one of: drift, hard_examples, "
+                "there is not a metric 'num_of_sample'; expected one of: drift, hard_examples, "
                 "num_of_new_samples, num_of_samples, seconds_since_last_round; "
                 "did you mean 'num_of_samples'?",
             ),
@@ -217,7 +217,7 @@ METRIC = "$.train.trigger.metric"
             (
                 "unknown_value",
                 METRIC,
-                "'m[' is no metric; expected a name, NAME[0], NAME[-1], or one of mean, max, min of (NAME)",
+                "'m[' is not a metric; expected a name, NAME[0], NAME[-1], or one of mean, max, min of (NAME)",
             ),
         ),
         (

@@ -19,9 +19,9 @@ from trackside.contracts.refusals import nearest
 
 GROUP = "trackside.drift"
 """The entry-point group of detectors: name = "module:function", the function a Detector."""
-Columns = Sequence[Sequence[float]]
+DriftColumns = Sequence[Sequence[float]]
 """A sequence for each column, of as many numbers as there are samples; NaN where a sample has none."""
-Detector = Callable[[Columns, Columns, Json], float]
+Detector = Callable[[DriftColumns, DriftColumns, Json], float]
 """Returns how far the columns of a window differ from those of the reference, with parameters of its own.
 
 The larger the number, the more they differ; 0 if they don't. Both have the same columns. It raises ValueError
@@ -43,7 +43,7 @@ class _PsiParameters(_KsParameters):
     bins: int = Field(default=10, ge=2, le=1_000)
 
 
-def ks(reference: Columns, window: Columns, parameters: Json) -> float:
+def ks(reference: DriftColumns, window: DriftColumns, parameters: Json) -> float:
     """Returns the statistic of the Kolmogorov-Smirnov test of two samples, from 0 to 1: `combine` of columns.
 
     That is the largest distance between the shares of numbers up to a value. What is not finite is left out;
@@ -62,7 +62,7 @@ def ks(reference: Columns, window: Columns, parameters: Json) -> float:
     return _combined(found, given.combine)
 
 
-def psi(reference: Columns, window: Columns, parameters: Json) -> float:
+def psi(reference: DriftColumns, window: DriftColumns, parameters: Json) -> float:
     """Returns the population stability index, from 0: `combine` of columns. Over 0.25 is a large shift.
 
     The reference is divided into `bins` of as many numbers each. A value that fills one has a bin of its own,
@@ -145,7 +145,7 @@ def find_detector(name: str) -> Detector:
     return found[name]
 
 
-def measure_drift(name: str, reference: Columns, window: Columns, parameters: Json) -> float:
+def measure_drift(name: str, reference: DriftColumns, window: DriftColumns, parameters: Json) -> float:
     """Returns what a detector finds, as a finite number from 0.
 
     Raises ValueError if there is no such detector, columns are missing, the detector doesn't have these

@@ -16,7 +16,7 @@ MAX_TRIGGERS = 50
 OPERATORS = {"gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "le": "<=", "lt": "<"}
 """Operators by the names that Sedna has for them; both are understood."""
 TIME_OF_DAY = r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00"
-Operator = Literal[">", ">=", "==", "!=", "<=", "<"]
+ConditionOperator = Literal[">", ">=", "==", "!=", "<=", "<"]
 
 
 class _Part(BaseModel):
@@ -30,7 +30,7 @@ def _from_name(given: object) -> object:
 
 def _checked_time(given: str) -> str:
     if not re.fullmatch(TIME_OF_DAY, given):
-        message = "{given} is no time of a day; expected HH:MM, from 00:00 to 24:00"
+        message = "{given} is not a time of day; expected HH:MM, from 00:00 to 24:00"
         raise PydanticCustomError("unknown_value", message, {"given": repr(given[:20])})
     return given
 
@@ -49,7 +49,7 @@ class MetricCondition(_Part):
 
     type: Literal["condition"] = "condition"
     metric: str = Field(min_length=1, max_length=200)
-    operator: Annotated[Operator, BeforeValidator(_from_name)]
+    operator: Annotated[ConditionOperator, BeforeValidator(_from_name)]
     threshold: float = Field(allow_inf_nan=False)
 
 
