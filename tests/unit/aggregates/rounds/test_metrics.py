@@ -55,8 +55,8 @@ def test_a_number_is_read_by_its_name_its_item_or_its_reducer(text: str, value: 
             "accuracy is a list of 3 items, not a number; "
             "write mean(accuracy), max(accuracy), min(accuracy), accuracy[0] or accuracy[-1]",
         ),
-        ("acuracy", "there is not a metric 'acuracy'; did you mean 'accuracy'?"),
-        ("unknown[0]", "there is not a metric 'unknown'"),
+        ("acuracy", "there is no metric 'acuracy'; did you mean 'accuracy'?"),
+        ("unknown[0]", "there is no metric 'unknown'"),
         ("accuracy[3]", "there is no accuracy[3]: the list has 3 items"),
         ("accuracy[-4]", "there is no accuracy[-4]: the list has 3 items"),
         ("none[0]", "there is no none[0]: the list has 0 items"),
@@ -101,11 +101,11 @@ def test_the_mean_of_numbers_whose_sum_is_too_large_is_exact() -> None:
         ("Mean(m)", "there is no reducer 'Mean'; expected one of: mean, max, min"),
         (
             "m[",
-            "'m[' is not a metric; expected a name, NAME[0], NAME[-1], or one of mean, max, min of (NAME)",
+            "'m[' is not a metric; expected NAME, NAME[0], NAME[-1], mean(NAME), max(NAME) or min(NAME)",
         ),
         (
             "m[1.5]",
-            "'m[1.5]' is not a metric; expected a name, NAME[0], NAME[-1], or one of mean, max, min of (NAME)",
+            "'m[1.5]' is not a metric; expected NAME, NAME[0], NAME[-1], mean(NAME), max(NAME) or min(NAME)",
         ),
         ("mean(m)[0]", "'mean(m)[0]' is not a metric; "),
         ("m[0][1]", "'m[0][1]' is not a metric; "),

@@ -243,7 +243,7 @@ CASES = [
         "I11",
         "`unknown > 0`",
         NO,
-        f"{NO}: there is not a metric 'unknown'",
+        f"{NO}: there is no metric 'unknown'",
         condition("unknown", ">", 0),
         "the reason is written; for training and evaluation it is refused when the job is made",
     ),

@@ -105,7 +105,7 @@ def test_a_trigger_says_the_numbers_that_it_has_seen() -> None:
     assert seen(trigger, Known({"num_of_samples": 3}, last_round_ms=1_000), 3_500) == {
         "num_of_samples": SeenMetric(value=3.0),
         "seconds_since_last_round": SeenMetric(value=2.5),
-        "drift": SeenMetric(reason="there is not a metric 'drift'"),
+        "drift": SeenMetric(reason="there is no metric 'drift'"),
     }
     assert [each.metric for each in conditions_of(trigger)] == [
         "num_of_samples",
@@ -195,7 +195,7 @@ METRIC = "$.train.trigger.metric"
             (
                 "unknown_value",
                 METRIC,
-                "there is not a metric 'num_of_sample'; expected one of: drift, hard_examples, "
+                "there is no metric 'num_of_sample'; expected one of: drift, hard_examples, "
                 "num_of_new_samples, num_of_samples, seconds_since_last_round; "
                 "did you mean 'num_of_samples'?",
             ),
@@ -217,7 +217,7 @@ METRIC = "$.train.trigger.metric"
             (
                 "unknown_value",
                 METRIC,
-                "'m[' is not a metric; expected a name, NAME[0], NAME[-1], or one of mean, max, min of (NAME)",
+                "'m[' is not a metric; expected NAME, NAME[0], NAME[-1], mean(NAME), max(NAME) or min(NAME)",
             ),
         ),
         (

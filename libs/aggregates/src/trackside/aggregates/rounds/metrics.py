@@ -34,7 +34,9 @@ def metric_problem(text: str) -> str:
     """Returns why a text names no metric; empty if it does."""
     found = _METRIC.fullmatch(text.strip())
     if found is None or not name_of(text):
-        return f"{text!r} is not a metric; expected a name, NAME[0], NAME[-1], or one of mean, max, min of (NAME)"
+        return (
+            f"{text!r} is not a metric; expected NAME, NAME[0], NAME[-1], mean(NAME), max(NAME) or min(NAME)"
+        )
     if found["reducer"] is not None and found["reducer"] not in REDUCERS:
         return f"there is no reducer {found['reducer']!r}; expected one of: {', '.join(REDUCERS)}"
     return ""
@@ -59,7 +61,7 @@ def read(text: str, metrics: Mapping[str, Any]) -> SeenMetric:
     assert found is not None
     name = name_of(text)
     if name not in metrics:
-        return SeenMetric(reason=f"there is not a metric {name!r}{nearest(name, metrics)}")
+        return SeenMetric(reason=f"there is no metric {name!r}{nearest(name, metrics)}")
     value = metrics[name]
     if isinstance(value, MissingMetric):
         return SeenMetric(reason=value.reason)
