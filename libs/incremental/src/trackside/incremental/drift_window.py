@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trackside.aggregates.dataset.messages import DatasetFormat, DriftSpec
-from trackside.incremental.drift import Columns, measure_drift
+from trackside.incremental.drift import DriftColumns, measure_drift
 
 _SEPARATOR = re.compile(r"[\s,;]+")
 Numbers = Mapping[str, float]
@@ -86,5 +86,5 @@ def _numbers(items: Any) -> Numbers:
     return found
 
 
-def _columns(rows: Sequence[Numbers] | deque[Numbers], names: Sequence[str]) -> Columns:
+def _columns(rows: Sequence[Numbers] | deque[Numbers], names: Sequence[str]) -> DriftColumns:
     return [[row.get(name, math.nan) for row in rows] for name in names]
