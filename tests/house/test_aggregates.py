@@ -21,6 +21,8 @@ CORE = {
 ABOUT_ONE = {
     "trackside.cli.commands.artifacts.resolving": "versions of models as inputs",
     "trackside.cli.commands.change": "the commands that change a search, a run, a job or a dataset",
+    "trackside.cli.commands.change": "the commands that change a search or a run",
+    "trackside.cli.commands.datasets": "the commands of datasets",
     "trackside.cli.commands.graph": "pictures of runs",
     "trackside.cli.commands.importances": "the parameters of a search",
     "trackside.cli.commands.models": "the commands of models",

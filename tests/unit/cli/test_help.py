@@ -10,6 +10,7 @@ import pytest
 
 from trackside.cli.app import (
     COMMANDS,
+    DATASET_COMMANDS,
     MODEL_COMMANDS,
     PIPELINE_COMMANDS,
     REPLAY_COMMANDS,
@@ -23,6 +24,7 @@ from trackside.domain.task import TaskState
 ALL: dict[str, Callable[..., None]] = {
     **{name: command for panel in COMMANDS.values() for name, command in panel.items()},
     **{f"replay {name}": command for name, command in REPLAY_COMMANDS.items()},
+    **{f"datasets {name}": command for name, command in DATASET_COMMANDS.items()},
     **{f"models {name}": command for name, command in MODEL_COMMANDS.items()},
     **{f"pipelines {name}": command for name, command in PIPELINE_COMMANDS.items()},
     **{f"schedules {name}": command for name, command in SCHEDULE_COMMANDS.items()},

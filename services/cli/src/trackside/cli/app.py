@@ -18,6 +18,7 @@ from trackside.cli.interface import (
     artifacts,
     change,
     convert,
+    datasets,
     inspect,
     log,
     models,
@@ -122,6 +123,13 @@ REPLAY_COMMANDS: Mapping[str, Callable[..., None]] = {
     "rerun": replay.rerun,
     "compare": replay.compare,
     "fork": replay.fork,
+}
+DATASET_COMMANDS: Mapping[str, Callable[..., None]] = {
+    "ls": datasets.ls,
+    "show": datasets.show,
+    "pause": datasets.pause,
+    "resume": datasets.resume,
+    "delete": datasets.delete,
 }
 MODEL_COMMANDS: Mapping[str, Callable[..., None]] = {
     "ls": models.ls,
@@ -241,6 +249,8 @@ def make_app() -> typer.Typer:
     made.add_typer(_group(said, ARTIFACT_COMMANDS), name="artifacts", rich_help_panel=INSPECT)
     said = "Curves, images and other values of tasks, and of directories with event files."
     made.add_typer(_group(said, SUMMARY_COMMANDS), name="summaries", rich_help_panel=INSPECT)
+    said = "Files that grow at their end: how far each was observed, and what stops that."
+    made.add_typer(_group(said, DATASET_COMMANDS), name="datasets", rich_help_panel=INSPECT)
     said = "Versions of trained weights: add them, find them, see where they come from, say which is in use."
     made.add_typer(_group(said, MODEL_COMMANDS), name="models", rich_help_panel=INSPECT)
     said = "Pipelines that are defined by name: their versions, and numbered runs of them."
