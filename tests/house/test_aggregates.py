@@ -21,7 +21,6 @@ CORE = {
 ABOUT_ONE = {
     "trackside.cli.commands.artifacts.resolving": "versions of models as inputs",
     "trackside.cli.commands.change": "the commands that change a search, a run, a job or a dataset",
-    "trackside.cli.commands.change": "the commands that change a search or a run",
     "trackside.cli.commands.datasets": "the commands of datasets",
     "trackside.cli.commands.graph": "pictures of runs",
     "trackside.cli.commands.importances": "the parameters of a search",
