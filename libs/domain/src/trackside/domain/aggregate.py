@@ -17,6 +17,7 @@ from trackside.contracts.watches import TaskWatch
 from trackside.domain.causality import Causality
 from trackside.domain.child import Child
 from trackside.domain.display.view import View
+from trackside.domain.gauges import GaugeReading
 from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
@@ -182,6 +183,10 @@ class AggregateType(ABC, Generic[S]):
         if root.over:
             status, result = self.outcome(root)
             yield Signal("ended", status, {"status": status, "result": result})
+
+    def gauges(self, root: S) -> Iterable[GaugeReading]:
+        """Yields the numbers of it that monitoring follows; none once it is over."""
+        return ()
 
     def schedules_of(self, root: S) -> list[str]:
         """Returns the schedules that led to it; none for what was begun by a command of its own."""

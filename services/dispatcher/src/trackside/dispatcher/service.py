@@ -15,6 +15,7 @@ from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVeri
 from trackside.dispatcher.parents import Parents
 from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
+from trackside.dispatcher.stream_gauges import StreamGauges
 from trackside.dispatcher.watchers import Watchers
 from trackside.domain import fleet, stream_commands
 from trackside.domain.capabilities import Capabilities, capabilities_of
@@ -62,6 +63,7 @@ class Dispatcher:
         self._parents = Parents(streams)
         self._watchers = Watchers(streams)
         self._index = StreamIndex(streams)
+        self._gauges = StreamGauges(streams.aggregates)
 
     def fold(self, record: Record) -> None:
         """Folds a record of the events or the fleet topic."""
@@ -148,6 +150,7 @@ class Dispatcher:
             stream = self._streams.by_id.get(stream_id)
             if stream is not None:
                 self._advice.update(stream)
+                self._gauges.update(stream)
         self._unasked.clear()
         if self._receipts is not None:
             self._receipts.send_answered(self._streams)

@@ -2,7 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 
-from trackside.aggregates.rounds import checks, commands, decide, deploy_messages, evolve, messages, tasks
+from trackside.aggregates.rounds import (
+    checks,
+    commands,
+    decide,
+    deploy_messages,
+    evolve,
+    gauges,
+    messages,
+    tasks,
+)
 from trackside.aggregates.rounds.causes import RoundsCausality
 from trackside.aggregates.rounds.examples import EXAMPLES
 from trackside.aggregates.rounds.invariants import RoundsInvariants
@@ -18,6 +27,7 @@ from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.watches import TaskWatch
 from trackside.domain.aggregate import AggregateType, Handler
 from trackside.domain.child import Child
+from trackside.domain.gauges import GaugeReading
 from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
 from trackside.domain.outgoing import OutgoingCommand
@@ -137,6 +147,10 @@ class RoundsType(AggregateType[IncrementalJob]):
     def outcome(self, root: IncrementalJob) -> tuple[str, Json]:
         """Returns its status, and the model that is live."""
         return root.status.value, {"live": root.live.model_dump(mode="json"), "rounds": root.rounds}
+
+    def gauges(self, root: IncrementalJob) -> Iterable[GaugeReading]:
+        """Yields its samples, rounds, stage and metrics, and what is live."""
+        return gauges.readings(root)
 
     def awaits(self, root: IncrementalJob) -> Iterable[tuple[str, TaskWatch | None]]:
         """Returns its dataset, and the model that its trained ones become versions of."""

@@ -51,7 +51,7 @@ def facts(job: ViewRow) -> list[tuple[str, object]]:
 def _rounds_text(job: ViewRow) -> str:
     text = f"{job['ended_rounds']} ended"
     if job["round"] > job["ended_rounds"]:
-        text += f", round {job['round']} goes on"
+        text += f", round {job['round']} continues"
     return f"{text}, the last {job['failed_rounds']} failed" if job["failed_rounds"] else text
 
 

@@ -93,10 +93,9 @@ class IncrementalJobRows:
 def _sample_cells(job: IncrementalJob) -> tuple[int, int, int, int, int]:
     """Returns how many samples there are: of the dataset, that wait, in the round, to evaluate with, new."""
     pool, going = job.pool, job.round
-    held = 0 if going is None else count(pool.segments, *going.train, "train")
-    kept = sum(count(pool.segments, *version, "eval") for version in pool.versions)
+    held = 0 if going is None else count(going.segments, *going.train, "train")
     samples = max(0, pool.end - job.spec.dataset.begin)
-    return samples, pool.training, held, kept, pool.newest
+    return samples, pool.training, held, pool.evaluation, pool.newest
 
 
 class InferenceServiceRows:

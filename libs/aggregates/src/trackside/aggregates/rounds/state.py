@@ -62,6 +62,11 @@ class SamplePool:
         return count(self.segments, self.version_begin, self.end, "train")
 
     @property
+    def evaluation(self) -> int:
+        """How many samples the versions for evaluation have."""
+        return sum(count(self.segments, *version, "eval") for version in self.versions)
+
+    @property
     def newest(self) -> int:
         """How many samples for evaluation have come since the last round began."""
         return count(self.segments, self.version_begin, self.end, "eval")

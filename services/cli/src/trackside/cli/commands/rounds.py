@@ -22,7 +22,7 @@ from trackside.cli.commands.artifacts import resolving
 from trackside.cli.commands.publishing import Publishing
 from trackside.cli.commands.submit import check_id, send
 from trackside.cli.render import screen
-from trackside.cli.render.rounds_picture import PictureForm, drawn_rounds, rounds_picture
+from trackside.cli.render.rounds_picture import drawn_rounds, rounds_picture
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
@@ -30,6 +30,7 @@ from trackside.contracts.refusals import nearest
 from trackside.domain.table import ViewRow
 from trackside.projections.reads import json_row, open_read_models
 from trackside.sdk.specs import read_spec_file
+from trackside.summaries.pictures import PictureForm
 
 MOST_JOBS = 1_000
 _FIRES = {"train": FireTrain, "eval": FireEval, "deploy": FireDeploy}

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from trackside.aggregates.rounds.round_display import metric_values, result_of
 from trackside.domain.table import ViewRow
 from trackside.summaries.axes import number_labels, ticks
+from trackside.summaries.pictures import PictureForm
 from trackside.whatif.charts.canvas import Box, Label, Polyline, Shape, png, svg
 
-PictureForm = Literal["png", "svg"]
 WIDTH, HEIGHT = 960.0, 440.0
 LEFT, RIGHT, TOP, BOTTOM = 70.0, 930.0, 84.0, 370.0
 TRAINED, LIVE, DEPLOYED, ROLLED_BACK = "#0072b2", "#222222", "#009e73", "#d55e00"

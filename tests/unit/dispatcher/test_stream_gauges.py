@@ -1,0 +1,111 @@
+"""The gauges of incremental jobs: they follow the state, and go with it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from prometheus_client import REGISTRY
+
+from tests.unit.aggregates.rounds.history import JobHistory
+from trackside.aggregates.rounds.aggregate import ROUNDS
+from trackside.aggregates.rounds.gauges import readings
+from trackside.aggregates.rounds.messages import JobStatus
+from trackside.dispatcher import stream_gauges
+from trackside.dispatcher.stream_gauges import StreamGauges
+from trackside.domain.aggregate import Aggregates
+from trackside.telemetry.names import METRICS
+
+JOB = {"job": "digits-1"}
+
+
+def value(name: str, **labels: str) -> float | None:
+    """Returns what Prometheus gets for a gauge; None if there is none."""
+    return REGISTRY.get_sample_value(f"trackside_dispatcher_{name}", JOB | labels)
+
+
+@dataclass
+class Followed:
+    """A job, and the gauges of a dispatcher."""
+
+    told: JobHistory = field(default_factory=JobHistory)
+    gauges: StreamGauges = field(default_factory=lambda: StreamGauges(Aggregates([ROUNDS])))
+
+    def update(self) -> None:
+        """Sets the gauges to the job as it is now."""
+        self.gauges.update(self.told.stream)
+
+    def end(self) -> None:
+        """Ends the job, with its gauges."""
+        self.told.job.status = JobStatus.DELETED
+        self.update()
+
+
+@pytest.fixture
+def followed() -> Iterator[Followed]:
+    """Returns a job; its gauges are of the process, so they go with it."""
+    made = Followed()
+    yield made
+    made.end()
+
+
+def test_the_numbers_of_a_job_are_exported(followed: Followed) -> None:
+    """I41: samples to train and to evaluate with, the round, the state, metrics of both models."""
+    told = followed.told
+    told.whole_round(0.9, 0.8)
+    told.assign(50)
+    told.report_hard_examples(100, 7)
+    followed.update()
+    assert (value("job_training_samples"), value("job_evaluation_samples")) == (40, 20)
+    assert (value("job_begun_rounds"), value("job_live_versions")) == (1, 2)
+    assert (value("job_inferences_requests"), value("job_hard_requests")) == (100, 7)
+    assert value("job_stage_jobs", stage="train", state="Waiting") == 1
+
+
+def test_only_the_stage_that_a_job_is_in_has_a_gauge(followed: Followed) -> None:
+    told = followed.told
+    followed.update()
+    told.assign(100)
+    told.train()
+    followed.update()
+    assert value("job_stage_jobs", stage="train", state="Waiting") is None
+    assert value("job_stage_jobs", stage="eval", state="Waiting") == 1
+
+
+def test_metrics_stay_until_the_next_evaluation(followed: Followed) -> None:
+    """I41: new and old metrics; what is read between two rounds is that of the last one."""
+    told = followed.told
+    told.assign(100)
+    told.train()
+    told.evaluate(0.9, 0.8)
+    followed.update()
+    told.decide(deploy=False)
+    told.end_round(deployed=False)
+    followed.update()
+    assert value("job_metric_values", model="trained", metric="accuracy") == 0.9
+    assert value("job_metric_values", model="deployed", metric="accuracy") == 0.8
+
+
+def test_a_job_that_is_over_has_no_gauges(followed: Followed) -> None:
+    told = followed.told
+    told.whole_round(0.9, 0.8)
+    followed.update()
+    followed.end()
+    assert value("job_begun_rounds") is None
+    assert value("job_metric_values", model="trained", metric="accuracy") is None
+
+
+def test_only_so_many_jobs_have_gauges(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_gauges, "MAX_STREAMS", 0)
+    followed.update()
+    assert value("job_begun_rounds") is None
+
+
+def test_each_number_of_a_job_has_its_gauge() -> None:
+    told = JobHistory()
+    told.assign(100)
+    told.train()
+    told.evaluate(0.9, 0.8)
+    known = {metric.name: metric for metric in METRICS}
+    for reading in readings(told.job):
+        assert known[reading.name].kind == "gauge"
+        assert len(known[reading.name].labels) == len(reading.labels)
