@@ -75,7 +75,7 @@ class InferenceService(Service):
         raise NotImplementedError(f"{type(self).__name__} has no make_model(self)")
 
     def load_model(self, path: Path, device: str) -> Any:
-        """Returns the model of a file, on `device`; whatever it raises leaves the one before in use.
+        """Returns the model of a file, on `device`; an error leaves the one before in use.
 
         Tensors (`safetensors`, `torch`) become the state of what `make_model` returns; of another format it
         is what `read_model` returns.
