@@ -7,6 +7,7 @@ from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, over, 
 from tests.unit.domain.given import submitted as task_of_trial
 from tests.unit.domain.given import suggested as suggestion
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.rounds.messages import ModelVersionSummary
 from trackside.aggregates.run.messages import RunEnded
 from trackside.aggregates.search.messages import Objective, SearchEnded, SearchStatus, TrialEnded, TrialStatus
 from trackside.contracts.artifacts import ArtifactSaved, artifact_source
@@ -52,10 +53,13 @@ def train(told: Told, trial: int, value: float, *models: ArtifactSaved, **ending
 
 
 def outcome(stream: Stream) -> Json:
-    """Returns what the aggregate of a stream has found."""
+    """Returns what the aggregate of a stream has found, whose models a job takes as they are."""
     aggregate = AGGREGATES.of(stream)
     assert aggregate is not None
-    return aggregate.outcome(stream.root)[1]
+    found = aggregate.outcome(stream.root)[1]
+    for model in models_of_child(found):
+        ModelVersionSummary.model_validate(model)
+    return found
 
 
 def test_a_search_knows_the_newest_model_of_its_best_trial_after_its_task_is_forgotten() -> None:

@@ -21,7 +21,7 @@ from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, Ta
 from trackside.dispatcher.watchers import Watchers
 from trackside.domain import stream_commands
 from trackside.domain.outcome import Outcome
-from trackside.domain.outgoing import answer_of
+from trackside.domain.outgoing import answer_of, effect_is_read
 from trackside.domain.proposal import Proposal
 from trackside.domain.react import react as react_to
 from trackside.domain.streams import Streams, dump, load
@@ -156,6 +156,19 @@ def test_the_answer_is_noted_once_and_then_nothing_is_asked() -> None:
     assert pending(told.streams) == []
     repeated = RepeatExtensionAnswered(asked_at=asked_at, refused="already_terminal")
     assert write(told, STREAM, repeated) == [Outcome.OVERTAKEN]
+
+
+def test_of_an_accepted_command_it_is_known_whether_its_effect_was_read_too() -> None:
+    told = done()
+    send(told)
+    [proposal] = react_to(told.streams.by_id[OTHER], CAPABILITIES, AGGREGATES)
+    asked_at, decided_at = told.stream.root.ended_at, told.next_offset
+    write(told, OTHER, *proposal.events)
+    for end, is_read in ((decided_at + 1, False), (decided_at + 2, True)):
+        other = folded(told, without=range(end, told.next_offset)).by_id[OTHER]
+        answer = answer_of(told.stream, asked_at, other)
+        assert answer is not None and effect_is_read(answer, other) is is_read
+        assert (other.root.times == 2) is is_read
 
 
 def test_a_refusal_is_seen_by_the_stream_that_has_sent_the_command() -> None:

@@ -38,7 +38,12 @@ def answer_of(sender: Stream, asked_at: int, receiver: Stream | None) -> Receive
     """Returns the command that an event of its sender asks for once it is answered, else None.
 
     `refusal` has the problems if it was refused, and is empty if it was accepted. What an accepted command
-    has changed may still be to be read from the log: look for it in the receiver's root.
+    has changed may still be to be read from the log (`effect_is_read`): look for it in its root.
     """
     command = received_by(sender, asked_at, receiver)
     return command if command is not None and command.decided else None
+
+
+def effect_is_read(command: ReceivedCommand, receiver: Stream | None) -> bool:
+    """Says whether what an accepted command has changed was read from the log, too."""
+    return receiver is not None and receiver.last_offset > command.publications[0].answered_at

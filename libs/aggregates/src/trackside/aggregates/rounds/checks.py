@@ -2,10 +2,17 @@
 
 from collections.abc import Iterator
 
-from trackside.aggregates.rounds import services, stages, triggers
+from trackside.aggregates.rounds import services, triggers
+from trackside.aggregates.rounds.child_stages import RESERVED, first_body
 from trackside.aggregates.rounds.deploy_messages import DatasetPlace, RoundModel
 from trackside.aggregates.rounds.evaluation import METRICS
-from trackside.aggregates.rounds.job_spec import InferenceSpec, JobSpec, ModelVersionName, StageSpec
+from trackside.aggregates.rounds.job_spec import (
+    InferenceSpec,
+    JobSpec,
+    ModelVersionName,
+    StageName,
+    StageSpec,
+)
 from trackside.aggregates.rounds.others import dataset_state, model_state, round_model
 from trackside.contracts.children import WantedChild
 from trackside.contracts.message import Json
@@ -78,7 +85,7 @@ def _stage(stage: StageSpec, capabilities: Capabilities, path: str) -> Iterator[
             device_problem(capabilities, stage.needs.resources.device, f"{path}.needs.resources.device"),
         )
         yield from (problem for problem in found if problem is not None)
-    yield from _reserved(stage.parameters, stages.RESERVED, f"{path}.parameters")
+    yield from _reserved(stage.parameters, RESERVED, f"{path}.parameters")
     for name in ("samples", "model", "trained", "deployed"):
         if name in stage.inputs:
             message = f"the input {name!r} is what the round gives to its stages; choose another name"
@@ -117,9 +124,10 @@ def _services(wanted: list[InferenceSpec], lookup: Lookup, path: str) -> Iterato
 
 def children_of(job: JobSpec, job_id: str, path: str) -> Iterator[WantedChild]:
     """Yields the children that a definition asks for, as of its first round."""
-    for name, stage in (("train", job.train), ("eval", job.eval)):
+    stages: dict[StageName, StageSpec] = {"train": job.train, "eval": job.eval}
+    for name, stage in stages.items():
         if stage.kind is not None:
-            body = None if stage.spec is None or "steps" in stage.spec else dict(stage.spec)
+            body = first_body(stage, name, job_id)
             yield WantedChild(f"{path}.{name}", f"{job_id}.r1.{name}.1", stage.kind, body)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
+from trackside.aggregates.rounds.child_stages import RESERVED, child_body
 from trackside.aggregates.rounds.job_spec import StageSpec
 from trackside.aggregates.rounds.messages import (
     ModelTrained,
@@ -25,14 +26,12 @@ from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.command import ReceivedCommand
 from trackside.domain.lookup import Lookup
-from trackside.domain.outgoing import answer_of
+from trackside.domain.outgoing import answer_of, effect_is_read
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
 
 MANIFEST_MEMORY_BYTES = 268_435_456
 """What a task of ours reserves that copies bytes: it holds a few lines at a time."""
-RESERVED = "round"
-"""The parameter of the task of a stage that says of which round it is."""
 
 
 def lacking(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposal]:
@@ -151,13 +150,7 @@ def _stage_task(job: IncrementalJob, round_: Round) -> Event:
     }
     inputs = {**spec.inputs, "samples": manifest.reference, **_models(job, round_)}
     if spec.kind is not None:
-        body = dict(spec.spec or {})
-        given = {name: each.model_dump(mode="json", exclude_none=True) for name, each in inputs.items()}
-        if "steps" in body or "pipeline" in body:
-            body["parameters"] = {**body.get("parameters", {}), **given, RESERVED: about}
-        else:
-            body["inputs"] = {**body.get("inputs", {}), **given}
-        return ChildRequested(child_id=task_id, kind=spec.kind, body=body)
+        return ChildRequested(child_id=task_id, kind=spec.kind, body=child_body(spec, inputs, about))
     assert spec.task_type is not None
     return TaskSubmitted(
         task_id=task_id,
@@ -225,6 +218,8 @@ def _added(job: IncrementalJob, round_: Round, answer: ReceivedCommand, lookup: 
     state = model_state(lookup, name)
     number = None if state is None else state.with_digest(sha256)
     model = None if number is None else round_model(lookup, name, number)
+    if model is None and not answer.refusal and not effect_is_read(answer, lookup.find(name)):
+        return []
     if model is None:
         missing = f"model {name} has no version with its bytes"
         problem = answer.refusal[0].message if answer.refusal else missing

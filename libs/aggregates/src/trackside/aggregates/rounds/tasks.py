@@ -1,7 +1,6 @@
 """The tasks and children of a job in the fold: which ones count, and what becomes of them."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, StageState
@@ -27,10 +26,11 @@ from trackside.contracts.parts import Part
 from trackside.contracts.tasks import AttemptEnd, Figure, TaskAccepted, TaskSubmitted
 from trackside.domain.child import REFUSED, Child
 from trackside.domain.task import SavedArtifact, Task
+from trackside.domain.trained_models import models_of_child
 
 MAX_FIGURES = 100
 """How many metrics of a model are kept that its task has saved with it."""
-SUCCEEDED = frozenset({"SUCCEEDED", "FINISHED"})
+SUCCEEDED = frozenset({"SUCCEEDED", "DONE"})
 """The statuses of a child that has done what it was for."""
 
 
@@ -167,20 +167,13 @@ def child_changed(job: IncrementalJob, child: Child, record: Record) -> None:
     reason = "" if succeeded else "child_refused" if child.status == REFUSED else "child_failed"
     message = "" if succeeded else f"{child.kind} {child.child_id} has ended as {child.status}"
     round_.outcomes[job.stage] = TaskOutcome(
-        succeeded, record.offset, dict(child.result), reason, message, list(_models_of_child(child))
+        succeeded, record.offset, dict(child.result), reason, message, _models_of_child(child)
     )
 
 
-def _models_of_child(child: Child) -> Iterator[ModelVersionSummary]:
-    """Yields the model that a child has found: of the best trial of a search, or an output of a run."""
-    best: Any = child.result.get("best")
-    first: Any = best[0] if isinstance(best, list) and best else child.result
-    found: Any = first.get("model") if isinstance(first, dict) else None
-    if isinstance(found, dict):
-        try:
-            yield ModelVersionSummary.model_validate(found)
-        except ValueError:
-            return  # what a run calls so may be anything
+def _models_of_child(child: Child) -> list[ModelVersionSummary]:
+    """Returns the models that a child has found: of the best trials of a search, or outputs of a run."""
+    return [ModelVersionSummary.model_validate(each) for each in models_of_child(child.result)]
 
 
 def _note(job: IncrementalJob, part: Part, outcome: TaskOutcome, record: Record) -> None:

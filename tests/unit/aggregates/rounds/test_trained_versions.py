@@ -1,0 +1,148 @@
+"""What a round has trained becomes a version of the job's model, also if a search or a run has trained it."""
+
+import pytest
+
+from tests.unit.aggregates.rounds.given import APPLIED, JOB, MODEL, JobLog, digest, job_body
+from trackside.aggregates.model.messages import AddModelVersion, ModelVersionAdded, TrainedBy
+from trackside.aggregates.rounds.messages import RoundEnded, StageEnded
+from trackside.aggregates.search.messages import TRIAL, TrialSuggested
+from trackside.contracts.artifacts import ArtifactSaved
+from trackside.contracts.children import ChildRequested
+from trackside.contracts.commands import CommandReceived, CommandRefused
+from trackside.contracts.message import Json
+from trackside.contracts.parts import Part
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    TaskAccepted,
+    TaskAssigned,
+    TaskSubmitted,
+)
+
+METADATA: Json = {"format": "safetensors", "devices": ["cpu"], "metrics": {"accuracy": 0.75}}
+SPACE: Json = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}
+
+
+@pytest.fixture
+def log() -> JobLog:
+    return JobLog()
+
+
+def commands(log: JobLog) -> list[CommandReceived]:
+    """Returns the commands that the job has sent to its model."""
+    return [event for event in log.of(CommandReceived) if event.publisher == f"trackside/stream/{JOB}"]
+
+
+def version_added(log: JobLog) -> ModelVersionAdded:
+    """Returns the version that a round has added; the first one is that which the job began with."""
+    (_, added) = log.of(ModelVersionAdded)
+    return added
+
+
+def train(log: JobLog, child: str, task_id: str) -> None:
+    """Runs a task of a child to its end, which reports a value and saves a model."""
+    token: Json = {"task_id": task_id, "attempt": 1, "placement": 1}
+    ours: Json = {**token, "incarnation": "i-1"}
+    model: Json = {"number": 1, "name": "model", "version": 1, "kind": "model", "size_bytes": 8}
+    bytes_ = {"uri": f"store:sha256/{digest(task_id)}", "sha256": digest(task_id)}
+    for event in (
+        TaskAssigned.model_validate({**ours, "worker_id": "w1", "device_ids": [], "seen": 0}),
+        TaskAccepted.model_validate(ours),
+        ArtifactSaved.model_validate({**ours, **model, **bytes_, "metadata": METADATA}),
+        MetricReported.model_validate({**token, "kind": "FINAL", "step": 0, "value": 0.5}),
+        AttemptEnded.model_validate({**ours, "end": AttemptEnd.FINISHED}),
+    ):
+        assert log.tell(event, stream=child) == APPLIED
+    log.settle()
+
+
+def test_a_model_that_a_task_has_trained_is_a_version_that_names_the_attempt_and_its_artifact(
+    log: JobLog,
+) -> None:
+    log.create()
+    log.append(10)
+    log.work()
+    (added, *_) = commands(log)
+    assert added.command_type == AddModelVersion.wire_type()
+    task = f"{JOB}.r1.train.1"
+    version = version_added(log)
+    assert (version.version, version.command_id) == (2, added.command_id)
+    assert version.model.task == TrainedBy(stream=JOB, task=task, attempt=1)
+    assert version.model.artifact.source == f"{JOB}/{task}/model@1"
+    assert version.model.artifact.sha256 == digest("round 1")
+    assert version.model.format == "safetensors"
+    assert set(version.model.inputs) == {"samples", "model"}
+    assert version.model.inputs["model"].sha256 == digest("initial")
+    assert version.model.labels == {"job": JOB, "round": "1"}
+
+
+def test_bytes_that_the_model_has_already_are_the_version_that_has_them(log: JobLog) -> None:
+    log.create()
+    log.append(10)
+    (manifest,) = log.tasks()
+    log._do(manifest)
+    (task,) = log.tasks()
+    log.save(task, "initial", format="safetensors")
+    log.end(task)
+    log.work()
+    (ended,) = [event for event in log.of(StageEnded) if event.stage == "train"]
+    assert ended.model is not None and (ended.status, ended.model.version) == ("Completed", 1)
+    assert len(log.of(ModelVersionAdded)) == 1
+
+
+def test_the_model_of_the_best_trial_of_a_search_is_the_version(log: JobLog) -> None:
+    log.create(
+        train={
+            "kind": "search",
+            "spec": {"task_type": "train", "space": SPACE, "max_trials": 1},
+            "check_period_s": 0,
+        }
+    )
+    log.append(10)
+    log.work()
+    (requested,) = log.of(ChildRequested)
+    child, task_id = requested.child_id, f"{requested.child_id}.0"
+    search = log.streams.by_id[child].root
+    assert set(search.spec.inputs) == {"samples", "model"}
+    suggested = TrialSuggested(trial=0, parameters={"lr": 0.5}, seen=search.opened[0], space_version=1)
+    part = Part(kind=TRIAL, number=0)
+    task = TaskSubmitted(task_id=task_id, task_type="train", parameters={}, part=part)
+    log.tell(suggested, task, role="dispatcher", stream=child)
+    train(log, child, task_id)
+    log.work()
+    version = version_added(log)
+    assert version.model.task == TrainedBy(stream=child, task=task_id, attempt=1)
+    assert version.model.artifact.source == f"{child}/{task_id}/model@1"
+    assert version.model.metrics == {"accuracy": 0.75}
+    assert version.model.devices == ["cpu"]
+    assert [event.status for event in log.of(RoundEnded)] == ["completed"]
+
+
+def test_the_output_model_of_a_pipeline_is_the_version(log: JobLog) -> None:
+    step = {"name": "fit", "task_type": "train", "inputs": {"samples": "${pipeline.samples}"}}
+    schemas = {name: {"type": "object"} for name in ("samples", "round")}
+    pipeline = {"steps": [step], "parameters": schemas, "outputs": {"model": "${fit.artifacts.model}"}}
+    log.create(train={"kind": "run", "spec": {"pipeline": pipeline}, "check_period_s": 0})
+    log.append(10)
+    log.work()
+    (requested,) = log.of(ChildRequested)
+    child, task_id = requested.child_id, f"{requested.child_id}.fit"
+    assert log.streams.by_id[child].root.parameters["round"]["number"] == 1
+    train(log, child, task_id)
+    log.work()
+    version = version_added(log)
+    assert version.model.task == TrainedBy(stream=child, task=task_id, attempt=1)
+    assert version.model.artifact.source == f"{child}/{task_id}/model@1"
+    assert version.model.metrics == {"accuracy": 0.75}
+    assert log.streams.by_id[MODEL].root.with_digest(digest(task_id)) == version.version
+
+
+def test_a_pipeline_without_the_parameters_it_needs_is_refused_when_the_job_is_defined(log: JobLog) -> None:
+    pipeline = {"steps": [{"name": "fit", "task_type": "train"}], "parameters": {"epochs": {}, "samples": {}}}
+    body = job_body(train={"kind": "run", "spec": {"pipeline": pipeline}})
+    *_, refused = log.command(JOB, "trackside.create-incremental-job.v1", body)
+    assert isinstance(refused, CommandRefused)
+    assert [(problem.code, problem.path) for problem in refused.problems] == [
+        ("missing_parameter", "$.train.spec.parameters.epochs")
+    ]
