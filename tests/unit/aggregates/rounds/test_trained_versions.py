@@ -81,7 +81,7 @@ def test_bytes_that_the_model_has_already_are_the_version_that_has_them(log: Job
     log.create()
     log.append(10)
     (manifest,) = log.tasks()
-    log._do(manifest)
+    log.do(manifest)
     (task,) = log.tasks()
     log.save(task, "initial", format="safetensors")
     log.end(task)
