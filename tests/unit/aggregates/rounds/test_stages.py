@@ -141,9 +141,8 @@ def test_a_stage_may_be_a_search_whose_best_model_counts(log: JobLog) -> None:
         "task": "digits.r1.train.1.0",
         "attempt": 1,
     }
-    ended = ChildEnded(
-        child_id=child.child_id, status="SUCCEEDED", result={"best": [{"trial": 0, "model": model}]}
-    )
+    found: Json = {"trials": 1, "best": [{"trial": 0, "value": 0.5}], "trained_models": [model]}
+    ended = ChildEnded(child_id=child.child_id, status="DONE", result=found)
     log.tell(ended, role="dispatcher")
     log.settle()
     assert [event.version.artifact.sha256 for event in log.of(ModelTrained)] == [digest("best")]
