@@ -155,7 +155,7 @@ class LineScan:
             if self._format == "csv":
                 return self._record(sample, text)
             if self._format == "jsonl":
-                json.loads(text, parse_constant=_no_constant)
+                _DECODER.decode(text)
         except (ValueError, RecursionError, csv.Error) as error:
             message = f"line {file_line + 1} of the file can't be a sample of {self._format}: {_why(error)}"
             raise DatasetError("bad_line", message, self.lines) from None
@@ -201,6 +201,9 @@ def _why(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     return str(error)[:200]
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def _too_long(file_line: int, sample: int) -> DatasetError:
