@@ -1,0 +1,166 @@
+"""When the triggers of a job are evaluated and written, and that no time is missed (I7, I10, I13)."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.unit.aggregates.rounds.given import BETTER, JobLog
+from trackside.aggregates.rounds.deploy_messages import DeployDecided
+from trackside.aggregates.rounds.messages import RoundStarted, StageState, TriggerEvaluated
+from trackside.contracts.message import Json
+
+HOUR_S = 3_600.0
+NIGHT: Json = {"type": "daily", "start": "01:00", "end": "02:00", "timezone": "Europe/Berlin"}
+
+
+@pytest.fixture
+def log() -> JobLog:
+    return JobLog()
+
+
+def train(trigger: Json | None, check_period_s: float = 0) -> Json:
+    """Returns the stage of training with a trigger."""
+    given = {} if trigger is None else {"trigger": trigger}
+    return {"task_type": "train", "check_period_s": check_period_s, **given}
+
+
+def condition(metric: str, operator: str, threshold: float) -> Json:
+    return {"type": "condition", "metric": metric, "operator": operator, "threshold": threshold}
+
+
+def evaluated(log: JobLog, stage: str = "train") -> list[tuple[bool, bool]]:
+    """Returns the result of each evaluation that was written, and whether the stage began."""
+    return [(event.result, event.fired) for event in log.of(TriggerEvaluated) if event.stage == stage]
+
+
+def times(log: JobLog, stage: str = "train") -> list[str]:
+    """Returns the times in UTC at which a stage began."""
+    found = [event for event in log.of(TriggerEvaluated) if event.stage == stage and event.fired]
+    return [f"{datetime.fromtimestamp(event.evaluated_ms / 1000, UTC):%m-%d %H:%M}" for event in found]
+
+
+def test_an_evaluation_is_written_only_on_a_change_or_a_begin(log: JobLog) -> None:
+    log.create(train=train(condition("num_of_samples", ">=", 400)))
+    for _ in range(49):
+        log.append(10)
+    assert evaluated(log) == []
+    log.append(10)
+    assert evaluated(log) == [(True, True)]
+    (event,) = log.of(TriggerEvaluated)
+    assert event.values["num_of_samples"].value == 400
+
+
+def test_the_check_period_is_the_least_time_between_two_begins(log: JobLog) -> None:
+    """I7: Sedna reads it, and ignores it."""
+    log.create(train=train(None, check_period_s=600))
+    log.append(10)
+    log.work()
+    log.append(10)
+    log.work()
+    assert len(log.of(RoundStarted)) == 1
+    log.wait(599)
+    log.work()
+    assert len(log.of(RoundStarted)) == 1
+    log.wait(1)
+    log.work()
+    assert len(log.of(RoundStarted)) == 2
+    fired = [event for event in log.of(TriggerEvaluated) if event.stage == "train" and event.fired]
+    first, second = [event.evaluated_ms for event in fired]
+    assert second - first == 600_000
+
+
+def test_a_window_begins_rounds_by_time_alone(log: JobLog) -> None:
+    """I9, I10: a trigger with nothing but a timer."""
+    log.create(train=train(NIGHT))
+    for _ in range(3):
+        log.append(10)
+        log.wait(24 * HOUR_S)
+        log.work()
+    assert times(log) == ["11-15 00:00", "11-16 00:00", "11-17 00:00"]
+
+
+def test_a_window_without_samples_wakes_a_job_only_at_its_edges(log: JobLog) -> None:
+    log.create(train=train(NIGHT))
+    log.wait(7 * 24 * HOUR_S)
+    assert evaluated(log) == [(True, False), (False, False)] * 7
+
+
+def test_samples_that_come_within_a_window_begin_a_round_at_once(log: JobLog) -> None:
+    log.create(train=train(NIGHT))
+    log.wait(2 * HOUR_S)
+    assert log.job.blocked == "no_samples"
+    log.append(10)
+    assert evaluated(log) == [(True, False), (True, True)]
+    assert log.job.blocked == ""
+
+
+@pytest.mark.parametrize("metric", ["seconds_since_last_round", "num_of_new_samples"])
+def test_a_round_waits_for_time_or_for_new_samples(log: JobLog, metric: str) -> None:
+    """I13."""
+    wanted = {"seconds_since_last_round": 2 * HOUR_S, "num_of_new_samples": 8}[metric]
+    log.create(train=train(condition(metric, ">=", wanted)))
+    log.append(5)
+    log.work()
+    assert not log.of(RoundStarted)
+    if metric == "num_of_new_samples":
+        log.append(5)
+    else:
+        log.wait(2 * HOUR_S)
+    log.work()
+    assert len(log.of(RoundStarted)) == 1
+    assert log.of(TriggerEvaluated)[0].values[metric].value == wanted
+
+
+def test_what_is_both_begins_when_the_last_of_it_has_come(log: JobLog) -> None:
+    enough = condition("num_of_samples", ">=", 8)
+    log.create(train=train({"type": "all_of", "triggers": [NIGHT, enough]}))
+    log.append(10)
+    log.wait(HOUR_S)
+    assert evaluated(log) == []
+    log.wait(HOUR_S)
+    assert times(log) == ["11-15 00:00"]
+
+
+def test_either_of_several_triggers_begins_a_round(log: JobLog) -> None:
+    parts = [condition("num_of_samples", ">=", 80), {"type": "cron", "cron": "0 23 * * *"}]
+    log.create(train=train({"type": "any_of", "triggers": parts}))
+    log.append(100)
+    log.work()
+    log.append(5)
+    log.wait(24 * HOUR_S)
+    log.work()
+    assert times(log) == ["11-14 22:13", "11-14 23:00"]
+
+
+def deploy(*parts: Any) -> Json:
+    return {"trigger": {"type": "all_of", "triggers": list(parts)}}
+
+
+def test_a_better_model_waits_for_the_time_to_be_deployed(log: JobLog) -> None:
+    log.next_accuracy = lambda number: 0.9
+    log.create(deploy=deploy(BETTER, NIGHT))
+    log.append(10)
+    log.work()
+    assert not log.of(DeployDecided)
+    assert (log.job.stage, log.job.stage_state) == ("deploy", StageState.WAITING)
+    log.wait(2 * HOUR_S)
+    (decided,) = log.of(DeployDecided)
+    assert decided.deploy
+
+
+def test_a_worse_model_does_not_wait_for_it(log: JobLog) -> None:
+    log.create(deploy=deploy(BETTER, NIGHT))
+    log.append(10)
+    log.work()
+    (decided,) = log.of(DeployDecided)
+    assert not decided.deploy
+
+
+def test_windows_that_never_meet_do_not_keep_a_round_waiting(log: JobLog) -> None:
+    log.next_accuracy = lambda number: 0.9
+    log.create(deploy=deploy(BETTER, NIGHT, {**NIGHT, "start": "03:00", "end": "04:00"}))
+    log.append(10)
+    log.work()
+    (decided,) = log.of(DeployDecided)
+    assert not decided.deploy
