@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.unit.compat.sedna_documents import CANARY, DATASET, FILE, MODELS, SECRET, job, joined, whole
+from trackside.aggregates.dataset.messages import RegisterDataset
+from trackside.aggregates.model.messages import RegisterModel
+from trackside.aggregates.rounds.messages import CreateIncrementalJob
 from trackside.cli.app import call
 from trackside.cli.commands.convert import as_yaml
+from trackside.sdk.specs import read_spec_file
 from trackside.sdk.yaml_core import read_yaml
+from trackside.worker.catalogue.task_catalogue import read_catalogue
 
 FILES = ["catalogue.yaml", "first.model.yaml", "live.model.yaml", "parts.dataset.yaml", "sorter.job.yaml"]
 
@@ -31,6 +36,19 @@ def test_every_document_becomes_a_file_of_the_folder(here: Path, capsys: pytest.
     assert said.out == ""
     assert "trackside submit sorter.job.yaml --id sorter" in said.err
     assert [path.name for path in folder.parent.iterdir()] == ["converted"]
+
+
+def test_every_file_is_a_specification_that_can_be_submitted(here: Path) -> None:
+    assert call(["convert", "sedna", FILE, "--to", "converted"]) == 0
+    found = {name: read_spec_file(here / "converted" / name)[0] for name in FILES if name != "catalogue.yaml"}
+    assert {name: type(command) for name, command in found.items()} == {
+        "first.model.yaml": RegisterModel,
+        "live.model.yaml": RegisterModel,
+        "parts.dataset.yaml": RegisterDataset,
+        "sorter.job.yaml": CreateIncrementalJob,
+    }
+    tasks = read_catalogue(here / "converted" / "catalogue.yaml")
+    assert {"sorter-train", "sorter-eval", "sorter-inference"} <= set(tasks.tasks)
 
 
 def test_without_a_folder_the_files_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

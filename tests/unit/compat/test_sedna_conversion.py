@@ -292,6 +292,12 @@ def test_the_file_of_a_job_whose_deployed_model_is_in_no_file_says_which_is_miss
         convert({"job.yaml": job().encode()})
 
 
+def test_documents_that_a_job_names_and_no_file_has_are_listed() -> None:
+    found = notes(convert({FILE: joined(MODELS.split("---\n")[1], job())}))
+    assert "the Model first is in none of the files" in found["$.spec.initialModel.name"]
+    assert "ORIGINAL_DATASET_URL is not set" in found["$.spec.dataset.name"]
+
+
 def test_two_jobs_of_one_name_are_refused_and_two_of_different_names_are_converted() -> None:
     files = {FILE: joined(DATASET, MODELS, job()), "again.yaml": job().encode()}
     assert [(path, code) for _, path, code in problems(files)] == [("$.metadata.name", "already_exists")]

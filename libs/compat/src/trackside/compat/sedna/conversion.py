@@ -225,6 +225,7 @@ def _convert_job(documents: _Documents, document: ReadDocument) -> None:
         "deploy": {},
         "output": {"url": spec.output_dir, **_credential(spec.credential_name)},
     }
+    _tell_absent(documents, document, initial, body["dataset"]["name"])
     if compared != initial:
         body["eval"]["initial_model"] = f"{compared}@1"
     if deployed != initial:
@@ -241,6 +242,16 @@ def _convert_job(documents: _Documents, document: ReadDocument) -> None:
     file = f"{name}.job.yaml"
     documents.made.files.append(ConvertedFile(file, {"kind": "rounds", **body}, document.place("$")))
     documents.made.commands.append(f"trackside submit {file} --id {name}")
+
+
+def _tell_absent(documents: _Documents, document: ReadDocument, initial: str, dataset: str) -> None:
+    """Notes which documents of a job are in none of the files."""
+    if documents.find(SednaModel, initial) is None:
+        why = f"the Model {initial} is in none of the files: {initial}@1 must exist"
+        documents.tell(document, "$.spec.initialModel.name", "", why)
+    if documents.find(SednaDataset, dataset) is None:
+        why = f"the Dataset {dataset} is in none of the files: ORIGINAL_DATASET_URL is not set"
+        documents.tell(document, "$.spec.dataset.name", "", why)
 
 
 def _stage(
@@ -298,6 +309,8 @@ def _put_deployment(documents: _Documents, document: ReadDocument, body: Json, s
         )
         return
     deploy["copy_to"] = {"url": model.spec.url, **_credential(model.spec.credential_name)}
+    if "://" in model.spec.url:
+        tell(f"{base}.model.name", "models are copied over its file: make another copy of it its version 1")
     if spec.model.hot_update_enabled:
         folder = body["output"]["url"].rstrip("/") + "/model-hot-update"
         deploy["config"] = {**body["output"], "url": folder}
