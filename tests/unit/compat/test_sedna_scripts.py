@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -189,8 +190,90 @@ def test_an_inference_has_the_answer_what_is_made_of_it_and_whether_it_is_hard(
     }
     learning = IncrementalLearning(Scores)
     assert [learning.inference(value)[2] for value in (1.0, 2.0)] == [True, False]
-    raw, processed, hard = learning.inference(2.0, post_process=lambda scores: [each / 2 for each in scores])
-    assert (raw, processed, hard) == ([1.0, 0.0], [0.5, 0.0], False)
+    raw, processed, hard = learning.inference(2.0, post_process=halve)
+    assert (raw, processed, hard) == ([1.0, 0.0], [0.5, 0.0], False), "a callback may change its argument"
+
+
+def halve(scores: list[float]) -> list[float]:
+    scores[:] = [each / 2 for each in scores]
+    return scores
+
+
+class InstructedChannel(ScreenChannel):
+    """A channel with instructions, of which each is read once; their artifacts are files."""
+
+    def __init__(self) -> None:
+        self.instructions: list[tuple[int, dict[str, Any]]] = []
+        self.said: list[Any] = []
+
+    def instruction(self, wait_s: float) -> Any:
+        return self.instructions.pop(0) if self.instructions else None
+
+    def acknowledge(self, number: int, ok: bool, detail: Mapping[str, Any]) -> None:
+        self.said.append((number, ok, detail["update"]))
+
+    def ready(self, detail: Mapping[str, Any]) -> None:
+        self.said.append((detail["version"], detail["inferences"], detail["hard"]))
+
+    def give(self, number: int, file: Path) -> None:
+        """Gives an instruction whose model is a file."""
+        model = {"version": number, "artifact": {"uri": file.as_uri(), "sha256": "", "size_bytes": 1}}
+        self.instructions.append((number, {"update": number * 10, "model": model}))
+
+
+class Additive(Scores):
+    """Adds up what it loads, as graphs of TensorFlow do; a load may fail when it is half done."""
+
+    def __init__(self, bias: float = 0.0) -> None:
+        super().__init__(bias)
+        self.factor = 0.0
+
+    def load(self, model_url: str) -> None:
+        for line in Path(model_url).read_text().split():
+            self.factor += float(line)
+
+
+def test_a_model_is_taken_between_two_answers_and_one_that_cannot_be_loaded_changes_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I28."""
+    channel = InstructedChannel()
+    trial.connect(channel)
+    for name, text in (("inputs/model", "1"), ("second", "2"), ("bad", "7 seven"), ("third", "3")):
+        (folder / name).write_text(text)
+    give(monkeypatch, service={"job": "sorter", "model": {"version": 5}})
+    learning = IncrementalLearning(Additive)
+    answers = [learning.inference(1.0)[0][0]]
+    for number, name in enumerate(("second", "bad", "third"), start=1):
+        channel.give(number, folder / name)
+        answers.append(learning.inference(1.0)[0][0])
+    assert answers == [1.0, 2.0, 2.0, 3.0]
+    assert channel.said == [
+        (5, 0, 0), (1, True, 10), (1, 1, 0), (2, False, 20), (3, True, 30), (3, 3, 0)
+    ]  # fmt: skip
+    trial.connect(ScreenChannel())
+
+
+def test_an_instruction_that_is_there_at_the_start_wins(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = InstructedChannel()
+    trial.connect(channel)
+    for name, text in (("inputs/model", "1"), ("second", "2")):
+        (folder / name).write_text(text)
+    give(monkeypatch, service={"job": "sorter"})
+    channel.give(4, folder / "second")
+    assert IncrementalLearning(Additive).inference(1.0)[0][0] == 2.0
+    assert channel.said == [(4, True, 40), (4, 0, 0)]
+    trial.connect(ScreenChannel())
+
+
+def test_each_evaluation_begins_with_an_object_of_its_own(folder: Path) -> None:
+    for name, factor in (("samples", ""), ("trained", "2"), ("deployed", "1")):
+        (folder / "inputs" / name).write_text(factor)
+    learning = IncrementalLearning(Additive)
+    learning.evaluate([1])
+    assert learning.result["deployed"]["sum"] == 1.0
 
 
 def test_a_miner_of_the_script_s_own_is_called_by_its_name() -> None:
