@@ -37,7 +37,7 @@ PARTS = {
     "monitorWorker", "AddWorkerMessage", "getHeader", "getLatestCondition", "deleteModelHotUpdateData",
 }  # fmt: skip
 """The types and functions of Sedna's manager of incremental-learning jobs."""
-MESSAGES = {kind.__name__ for kind in documents.messages()}
+MESSAGES = {kind.__name__ for kind in (*documents.messages(), *RoundsType.events, *RoundsType.commands)}
 NESTED: dict[str, type[BaseModel]] = {
     "dataset": JobDataset,
     "train": StageSpec,

@@ -12,16 +12,16 @@ from trackside.aggregates.dataset.messages import DatasetSpec
 from trackside.aggregates.rounds.job_spec import JobSpec
 from trackside.aggregates.rounds.triggers import problems as trigger_problems
 from trackside.compat.sedna.documents import (
-    Place,
+    DocumentPlace,
     ReadDocument,
-    Secret,
+    SecretName,
     UnreadableError,
     id_of,
     in_namespace,
     read_documents,
 )
 from trackside.compat.sedna.kinds import SednaDataset, SednaDeploy, SednaJob, SednaModel, SednaTemplate
-from trackside.compat.sedna.left_out import reasons
+from trackside.compat.sedna.left_out import NoteField, reasons
 from trackside.compat.sedna.model_formats import UNSAFE, format_of
 from trackside.compat.sedna.templates import is_secret, needs_of, parameters_of, program_of
 from trackside.compat.sedna.triggers import convert_trigger
@@ -55,7 +55,7 @@ MOVED = (
 class LeftOut(NamedTuple):
     """Something that has no counterpart, or means something else here: where it is, and why."""
 
-    place: Place
+    place: DocumentPlace
     why: str
 
 
@@ -64,7 +64,7 @@ class ConvertedFile(NamedTuple):
 
     name: str
     content: Json
-    place: Place
+    place: DocumentPlace
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class _Documents:
     read: Sequence[ReadDocument]
     timezone: str
     made: SednaConversion = field(default_factory=SednaConversion)
-    problems: list[tuple[Place, Problem]] = field(default_factory=list)
+    problems: list[tuple[DocumentPlace, Problem]] = field(default_factory=list)
 
     def find(self, kind: type[Any], name: str) -> Any:
         """Returns the document of a kind that becomes a name; None if it is in no file."""
@@ -148,7 +148,7 @@ def _is(document: ReadDocument, kind: type[Any]) -> bool:
     return isinstance(document.content, kind)
 
 
-def _secret(secret: Secret) -> LeftOut:
+def _secret(secret: SecretName) -> LeftOut:
     why = f"the Secret {secret.name} is not read: have a credential of this name on the hosts of the workers"
     return LeftOut(secret.place, why)
 
@@ -329,7 +329,7 @@ def _put_deployment(documents: _Documents, document: ReadDocument, body: Json, s
     deploy["services"] = [service]
 
 
-def _miner(spec: SednaDeploy, base: str, tell: Callable[[str, str], None]) -> Json:
+def _miner(spec: SednaDeploy, base: str, tell: NoteField) -> Json:
     mining = spec.hard_example_mining
     assert mining is not None
     parameters: Json = {}

@@ -18,7 +18,7 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 _SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 
-class Place(NamedTuple):
+class DocumentPlace(NamedTuple):
     """Where something is in a file: its line, counted from 1, and its JSON path within the document."""
 
     file: str
@@ -40,34 +40,34 @@ class ReadDocument:
     lines: Document
     content: SednaDocument
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> DocumentPlace:
         """Returns the place of a JSON path of the document."""
-        return Place(self.file, self.lines.line_of(self.root + path.removeprefix("$")), path)
+        return DocumentPlace(self.file, self.lines.line_of(self.root + path.removeprefix("$")), path)
 
 
 class UnreadableError(Exception):
     """Documents that can't be converted, with all of their problems."""
 
-    def __init__(self, problems: Sequence[tuple[Place, Problem]]) -> None:
+    def __init__(self, problems: Sequence[tuple[DocumentPlace, Problem]]) -> None:
         super().__init__("\n  ".join(f"{at}: {each.code}: {each.message}" for at, each in problems))
         self.problems = tuple(problems)
 
 
-class Secret(NamedTuple):
+class SecretName(NamedTuple):
     """A Secret of Kubernetes: only its name and its place are read."""
 
     name: str
-    place: Place
+    place: DocumentPlace
 
 
-def read_documents(files: Mapping[str, bytes]) -> tuple[list[ReadDocument], list[Secret]]:
+def read_documents(files: Mapping[str, bytes]) -> tuple[list[ReadDocument], list[SecretName]]:
     """Returns the documents of files by their names, and the Secrets that are among them.
 
     Raises UnreadableError, with every problem of every file.
     """
-    problems: list[tuple[Place, Problem]] = []
+    problems: list[tuple[DocumentPlace, Problem]] = []
     found: list[ReadDocument] = []
-    secrets: list[Secret] = []
+    secrets: list[SecretName] = []
     for file, octets in files.items():
         before = len(found) + len(secrets) + len(problems)
         for lines, root, value in _objects(file, octets, problems):
@@ -75,12 +75,14 @@ def read_documents(files: Mapping[str, bytes]) -> tuple[list[ReadDocument], list
                 name = (
                     value.get("metadata", {}).get("name") if isinstance(value.get("metadata"), dict) else ""
                 )
-                secrets.append(Secret(str(name), Place(file, lines.line_of(root), "$")))
+                secrets.append(SecretName(str(name), DocumentPlace(file, lines.line_of(root), "$")))
             else:
                 found += _read(file, lines, root, value, problems)
         if before == len(found) + len(secrets) + len(problems):
             message = f"the file has no document; expected {', '.join(KINDS)} of {API_VERSION}"
-            problems.append((Place(file, 1, "$"), Problem(code="missing_field", path="$", message=message)))
+            problems.append(
+                (DocumentPlace(file, 1, "$"), Problem(code="missing_field", path="$", message=message))
+            )
     problems += _bad_ids(found)
     problems += _repeated(found)
     if problems:
@@ -89,19 +91,19 @@ def read_documents(files: Mapping[str, bytes]) -> tuple[list[ReadDocument], list
 
 
 def _objects(
-    file: str, octets: bytes, problems: list[tuple[Place, Problem]]
+    file: str, octets: bytes, problems: list[tuple[DocumentPlace, Problem]]
 ) -> Iterator[tuple[Document, str, Any]]:
     """Yields the objects of a file with the lines of their values and their paths; lists item by item."""
     if len(octets) > MAX_FILE_BYTES:
         message = f"the file has {len(octets):,} bytes, more than {MAX_FILE_BYTES:,}"
-        problems.append((Place(file, 1, "$"), Problem(code="too_long", path="$", message=message)))
+        problems.append((DocumentPlace(file, 1, "$"), Problem(code="too_long", path="$", message=message)))
         return
     for part in _parts(octets):
         try:
             document = read_yaml(part)
         except YamlError as error:
             message = f"{error}; expected documents of Kubernetes in YAML"
-            place = Place(file, max(1, error.line), "$")
+            place = DocumentPlace(file, max(1, error.line), "$")
             problems.append((place, Problem(code="wrong_type", path="$", message=message)))
             continue
         value = document.value
@@ -125,12 +127,12 @@ def _parts(octets: bytes) -> Iterator[bytes]:
 
 
 def _read(
-    file: str, lines: Document, root: str, value: Any, problems: list[tuple[Place, Problem]]
+    file: str, lines: Document, root: str, value: Any, problems: list[tuple[DocumentPlace, Problem]]
 ) -> Iterator[ReadDocument]:
     problem = _kind_problem(value)
     if problem is not None:
         path = root + problem.path.removeprefix("$")
-        problems.append((Place(file, lines.line_of(path), problem.path), problem))
+        problems.append((DocumentPlace(file, lines.line_of(path), problem.path), problem))
         return
     kind = KINDS[value["kind"]]
     try:
@@ -138,7 +140,7 @@ def _read(
     except ValidationError as error:
         for each in problems_of(error, field_names(kind), value):
             path = root + each.path.removeprefix("$")
-            problems.append((Place(file, lines.line_of(path), each.path), each))
+            problems.append((DocumentPlace(file, lines.line_of(path), each.path), each))
         return
     yield ReadDocument(file, root, lines, content)
 
@@ -161,7 +163,7 @@ def _kind_problem(value: Any) -> Problem | None:
     return None
 
 
-def _bad_ids(found: Sequence[ReadDocument]) -> Iterator[tuple[Place, Problem]]:
+def _bad_ids(found: Sequence[ReadDocument]) -> Iterator[tuple[DocumentPlace, Problem]]:
     for each in found:
         if not is_identifier(id_of(each.content)):
             message = f"{id_of(each.content)!r} is not an id: expected {IDENTIFIER_RULE}"
@@ -169,7 +171,7 @@ def _bad_ids(found: Sequence[ReadDocument]) -> Iterator[tuple[Place, Problem]]:
             yield each.place("$.metadata.name"), problem
 
 
-def _repeated(found: Sequence[ReadDocument]) -> Iterator[tuple[Place, Problem]]:
+def _repeated(found: Sequence[ReadDocument]) -> Iterator[tuple[DocumentPlace, Problem]]:
     first: dict[tuple[str, str], ReadDocument] = {}
     for each in found:
         key = (each.content.kind, id_of(each.content))

@@ -23,14 +23,14 @@ def _from_text(given: object) -> object:
     return given
 
 
-Number = Annotated[float, BeforeValidator(_from_text), Field(allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1, max_length=128)]
+SednaNumber = Annotated[float, BeforeValidator(_from_text), Field(allow_inf_nan=False)]
+SednaName = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class SednaMetadata(_Part):
     """The name of a document, and the namespace that it is in."""
 
-    name: Name
+    name: SednaName
     namespace: str = ""
     annotations: dict[str, str] | None = None
 
@@ -46,7 +46,7 @@ class SednaCondition(_Part):
     """A metric is compared with a threshold."""
 
     operator: str
-    threshold: Number
+    threshold: SednaNumber
     metric: str
 
 
@@ -61,7 +61,7 @@ class SednaTrigger(_Part):
 class SednaVariable(_Part):
     """A variable of the environment of a container."""
 
-    name: Name
+    name: SednaName
     value: str = ""
 
 
@@ -90,14 +90,14 @@ class SednaTemplate(_Part):
 class SednaModelName(_Part):
     """The name of a Model of the same namespace."""
 
-    name: Name
+    name: SednaName
 
 
 class SednaDatasetShare(_Part):
     """The Dataset of a job, and its share for training."""
 
-    name: Name
-    train_prob: Number
+    name: SednaName
+    train_prob: SednaNumber
 
 
 class SednaTrain(_Part):
@@ -117,7 +117,7 @@ class SednaEval(_Part):
 class SednaDeployedModel(_Part):
     """The Model whose file a trained one is copied over."""
 
-    name: Name
+    name: SednaName
     hot_update_enabled: bool = False
     poll_period_seconds: int | None = None
 

@@ -1,6 +1,6 @@
 """Fields of Sedna's documents that have no counterpart, and why."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pydantic import BaseModel
@@ -34,6 +34,8 @@ WHY = {
     "volumeMounts": "a task has the files of the worker's host, and its inputs",
     "volumes": "a task has the files of the worker's host, and its inputs",
 }
+NoteField = Callable[[str, str], None]
+"""Takes the path of a field, and why it has no counterpart, or what it means here."""
 NO_COUNTERPART = "it has no counterpart"
 
 

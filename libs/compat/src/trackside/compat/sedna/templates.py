@@ -1,18 +1,17 @@
 """Templates of pods: what of them becomes parameters, needs and a program of a task."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic_core import PydanticCustomError
 
 from trackside.compat.sedna.kinds import SednaContainer, SednaTemplate
+from trackside.compat.sedna.left_out import NoteField
 from trackside.contracts.artifacts import check_url
 from trackside.contracts.message import Json
 from trackside.contracts.redaction import looks_secret
 
-Tell = Callable[[str, str], None]
-"""Takes the path of a field, and why it has no counterpart."""
 RUN = ("python", "-m", "trackside.compat.sedna")
 """What runs a script of Sedna as a task."""
 RESERVED = {"round", "service"}
@@ -40,7 +39,7 @@ def is_secret(name: str, value: str) -> bool:
     return False
 
 
-def parameters_of(template: SednaTemplate, path: str, tell: Tell) -> Json:
+def parameters_of(template: SednaTemplate, path: str, tell: NoteField) -> Json:
     """Returns the parameters of a task: the variables of the containers, as texts."""
     found: Json = {}
     for number, container in enumerate(template.spec.containers):
@@ -58,7 +57,7 @@ def parameters_of(template: SednaTemplate, path: str, tell: Tell) -> Json:
     return found
 
 
-def needs_of(template: SednaTemplate, path: str, tell: Tell) -> Json:
+def needs_of(template: SednaTemplate, path: str, tell: NoteField) -> Json:
     """Returns what a task asks for: GPUs and memory, by the limits of its first container."""
     container = template.spec.containers[0]
     limits = container.resources.get("limits")
@@ -80,7 +79,7 @@ def needs_of(template: SednaTemplate, path: str, tell: Tell) -> Json:
     return {"resources": resources} if resources else {}
 
 
-def program_of(template: SednaTemplate, path: str, tell: Tell) -> list[str]:
+def program_of(template: SednaTemplate, path: str, tell: NoteField) -> list[str]:
     """Returns the program of a task, which runs the script of the first container; empty without one."""
     containers: Sequence[SednaContainer] = template.spec.containers
     for number in range(1, len(containers)):

@@ -1,21 +1,19 @@
 """Triggers of Sedna as ours: what a trigger of it means, where that differs from what it does."""
 
 import re
-from collections.abc import Callable
 
 from trackside.aggregates.rounds.trigger_messages import OPERATORS
 from trackside.compat.sedna.kinds import SednaCondition, SednaTimer, SednaTrigger
+from trackside.compat.sedna.left_out import NoteField
 from trackside.contracts.message import Json
 
-Tell = Callable[[str, str], None]
-"""Takes the path of a field within the trigger, and what differs."""
 _SHORT = re.compile(r"[0-9]:[0-5][0-9]")
 _ITEM = re.compile(r".+\[-?[0-9]+\]")
 _REDUCED = re.compile(r"[a-z]+\(.+\)")
 
 
 def convert_trigger(
-    trigger: SednaTrigger | None, timezone: str, of_evaluation: bool, tell: Tell
+    trigger: SednaTrigger | None, timezone: str, of_evaluation: bool, tell: NoteField
 ) -> Json | None:
     """Returns the trigger of a stage; None for one that always holds.
 
@@ -43,7 +41,7 @@ def convert_trigger(
     return parts[0] if parts else None
 
 
-def _daily(timer: SednaTimer, timezone: str, tell: Tell) -> Json:
+def _daily(timer: SednaTimer, timezone: str, tell: NoteField) -> Json:
     tell(
         ".timer", f"the hours are of the zone {timezone}, which --timezone sets; in Sedna of the node's clock"
     )
@@ -55,14 +53,14 @@ def _daily(timer: SednaTimer, timezone: str, tell: Tell) -> Json:
     }
 
 
-def _time(text: str, path: str, tell: Tell) -> str:
+def _time(text: str, path: str, tell: NoteField) -> str:
     if _SHORT.fullmatch(text) is None:
         return text
     tell(path, f"Sedna compares texts, so that {text} is after 10:00 there; here it is 0{text}")
     return f"0{text}"
 
 
-def _condition(condition: SednaCondition, of_evaluation: bool, tell: Tell) -> Json:
+def _condition(condition: SednaCondition, of_evaluation: bool, tell: NoteField) -> Json:
     metric = condition.metric.strip()
     if of_evaluation and not _ITEM.fullmatch(metric) and not _REDUCED.fullmatch(metric):
         reads = f"Sedna reads the list {metric} as 0; here it is mean({metric})"
