@@ -1,0 +1,66 @@
+"""INV-10 of datasets, in logs of which a broken fold applies everything."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.unit.aggregates.dataset.given import observed, refused, truncated, watched
+from tests.unit.domain.given import received, record_of
+from tests.unit.domain.plausible_datasets import REGISTERED, submitted
+from trackside.aggregates.dataset.messages import DatasetDeleted, DatasetPaused, DatasetResumed
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.message import Event, Message, Record
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.verify.verifier import Verifier
+
+PAUSED, RESUMED = DatasetPaused(command_id="c-7", change=1), DatasetResumed(command_id="c-8", change=2)
+DELETED = DatasetDeleted(command_id="c-9", change=3)
+
+
+def found(*events: Message) -> list[tuple[str, str]]:
+    """Returns invariants and messages for a dataset with these events, which a broken fold applies."""
+    streams = Streams(AGGREGATES)
+
+    def fold(record: Record) -> tuple[Stream, Outcome]:
+        return streams.fold(record)[0], Outcome.APPLIED
+
+    verifier = Verifier(fold)
+    for offset, event in enumerate((received(), REGISTERED, *events)):
+        verifier.take(record_of(event, offset))
+    return [(finding.invariant, finding.message) for finding in verifier.finish()]
+
+
+def test_a_dataset_that_is_observed_in_order_is_no_finding() -> None:
+    log = watched(5)
+    log.tell(observed(5, 7), truncated(observed_bytes=70, size=60))
+    verifier = Verifier(Streams(AGGREGATES).fold)
+    for record in log.records:
+        verifier.take(record)
+    assert [finding for finding in verifier.finish() if finding.invariant == "INV-10"] == []
+    assert found(submitted(1), observed(0, 5), PAUSED) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        ([observed(0, 5), observed(6, 7)], "samples are observed from 6 at byte 60, the next one is 5"),
+        ([observed(0, 5), observed(4, 7)], "samples are observed from 4 at byte 40, the next one is 5"),
+        ([observed(0, 0)], "no sample is observed"),
+        ([observed(0, 5, watcher=2)], "watcher 2 reports, which does not watch the dataset"),
+        ([PAUSED, observed(0, 5)], "watcher 1 reports, which does not watch the dataset"),
+        ([truncated(observed_bytes=0, size=0), refused(stop=2)], "the dataset is not active"),
+        ([RESUMED], "the dataset is active"),
+        ([DELETED, RESUMED], "the dataset is deleted"),
+        ([submitted(2)], "is submitted while digits-1.watch.1 has not ended"),
+    ],
+)
+def test_a_fold_that_applies_too_much_is_found(events: Sequence[Event], message: str) -> None:
+    findings = found(submitted(1), *events)
+    assert any(each == "INV-10" and message in text for each, text in findings), findings
+
+
+def test_a_watcher_that_is_not_the_next_one_or_not_wanted_is_found() -> None:
+    assert any("the next one is number 1" in text for _, text in found(submitted(2)))
+    assert any("while the dataset is not active" in text for _, text in found(PAUSED, submitted(1)))
