@@ -109,7 +109,8 @@ class DrawnDataset(DatasetLog):
             if self.dataset.watching and self.watcher.state is TaskState.ACTIVE:
                 self.lose()
         else:
-            self.publish(self.random.choice([PauseDataset, ResumeDataset, ResumeDataset]))
+            wanted: list[type[Command]] = [PauseDataset, ResumeDataset, ResumeDataset]
+            self.publish(self.random.choice(wanted))
 
     def finish(self) -> None:
         """Repairs the file, resumes the dataset, and lets all that is open be done."""
