@@ -239,7 +239,6 @@ class SampleRangeRows:
         "sample_ranges",
         ("job_id", "round", "use", "number", "begin_sample", "end_sample", "samples"),
         key_width=4,
-        insert_only=True,
     )
     kinds: frozenset[type[Event]] = frozenset({*(messages.RoundStarted, messages.TriggerEvaluated)})
 
