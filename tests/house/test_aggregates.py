@@ -42,6 +42,7 @@ ABOUT_ONE = {
     "trackside.dispatcher.plugins": "users' tuners and assessors",
     "trackside.dispatcher.tuners": "suggest the trials of a search",
     "trackside.incremental": "the tasks of datasets and incremental jobs",
+    "trackside.replay.causality.bill_of_materials": "what a version of a model was made of",
     "trackside.replay.derive": "new searches and runs from recorded ones, and the parameters of a search",
     "trackside.sdk.async_client": "what becomes a version of a model",
     "trackside.sdk.batches": "tasks as a client's `submit_tasks` takes them",

@@ -135,6 +135,7 @@ MODEL_COMMANDS: Mapping[str, Callable[..., None]] = {
     "ls": models.ls,
     "show": models.show,
     "history": models.history,
+    "why": models.why,
     "register": models.register,
     "add": models.add,
     "tag": models.tag,

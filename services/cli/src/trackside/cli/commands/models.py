@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +21,26 @@ from trackside.aggregates.model.view import VERSIONS, version_facts
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.commands import show as streams
 from trackside.cli.commands.publishing import Publishing
+from trackside.cli.commands.replay import why as causes
 from trackside.cli.commands.submit import check_id, send
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.commands import CommandReceived
-from trackside.contracts.message import Record
+from trackside.contracts.message import Json, Record
 from trackside.contracts.refusals import nearest
+from trackside.contracts.topics import Topics
 from trackside.domain.display.selection import Selection
 from trackside.domain.display.text import Column
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
 from trackside.domain.table import ViewRow
+from trackside.eventlog.kafka import KafkaLog
 from trackside.projections.reads import ReadModels, json_row, open_read_models
+from trackside.replay.causality.bill_of_materials import bill_of_materials
 from trackside.replay.causality.event_text import brief
+from trackside.replay.find_stream import find_stream
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.client import Client
 from trackside.sdk.model_versions import format_of
@@ -88,6 +94,17 @@ def history(model: str, as_json: bool) -> None:
         for each in changes
     ]
     screen.show_table(columns, rows)
+
+
+def why(model: str, bill: bool, as_json: bool) -> None:
+    """Prints the chain of causes of a version, or its bill; raises BadUsage without a version."""
+    name, version = _name_and_version(model)
+    if version is None:
+        raise BadUsage(f"expected a version, such as {name}@1; `trackside models show {name}` lists them")
+    if bill:
+        screen.emit(run(_bill(name, version)))
+    else:
+        causes.why(name, str(version), as_json)
 
 
 def register(model: str, body: dict[str, Any], publishing: Publishing) -> None:
@@ -167,6 +184,13 @@ def _name_and_version(text: str) -> tuple[str, int | None]:
     if at and not (number.isascii() and number.isdecimal() and int(number) > 0):
         raise BadUsage(f"{text!r}: expected MODEL@VERSION with a number from 1, such as {name}@1")
     return name, int(number) if at else None
+
+
+async def _bill(name: str, version: int) -> Json:
+    addresses = Addresses()
+    topics = Topics(prefix=addresses.prefix)
+    async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
+        return await bill_of_materials(log, topics, partial(find_stream, log, topics), name, version)
 
 
 async def _from_task(source: str, said: dict[str, Any]) -> dict[str, Any]:

@@ -84,6 +84,30 @@ def history(model: ModelArgument, as_json: JsonOption = False) -> None:
     models.history(model, as_json)
 
 
+def why(
+    model: VersionArgument,
+    bill: Annotated[
+        bool,
+        typer.Option(
+            "--bill",
+            help="Print a bill of materials as JSON: samples, code, parameters, base models back to the "
+            "first, and the numbers that decided about each deployment.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what led to a version of a model, from the log.
+
+    \b
+    Examples:
+      trackside models why digits@3
+      trackside models why digits@3 --bill
+    """
+    from trackside.cli.commands import models
+
+    models.why(model, bill, as_json)
+
+
 @publishes
 def register(
     publishing: "Publishing",

@@ -1,0 +1,251 @@
+"""What a version of a model was made of, back to the first one: samples, code, parameters, models, decisions.
+
+All of it is in the log: in the stream of the model, in that of the job whose round has trained the version,
+and in that of the task. What isn't there is `unknown`, as text.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from trackside.aggregates.model.messages import ModelVersionAdded
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.rounds import deploy_messages, messages
+from trackside.contracts.fleet import CatalogueChanged, WorkerJoined
+from trackside.contracts.message import Json, Message, Record
+from trackside.contracts.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
+from trackside.contracts.topics import Topics
+from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import parse_cause
+from trackside.domain.stream import shrink
+from trackside.domain.streams import Streams
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Log
+from trackside.replay.history.errors import UnknownStreamError, UnknownSubjectError
+from trackside.replay.history.recorded_stream import RecordedStream, read_entries
+
+FindRecorded = Callable[[str], Awaitable[RecordedStream]]
+"""Returns a recorded stream by its id; raises UnknownStreamError."""
+MAX_VERSIONS = 1_000
+"""How many versions a bill has; a longer line of base models is cut, and that is said."""
+_Decision = deploy_messages.DeployDecided | deploy_messages.DeployApproved | deploy_messages.DeployRejected
+_KEPT = (
+    *(ModelVersionAdded, TaskSubmitted, TaskAssigned, TaskAccepted),
+    *(messages.RoundStarted, messages.SampleManifestWritten, messages.ModelTrained),
+    *(deploy_messages.DeployDecided, deploy_messages.DeployApproved, deploy_messages.DeployRejected),
+    deploy_messages.ModelDeployed,
+)
+M = TypeVar("M", bound=Message)
+
+
+@dataclass
+class _Applied:
+    """The records of a stream that a bill is made of, as far as they had an effect."""
+
+    records: list[Record]
+
+    def of(self, kind: type[M]) -> list[tuple[M, Record]]:
+        return [(each.message, each) for each in self.records if isinstance(each.message, kind)]
+
+    def last(self, kind: type[M], wanted: Callable[[M], bool]) -> M | None:
+        return next((event for event, _ in reversed(self.of(kind)) if wanted(event)), None)
+
+
+@dataclass
+class _Reader:
+    """Reads each stream once."""
+
+    find: FindRecorded
+    catalogues: list[Record]
+    _streams: dict[str, _Applied | None] = field(default_factory=dict)
+
+    async def stream(self, stream_id: str) -> _Applied | None:
+        """Returns what is kept of a stream, None if it is not in the log."""
+        if stream_id not in self._streams:
+            try:
+                self._streams[stream_id] = await _read(await self.find(stream_id))
+            except UnknownStreamError:
+                self._streams[stream_id] = None
+        return self._streams[stream_id]
+
+
+async def bill_of_materials(log: Log, topics: Topics, find: FindRecorded, model: str, version: int) -> Json:
+    """Returns the bill of a version: `versions` has it, its base model, the base of that, back to the first.
+
+    Raises UnknownStreamError without such a model, UnknownSubjectError without such a version.
+    """
+    reader = _Reader(find, await _catalogues(log, topics))
+    await find(model)
+    found: dict[tuple[str, int], Json] = {}
+    following: tuple[str, int] | None = (model, version)
+    while following is not None and following not in found and len(found) < MAX_VERSIONS:
+        found[following] = entry = await _version(reader, *following)
+        base = entry["base"]
+        following = None if base is None else (base["model"], base["version"])
+    bill = {"model": model, "version": version, "versions": [*found.values()]}
+    return bill | ({"cut": True} if len(found) == MAX_VERSIONS else {})
+
+
+async def _version(reader: _Reader, model: str, version: int) -> Json:
+    stream = await reader.stream(model)
+    added = [] if stream is None else stream.of(ModelVersionAdded)
+    event, record = next(((one, at) for one, at in added if one.version == version), (None, None))
+    if event is None or record is None:
+        raise UnknownSubjectError(f"model {model} has no version {version}; it has {len(added)}")
+    spec = event.model
+    base = next(
+        (
+            {"model": model, "version": one.version, "sha256": one.model.artifact.sha256}
+            for one, _ in added
+            if one.version < version and one.model.artifact.sha256 in _digests(spec.inputs.values())
+        ),
+        None,
+    )
+    entry: Json = {
+        "model": model,
+        "version": version,
+        "added_ms": record.append_time_ms,
+        "artifact": spec.artifact.model_dump(mode="json"),
+        "format": spec.format,
+        "metrics": spec.metrics,
+        "parameters": spec.parameters,
+        "inputs": {name: each.model_dump(mode="json") for name, each in spec.inputs.items()},
+        "base": base,
+        "code": None,
+        "round": None,
+        "unknown": [],
+    }
+    if spec.task is None:
+        entry["unknown"].append("its task: the artifact is from outside")
+    else:
+        await _add_task(reader, entry, spec.task.model_dump())
+    sender = parse_cause(event.command_id)
+    if sender is not None:
+        await _add_round(reader, entry, *sender)
+    return entry
+
+
+async def _add_task(reader: _Reader, entry: Json, task: Json) -> None:
+    """Adds the code and the parameters of the task that has trained a version."""
+    stream = await reader.stream(task["stream"])
+    task_id, attempt = task["task"], task["attempt"]
+    submitted = None if stream is None else stream.last(TaskSubmitted, lambda one: one.task_id == task_id)
+    if stream is None or submitted is None:
+        entry["unknown"].append(f"task {task_id} of {task['stream']}: it is not in the log")
+        return
+    accepted = [
+        (one, at) for one, at in stream.of(TaskAccepted) if (one.task_id, one.attempt) == (task_id, attempt)
+    ]
+    assigned = stream.last(TaskAssigned, lambda one: (one.task_id, one.attempt) == (task_id, attempt))
+    digest = None
+    if assigned is not None and accepted:
+        begun = accepted[-1][1].append_time_ms
+        digest = _digest(reader.catalogues, assigned, submitted.task_type, begun)
+    if digest is None:
+        entry["unknown"].append(f"the digest of task type {submitted.task_type}: no catalogue has it")
+    worker = None if assigned is None else assigned.worker_id
+    entry["code"] = {**task, "task_type": submitted.task_type, "digest": digest, "worker": worker}
+    entry["parameters"] = entry["parameters"] or submitted.parameters
+    entry["inputs"] = entry["inputs"] or {
+        name: each.model_dump(mode="json") for name, each in submitted.inputs.items()
+    }
+
+
+async def _add_round(reader: _Reader, entry: Json, job: str, asked_at: int) -> None:
+    """Adds the round of a job that has sent the version to the model: samples, base, and the decision."""
+    stream = await reader.stream(job)
+    trained = (
+        []
+        if stream is None
+        else [one for one, at in stream.of(messages.ModelTrained) if at.offset == asked_at]
+    )
+    if stream is None or not trained:
+        entry["unknown"].append(f"the round of {job} that it is of: it is not in the log")
+        return
+    number = trained[0].round
+    started = stream.last(messages.RoundStarted, lambda one: one.number == number)
+    stages = {}
+    for stage in ("train", "eval"):
+        written = stream.last(
+            messages.SampleManifestWritten,
+            lambda one: (one.stage, one.round) == (stage, number),  # noqa: B023
+        )
+        prefix = f"{job}.r{number}.{stage}-samples."
+        task = stream.last(TaskSubmitted, lambda one: one.task_id.startswith(prefix))  # noqa: B023
+        if written is not None:
+            stages[stage] = _samples(written, task)
+    decisions = [
+        {"event": type(one).__name__, "offset": at.offset, "at_ms": at.append_time_ms}
+        | one.model_dump(mode="json", exclude={"round"})
+        for one, at in stream.of(Message)
+        if isinstance(one, _Decision) and one.round == number
+    ]
+    live = [
+        at.append_time_ms
+        for one, at in stream.of(deploy_messages.ModelDeployed)
+        if (one.model, one.version) == (entry["model"], entry["version"])
+    ]
+    entry["round"] = {
+        "job": job,
+        "number": number,
+        "samples": stages,
+        "decisions": decisions,
+        "live_ms": live,
+    }
+    if started is not None:
+        base = started.base
+        entry["base"] = {"model": base.model, "version": base.version, "sha256": base.artifact.sha256}
+    if "eval" not in stages:
+        entry["unknown"].append("samples of the evaluation: there was none")
+
+
+def _samples(written: messages.SampleManifestWritten, task: TaskSubmitted | None) -> Json:
+    """Returns a file of samples, and the part of the dataset that they are from."""
+    own = written.model_dump(mode="json", exclude={"stage", "round"})
+    given = {} if task is None else task.parameters
+    return own | {name: given.get(name) for name in ("dataset", "end", "segments", "ranges")}
+
+
+def _digest(catalogues: Iterable[Record], assigned: TaskAssigned, task_type: str, at_ms: int) -> str | None:
+    """Returns the digest of a task type in the catalogue of a worker, as of a time."""
+    found = None
+    for record in catalogues:
+        event: Any = record.message
+        if record.append_time_ms > at_ms:
+            break
+        if (event.worker_id, event.incarnation) == (assigned.worker_id, assigned.incarnation):
+            found = event.digests.get(task_type)
+    return found
+
+
+def _digests(references: Iterable[Any]) -> set[str]:
+    return {each.sha256 for each in references}
+
+
+async def _read(recorded: RecordedStream) -> _Applied:
+    streams, kept = Streams(AGGREGATES), list[Record]()
+    async with aclosing(recorded.records()) as records:
+        async for record, _ in records:
+            stream, outcome = streams.fold(record)
+            shrink(stream)
+            if outcome is Outcome.APPLIED and isinstance(record.message, _KEPT):
+                kept.append(record)
+    return _Applied(kept)
+
+
+async def _catalogues(log: Log, topics: Topics) -> list[Record]:
+    """Returns what workers have said of their catalogues, in the order of time."""
+    topic, found = topics.fleet.name, list[Record]()
+    begins, ends = await log.beginnings(topic), await log.ends(topic)
+    for partition in range(len(ends)):
+        batches = read_entries(log, (topic, partition), begins[partition], ends[partition])
+        async with aclosing(batches) as read:
+            async for batch in read:
+                records = (decode(entry) for entry in batch)
+                found += [
+                    each
+                    for each in records
+                    if each is not None and isinstance(each.message, WorkerJoined | CatalogueChanged)
+                ]
+    return sorted(found, key=lambda record: record.append_time_ms)

@@ -1,0 +1,128 @@
+"""The bill of materials of a version: back to the first model, with what isn't known named as such."""
+
+import json
+from collections.abc import Iterator
+from copy import copy
+from functools import cache, partial
+
+import pytest
+
+from tests.unit.aggregates.rounds.given import JOB, MODEL, JobLog, digest
+from trackside.aggregates.registry import AGGREGATES, CODEC
+from trackside.aggregates.rounds.aggregate import ROUNDS
+from trackside.contracts.fleet import Device, WorkerJoined
+from trackside.contracts.message import Json
+from trackside.contracts.topics import Topics
+from trackside.eventlog.log import Outgoing
+from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.replay.causality.bill_of_materials import bill_of_materials
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history.errors import UnknownStreamError, UnknownSubjectError
+
+TOPICS = Topics(event_partitions=1)
+CODE = "c0" * 32
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    """Adds jobs to the aggregates of this process while they aren't there."""
+    before = [
+        (each, {name: copy(value) for name, value in vars(each).items()}) for each in (CODEC, AGGREGATES)
+    ]
+    if ROUNDS not in AGGREGATES.types:
+        AGGREGATES.add(ROUNDS)
+    yield
+    for each, fields in before:
+        vars(each).update(fields)
+    AGGREGATES.codec = CODEC
+
+
+async def written(job: JobLog) -> MemoryLog:
+    """Writes what was told into the one partition of a log, after a worker has joined."""
+    clock = iter([job.now_ms, *(record.append_time_ms for record in job.records)])
+    log = MemoryLog(lambda: next(clock, job.now_ms))
+    await log.ensure(TOPICS.shared)
+    device = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=2**30)
+    about: Json = {"host": "here", "task_types": ["train"], "queues": ["default"], "after": {}}
+    joined = WorkerJoined(
+        worker_id="w1", incarnation="i-1", devices=[device], digests={"train": CODE}, **about
+    )
+    await log.append(TOPICS.fleet.name, 0, [RecordWriter("worker", "w1").single("w1", joined)])
+    for record in job.records:
+        value = record.message.model_dump_json().encode()
+        headers = list(record.envelope.headers.items())
+        await log.append(
+            TOPICS.events.name, 0, [Outgoing(record.envelope.stream.encode(), value, tuple(headers))]
+        )
+    return log
+
+
+async def bill(log: MemoryLog, version: int, model: str = MODEL) -> Json:
+    """Returns a bill, which JSON can hold."""
+    found = await bill_of_materials(log, TOPICS, partial(find_stream, log, TOPICS), model, version)
+    assert json.loads(json.dumps(found)) == found
+    return found
+
+
+@cache
+def three_rounds() -> JobLog:
+    """Returns the log of a job of three rounds: better, worse, and better again."""
+    job = JobLog()
+    job.next_accuracy = {1: 0.75, 2: 0.5, 3: 0.875}.__getitem__
+    job.create(train={"task_type": "train", "parameters": {"epochs": 3}, "check_period_s": 0})
+    for _ in range(3):
+        job.append(10)
+        job.work()
+    assert [version.number for version in job.streams.by_id[MODEL].root.versions] == [1, 2, 3, 4]
+    return job
+
+
+async def test_a_version_goes_back_through_its_base_models_to_the_first_one() -> None:
+    found = await bill(await written(three_rounds()), 4)
+    assert [each["version"] for each in found["versions"]] == [4, 3, 2, 1]
+    newest, *_, first = found["versions"]
+    assert newest["base"] == {"model": MODEL, "version": 3, "sha256": digest("round 2")}
+    assert newest["artifact"]["sha256"] == digest("round 3")
+    assert newest["code"] == {
+        "stream": JOB,
+        "task": f"{JOB}.r3.train.1",
+        "attempt": 1,
+        "task_type": "train",
+        "digest": CODE,
+        "worker": "w1",
+    }
+    assert newest["parameters"]["epochs"] == 3
+    assert (first["base"], first["code"], first["round"]) == (None, None, None)
+    assert first["unknown"] == ["its task: the artifact is from outside"]
+
+
+async def test_the_samples_of_a_round_have_their_ranges_and_digests() -> None:
+    newest = (await bill(await written(three_rounds()), 4))["versions"][0]
+    samples = newest["round"]["samples"]
+    assert (newest["round"]["job"], newest["round"]["number"]) == (JOB, 3)
+    assert samples["train"]["ranges"] == [[20, 30]]
+    assert samples["train"]["lines"] == 8
+    assert samples["train"]["sha256"] == newest["inputs"]["samples"]["sha256"]
+    assert samples["train"]["end"] == {"size": 300, "sha256": digest("first 30")}
+    assert samples["train"]["dataset"]["url"] == "/srv/feed.txt"
+    assert samples["eval"]["lines"] == 6
+    assert samples["eval"]["ranges"] == [[0, 10], [10, 20], [20, 30]]
+
+
+async def test_the_numbers_that_decided_are_there_also_where_they_said_no() -> None:
+    versions = (await bill(await written(three_rounds()), 4))["versions"]
+    decided = [each["round"]["decisions"][0] for each in versions[:-1]]
+    assert [each["deploy"] for each in decided] == [True, False, True]
+    assert decided[0]["trained"] == {"accuracy": 0.875}
+    assert decided[0]["deployed"] == {"accuracy": 0.75}
+    assert decided[0]["conditions"][0]["threshold"] == 0.1
+    assert [len(each["round"]["live_ms"]) for each in versions[:-1]] == [1, 0, 1]
+
+
+async def test_a_version_or_a_model_that_does_not_exist_is_named() -> None:
+    log = await written(three_rounds())
+    with pytest.raises(UnknownSubjectError, match=f"model {MODEL} has no version 9; it has 4"):
+        await bill(log, 9)
+    with pytest.raises(UnknownStreamError, match="there is no stream 'other'"):
+        await bill(log, 1, "other")
