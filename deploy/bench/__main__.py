@@ -20,7 +20,6 @@ from bench import (
     fork_rate,
     fresh_stack,
     idle_worker,
-    inference,
     instructions,
     metric_points,
     noop_trials,
@@ -31,6 +30,7 @@ from bench import (
     replay_queries,
     report_table,
     resumption,
+    rounds,
     scheduling,
     simulation_rate,
     slot_gaps,
@@ -46,7 +46,7 @@ from trackside.telemetry.logs import configure_logs
 PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
-    *("promotion", "artifacts", "instructions", "inference", "resumption", "pipelines"),
+    *("promotion", "artifacts", "instructions", "resumption", "pipelines"),
 )
 
 
@@ -72,14 +72,16 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=16, help="seed of the generated summaries (16)")
     parser.add_argument(
         "--only",
-        choices=(*PARTS, *summaries.PARTS, "summaries"),
+        choices=(*PARTS, *summaries.PARTS, "summaries", *rounds.PARTS, "rounds"),
         action="append",
-        help="measure only this; may be repeated; summaries: all parts of summaries",
+        help="measure only this; may be repeated; summaries, rounds: all parts of these",
     )
     options = parser.parse_args(argv)
-    options.parts = {*(options.only or (*PARTS, *summaries.PARTS))}
+    options.parts = {*(options.only or (*PARTS, *summaries.PARTS, *rounds.PARTS))}
     if "summaries" in options.parts:
         options.parts |= {*summaries.PARTS}
+    if "rounds" in options.parts:
+        options.parts |= {*rounds.PARTS}
     return options
 
 
@@ -113,11 +115,6 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         if "instructions" in parts:
             console.print(f"{options.commands} instructions to a service")
             measurements.append(await instructions.measure(log, options.commands, append_ms))
-        if "inference" in parts:
-            console.print(
-                f"{options.requests:,} requests to an inference service, and {inference.SWAPS} swaps"
-            )
-            measurements.append(await inference.measure(log, options.requests))
         if "rebuild" in parts:
             console.print(f"a log of {options.events:,} events, read raw and rebuilt")
             endpoints = rebuild_rate.Endpoints(log, stack.bootstrap_servers, stack.postgres_dsn)
@@ -146,6 +143,7 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
             console.print("reports of 100 live trials through an assessor")
             measurements.append(await assessments.measure(log))
         measurements += await summaries.measure(stack, log, options, console, append_p50_ms)
+        measurements += await rounds.measure(log, options, console)
     return measurements
 
 
@@ -168,7 +166,8 @@ def measure_alone(options: argparse.Namespace, console: Console) -> list[Measure
     if "artifacts" in parts:
         console.print("artifacts: 1 GiB, and 1,000 files of 4 KiB")
         measurements.append(artifact_saves.measure())
-    return measurements + summaries.measure_alone(options, console)
+    measurements += summaries.measure_alone(options, console)
+    return measurements + rounds.measure_alone(options, console)
 
 
 def machine() -> str:

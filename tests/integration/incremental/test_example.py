@@ -14,7 +14,7 @@ import yaml
 from trackside.aggregates.dataset.messages import DatasetSpec
 from trackside.aggregates.rounds import metrics
 from trackside.aggregates.rounds.job_spec import JobSpec
-from trackside.aggregates.rounds.split import Segment, samples, share_of
+from trackside.aggregates.rounds.split import SplitRule, samples, share_of
 from trackside.aggregates.rounds.trigger_messages import MetricCondition
 from trackside.artifacts.formats import check_model
 from trackside.sdk import trial
@@ -61,7 +61,7 @@ def test_eight_rounds_have_deployments_refusals_and_a_model_to_roll_back(
     job = JobSpec.model_validate(document("job.yaml"))
     assert DatasetSpec.model_validate(document("dataset.yaml")).format == "csv"
     assert isinstance(job.deploy.trigger, MetricCondition)
-    segments = [Segment(0, share_of(job.dataset.train_prob))]
+    segments = [SplitRule(0, share_of(job.dataset.train_prob))]
     saved = Path("outputs", example.MODEL)
     run(example.First, monkeypatch, 0)
     live = before = saved.read_bytes()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.incremental.given import end_of
-from trackside.aggregates.rounds.split import Segment
+from trackside.aggregates.rounds.split import SplitRule
 from trackside.incremental.datasets import open_dataset
 from trackside.incremental.lines import DatasetError
 from trackside.incremental.manifests import ManifestParameters, SampleManifest, numbers_of
@@ -136,7 +136,7 @@ def test_a_large_manifest_is_written_in_parts(tmp_path: Path) -> None:
 def test_training_and_evaluation_share_the_samples_of_any_ranges(
     share: Fraction, ranges: list[tuple[int, int]]
 ) -> None:
-    segments = [Segment(0, str(share))]
+    segments = [SplitRule(0, str(share))]
     train, evaluation = (list(numbers_of(segments, ranges, use)) for use in ("train", "eval"))
     assert train == sorted(set(train)) and evaluation == sorted(set(evaluation))
     assert sorted(train + evaluation) == sorted({at for begin, end in ranges for at in range(begin, end)})

@@ -11,7 +11,7 @@ from trackside.aggregates.dataset.messages import RegisterDataset
 from trackside.aggregates.registry import AGGREGATES as REGISTERED
 from trackside.aggregates.rounds.aggregate import ROUNDS
 from trackside.aggregates.rounds.parts import COPY_MODEL, WRITE_MANIFEST
-from trackside.aggregates.rounds.split import Segment, samples
+from trackside.aggregates.rounds.split import SplitRule, samples
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.commands import RULES, CommandReceived, CommandRefused, Source
@@ -329,7 +329,7 @@ def stream_of(task: Task) -> str:
 
 def manifest_of(parameters: Json) -> Json:
     """Returns what the task that writes samples returns."""
-    segments = [Segment(**each) for each in parameters["segments"]]
+    segments = [SplitRule(**each) for each in parameters["segments"]]
     numbers = [
         str(number)
         for begin, end in parameters["ranges"]

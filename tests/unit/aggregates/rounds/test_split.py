@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.aggregates.rounds.split import Segment, added, count, dropped, samples, share_of
+from trackside.aggregates.rounds.split import SplitRule, added, count, dropped, samples, share_of
 
 SHARES = [0.0, 1.0, 0.1, 0.5, 0.8, 1 / 3, 1e-17, 0.30000000000000004, 0.9999999999999999, 5e-324]
 SHARE = st.sampled_from(SHARES) | st.floats(0, 1)
 CHANGES = st.lists(st.tuples(st.integers(0, 60), SHARE), min_size=1, max_size=6)
 
 
-def divided(changes: list[tuple[int, float]]) -> tuple[list[Segment], int]:
+def divided(changes: list[tuple[int, float]]) -> tuple[list[SplitRule], int]:
     """Returns the segments of shares that count for so many samples each, and how many samples there are."""
-    segments: list[Segment] = []
+    segments: list[SplitRule] = []
     end = 0
     for number, train_prob in changes:
         segments = added(segments, end, share_of(train_prob))
@@ -26,7 +26,7 @@ def divided(changes: list[tuple[int, float]]) -> tuple[list[Segment], int]:
 @pytest.mark.parametrize("arriving", [1, 4, 7, 10, 25, 100])
 def test_of_100_samples_80_are_for_training_however_they_arrive(arriving: int) -> None:
     """I17: of 100 that arrive one by one Sedna takes none for training, of 25 times 4 it takes 75."""
-    segments: list[Segment] = []
+    segments: list[SplitRule] = []
     train, evaluation = 0, 0
     for begin in range(0, 100, arriving):
         segments = added(segments, begin, share_of(0.8))
@@ -44,7 +44,7 @@ def test_what_a_sample_is_for_is_the_same_however_samples_arrive(
     """I17, for each sample, not only for their number."""
     end = sum(arrivals)
     at_once = list(samples(added([], 0, share_of(train_prob)), 0, end, "train"))
-    segments: list[Segment] = []
+    segments: list[SplitRule] = []
     found: list[int] = []
     begin = 0
     for number in arrivals:
@@ -73,7 +73,7 @@ def test_each_sample_is_for_one_use_and_counted_as_such(
     assert by_one == train
 
 
-def _segment_of(segments: list[Segment], sample: int) -> Segment:
+def _segment_of(segments: list[SplitRule], sample: int) -> SplitRule:
     return [segment for segment in segments if segment.begin <= sample][-1]
 
 
@@ -90,9 +90,9 @@ def test_a_share_that_is_changed_before_a_sample_comes_leaves_no_segment() -> No
     segments = added([], 0, "4/5")
     for share in ("1/2", "1/3", "1/4"):
         segments = added(segments, 7, share)
-    assert segments == [Segment(0, "4/5"), Segment(7, "1/4", "3/5")]
-    assert added(segments, 7, "4/5") == [Segment(0, "4/5")]
-    assert added(added([], 3, "1/2"), 3, "1/4") == [Segment(3, "1/4")]
+    assert segments == [SplitRule(0, "4/5"), SplitRule(7, "1/4", "3/5")]
+    assert added(segments, 7, "4/5") == [SplitRule(0, "4/5")]
+    assert added(added([], 3, "1/2"), 3, "1/4") == [SplitRule(3, "1/4")]
 
 
 @given(CHANGES, st.data())

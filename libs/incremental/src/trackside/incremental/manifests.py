@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from trackside.aggregates.dataset.messages import DatasetEnd, DatasetFormat
 from trackside.aggregates.rounds import split
-from trackside.aggregates.rounds.split import Segment, Use
+from trackside.aggregates.rounds.split import SplitRule, Use
 from trackside.artifacts.blobs import CHUNK_BYTES
 from trackside.incremental.datasets import DatasetSource, open_dataset
 from trackside.incremental.growth import changed, truncated
@@ -65,7 +65,7 @@ class ManifestParameters(_Part):
 
     dataset: ManifestDataset
     end: ManifestEnd
-    segments: list[Segment]
+    segments: list[SplitRule]
     ranges: list[tuple[int, int]]
     use: Use
     output: ManifestOutput
@@ -160,7 +160,7 @@ class SampleManifest:
             raise changed(DatasetEnd(size=done, sha256=observed.sha256), digest.hexdigest())
 
 
-def numbers_of(segments: Sequence[Segment], ranges: Iterable[tuple[int, int]], use: Use) -> Iterator[int]:
+def numbers_of(segments: Sequence[SplitRule], ranges: Iterable[tuple[int, int]], use: Use) -> Iterator[int]:
     """Yields the numbers of samples within ranges that are for a use, each once, in order."""
     done = 0
     for begin, end in sorted(ranges):

@@ -58,7 +58,7 @@ class ServiceSettings(_Part):
     port: Annotated[int, Field(ge=0, le=65_535)] = 0
 
 
-class ModelUpdate(_Part):
+class ServedUpdate(_Part):
     """The body of an instruction: the version that is to be served from now on."""
 
     update: int = Field(ge=0)
@@ -78,10 +78,10 @@ def read_settings(parameters: Mapping[str, Any]) -> ServiceSettings:
         raise ValueError(f"parameter service: {_first(error, given)}") from None
 
 
-def read_update(body: Mapping[str, Any]) -> ModelUpdate:
+def read_update(body: Mapping[str, Any]) -> ServedUpdate:
     """Returns the body of an instruction. Raises ValueError that names the place."""
     try:
-        found = ModelUpdate.model_validate(dict(body))
+        found = ServedUpdate.model_validate(dict(body))
     except ValidationError as error:
         raise ValueError(f"instruction: {_first(error, dict(body))}") from None
     if found.model.artifact is None:

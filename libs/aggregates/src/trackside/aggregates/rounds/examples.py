@@ -59,7 +59,7 @@ from trackside.aggregates.rounds.messages import (
     TriggerEvaluated,
     UpdateIncrementalJob,
 )
-from trackside.aggregates.rounds.trigger_messages import AllOf, DailyWindow, MetricCondition
+from trackside.aggregates.rounds.trigger_messages import AllTriggers, DailyWindow, MetricCondition
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Message
 
@@ -82,7 +82,7 @@ JOB = JobSpec(
     train=StageSpec(
         task_type="train-digits",
         parameters={"epochs": 3},
-        trigger=AllOf(
+        trigger=AllTriggers(
             type="all_of",
             triggers=[
                 MetricCondition(metric="num_of_samples", operator=">=", threshold=500),

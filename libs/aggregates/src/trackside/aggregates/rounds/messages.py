@@ -12,7 +12,7 @@ from trackside.contracts.ids import Identifier
 from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.contracts.tasks import Figure
 
-ReasonText = Annotated[str, Field(max_length=1_000)]
+JobReason = Annotated[str, Field(max_length=1_000)]
 Range = tuple[int, int]
 """The samples from the first number to the second, which is not included."""
 
@@ -53,7 +53,7 @@ class UpdateIncrementalJob(Command):
 class PauseIncrementalJob(Command):
     """Asks a job to begin no stage; what runs goes on, and so do its services."""
 
-    reason: ReasonText = ""
+    reason: JobReason = ""
 
 
 class ResumeIncrementalJob(Command):
@@ -63,7 +63,7 @@ class ResumeIncrementalJob(Command):
 class DeleteIncrementalJob(Command):
     """Asks a job to end: what runs is stopped, its services, too. Its id stays taken, its files remain."""
 
-    reason: ReasonText = ""
+    reason: JobReason = ""
 
 
 class FireTrain(Command):
@@ -89,7 +89,7 @@ class ApproveDeploy(Command):
 class RejectDeploy(Command):
     """Rejects a deployment that waits for a person."""
 
-    reason: ReasonText = ""
+    reason: JobReason = ""
     actor: str = Field(default="", max_length=200)
 
 
@@ -99,7 +99,7 @@ class RollbackModel(Command):
     version: int = Field(ge=1, le=1_000)
     model: Identifier | None = None
     """Whose version it is; the job's model unless given, which the initial version may not be of."""
-    reason: ReasonText = ""
+    reason: JobReason = ""
 
 
 class ReportHardExamples(Command):
@@ -202,7 +202,6 @@ class TriggerEvaluated(Event):
     evaluated_ms: int
     due_ms: int | None = Field(default=None, exclude_if=is_absent)
     command_id: str = Field(default="", exclude_if=is_absent)
-    force: bool = Field(default=False, exclude_if=lambda value: value is False)
 
 
 class ModelVersionSummary(_Part):

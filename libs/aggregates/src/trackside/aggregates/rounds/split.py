@@ -16,7 +16,7 @@ Use = Literal["train", "eval"]
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class SplitRule:
     """Samples from `begin` on, up to the next segment, that are divided by one share."""
 
     begin: int
@@ -44,7 +44,7 @@ def share_of(train_prob: float) -> str:
     return str(Fraction(repr(float(train_prob))))
 
 
-def count(segments: Sequence[Segment], begin: int, end: int, use: Use) -> int:
+def count(segments: Sequence[SplitRule], begin: int, end: int, use: Use) -> int:
     """Returns how many samples from `begin` to `end`, which is not included, are for a use."""
     trained = sum(
         segment.trained_before(last) - segment.trained_before(first)
@@ -53,7 +53,7 @@ def count(segments: Sequence[Segment], begin: int, end: int, use: Use) -> int:
     return trained if use == "train" else max(0, end - begin) - trained
 
 
-def samples(segments: Sequence[Segment], begin: int, end: int, use: Use) -> Iterator[int]:
+def samples(segments: Sequence[SplitRule], begin: int, end: int, use: Use) -> Iterator[int]:
     """Yields the numbers of the samples from `begin` to `end`, which is not included, that are for a use."""
     for segment, first, last in _pieces(segments, begin, end):
         share, carry = Fraction(segment.share), Fraction(segment.carry)
@@ -69,7 +69,7 @@ def samples(segments: Sequence[Segment], begin: int, end: int, use: Use) -> Iter
             before = after
 
 
-def added(segments: Sequence[Segment], begin: int, share: str) -> list[Segment]:
+def added(segments: Sequence[SplitRule], begin: int, share: str) -> list[SplitRule]:
     """Returns segments in which samples from `begin` on are divided by a share; the carry is kept."""
     if segments and Fraction(segments[-1].share) == Fraction(share):
         return list(segments)
@@ -77,16 +77,16 @@ def added(segments: Sequence[Segment], begin: int, share: str) -> list[Segment]:
     before = [segment for segment in segments if segment.begin < begin]
     if before and Fraction(before[-1].share) == Fraction(share):  # changed, and changed back
         return before
-    return [*before, Segment(begin, share, carry)]
+    return [*before, SplitRule(begin, share, carry)]
 
 
-def dropped(segments: Sequence[Segment], before: int) -> list[Segment]:
+def dropped(segments: Sequence[SplitRule], before: int) -> list[SplitRule]:
     """Returns segments without those that all lie before a sample."""
     ends = [*(segment.begin for segment in segments[1:]), None]
     return [segment for segment, end in zip(segments, ends, strict=True) if end is None or end > before]
 
 
-def _pieces(segments: Iterable[Segment], begin: int, end: int) -> Iterator[tuple[Segment, int, int]]:
+def _pieces(segments: Iterable[SplitRule], begin: int, end: int) -> Iterator[tuple[SplitRule, int, int]]:
     """Yields the segments that have samples from `begin` to `end`, each with its first sample and its end."""
     known = list(segments)
     for at, segment in enumerate(known):

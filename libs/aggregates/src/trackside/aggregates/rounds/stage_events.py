@@ -14,7 +14,7 @@ from trackside.aggregates.rounds.messages import (
 )
 from trackside.aggregates.rounds.parts import samples_of
 from trackside.aggregates.rounds.split import dropped
-from trackside.aggregates.rounds.state import IncrementalJob, Manifest, Round, SamplePool, TriggerState
+from trackside.aggregates.rounds.state import IncrementalJob, Round, SampleManifest, SamplePool, TriggerState
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
@@ -114,7 +114,7 @@ def manifest_written(job: IncrementalJob, event: SampleManifestWritten, record: 
         size_bytes=event.size_bytes,
         credential=round_.spec.output.credential,
     )
-    round_.manifests[event.stage] = Manifest(reference, event.lines)
+    round_.manifests[event.stage] = SampleManifest(reference, event.lines)
     del round_.outcomes[samples_of(event.stage)]
     job.blocked = job.blocked_message = ""
     job.again_ms = 0

@@ -16,7 +16,7 @@ from trackside.aggregates.rounds.messages import (
 )
 from trackside.aggregates.rounds.others import model_state, round_model
 from trackside.aggregates.rounds.parts import WRITE_MANIFEST, round_task, samples_of
-from trackside.aggregates.rounds.split import Segment
+from trackside.aggregates.rounds.split import SplitRule
 from trackside.aggregates.rounds.stage_events import OPEN
 from trackside.aggregates.rounds.state import IncrementalJob, Round, TaskOutcome
 from trackside.contracts.artifacts import ArtifactReference
@@ -133,7 +133,7 @@ def submit_manifest(job: IncrementalJob, round_: Round) -> TaskSubmitted:
     )
 
 
-def _segment(segment: Segment) -> Json:
+def _segment(segment: SplitRule) -> Json:
     return {"begin": segment.begin, "share": segment.share, "carry": segment.carry}
 
 

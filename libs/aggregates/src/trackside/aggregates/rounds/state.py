@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from trackside.aggregates.rounds.deploy_messages import DatasetPlace, RoundModel
 from trackside.aggregates.rounds.job_spec import InferenceSpec, JobSpec, StageName
 from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, Range, StageState
-from trackside.aggregates.rounds.split import Segment, count
+from trackside.aggregates.rounds.split import SplitRule, count
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import Figure
@@ -34,7 +34,7 @@ class TaskOutcome:
 class SamplePool:
     """The samples of a job: each is in one place, by its number."""
 
-    segments: list[Segment] = field(default_factory=list)
+    segments: list[SplitRule] = field(default_factory=list)
     """How they are divided; the newest one counts for those to come."""
     first: int = 0
     """The first sample that is in no round yet: those from here to `end` are for the next one."""
@@ -73,7 +73,7 @@ class SamplePool:
 
 
 @dataclass(slots=True)
-class Manifest:
+class SampleManifest:
     """The samples of a stage of a round, as a file."""
 
     reference: ArtifactReference
@@ -108,7 +108,7 @@ class Round:
     """The samples of its training: those between these numbers that are for it."""
     evaluation: list[Range] = field(default_factory=list)
     """The versions of samples of its evaluation, the oldest first."""
-    segments: list[Segment] = field(default_factory=list)
+    segments: list[SplitRule] = field(default_factory=list)
     """How its samples are divided."""
     size_bytes: int = 0
     """The size of the part of the dataset that its samples are in."""
@@ -124,7 +124,7 @@ class Round:
     """How many tasks were submitted for each of its purposes, such as `train-samples`."""
     outcomes: dict[str, TaskOutcome] = field(default_factory=dict)
     """How the last task or child for each purpose has ended, until that is decided upon."""
-    manifests: dict[StageName, Manifest] = field(default_factory=dict)
+    manifests: dict[StageName, SampleManifest] = field(default_factory=dict)
     """The samples of its stages that are written."""
     found: ModelVersionSummary | None = None
     """What its training has found; None before that."""

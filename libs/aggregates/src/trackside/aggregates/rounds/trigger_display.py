@@ -7,8 +7,8 @@ from trackside.aggregates.rounds.evaluation import known_of, trigger_of, waits
 from trackside.aggregates.rounds.job_spec import StageName
 from trackside.aggregates.rounds.state import IncrementalJob
 from trackside.aggregates.rounds.trigger_messages import (
-    AllOf,
-    AnyOf,
+    AllTriggers,
+    AnyTrigger,
     ByCommand,
     CronTimes,
     DailyWindow,
@@ -34,14 +34,14 @@ def trigger_text(trigger: Trigger | None) -> str:
             return f"cron {trigger.cron} {trigger.timezone}"
         case ByCommand():
             return "by command"
-        case AllOf():
+        case AllTriggers():
             return " and ".join(map(_inner, trigger.triggers))
-        case AnyOf():
+        case AnyTrigger():
             return " or ".join(map(_inner, trigger.triggers))
 
 
 def _inner(trigger: Trigger) -> str:
-    several = isinstance(trigger, AllOf | AnyOf) and len(trigger.triggers) > 1
+    several = isinstance(trigger, AllTriggers | AnyTrigger) and len(trigger.triggers) > 1
     return f"({trigger_text(trigger)})" if several else trigger_text(trigger)
 
 

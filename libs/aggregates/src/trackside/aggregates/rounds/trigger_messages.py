@@ -99,8 +99,8 @@ Trigger = Annotated[
 ]
 AllTriggers.model_rebuild()
 AnyTrigger.model_rebuild()
-AllOf = AllTriggers
-AnyOf = AnyTrigger
+AllTriggers = AllTriggers
+AnyTrigger = AnyTrigger
 
 
 def _size(trigger: Trigger) -> tuple[int, int]:
