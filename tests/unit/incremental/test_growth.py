@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.incremental.given import WatchedFile, end_of
-from trackside.aggregates.dataset.messages import MAX_LINE_BYTES, DatasetFormat
+from trackside.aggregates.dataset.messages import MAX_LINE_BYTES, DatasetFormat, DriftSpec
 from trackside.incremental import growth as growth_module
+from trackside.incremental.drift_window import DriftWindow
 from trackside.incremental.growth import CHECK_S
 from trackside.incremental.lines import TAIL_BYTES, DatasetError, LineScan
 
@@ -104,6 +105,27 @@ def test_a_dataset_that_is_replaced_by_another_one_has_changed(dataset: WatchedF
     assert refused(dataset).code == "changed"
 
 
+def test_a_dataset_that_is_no_json_any_more_has_changed_though_its_drift_is_computed(tmp_path: Path) -> None:
+    window = DriftWindow(DriftSpec(detector="ks", reference=2, window=2), "jsonl")
+    dataset = WatchedFile(tmp_path / "data.jsonl", "jsonl", window=window)
+    dataset.append(b'{"a": 1}\n')
+    dataset.look()
+    dataset.rewrite(b"\xff\xff{\xff\xff\xff\n[\n")
+    assert refused(dataset).code == "changed"
+
+
+def test_a_dataset_that_was_replaced_and_put_back_is_verified_again(dataset: WatchedFile) -> None:
+    dataset.append(b"a\n")
+    dataset.look()
+    hidden = dataset.path.rename(dataset.path.with_suffix(".hidden"))
+    dataset.path.write_bytes(b"x\n")
+    assert refused(dataset).code == "changed"
+    hidden.rename(dataset.path)
+    assert not dataset.growth.is_verified
+    assert not dataset.look()
+    assert dataset.growth.is_verified
+
+
 def test_a_change_far_before_the_end_is_found_within_a_minute_of_growth(dataset: WatchedFile) -> None:
     dataset.append(b"a\n" * TAIL_BYTES)
     dataset.look()
@@ -192,7 +214,7 @@ def test_a_header_alone_is_no_sample(tmp_path: Path) -> None:
         ("txt", b"a\n", b"b\0\n", "line 2 of the file can't be a sample of txt: it holds a NUL character"),
         ("txt", b"a\n", b"\xff\n", "its byte 1 isn't UTF-8"),
         ("txt", b"", b"\xff\xfea\0\n\0", "it holds a NUL character"),
-        ("csv", b"x,y\n1,2\n", b'"1\n5",2\n', "a quoted field goes on in the next line"),
+        ("csv", b"x,y\n1,2\n", b'"1\n5",2\n', "a quoted field continues in the next line"),
         ("csv", b"x,y\n1,2\n", b"1\n", "it has 1 fields, the header has 2"),
         ("jsonl", b"{}\n", b"{\n", "line 2 of the file"),
         ("jsonl", b"{}\n", b"NaN\n", "NaN is not JSON"),

@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trackside.aggregates.dataset.messages import DatasetFormat, DriftSpec
@@ -60,15 +60,22 @@ def numbers_of_sample(format_: DatasetFormat, sample: bytes, columns: Sequence[s
     Others have their place, counted from 0: in a list of a jsonl, and between commas, semicolons and spaces
     in a txt.
     """
-    text = sample.decode()
+    try:
+        return _numbers(_named(format_, sample.decode(), columns))
+    except (ValueError, RecursionError, csv.Error):  # it is no sample any more: its digest will say so
+        return {}
+
+
+def _named(format_: DatasetFormat, text: str, columns: Sequence[str]) -> Iterable[tuple[str, Any]]:
+    """Returns the values of a sample, which may be numbers, by the names of their columns."""
     if format_ == "csv":
         (fields,) = csv.reader([text])
-        return _numbers(zip(columns, fields, strict=False))
+        return zip(columns, fields, strict=False)
     if format_ == "jsonl":
         value = json.loads(text)
         items = value.items() if isinstance(value, dict) else _places(value)
-        return _numbers(item for item in items if type(item[1]) in (int, float))
-    return _numbers(_places(_SEPARATOR.split(text.strip())))
+        return [item for item in items if type(item[1]) in (int, float)]
+    return _places(_SEPARATOR.split(text.strip()))
 
 
 def _places(values: Any) -> list[tuple[str, Any]]:
@@ -76,7 +83,7 @@ def _places(values: Any) -> list[tuple[str, Any]]:
     return [(str(place), value) for place, value in enumerate(listed)]
 
 
-def _numbers(items: Any) -> Numbers:
+def _numbers(items: Iterable[tuple[str, Any]]) -> Numbers:
     found = {}
     for name, value in items:
         try:

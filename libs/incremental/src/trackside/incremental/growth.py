@@ -65,7 +65,7 @@ class DatasetGrowth:
         a bad line counts.
         """
         stamp = self._source.stamp()
-        if stamp == self._stamp and not self.has_more:
+        if stamp == self._stamp and self._scan is not None and not self.has_more:
             return False
         if stamp.size < self._observed.size:
             self._scan = None

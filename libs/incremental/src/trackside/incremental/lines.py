@@ -98,7 +98,7 @@ class LineScan:
             self._columns = None if header is None else _fields(header.decode())
 
     def resume(self, lines: int) -> None:
-        """Goes on with the sample of a number, after the bytes that were passed over."""
+        """Continues with the sample of a number, after the bytes that were passed over."""
         self.lines, self._rest = lines, b""
 
     def restart_line(self) -> None:
@@ -181,13 +181,13 @@ def _text(sample: bytes) -> str:
 
 
 def _fields(text: str) -> list[str]:
-    """Returns the fields of a record of a csv; ValueError if it goes on in the next line."""
+    """Returns the fields of a record of a csv; ValueError if it continues in the next line."""
     try:
         (fields,) = csv.reader([text], strict=True)
     except csv.Error as error:
         if "unexpected end of data" in str(error):
             raise ValueError(
-                "a quoted field goes on in the next line; a sample is one line: write line breaks as \\n"
+                "a quoted field continues in the next line; a sample is one line: write line breaks as \\n"
             ) from None
         raise
     return fields
