@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from tests.unit.aggregates.rounds.history import JobHistory, definition
-from trackside.aggregates.rounds.round_display import as_number, result_of, round_table, shown_metric
+from trackside.aggregates.rounds.round_display import as_number, result_of, round_table, shown_metric, why_of
 from trackside.aggregates.rounds.trigger_display import progress_text, trigger_text
 from trackside.aggregates.rounds.view import IncrementalJobView
 
 VIEW = IncrementalJobView()
+CONDITION = {"metric": "accuracy_delta", "operator": ">", "threshold": 0.1, "value": 0.05, "holds": False}
 
 
 def round_row(number: int, **changed: Any) -> dict[str, Any]:
@@ -24,7 +25,7 @@ def round_row(number: int, **changed: Any) -> dict[str, Any]:
         "version": number + 1,
         "trained": {"accuracy": 0.9, "loss": 0.2},
         "deployed_metrics": {"accuracy": 0.85, "loss": 0.3},
-        "conditions": [{"metric": "accuracy_delta"}],
+        "conditions": [CONDITION],
         "approval": None,
         "deployed": False,
         "reason": "",
@@ -155,6 +156,20 @@ def test_a_list_counts_as_its_mean_and_a_text_as_nothing() -> None:
     assert as_number([0.5, None]) is None
 
 
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({}, "needs > 0.1"),
+        ({"conditions": [CONDITION | {"reason": "there is no metric"}]}, "there is no metric"),
+        ({"conditions": [CONDITION | {"holds": True}], "deployed": True}, ""),
+        ({"deployed": True, "decision_reason": "forced by a command"}, "forced by a command"),
+        ({"status": "failed", "reason": "exit code 1"}, "exit code 1"),
+    ],
+)
+def test_a_round_says_why_where_its_numbers_do_not(changed: dict[str, Any], why: str) -> None:
+    assert why_of(round_row(1, **changed)) == why
+
+
 def test_long_reasons_leave_room_for_the_numbers() -> None:
-    table = round_table([round_row(1, decision_reason="x" * 500)])
-    assert len(str(table.rows[0][-1])) <= 44
+    table = round_table([round_row(1, status="failed", reason="x" * 500)])
+    assert len(str(table.rows[0][-1])) <= 26

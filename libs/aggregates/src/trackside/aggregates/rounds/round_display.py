@@ -5,10 +5,10 @@ from typing import Any
 
 from trackside.aggregates.rounds.metrics import DELTA, name_of
 from trackside.aggregates.rounds.trigger_display import progress_text
-from trackside.domain.display.text import Column, TextTable, counted, duration, one_line
+from trackside.domain.display.text import Column, TextTable, counted, duration, number, one_line
 from trackside.domain.table import ViewRow
 
-WHY_WIDTH, DIGEST_WIDTH = 44, 12
+WHY_WIDTH, DIGEST_WIDTH = 26, 12
 """How many characters of a reason, and of a digest, a table shows."""
 
 
@@ -121,9 +121,13 @@ def result_of(row: ViewRow) -> str:
 def round_table(rounds: Sequence[ViewRow], metric: str = "") -> TextTable:
     """Returns the table of rounds; `kept` says that the model that was live stays so."""
     metric = metric or shown_metric(reversed(rounds))
-    numbers = ["round", "train", "eval", "base", "version", *([metric, "live", "delta"] if metric else [])]
+    numbers = ["round", "train", "eval", "base", "new", *([metric, "live", "delta"] if metric else [])]
     columns = [Column(name, right=True, keep=True) for name in numbers]
-    columns += [Column("result", keep=True), Column("took", right=True, keep=True), Column("why")]
+    columns += [
+        Column("result", keep=True),
+        Column("took", right=True, keep=True),
+        Column("why", optional=True),
+    ]
     return TextTable(columns, [_round_cells(row, metric) for row in rounds])
 
 
@@ -131,15 +135,28 @@ def _round_cells(row: ViewRow, metric: str) -> list[object]:
     trained, live = metric_values(row, metric)
     delta = f"{trained - live:+.4g}" if trained is not None and live is not None else None
     values: list[object] = [trained, live, delta] if metric else []
-    why = row["reason"] or row["decision_reason"] or ""
     return [
         row["round"],
         *(row["train_samples"], row["eval_samples"], row["base_version"], row["version"]),
         *values,
         result_of(row),
         duration(row["duration_s"]),
-        shortened(why, WHY_WIDTH),
+        shortened(why_of(row), WHY_WIDTH),
     ]
+
+
+def why_of(row: ViewRow) -> str:
+    """Returns why a round ended as it did, as far as its numbers don't say it: `needs > 0.02`."""
+    if row["status"] == "running":
+        return ""
+    conditions, result = row["conditions"] or (), result_of(row)
+    unmet = [each for each in conditions if not each["holds"]]
+    if result == "kept" and unmet:
+        first = unmet[0]
+        return str(first.get("reason") or f"needs {first['operator']} {number(first['threshold'])}")
+    if result == "deployed" and conditions and not unmet:
+        return ""
+    return str(row["reason"] or row["decision_reason"] or "")
 
 
 def service_table(services: Sequence[ViewRow]) -> TextTable:
