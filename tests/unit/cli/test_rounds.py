@@ -81,3 +81,28 @@ def test_what_can_t_be_right_is_bad_usage_before_anything_is_asked(
     (tmp_path / "there.svg").write_text("")
     assert call(arguments) == 2
     assert said in capsys.readouterr().err
+
+
+BAD_JOB = """\
+kind: rounds
+dataset: {name: feed, train_prob: 1.5}
+model: digits
+initial_model: digits
+train: {task_type: train, trigger: {type: condition, metric: num_of_samples, operator: over, threshold: 5}}
+eval: {task_type: eval}
+deploy: {}
+output: {url: /data/out}
+"""
+
+
+def test_a_bad_job_names_all_its_problems_with_their_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "job.yaml").write_text(BAD_JOB)
+    assert call(["submit", "job.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert "job.yaml:2" in said and "train_prob" in said
+    assert "job.yaml:4" in said and "initial_model" in said
+    assert "job.yaml:5" in said and "operator" in said
