@@ -295,6 +295,14 @@ def test_a_trigger_can_hold_later_if_only_its_time_is_missing() -> None:
     assert not can_hold_later(better, bad, now_ms)
 
 
+def test_a_window_of_a_zone_that_a_host_does_not_know_is_never_held_there() -> None:
+    """Another zone in its place would begin stages at a wrong hour."""
+    unknown = daily("00:00", "24:00", "Mars/Olympus")
+    assert not holds(unknown, Known(), 0)
+    assert next_change(unknown, Known(), 0, before=False) is None
+    assert next_change(unknown, Known(), 0, before=True) == 0
+
+
 def test_the_first_time_of_all_is_no_exception() -> None:
     assert datetime.fromtimestamp(0, UTC).year == 1970
     assert next_change(daily("01:00", "02:00"), Known(), 0, before=False) == 60 * MINUTE_MS

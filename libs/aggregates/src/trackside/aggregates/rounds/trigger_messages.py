@@ -99,8 +99,6 @@ Trigger = Annotated[
 ]
 AllTriggers.model_rebuild()
 AnyTrigger.model_rebuild()
-AllTriggers = AllTriggers
-AnyTrigger = AnyTrigger
 
 
 def _size(trigger: Trigger) -> tuple[int, int]:

@@ -258,13 +258,18 @@ def _cron_due_ms(trigger: CronTimes, known: Known) -> int | None:
 def _is_within(window: DailyWindow, now_ms: int) -> bool:
     """Says whether a wall clock is within a window: by its minutes, as Sedna compares texts."""
     begin, end = _minutes(window.start), _minutes(window.end)
-    minute = _local_ms(_zone(window.timezone), now_ms) // _MINUTE_MS % _DAY_MINUTES
+    zone = _zone(window.timezone)
+    if zone is None:
+        return False
+    minute = _local_ms(zone, now_ms) // _MINUTE_MS % _DAY_MINUTES
     return begin <= minute <= end if begin <= end else minute >= begin or minute <= end
 
 
 def _first_of_day(window: DailyWindow, from_ms: int, wanted: bool) -> int | None:
     """Returns the first time, not before another one, at which a clock is within a window, or is not."""
     zone = _zone(window.timezone)
+    if zone is None:
+        return None if wanted else from_ms
     edges = _minutes(window.start) % _DAY_MINUTES, (_minutes(window.end) + 1) % _DAY_MINUTES
     if window.end == "24:00":
         edges = edges[0], 0
@@ -310,13 +315,14 @@ def _minutes(text: str) -> int:
     return int(hours) * 60 + int(minutes)
 
 
-def _zone(name: str) -> tzinfo:
-    if name == "UTC":
+def _zone(name: str) -> tzinfo | None:
+    """Returns a time zone; None if this host has none of this name, as the one that accepted it had."""
+    if name == "UTC":  # known without a database of time zones
         return UTC
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        return UTC  # this host has no such zone; the one that accepted it had
+        return None
 
 
 def problems(trigger: Trigger | None, path: str, names: frozenset[str] | None = None) -> Iterator[Problem]:
@@ -356,9 +362,6 @@ def _condition_problem(
 
 
 def _zone_problem(name: str, path: str) -> Iterator[Problem]:
-    try:
-        if name != "UTC":
-            ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    if _zone(name) is None:
         message = f"{name!r} is no time zone; expected a name such as Europe/Berlin or UTC"
         yield Problem(code="unknown_value", path=f"{path}.timezone", message=message)
