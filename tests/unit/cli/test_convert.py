@@ -9,6 +9,7 @@ import pytest
 from tests.unit.compat.sedna_documents import CANARY, DATASET, FILE, MODELS, SECRET, job, joined, whole
 from trackside.aggregates.dataset.messages import RegisterDataset
 from trackside.aggregates.model.messages import RegisterModel
+from trackside.aggregates.rounds.messages import CreateIncrementalJob
 from trackside.cli.app import call
 from trackside.cli.commands.convert import as_yaml
 from trackside.sdk.specs import read_spec_file
@@ -39,11 +40,12 @@ def test_every_document_becomes_a_file_of_the_folder(here: Path, capsys: pytest.
 
 def test_every_file_is_a_specification_that_can_be_submitted(here: Path) -> None:
     assert call(["convert", "sedna", FILE, "--to", "converted"]) == 0
-    found = {name: read_spec_file(here / "converted" / name)[0] for name in FILES[1:-1]}
+    found = {name: read_spec_file(here / "converted" / name)[0] for name in FILES[1:]}
     assert {name: type(command) for name, command in found.items()} == {
         "first.model.yaml": RegisterModel,
         "live.model.yaml": RegisterModel,
         "parts.dataset.yaml": RegisterDataset,
+        "sorter.job.yaml": CreateIncrementalJob,
     }
     tasks = read_catalogue(here / "converted" / "catalogue.yaml")
     assert {"sorter-train", "sorter-eval", "sorter-inference"} <= set(tasks.tasks)
