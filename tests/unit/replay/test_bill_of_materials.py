@@ -1,15 +1,11 @@
 """The bill of materials of a version: back to the first model, with what isn't known named as such."""
 
 import json
-from collections.abc import Iterator
-from copy import copy
 from functools import cache, partial
 
 import pytest
 
 from tests.unit.aggregates.rounds.given import JOB, MODEL, JobLog, digest
-from trackside.aggregates.registry import AGGREGATES, CODEC
-from trackside.aggregates.rounds.aggregate import ROUNDS
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Json
 from trackside.contracts.topics import Topics
@@ -22,20 +18,6 @@ from trackside.replay.history.errors import UnknownStreamError, UnknownSubjectEr
 
 TOPICS = Topics(event_partitions=1)
 CODE = "c0" * 32
-
-
-@pytest.fixture(autouse=True)
-def registered() -> Iterator[None]:
-    """Adds jobs to the aggregates of this process while they aren't there."""
-    before = [
-        (each, {name: copy(value) for name, value in vars(each).items()}) for each in (CODEC, AGGREGATES)
-    ]
-    if ROUNDS not in AGGREGATES.types:
-        AGGREGATES.add(ROUNDS)
-    yield
-    for each, fields in before:
-        vars(each).update(fields)
-    AGGREGATES.codec = CODEC
 
 
 async def written(job: JobLog) -> MemoryLog:

@@ -173,8 +173,8 @@ class AggregateType(ABC, Generic[S]):
     def outgoing(self, root: S) -> Iterable[OutgoingCommand]:
         """Returns the commands that it sends to other streams, at least until each is answered.
 
-        To see the answer it awaits the other stream (`awaits`), and reads it there (`outgoing.answer_of`) in
-        `signalled`. One that isn't in the other stream's log yet is not sent once it is no longer returned.
+        To see the answer it awaits the other stream (`awaits`), and reads it there (`outgoing.answer_of`).
+        One that isn't in the other stream's log yet is not sent once it is no longer returned.
         """
         return ()
 
