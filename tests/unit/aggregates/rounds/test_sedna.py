@@ -180,7 +180,7 @@ CASES = [
         YES,
         "refused: empty_window",
         daily("10:00", "10:00", "10:00:30"),
-        "a whole day was meant, or nothing; a minute is 10:00 to 10:01",
+        "a whole day was meant, or nothing, but hardly this minute",
     ),
     Case(
         "I10",
