@@ -1,15 +1,20 @@
 """Schedules that wait for other streams: models, searches and runs, and never for their own work (P41)."""
 
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
+from tests.unit.aggregates.dataset.given import observed
 from tests.unit.aggregates.given import problems, react, refusal
 from tests.unit.aggregates.pipeline.given import ask, define, definition, do, end, pipeline, run
 from tests.unit.docs.test_state_diagrams import suggest
 from tests.unit.domain.given import STREAM, Told, accepted, finish, received, search_running
 from tests.unit.domain.given_models import added, staged, tagged
 from tests.unit.domain.given_pipelines import defined
+from tests.unit.domain.plausible_datasets import REGISTERED
+from tests.unit.domain.plausible_datasets import submitted as dataset_watcher
+from trackside.aggregates.dataset.messages import DatasetPaused
 from trackside.aggregates.model.messages import ModelRegistered, ModelSpec
 from trackside.aggregates.pipeline.aggregate import PIPELINE
 from trackside.aggregates.pipeline.messages import RunNumbered
@@ -28,7 +33,9 @@ from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
 from trackside.contracts.children import ChildEnded, ChildRequested
 from trackside.contracts.commands import CommandReceived, Source
+from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.message import Event, Json, Message
+from trackside.contracts.tasks import TaskAccepted, TaskAssigned
 from trackside.domain.outcome import Outcome
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline
 from trackside.domain.pipelines.definition import PipelineSpec
@@ -124,6 +131,29 @@ def test_a_dispatcher_that_was_down_sees_what_happened_meanwhile() -> None:
     look(told)
     tell(told, MODEL, added(1), added(2), added(3))
     assert [event.key for event in fired(look(told))] == ["3"]
+
+
+def test_a_dataset_that_has_more_samples_fires_and_its_pause_does_not() -> None:
+    told, feed = waiting("observed", "feed", overlap="allow"), "feed"
+    tell(told, feed, received(told.next_offset + 1))
+    told.tell(accepted(told.next_offset, place=told.next_offset), REGISTERED, stream=feed)
+    assert look(told) == [ScheduleWatched(name=NAME, key="")]
+    begin_watching(told, feed)
+    tell(told, feed, observed(0, 5))
+    assert [event.key for event in fired(look(told))] == ["5"]
+    tell(told, feed, observed(5, 6), observed(6, 9), DatasetPaused(command_id="c-9", change=1))
+    assert [event.key for event in fired(look(told))] == ["9"]
+    assert look(told) == []
+
+
+def begin_watching(told: Told, feed: str) -> None:
+    """Tells that a dataset has a watcher that was given its end."""
+    end: Json = {"lines": 0, "size": 0, "sha256": sha256(b"").hexdigest()}
+    token: Json = {"task_id": f"{feed}.watch.1", "attempt": 1, "placement": 1, "incarnation": "i-1"}
+    task = dataset_watcher(1).model_copy(update={"task_id": token["task_id"]})
+    placed = TaskAssigned.model_validate({**token, "worker_id": "w1", "device_ids": [], "seen": 0})
+    given = InstructionGiven(command_id="", task_id=token["task_id"], number=1, body={"end": end})
+    tell(told, feed, task, placed, TaskAccepted.model_validate(token), given)
 
 
 def test_a_stage_that_another_version_gets_fires_and_a_tag_does() -> None:

@@ -24,8 +24,8 @@ class ScheduleTrigger(BaseModel):
     """What a schedule waits for in another stream, instead of times.
 
     That a search, batch or run has ended (`of`: with this status), a run of a defined pipeline has, a model
-    has a version, or another one with a stage or tag (`of`: which), or a search another best trial. `above`
-    and `below` are bounds of its value.
+    has a version, or another one with a stage or tag (`of`: which), a dataset more samples that were
+    observed, or a search another best trial. `above` and `below` are bounds of its value.
 
     Or that one `task` of the stream, or any, has ended (`of`: how), has saved an artifact (`of`: its name,
     `kind`: of this kind), or has reported a value of a metric (`of`: its name, without it the value that
@@ -35,7 +35,16 @@ class ScheduleTrigger(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     stream: Identifier
     event: Literal[
-        "ended", "run_ended", "version", "stage", "tag", "best", "task_ended", "artifact", "metric"
+        "ended",
+        "run_ended",
+        "version",
+        "stage",
+        "tag",
+        "observed",
+        "best",
+        "task_ended",
+        "artifact",
+        "metric",
     ]
     task: Identifier | None = Field(default=None, exclude_if=is_absent)
     of: str = Field(default="", max_length=200, exclude_if=is_absent)

@@ -15,7 +15,7 @@ def trigger_problems(on: ScheduleTrigger, path: str) -> Iterator[Problem]:
     """Yields what is missing, too much or impossible in what a schedule waits for, at a path."""
     if on.event in ("stage", "tag") and not on.of:
         yield _missing(f"{path}.of", f"missing: which {on.event}")
-    if on.event in ("version", "best") and on.of:
+    if on.event in ("version", "observed", "best") and on.of:
         yield _unknown(f"{path}.of", f"{on.event!r} has no kinds; leave it out")
     if on.event == "task_ended" and on.of and on.of not in _ENDS:
         message = f"no task ends as {on.of!r}; known: {', '.join(_ENDS)}{nearest(on.of, _ENDS)}"

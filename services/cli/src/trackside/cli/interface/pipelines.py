@@ -50,12 +50,12 @@ OnOption = Annotated[
     str,
     typer.Option(
         metavar="EVENT",
-        help="Instead of times: ended, run_ended, version, stage, tag, best, or of its tasks task_ended, "
-        "artifact or metric, of the --stream.",
+        help="Instead of times: ended, run_ended, version, stage, tag, observed, best, or of its tasks "
+        "task_ended, artifact or metric, of the --stream.",
     ),
 ]
 OnStreamOption = Annotated[
-    str, typer.Option(metavar="ID", help="The search, batch, run, pipeline or model of --on.")
+    str, typer.Option(metavar="ID", help="The search, batch, run, pipeline, model or dataset of --on.")
 ]
 OfOption = Annotated[
     str,
