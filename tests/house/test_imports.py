@@ -61,6 +61,10 @@ PLANTED = {
         "import trackside.aggregates.dataset.evolve",
         "dataset.state -> trackside.aggregates.dataset.evolve",
     ),
+    "aggregates/rounds/state.py": (
+        "import trackside.aggregates.rounds.evolve",
+        "rounds.state -> trackside.aggregates.rounds.evolve",
+    ),
     "aggregates/search/invariants.py": (
         "import trackside.aggregates.search.state",
         "search.invariants -> trackside.aggregates.search.state",

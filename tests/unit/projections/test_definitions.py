@@ -9,7 +9,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 17): "e9b6f662bb9f422d",
+    ("dispatcher", 17): "e05ab8cf6c3435ce",
     ("scheduler", 12): "5f252a0bb6631e9b",
 }
 MIGRATED = {
