@@ -14,7 +14,7 @@ from tests.unit.incremental.given import end_of
 from trackside.aggregates.rounds.split import SplitRule
 from trackside.incremental.datasets import open_dataset
 from trackside.incremental.lines import DatasetError
-from trackside.incremental.manifests import ManifestParameters, SampleManifest, numbers_of
+from trackside.incremental.manifests import ManifestParameters, ManifestRequest, numbers_of
 
 TEN = b"".join(b"%d\n" % number for number in range(10))
 
@@ -37,7 +37,7 @@ def wanted(file: Path, octets: bytes, **more: Any) -> ManifestParameters:
 def written(path: Path, octets: bytes, **more: Any) -> tuple[bytes, int]:
     """Returns the bytes of a manifest of what was observed of a file, and the number of its samples."""
     parameters = wanted(path, octets, **more)
-    manifest = SampleManifest(open_dataset(parameters.dataset.url, None), parameters)
+    manifest = ManifestRequest(open_dataset(parameters.dataset.url, None), parameters)
     return b"".join(manifest.chunks()), manifest.lines
 
 
@@ -118,7 +118,9 @@ def test_names_of_files_in_the_samples_are_listed_and_numbers_are_not(tmp_path: 
     all_ = [{"begin": 0, "share": "1", "carry": "0"}]
     parameters = wanted(path, octets, segments=all_, ranges=[[0, 1]])
     index = io.BytesIO()
-    assert b"".join(SampleManifest(open_dataset(str(path), None), parameters).chunks(index)).count(b"\n") == 1
+    assert (
+        b"".join(ManifestRequest(open_dataset(str(path), None), parameters).chunks(index)).count(b"\n") == 1
+    )
     assert index.getvalue() == b"img/1.jpg\nimg/2.png\n"
 
 
@@ -128,7 +130,7 @@ def test_a_large_manifest_is_written_in_parts(tmp_path: Path) -> None:
     path.write_bytes(octets)
     lines = octets.count(b"\n")
     parameters = wanted(path, octets, segments=[{"begin": 0, "share": "1"}], ranges=[[0, lines]])
-    chunks = list(SampleManifest(open_dataset(str(path), None), parameters).chunks())
+    chunks = list(ManifestRequest(open_dataset(str(path), None), parameters).chunks())
     assert b"".join(chunks) == octets and len(chunks) > 1
 
 

@@ -133,7 +133,7 @@ def without_new_samples() -> str:
     return f"{evaluation_lines(log)[-1]} lines"
 
 
-NOT_NUMBERS = "what is no number is never taken for one, and the reason is written"
+NOT_NUMBERS = "only a number is compared, and the reason is written"
 TEXTS = "a time has the form HH:MM, so that texts can't be compared in a wrong order"
 HINT = "m is a list of 1 item, not a number; write mean(m), max(m), min(m), m[0] or m[-1]"
 REMAINDER = "what is left of a fraction counts for the samples to come"

@@ -91,7 +91,7 @@ class WriteManifest(Task):
         url = f"{folder}/{wanted.path}"
         credential = named_credential(wanted.output.credential)
         source = open_dataset(wanted.dataset.url, wanted.dataset.credential)
-        manifest = SampleManifest(source, wanted)
+        manifest = ManifestRequest(source, wanted)
         with tempfile.TemporaryFile() as index:
             has_index = source.path is None and wanted.dataset.format == "txt"
             written = write_output(url, credential, manifest.chunks(index if has_index else None))
@@ -108,7 +108,7 @@ class WriteManifest(Task):
         }
 
 
-class SampleManifest:
+class ManifestRequest:
     """What is written; `lines` is the number of its samples, once all of it was read."""
 
     def __init__(self, source: DatasetSource, wanted: ManifestParameters) -> None:

@@ -117,7 +117,7 @@ def output_path(url: str) -> Path | None:
     if path is None and urlsplit(url).scheme not in S3:
         raise OutputError("bad_url", f"{url} can't be written: {EXPECTED}")
     if "\0" in url or (path is not None and ".." in path.parts):
-        raise OutputError("bad_url", f"{url!r} is no path of a file: {EXPECTED}, without `..`")
+        raise OutputError("bad_url", f"{url!r} is not a path of a file: {EXPECTED}, without `..`")
     if url.endswith("/"):
         raise OutputError("not_a_file", f"{url} is the URL of a folder: name a file in it")
     return path

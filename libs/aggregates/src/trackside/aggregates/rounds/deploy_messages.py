@@ -117,7 +117,7 @@ class ModelUpdateConfirmed(Event):
 class ModelUpdateFailed(Event):
     """A target couldn't take the model of an update, and has the one before; `failure` counts its tries.
 
-    A service was told by its `instruction` of this number.
+    `instruction` is the number of the one that asked a service for it.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER

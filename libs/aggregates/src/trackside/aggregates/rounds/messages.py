@@ -51,7 +51,7 @@ class UpdateIncrementalJob(Command):
 
 
 class PauseIncrementalJob(Command):
-    """Asks a job to begin no stage; what runs goes on, and so do its services."""
+    """Asks a job to begin no stage; what runs continues, and so do its services."""
 
     reason: JobReason = ""
 
@@ -67,11 +67,11 @@ class DeleteIncrementalJob(Command):
 
 
 class FireTrain(Command):
-    """Asks for a round now, whatever its trigger says."""
+    """Asks for a round now, also if its trigger does not hold."""
 
 
 class FireEval(Command):
-    """Asks for the evaluation of the round now, whatever its trigger says."""
+    """Asks for the evaluation of the round now, also if its trigger does not hold."""
 
 
 class FireDeploy(Command):
@@ -103,7 +103,7 @@ class RollbackModel(Command):
 
 
 class ReportHardExamples(Command):
-    """What an inference service that is no task of Trackside has counted since its last report."""
+    """What an inference service outside of Trackside has counted since its last report."""
 
     service: Identifier
     inferences: int = Field(ge=0, le=2**53)
@@ -243,7 +243,7 @@ class RoundStarted(Event):
 
 
 class StageBlocked(Event):
-    """A stage can't go on, for a reason that is said once as long as it stays the same."""
+    """A stage can't continue, for a reason that is said once as long as it stays the same."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     stage: StageName
