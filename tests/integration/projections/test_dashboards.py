@@ -40,7 +40,7 @@ def as_postgres_gets_it(statement: str) -> str:
         r"\$__timeFilter\((\w+)\)", r"\1 BETWEEN now() - interval '1 hour' AND now()", statement
     )
     statement = re.sub(r"\(\$(task|search)\)", "('a', 'b')", statement)
-    return statement.replace("${run:sqlstring}", "'a'")
+    return re.sub(r"\$\{(run|job):sqlstring\}", "'a'", statement)
 
 
 def test_what_is_chosen_is_quoted() -> None:
