@@ -66,7 +66,7 @@ class OutputError(CodedError):
     """A file can't be written; what was there before is as it was.
 
     `code` is `disk_full`, `no_permission`, `not_a_file`, `bad_url`, `bucket_missing`, `credential_missing`,
-    `unreachable`, `busy`, `damaged` or `superseded`.
+    `unreachable`, `busy`, `damaged`, `superseded` or `bad_parameters`.
     """
 
 
