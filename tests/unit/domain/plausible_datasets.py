@@ -6,7 +6,6 @@ from typing import Any
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.dataset.messages import (
     WATCH,
-    WATCH_DATASET,
     DatasetChanged,
     DatasetDeleted,
     DatasetObserved,
@@ -19,6 +18,7 @@ from trackside.aggregates.dataset.messages import (
     DatasetTruncated,
 )
 from trackside.aggregates.dataset.state import Dataset, watcher_id
+from trackside.contracts.fleet import WATCH_DATASET
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
 from trackside.contracts.message import Message
 from trackside.contracts.parts import Part

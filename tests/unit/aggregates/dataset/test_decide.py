@@ -16,7 +16,6 @@ from tests.unit.aggregates.dataset.given import (
 from tests.unit.aggregates.given import answered, problems, published, refusal
 from tests.unit.domain.given import Told, search_running
 from trackside.aggregates.dataset.messages import (
-    WATCH_DATASET,
     DatasetDeleted,
     DatasetEnd,
     DatasetObserved,
@@ -30,6 +29,7 @@ from trackside.aggregates.dataset.messages import (
     ResumeDataset,
 )
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.fleet import WATCH_DATASET
 from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.message import Command, Json
 from trackside.contracts.resources import ServicePolicy

@@ -14,13 +14,13 @@ from tests.unit.aggregates.dataset.given import (
 )
 from tests.unit.domain.given import submitted
 from trackside.aggregates.dataset.messages import (
-    WATCH_DATASET,
     DatasetChanged,
     DatasetDeleted,
     DatasetPaused,
     DatasetResumed,
     DatasetStatus,
 )
+from trackside.contracts.fleet import WATCH_DATASET
 from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.message import Event
 from trackside.contracts.parts import Part

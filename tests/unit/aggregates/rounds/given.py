@@ -10,11 +10,11 @@ from trackside.aggregates.dataset.aggregate import DATASET
 from trackside.aggregates.dataset.messages import RegisterDataset
 from trackside.aggregates.registry import AGGREGATES as REGISTERED
 from trackside.aggregates.rounds.aggregate import ROUNDS
-from trackside.aggregates.rounds.parts import COPY_MODEL, WRITE_MANIFEST
 from trackside.aggregates.rounds.split import SplitRule, samples
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.commands import RULES, CommandReceived, CommandRefused, Source
+from trackside.contracts.fleet import COPY_MODEL, WRITE_MANIFEST
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.message import Command, Event, Json, Message, Record
 from trackside.contracts.tasks import (

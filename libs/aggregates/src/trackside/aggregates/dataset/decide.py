@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from trackside.aggregates.dataset.evolve import instruction_body
 from trackside.aggregates.dataset.messages import (
     WATCH,
-    WATCH_DATASET,
     DatasetDeleted,
     DatasetPaused,
     DatasetRegistered,
@@ -20,6 +19,7 @@ from trackside.aggregates.dataset.messages import (
 )
 from trackside.aggregates.dataset.report import reported_event
 from trackside.aggregates.dataset.state import Dataset, dataset_of, watcher_id
+from trackside.contracts.fleet import WATCH_DATASET
 from trackside.contracts.ids import is_identifier
 from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.message import Event

@@ -2,7 +2,6 @@
 
 from trackside.aggregates.dataset.messages import (
     WATCH,
-    WATCH_DATASET,
     DatasetChanged,
     DatasetDeleted,
     DatasetEnd,
@@ -16,6 +15,7 @@ from trackside.aggregates.dataset.messages import (
     DatasetTruncated,
 )
 from trackside.aggregates.dataset.state import Dataset
+from trackside.contracts.fleet import WATCH_DATASET
 from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.message import Json, Record
 from trackside.contracts.tasks import TaskSubmitted

@@ -10,8 +10,6 @@ from trackside.contracts.ids import Identifier
 from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.contracts.tasks import Figure
 
-WATCH_DATASET = "trackside.watch-dataset"
-"""The task type of the service that reads a dataset and says how far it has grown."""
 WATCH = "watch"
 """The kind of part of the service that watches a dataset; its number counts from 1."""
 MAX_LINE_BYTES = 1_048_576

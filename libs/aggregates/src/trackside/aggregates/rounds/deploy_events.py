@@ -199,7 +199,7 @@ def model_deployed(job: IncrementalJob, event: ModelDeployed, record: Record) ->
         job.deployed_at = record.offset
     if update.cause == "round" and job.round is not None:
         job.round.deployed = True
-    job.live, job.update = model, None
+    job.live, job.live_update, job.update = model, update.number, None
     if model.model == job.spec.model and model.version not in job.was_live:
         insort(job.was_live, model.version)
     return Outcome.APPLIED

@@ -16,7 +16,6 @@ from trackside.aggregates.rounds.evaluation import not_deployed
 from trackside.aggregates.rounds.messages import RoundEnded, StageEnded, StageState
 from trackside.aggregates.rounds.parts import (
     CONFIG,
-    COPY_MODEL,
     file_targets,
     service_task,
     targets_of,
@@ -24,6 +23,7 @@ from trackside.aggregates.rounds.parts import (
 )
 from trackside.aggregates.rounds.stages import MANIFEST_MEMORY_BYTES, failed
 from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, TaskOutcome
+from trackside.contracts.fleet import COPY_MODEL
 from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.message import Event, Json
 from trackside.contracts.resources import Needs, Resources

@@ -20,9 +20,7 @@ from trackside.aggregates.rounds.trigger_messages import Trigger
 from trackside.aggregates.rounds.triggers import Known
 from trackside.contracts.message import Event, Json
 
-METRICS = frozenset(
-    {"num_of_samples", "num_of_new_samples", "hard_examples", triggers.SINCE_LAST_ROUND, "drift"}
-)
+METRICS = frozenset(triggers.TRAIN_METRICS)
 """What the triggers of training and evaluation know; `drift` only if the dataset has its samples watched."""
 RESULTS = ("trained", "deployed")
 """The models whose metrics an evaluation returns."""

@@ -86,6 +86,7 @@ class EvalSpec(StageSpec):
     """The stage that compares the trained model with the one that is live, or first with `initial_model`."""
 
     initial_model: VersionName | None = Field(default=None, exclude_if=is_absent)
+    check_period_s: float = Field(default=0.0, ge=0, le=86_400, allow_inf_nan=False)
 
 
 class HardExampleMining(_Part):

@@ -10,10 +10,6 @@ from trackside.aggregates.rounds.job_spec import DeploySpec, InferenceSpec, Stag
 from trackside.aggregates.rounds.state import IncrementalJob
 from trackside.contracts.parts import Part
 
-WRITE_MANIFEST = "trackside.write-manifest"
-"""The task type that writes the samples of a stage into a file."""
-COPY_MODEL = "trackside.copy-model"
-"""The task type that copies a model to where services read it."""
 ROUND, UPDATE, SERVE = "round", "update", "serve"
 """The kinds of parts that tasks are for; the number is that of the round, update or replica."""
 COPY, CONFIG = "copy", "config"

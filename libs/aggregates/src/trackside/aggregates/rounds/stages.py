@@ -15,12 +15,13 @@ from trackside.aggregates.rounds.messages import (
     StageState,
 )
 from trackside.aggregates.rounds.others import model_state, round_model
-from trackside.aggregates.rounds.parts import WRITE_MANIFEST, round_task, samples_of
+from trackside.aggregates.rounds.parts import round_task, samples_of
 from trackside.aggregates.rounds.split import SplitRule
 from trackside.aggregates.rounds.stage_events import OPEN
 from trackside.aggregates.rounds.state import IncrementalJob, Round, TaskOutcome
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.children import ChildRequested
+from trackside.contracts.fleet import WRITE_MANIFEST
 from trackside.contracts.message import Event, Json
 from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import TaskSubmitted

@@ -204,9 +204,9 @@ class ServiceState:
     refused: int = 0
     """The newest instruction that its newest task could not carry out; 0 for none."""
     serves: int = 0
-    """The number of the newest update that it has confirmed; 0 for the model that it began with."""
+    """The update whose model it has, as it began or has confirmed; 0 for the one that the job began with."""
     sha256: str = ""
-    """The digest of the model that it has confirmed; empty before the first time."""
+    """The digest of that model; empty before its first task."""
     counts: ServiceCounts = field(default_factory=ServiceCounts)
     """What it has counted in all."""
     counted: tuple[int, int] = (0, 0)
@@ -233,6 +233,8 @@ class IncrementalJob:
     """The model that evaluations compare with until one of a round is deployed."""
     live: RoundModel
     """The model that is live."""
+    live_update: int = 0
+    """The update that made it live; 0 for the model that the job began with."""
     last_trained: RoundModel | None = None
     """What the last round has trained that got so far; None before the first."""
     status: JobStatus = JobStatus.ACTIVE

@@ -5,11 +5,9 @@ from typing import Any
 
 from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, StageState
 from trackside.aggregates.rounds.parts import (
-    COPY_MODEL,
     ROUND,
     SERVE,
     UPDATE,
-    WRITE_MANIFEST,
     round_task,
     samples_of,
     service_targets,
@@ -19,6 +17,7 @@ from trackside.aggregates.rounds.parts import (
 from trackside.aggregates.rounds.stage_events import backoff_ms
 from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, TaskOutcome
 from trackside.contracts.children import ChildRequested
+from trackside.contracts.fleet import COPY_MODEL, WRITE_MANIFEST
 from trackside.contracts.ids import is_identifier
 from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.message import Record
@@ -99,6 +98,7 @@ def task_submitted(job: IncrementalJob, task: Task, record: Record) -> None:
         service = job.services[f"{SERVE}.{part.name}.{part.number}"]
         service.tasks, service.running, service.retired = service.tasks + 1, True, False
         service.told, service.refused = (0, 0), 0
+        service.serves, service.sha256 = job.live_update, job.live.artifact.sha256
         service.counted = service.counted_by = (0, 0)
         return
     job.open_tasks[part.name] = task.task_id
