@@ -59,6 +59,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--starts", type=int, default=100, help="starts of tasks, cold and warm (100)")
     parser.add_argument("--commands", type=int, default=200, help="commands that are answered (200)")
     parser.add_argument("--requests", type=int, default=5_000, help="requests to a service (5000)")
+    parser.add_argument("--rounds", type=int, default=30, help="rounds of a job (30)")
     parser.add_argument(
         "--events", type=int, default=1_000_000, help="events of the rebuild, at least (1000000)"
     )
@@ -69,7 +70,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, default=100_000, help="jobs of 100 points each that are read (100000)"
     )
-    parser.add_argument("--seed", type=int, default=16, help="seed of the generated summaries (16)")
+    parser.add_argument("--seed", type=int, default=16, help="seed of what is drawn (16)")
     parser.add_argument(
         "--only",
         choices=(*PARTS, *summaries.PARTS, "summaries", *rounds.PARTS, "rounds"),
@@ -143,7 +144,7 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
             console.print("reports of 100 live trials through an assessor")
             measurements.append(await assessments.measure(log))
         measurements += await summaries.measure(stack, log, options, console, append_p50_ms)
-        measurements += await rounds.measure(log, options, console)
+        measurements += await rounds.measure(log, options, console, append_p50_ms)
     return measurements
 
 

@@ -4,19 +4,24 @@ import argparse
 
 from rich.console import Console
 
-from bench import inference
+from bench import incremental_job, inference
 from bench.measurements import Measurements
 from trackside.eventlog.log import Log
 
-PARTS = ("inference",)
+PARTS = ("inference", "incremental-job")
 
 
-async def measure(log: Log, options: argparse.Namespace, console: Console) -> list[Measurements]:
+async def measure(
+    log: Log, options: argparse.Namespace, console: Console, append_ms: float
+) -> list[Measurements]:
     """Measures the parts that need a stack."""
     measurements: list[Measurements] = []
     if "inference" in options.parts:
         console.print(f"{options.requests:,} requests to an inference service, and {inference.SWAPS} swaps")
         measurements.append(await inference.measure(log, options.requests))
+    if "incremental-job" in options.parts:
+        console.print(f"{options.rounds} rounds of a job with four services, each begun by a line")
+        measurements.append(await incremental_job.measure(log, options.rounds, options.seed, append_ms))
     return measurements
 
 
