@@ -54,7 +54,7 @@ def trigger_evaluated(job: IncrementalJob, event: TriggerEvaluated, record: Reco
         if event.stage == "train":
             _begin_round(job, record)
         elif job.round is not None and not job.round.evaluation:
-            job.round.evaluation = _close_version(job.pool, job.spec.dataset.eval_versions)
+            job.round.evaluation = close_version(job.pool, job.spec.dataset.eval_versions)
             job.round.segments = list(job.pool.segments)
             job.round.size_bytes, job.round.sha256 = job.pool.size_bytes, job.pool.sha256
     return Outcome.APPLIED
@@ -69,7 +69,7 @@ def has_samples(job: IncrementalJob) -> bool:
 
 def _begin_round(job: IncrementalJob, record: Record) -> None:
     pool = job.pool
-    evaluation = _close_version(pool, job.spec.dataset.eval_versions)
+    evaluation = close_version(pool, job.spec.dataset.eval_versions)
     job.rounds += 1
     job.round = Round(
         job.rounds,
@@ -87,7 +87,7 @@ def _begin_round(job: IncrementalJob, record: Record) -> None:
     job.again_ms = 0
 
 
-def _close_version(pool: SamplePool, capacity: int) -> list[Range]:
+def close_version(pool: SamplePool, capacity: int) -> list[Range]:
     """Makes a version of what has come since the one before; keeps as many as there may be."""
     if pool.newest:
         pool.versions.append((pool.version_begin, pool.end))

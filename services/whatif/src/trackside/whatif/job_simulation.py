@@ -1,0 +1,339 @@
+"""The rounds of a recorded job with another trigger: what is known of them, and what is not. Pure.
+
+A model that was trained with the same samples from the same base is the recorded one, and its metrics on the
+same samples are those that were recorded. All else is unknown: then a round may have deployed its model or
+not, and more than one model may be live after it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Literal
+
+from trackside.aggregates.rounds import metrics, triggers
+from trackside.aggregates.rounds.job_spec import JobSpec
+from trackside.aggregates.rounds.messages import Range, SeenMetric
+from trackside.aggregates.rounds.trigger_messages import (
+    AllTriggers,
+    AnyTrigger,
+    DailyWindow,
+    MetricCondition,
+    Trigger,
+)
+from trackside.aggregates.rounds.triggers import Known
+from trackside.whatif.job_recording import EvalSamples, JobRecording, RoundTrace
+from trackside.whatif.job_scenario import JobScenario, is_delta
+from trackside.whatif.round_begins import RecordedBegins, RoundBegin, RoundBegins, TriggeredBegins
+
+Verdict = Literal["deploy", "keep", "failed", "open", "unknown"]
+"""`keep`: the live model stays. `open`: the round had not ended with the record."""
+_ALWAYS = DailyWindow(type="daily", start="00:00", end="24:00")
+_NEVER = MetricCondition(metric="never", operator=">", threshold=0)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveModel:
+    """A model that may be live, and the one that evaluations compare with then; both are digests."""
+
+    digest: str
+    compared: str
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedRound:
+    """A round of a scenario; times are ms since 1970. `recorded` is the round that has trained its model.
+
+    None if no round was recorded with its samples and base: its model is unknown. `live` are the models of
+    which one was live after it, `values` what its trigger of deploy saw, where that is known. `reason` says
+    why a decision is unknown, or what else than the trigger decided.
+    """
+
+    number: int
+    fired_ms: int
+    ended_ms: int
+    train: Range
+    trained: str
+    recorded: int | None
+    verdict: Verdict
+    reason: str
+    values: Mapping[str, SeenMetric]
+    live: tuple[str, ...]
+    device_ms: int
+
+
+@dataclass(slots=True)
+class SimulatedJob:
+    """A scenario's rounds, and which models may have been live from when on."""
+
+    scenario: JobScenario
+    rounds: list[SimulatedRound] = field(default_factory=list)
+    live: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+
+    @property
+    def device_ms(self) -> int:
+        """For how long tasks held devices, times their number; the median for rounds of unknown models."""
+        return sum(each.device_ms for each in self.rounds)
+
+    @property
+    def unknown_models(self) -> int:
+        """How many rounds have trained a model that was never trained in the record."""
+        return sum(each.recorded is None for each in self.rounds)
+
+    def count(self, verdict: Verdict) -> int:
+        """Returns how many rounds have ended so."""
+        return sum(each.verdict == verdict for each in self.rounds)
+
+
+class Measured:
+    """What was measured of models, by the samples of the evaluation; keeps the differences of pairs."""
+
+    def __init__(self, recording: JobRecording) -> None:
+        self._metrics: dict[tuple[str, EvalSamples], dict[str, Any]] = {}
+        self._pairs: dict[tuple[str, str, EvalSamples], dict[str, Any]] = {}
+        for trace in recording.rounds:
+            if trace.evaluation is not None and trace.metrics:
+                self._metrics[trace.trained, trace.evaluation] = trace.metrics["trained"]
+                self._metrics.setdefault((trace.compared, trace.evaluation), trace.metrics["deployed"])
+
+    def of(self, model: str, samples: EvalSamples | None) -> dict[str, Any] | None:
+        """Returns the metrics of a model on these samples; None if they were not measured."""
+        return None if samples is None else self._metrics.get((model, samples))
+
+    def pair(self, trained: str, compared: str, samples: EvalSamples | None) -> dict[str, Any] | None:
+        """Returns the metrics of a trained model with its differences from another one; None if unknown."""
+        if samples is None:
+            return None
+        key = trained, compared, samples
+        if key not in self._pairs:
+            ours, others = self.of(trained, samples), self.of(compared, samples)
+            if ours is None or others is None:
+                return None
+            self._pairs[key] = metrics.with_deltas(ours, others)
+        return self._pairs[key]
+
+
+def simulate_job(
+    recording: JobRecording, scenario: JobScenario, measured: Measured | None = None
+) -> SimulatedJob:
+    """Replays the rounds of a job under a scenario; `measured` may be shared by those of one recording."""
+    return _Simulation(recording, scenario, measured or Measured(recording)).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """Whether a model is deployed while another one is live; None: unknown, for a reason."""
+
+    deploy: bool | None
+    reason: str = ""
+    values: Mapping[str, SeenMetric] = field(default_factory=dict)
+
+
+class _Simulation:
+    """A job as it would have been, round by round."""
+
+    def __init__(self, recording: JobRecording, scenario: JobScenario, measured: Measured) -> None:
+        self._recording, self._scenario, self._measured = recording, scenario, measured
+        self._job = SimulatedJob(scenario)
+        self._live = frozenset({LiveModel(recording.initial, recording.initial_eval)})
+        self._certain = {recording.initial}
+        self._last_trained = ""
+        self._rollbacks = list(recording.rollbacks)
+        self._used: set[int] = set()
+        self._triggers: dict[int, Trigger | None] = {}
+        ended = [each for each in recording.rounds if each.status]
+        self._usual_ms = _median(each.ended_ms - each.fired_ms for each in ended)
+        self._usual_device_ms = _median(each.device_ms for each in ended)
+        self._by_samples: dict[tuple[str, Range], list[RoundTrace]] = {}
+        probs = {spec.dataset.train_prob for _, spec in recording.specs}
+        if scenario.train_prob is None or probs == {scenario.train_prob}:
+            for each in recording.rounds:
+                self._by_samples.setdefault((each.spec.dataset.name, each.train), []).append(each)
+
+    def run(self) -> SimulatedJob:
+        """Plays all rounds."""
+        recording, scenario = self._recording, self._scenario
+        begins: RoundBegins = RecordedBegins(recording)
+        if scenario.changes_training:
+            begins = TriggeredBegins(recording, scenario)
+        self._note_live(recording.created_ms)
+        ended_ms, released = recording.created_ms, None
+        while (begin := begins.after(ended_ms, released)) is not None:
+            self._roll_back(begin.fired_ms)
+            played = self._play(begin)
+            self._job.rounds.append(played)
+            if played.verdict == "open":
+                break
+            ended_ms, released = played.ended_ms, played.train if played.verdict == "failed" else None
+        self._roll_back(recording.last_ms)
+        return self._job
+
+    def _play(self, begin: RoundBegin) -> SimulatedRound:
+        number = len(self._job.rounds) + 1
+        trace, reason = self._recorded(begin)
+        trained, device_ms = f"?{number}", self._usual_device_ms
+        ended_ms = decided_ms = live_ms = begin.fired_ms + self._usual_ms
+        if trace is not None:
+            self._used.add(trace.number)
+            trained, device_ms = trace.trained, trace.device_ms
+            ended_ms, decided_ms = trace.ended_ms or self._recording.last_ms, trace.decided_ms
+            live_ms = trace.live_ms or decided_ms
+        verdict: Verdict = "failed"
+        values: Mapping[str, SeenMetric] = {}
+        if (trace is not None and not trace.status) or ended_ms > self._recording.last_ms:
+            verdict, reason = "open", reason or "the record ends before it"
+        elif not decided_ms:
+            reason = "failed, as recorded"
+        else:
+            verdict, reason, values = self._decide(begin, trained, trace, reason, decided_ms)
+            self._note_live(live_ms)
+        if verdict in ("deploy", "keep", "unknown"):
+            self._last_trained = trained
+        return SimulatedRound(
+            number=number,
+            fired_ms=begin.fired_ms,
+            ended_ms=ended_ms,
+            train=begin.train,
+            trained=trained,
+            recorded=None if trace is None else trace.number,
+            verdict=verdict,
+            reason=reason,
+            values=values,
+            live=self._digests(),
+            device_ms=device_ms,
+        )
+
+    def _recorded(self, begin: RoundBegin) -> tuple[RoundTrace | None, str]:
+        """Returns the recorded round with these samples and this base, or why its model is unknown."""
+        name = begin.spec.dataset.name
+        found = [
+            each for each in self._by_samples.get((name, begin.train), ()) if each.number not in self._used
+        ]
+        if begin.recorded is not None:
+            found = [each for each in found if each is begin.recorded]
+        if not found:
+            return None, "no round was recorded with these samples"
+        bases = {self._last_trained}
+        if begin.spec.start_from == "deployed" or not self._last_trained:
+            bases = {each.digest for each in self._live}
+        same = [each for each in found if not each.base or bases == {each.base}]
+        return (same[0], "") if same else (None, "no round was recorded with this base model")
+
+    def _decide(
+        self, begin: RoundBegin, trained: str, trace: RoundTrace | None, unmatched: str, decided_ms: int
+    ) -> tuple[Verdict, str, Mapping[str, SeenMetric]]:
+        """Decides for each model that may be live, and changes which may be."""
+        decisions = {each: self._decision(begin, trained, trace, each, decided_ms) for each in self._live}
+        outcomes = {each.deploy for each in decisions.values()}
+        first = next(iter(decisions.values()))
+        unknown = next((each for each in decisions.values() if each.deploy is None), None)
+        reason = unmatched or first.reason if unknown is None else unmatched or unknown.reason
+        has_failed = trace is not None and bool(trace.deploy) and trace.status == "failed"
+        if has_failed and outcomes == {True}:
+            return "failed", "the deployment failed, as recorded", first.values
+        before = self._live
+        if self._rollbacks:
+            self._roll_back(decided_ms)
+        after: set[LiveModel] = set()
+        for old, decision in decisions.items():
+            if decision.deploy is not True or has_failed:
+                after |= {old} if before is self._live else self._live
+            if decision.deploy is not False and not has_failed:
+                after.add(LiveModel(trained, trained))
+        self._live = frozenset(after)
+        if len(outcomes) > 1 or unknown is not None:
+            return "unknown", reason or "it depends on which model was live", {}
+        return ("deploy" if True in outcomes else "keep"), reason, first.values
+
+    def _decision(
+        self, begin: RoundBegin, trained: str, trace: RoundTrace | None, live: LiveModel, at_ms: int
+    ) -> _Decision:
+        if trace is not None and trace.forced:
+            return _Decision(True, "forced by a command, as recorded")
+        found = self._by_trigger(begin, trained, trace, live, at_ms)
+        if found.deploy is not True or begin.spec.deploy.gate is None:
+            return found
+        if trace is None or not trace.deploy:
+            return _Decision(None, "its deployment was never submitted for approval")
+        if trace.approved is None:
+            return _Decision(None, "its approval was not decided")
+        return found if trace.approved else _Decision(False, "rejected, as recorded", found.values)
+
+    def _by_trigger(
+        self, begin: RoundBegin, trained: str, trace: RoundTrace | None, live: LiveModel, at_ms: int
+    ) -> _Decision:
+        trigger = self._trigger(begin.spec)
+        samples = begin.evaluation or (None if trace is None else trace.evaluation)
+        commanded = trace is not None and bool(trace.decided_by)
+        if trace is not None and trace.decided_ms and not trace.metrics:
+            return _Decision(False, "its evaluation returned no metrics, as recorded")
+        pair = self._measured.pair(trained, live.compared, samples)
+        if pair is not None:
+            known = Known(pair, at_ms, at_ms)
+            return _Decision(*_result(trigger, known, at_ms, commanded), triggers.seen(trigger, known, at_ms))
+        own = self._measured.of(trained, samples)
+        known = Known(own or {}, at_ms, at_ms)
+        results = {
+            _result(_assumed(trigger, own is not None, assumed), known, at_ms, commanded)[0]
+            for assumed in (_ALWAYS, _NEVER)
+        }
+        if len(results) == 1 and None not in results:
+            return _Decision(results.pop(), "by what is known of it")
+        if own is None:
+            return _Decision(None, "the metrics of its model are not known")
+        name = self._recording.names.get(live.compared, "a model that was never trained")
+        return _Decision(None, f"{name} was not evaluated with these samples")
+
+    def _trigger(self, spec: JobSpec) -> Trigger | None:
+        if id(spec) not in self._triggers:
+            self._triggers[id(spec)] = self._scenario.deploy_trigger_of(spec)
+        return self._triggers[id(spec)]
+
+    def _roll_back(self, until_ms: int) -> None:
+        """Makes those models live that a command made live, where they had been live before."""
+        while self._rollbacks and self._rollbacks[0][0] <= until_ms:
+            at_ms, digest = self._rollbacks.pop(0)
+            possible = {each for _, models in self._job.live for each in models}
+            if digest in self._certain:
+                self._live = frozenset({LiveModel(digest, digest)})
+            elif digest in possible:
+                self._live |= {LiveModel(digest, digest)}
+            self._note_live(at_ms)
+
+    def _note_live(self, at_ms: int) -> None:
+        models = self._digests()
+        if len(models) == 1:
+            self._certain.add(models[0])
+        if not self._job.live or self._job.live[-1][1] != models:
+            self._job.live.append((at_ms, models))
+
+    def _digests(self) -> tuple[str, ...]:
+        return tuple(sorted({each.digest for each in self._live}))
+
+
+def _result(trigger: Trigger | None, known: Known, at_ms: int, commanded: bool) -> tuple[bool | None, str]:
+    """Returns whether a trigger of deploy holds, then or later; None if it waits for a command."""
+    if triggers.holds(trigger, known, at_ms, commanded=commanded):
+        return True, ""
+    if commanded or isinstance(trigger, MetricCondition):
+        return False, ""
+    if triggers.waits_for_command(trigger, known, at_ms):
+        return None, "it waits for a command that was not given"
+    return triggers.can_hold_later(trigger, known, at_ms), ""
+
+
+def _assumed(trigger: Trigger | None, has_metrics: bool, assumed: Trigger) -> Trigger | None:
+    """Returns a trigger with `assumed` in place of each condition on what was not measured."""
+    match trigger:
+        case MetricCondition():
+            is_known = trigger.metric.strip() == triggers.SINCE_LAST_ROUND
+            return trigger if is_known or (has_metrics and not is_delta(trigger)) else assumed
+        case AllTriggers() | AnyTrigger():
+            parts = [_assumed(each, has_metrics, assumed) for each in trigger.triggers]
+            return trigger.model_copy(update={"triggers": parts})
+        case _:
+            return trigger
+
+
+def _median(numbers: Iterator[int]) -> int:
+    found = list(numbers)
+    return round(median(found)) if found else 0
