@@ -61,7 +61,7 @@ ABOUT_ONE = {
     "trackside.simulation.scenarios": "what is simulated of each aggregate, and what must be true of it",
     "trackside.summary_indexer.detail": "curves of summary jobs in memory",
     "trackside.summary_indexer.watching": "directories of event files, which are summary jobs",
-    "trackside.whatif": "searches with another assessor, runs with another fleet",
+    "trackside.whatif": "searches with another assessor, runs with another fleet, jobs with another trigger",
 }
 """Modules, or folders of them, that are about one aggregate by their purpose: they may import its folder."""
 

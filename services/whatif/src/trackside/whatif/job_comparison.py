@@ -16,13 +16,21 @@ from trackside.whatif.job_scenario import (
     check_train_threshold,
     deploy_metric,
 )
-from trackside.whatif.job_simulation import Measured, SimulatedJob, SimulatedRound, simulate_job
+from trackside.whatif.job_simulation import (
+    ANY,
+    MOST_LIVE,
+    Measured,
+    SimulatedJob,
+    SimulatedRound,
+    simulate_job,
+)
 
 MOST_SCENARIOS = 10_000
 _ASSUMED = (
     "Samples, hard examples, pauses and commands are as recorded, whichever model is live.",
     "The same samples and the same base give the same model; a model has the metrics that were recorded of "
     "it with the same samples. Nothing else is known of models: a round that depends on more is unknown.",
+    f"If more than {MOST_LIVE} models may be live, which one is live is unknown.",
     "A round takes as long as recorded, deployed or not; a deployment that was not recorded succeeds.",
 )
 
@@ -48,8 +56,10 @@ class JobComparison:
 
     def name_of(self, digest: str) -> str:
         """Returns the name of a model: a version, or of which round of a scenario it is."""
+        if digest == ANY.digest:
+            return "unknown"
         if digest.startswith("?"):
-            return f"round {digest[1:]}'s"
+            return f"unknown (round {digest[1:]})"
         return self.recording.names.get(digest, digest[:12])
 
     def saved_ms(self, result: SimulatedJob) -> int:
@@ -141,7 +151,7 @@ def job_scenarios(recording: JobRecording, grid: JobGrid) -> list[JobScenario]:
     for threshold, trigger, train_threshold, train_prob in combinations:
         words = [] if threshold is None else [f"{metric} {threshold:g}"]
         words += [] if trigger is None else [trigger_name(trigger)]
-        words += [] if train_threshold is None else [f"{triggers.NUM_OF_SAMPLES} {train_threshold:g}"]
+        words += [] if train_threshold is None else [f"{train_threshold:g} samples"]
         words += [] if train_prob is None else [f"train_prob {train_prob:g}"]
         if words:
             name = ", ".join(words)

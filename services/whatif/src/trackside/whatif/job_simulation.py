@@ -27,6 +27,8 @@ from trackside.whatif.round_begins import RecordedBegins, RoundBegin, RoundBegin
 
 Verdict = Literal["deploy", "keep", "failed", "open", "unknown"]
 """`keep`: the live model stays. `open`: the round had not ended with the record."""
+MOST_LIVE = 8
+"""If more models than these may be live, all that is known is that one of them is."""
 _ALWAYS = DailyWindow(type="daily", start="00:00", end="24:00")
 _NEVER = MetricCondition(metric="never", operator=">", threshold=0)
 
@@ -37,6 +39,10 @@ class LiveModel:
 
     digest: str
     compared: str
+
+
+ANY = LiveModel("?", "?")
+"""One of more models than are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,7 @@ class _Simulation:
         self._last_trained = ""
         self._rollbacks = list(recording.rollbacks)
         self._used: set[int] = set()
+        self._places = {digest: place for place, digest in enumerate(recording.names)}
         self._triggers: dict[int, Trigger | None] = {}
         ended = [each for each in recording.rounds if each.status]
         self._usual_ms = _median(each.ended_ms - each.fired_ms for each in ended)
@@ -222,7 +229,8 @@ class _Simulation:
         self, begin: RoundBegin, trained: str, trace: RoundTrace | None, unmatched: str, decided_ms: int
     ) -> tuple[Verdict, str, Mapping[str, SeenMetric]]:
         """Decides for each model that may be live, and changes which may be."""
-        decisions = {each: self._decision(begin, trained, trace, each, decided_ms) for each in self._live}
+        possible = sorted(self._live, key=lambda each: self._place(each.digest))
+        decisions = {each: self._decision(begin, trained, trace, each, decided_ms) for each in possible}
         outcomes = {each.deploy for each in decisions.values()}
         first = next(iter(decisions.values()))
         unknown = next((each for each in decisions.values() if each.deploy is None), None)
@@ -232,14 +240,14 @@ class _Simulation:
             return "failed", "the deployment failed, as recorded", first.values
         before = self._live
         if self._rollbacks:
-            self._roll_back(decided_ms)
+            self._roll_back(decided_ms - 1)
         after: set[LiveModel] = set()
         for old, decision in decisions.items():
             if decision.deploy is not True or has_failed:
                 after |= {old} if before is self._live else self._live
             if decision.deploy is not False and not has_failed:
                 after.add(LiveModel(trained, trained))
-        self._live = frozenset(after)
+        self._live = frozenset({ANY} if ANY in after or len(after) > MOST_LIVE else after)
         if len(outcomes) > 1 or unknown is not None:
             return "unknown", reason or "it depends on which model was live", {}
         return ("deploy" if True in outcomes else "keep"), reason, first.values
@@ -295,19 +303,25 @@ class _Simulation:
             possible = {each for _, models in self._job.live for each in models}
             if digest in self._certain:
                 self._live = frozenset({LiveModel(digest, digest)})
-            elif digest in possible:
-                self._live |= {LiveModel(digest, digest)}
+            elif digest in possible or ANY.digest in possible:
+                self._live = frozenset(
+                    {ANY} if ANY in self._live else {*self._live, LiveModel(digest, digest)}
+                )
             self._note_live(at_ms)
 
     def _note_live(self, at_ms: int) -> None:
         models = self._digests()
-        if len(models) == 1:
+        if len(models) == 1 and models[0] != ANY.digest:
             self._certain.add(models[0])
         if not self._job.live or self._job.live[-1][1] != models:
             self._job.live.append((at_ms, models))
 
     def _digests(self) -> tuple[str, ...]:
-        return tuple(sorted({each.digest for each in self._live}))
+        return tuple(sorted({each.digest for each in self._live}, key=self._place))
+
+    def _place(self, digest: str) -> tuple[int, str]:
+        """Returns what models are sorted by: the order of the record, those that it has not at the end."""
+        return self._places.get(digest, len(self._places)), digest
 
 
 def _result(trigger: Trigger | None, known: Known, at_ms: int, commanded: bool) -> tuple[bool | None, str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trackside.cli.interface import whatif_options
 from trackside.cli.interface.options import AtOption, JsonOption, StreamArgument, WaitOption
 from trackside.cli.interface.publishing_options import publishes
 
@@ -215,9 +216,15 @@ def whatif(
             "--plot", metavar="FILE", help="Write a chart: a .png (needs matplotlib) or an .html file."
         ),
     ] = None,
+    threshold: whatif_options.Threshold = None,
+    metric: whatif_options.Metric = "",
+    deploy_trigger: whatif_options.DeployTrigger = None,
+    train_threshold: whatif_options.TrainThreshold = None,
+    train_prob: whatif_options.TrainProb = None,
+    picture: whatif_options.Picture = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Re-evaluate a recorded search or run with another early-stopping rule, fleet size or queue order.
+    """Re-evaluate a recorded search, run or incremental job with another rule, fleet size, order or trigger.
 
     Every given assessor is combined with every fleet and order, and compared in makespan, device time and
     best value. The recorded reports are replayed in virtual time: no task runs, nothing is written.
@@ -225,18 +232,29 @@ def whatif(
     Of a run, the recorded durations and results are replayed: makespan, device use and critical path with
     another fleet, limit or order, or with another action after steps that fail.
 
+    Of an incremental job, the recorded rounds are evaluated with other triggers, each value combined with
+    each of the others: which rounds train and deploy, the device time, and which model is live when. What
+    was never trained or evaluated is unknown.
+
     \b
     Examples:
       trackside replay whatif digits-1 --assessor median --assessor asha
       trackside replay whatif digits-1 --assessor median:n_warmup_steps=5 --plot whatif.html
       trackside replay whatif digits-1 --workers 1 --workers 4 --slots 2 --concurrency 8 --json
       trackside replay whatif nightly-7 --workers 2 --workers 8 --on-end continue
+      trackside replay whatif digits --threshold 0.02 --threshold 0.05 --picture whatif.svg
+      trackside replay whatif digits --train-threshold 200 --train-prob 0.9 --json
     """
-    from trackside.cli.commands.replay import whatif
+    from trackside.cli.commands.replay import whatif, whatif_job
 
     whatif.check_plots(plot or [])
+    if picture is not None:
+        whatif_job.picture_form(picture)
+    triggers = whatif_job.TriggerOptions(
+        threshold or (), metric, deploy_trigger or (), train_threshold or (), train_prob or (), picture
+    )
     options = whatif.WhatIfOptions(
-        assessor or (), workers or (), slots, policy or (), concurrency, on_end or (), plot or ()
+        assessor or (), workers or (), slots, policy or (), concurrency, on_end or (), plot or (), triggers
     )
     whatif.whatif(stream_id, at, options, as_json)
 

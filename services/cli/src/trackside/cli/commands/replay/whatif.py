@@ -1,11 +1,12 @@
-"""The command `replay whatif`: a recorded search or run with other fleets, queue orders and rules."""
+"""The command `replay whatif`: a recorded search, run or job with other fleets, orders, rules, triggers."""
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from trackside.cli.commands.replay import whatif_run
+from trackside.cli.commands.replay import whatif_job, whatif_run
+from trackside.cli.commands.replay.whatif_job import TriggerOptions
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
@@ -27,6 +28,7 @@ from trackside.whatif.compare import (
     parse_assessor,
     parse_placement_order,
 )
+from trackside.whatif.job_recording import JobRecording, has_job, read_job
 from trackside.whatif.recording import Recording, read_recording
 from trackside.whatif.run_comparison import ON_END, RunGrid
 from trackside.whatif.run_recording import RunRecording, has_run, read_run
@@ -36,7 +38,7 @@ PICTURES = frozenset({".png", ".html", ".htm"})
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOptions:
-    """The texts of the options of `replay whatif`, of which a search has some and a run others."""
+    """The texts of the options of `replay whatif`: a search has some, a run others, a job its triggers."""
 
     assessors: Sequence[str] = ()
     workers: Sequence[int] = ()
@@ -45,9 +47,21 @@ class WhatIfOptions:
     concurrency: int | None = None
     on_end: Sequence[str] = ()
     plots: Sequence[Path] = ()
+    triggers: TriggerOptions = field(default_factory=TriggerOptions)
+
+    def of_job(self) -> TriggerOptions:
+        """Returns the options of an incremental job; raises BadUsage for those of searches and runs."""
+        given = self.assessors, self.workers, self.policies, self.concurrency, self.on_end, self.plots
+        if any(given):
+            raise BadUsage(
+                "of incremental jobs there are other options: --threshold, --metric, --deploy-trigger, "
+                "--train-threshold, --train-prob, --picture"
+            )
+        return self.triggers
 
     def of_search(self) -> ScenarioGrid:
-        """Returns the scenarios of a search; raises BadUsage for options of runs."""
+        """Returns the scenarios of a search; raises BadUsage for options of runs and jobs."""
+        self._check_no_triggers()
         if self.on_end:
             raise BadUsage("--on-end is for runs of pipelines")
         return ScenarioGrid(
@@ -59,7 +73,8 @@ class WhatIfOptions:
         )
 
     def of_run(self) -> RunGrid:
-        """Returns the scenarios of a run; raises BadUsage for options of searches."""
+        """Returns the scenarios of a run; raises BadUsage for options of searches and jobs."""
+        self._check_no_triggers()
         if self.assessors or self.plots:
             raise BadUsage("--assessor and --plot are for searches")
         wrong = [text for text in self.on_end if text not in ON_END]
@@ -75,12 +90,19 @@ class WhatIfOptions:
             self.concurrency,
         )
 
+    def _check_no_triggers(self) -> None:
+        if self.triggers.given:
+            raise BadUsage("thresholds, triggers, --train-prob and --picture are for incremental jobs")
+
 
 def whatif(stream_id: str, at: str, options: WhatIfOptions, as_json: bool) -> None:
-    """Prints a recorded search or run under each scenario, and draws a search into files."""
+    """Prints a recorded search, run or job under each scenario, and draws a search or job into files."""
     recorded = run(_recorded(stream_id, parse_point_in_time(at, now_ms())))
     if isinstance(recorded, RunRecording):
         whatif_run.compare(recorded, options.of_run(), as_json)
+        return
+    if isinstance(recorded, JobRecording):
+        whatif_job.compare(recorded, options.of_job(), as_json)
         return
     plots, comparison = options.plots, compare(recorded, options.of_search())
     for path in plots:
@@ -100,10 +122,12 @@ def check_plots(plots: Sequence[Path]) -> None:
             )
 
 
-async def _recorded(stream_id: str, point: PointInTime) -> Recording | RunRecording:
+async def _recorded(stream_id: str, point: PointInTime) -> Recording | RunRecording | JobRecording:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         stream = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
+        if await has_job(stream):
+            return await read_job(stream, point)
         return await (read_run if await has_run(stream) else read_recording)(stream, point)
 
 
