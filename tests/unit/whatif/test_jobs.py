@@ -133,7 +133,7 @@ def test_a_round_that_certainly_deploys_makes_the_live_model_known_again() -> No
 
 
 def test_more_than_eight_models_that_may_be_live_are_not_told_apart() -> None:
-    found = compared(recorded([0.6 + 0.03 * at for at in range(10)]), thresholds=[0.05])
+    found = compared(recorded([0.6 + 0.03 * at for at in range(12)]), thresholds=[0.05])
     assert found.results[1].rounds[-1].live == (ANY.digest,)
     assert live(found)[-1] == ["unknown"]
 
