@@ -185,43 +185,20 @@ def rebuild(
 
 def whatif(
     stream_id: StreamArgument,
-    assessor: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--assessor", metavar="NAME[:OPTION=VALUE,...]", help="Early-stopping rule; may be repeated."
-        ),
-    ] = None,
+    assessor: whatif_options.AssessorOption = None,
     workers: WorkersOption = None,
     slots: SlotsOption = 1,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--policy",
-            metavar="ORDER",
-            help="Order of the queue: first-come, newest-first, shortest-first or longest-first; "
-            "may be repeated.",
-        ),
-    ] = None,
-    concurrency: Annotated[
-        int | None,
-        typer.Option(
-            "--concurrency", min=1, max=10_000, metavar="N", help="Trials at once; without it as recorded."
-        ),
-    ] = None,
+    policy: whatif_options.PolicyOption = None,
+    concurrency: whatif_options.TrialsAtOnceOption = None,
     on_end: OnEndOption = None,
     at: AtOption = "now",
-    plot: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--plot", metavar="FILE", help="Write a chart: a .png (needs matplotlib) or an .html file."
-        ),
-    ] = None,
-    threshold: whatif_options.Threshold = None,
-    metric: whatif_options.Metric = "",
-    deploy_trigger: whatif_options.DeployTrigger = None,
-    train_threshold: whatif_options.TrainThreshold = None,
-    train_prob: whatif_options.TrainProb = None,
-    picture: whatif_options.Picture = None,
+    plot: whatif_options.PlotOption = None,
+    threshold: whatif_options.ThresholdOption = None,
+    metric: whatif_options.MetricOption = "",
+    deploy_trigger: whatif_options.DeployTriggerOption = None,
+    train_threshold: whatif_options.TrainThresholdOption = None,
+    train_prob: whatif_options.TrainProbOption = None,
+    picture: whatif_options.PictureOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Re-evaluate a recorded search, run or incremental job with another rule, fleet size, order or trigger.
