@@ -1,0 +1,171 @@
+"""A job of two rounds: how it is begun, what it leaves if nothing was lost, and what is compared with that."""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.chaos.history import TIMEOUT_S
+from tests.chaos.rounds.cluster import RoundsCluster
+from tests.chaos.rounds.tasks import learned
+from trackside.aggregates.dataset.messages import DeleteDataset, RegisterDataset
+from trackside.aggregates.model.messages import AddModelVersion, RegisterModel
+from trackside.aggregates.rounds.messages import CreateIncrementalJob, DeleteIncrementalJob
+from trackside.aggregates.rounds.state import IncrementalJob, job_of
+from trackside.contracts.message import Json
+
+BATCH, TRAIN_OF_BATCH, ROUNDS, REPLICAS = 10, 8, 2, 2
+FIRST = json.dumps({"rounds": []}).encode()
+RETRY = {"lost": 100, "failed": 100}
+SMALL = {"resources": {"devices": 0, "estimate_memory": 100_000_000}}
+OnEvent = Callable[[int], Awaitable[None]]
+"""What is done after the event of this number, from 1, of the job and its dataset."""
+
+
+def sha256(content: bytes) -> str:
+    """Returns a digest."""
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass
+class TwoRounds:
+    """A job with its dataset and model, which have ids and a folder of their own."""
+
+    cluster: RoundsCluster
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder with the dataset, the output and the copied models."""
+        return self.cluster.folder / self.name
+
+    @property
+    def dataset(self) -> str:
+        """The id of the dataset."""
+        return f"{self.name}-data"
+
+    @property
+    def state(self) -> IncrementalJob | None:
+        """The job as the log has it."""
+        stream = self.cluster.stream(self.name)
+        return None if stream is None else job_of(stream)
+
+    def spec(self) -> Json:
+        """Returns the definition of the job: a round for each ten lines, which is deployed."""
+        stage = {"check_period_s": 0, "needs": {**SMALL, "retry": RETRY}}
+        new = {"type": "condition", "metric": "num_of_new_samples", "operator": ">=", "threshold": TRAIN_OF_BATCH}
+        better = {"type": "condition", "metric": "rounds_delta", "operator": ">", "threshold": 0}
+        return {
+            "dataset": {"name": self.dataset, "train_prob": TRAIN_OF_BATCH / BATCH, "eval_versions": 1},
+            "model": f"{self.name}-model",
+            "initial_model": f"{self.name}-model@1",
+            "train": {"task_type": "learn", "trigger": new, **stage},
+            "eval": {"task_type": "compare", **stage},
+            "deploy": {
+                "trigger": better,
+                "copy_to": {"url": str(self.folder / "live.json")},
+                "config": {"url": str(self.folder / "hot")},
+                "services": [{"name": "s", "task_type": "answer", "replicas": REPLICAS, "needs": SMALL}],
+                "tries": 100,
+                "confirm_s": 600,
+            },
+            "output": {"url": str(self.folder / "out")},
+        }
+
+    async def begin(self) -> None:
+        """Registers the dataset and the model, and creates the job."""
+        self.folder.mkdir()
+        self.grow(0)
+        client, model = self.cluster.client, f"{self.name}-model"
+        version = {"artifact": json.loads(self.cluster.put(FIRST)), "format": "json"}
+        watched = {"url": str(self.folder / "data.txt"), "format": "txt"}
+        for command, stream in (
+            (RegisterModel(), model),
+            (AddModelVersion.model_validate_json(json.dumps(version)), model),
+            (RegisterDataset.model_validate(watched), self.dataset),
+            (CreateIncrementalJob.model_validate_json(json.dumps(self.spec())), self.name),
+        ):
+            await client.send(command, stream, TIMEOUT_S)
+
+    def lines(self, batch: int) -> list[str]:
+        """Returns the lines of a batch, from 0."""
+        return [f"{self.name} line {number}" for number in range(batch * BATCH, (batch + 1) * BATCH)]
+
+    def grow(self, batch: int) -> None:
+        """Appends a batch to the dataset, with one write."""
+        with (self.folder / "data.txt").open("ab", buffering=0) as file:
+            file.write("".join(f"{line}\n" for line in self.lines(batch)).encode())
+
+    def is_over(self) -> bool:
+        """Says whether both rounds have ended, and each service has the model that is live."""
+        job = self.state
+        if job is None or job.ended_rounds < ROUNDS or job.update is not None:
+            return False
+        return len(self.addresses()) == REPLICAS
+
+    def addresses(self) -> list[str]:
+        """Returns where the services answer that are ready with the model that is live."""
+        stream, job = self.cluster.stream(self.name), self.state
+        assert stream is not None
+        assert job is not None
+        running = [task for task in self.cluster.running_tasks(self.name) if task.part and task.part.kind == "serve"]
+        ready = [task.attempts[-1].ready for task in running]
+        return [each["address"] for each in ready if each.get("sha256") == job.live.artifact.sha256]
+
+    async def run(self, on_event: OnEvent) -> int:
+        """Runs both rounds, with something after each event; returns how many events there were."""
+        await self.begin()
+        seen, grown, at = 0, 1, 0
+        history = self.cluster.history
+        while not self.is_over():
+            start = at
+            await history.until(f"more of {self.name}", lambda: len(history.records) > start)  # noqa: B023
+            new = history.records[at:]
+            at += len(new)
+            for each in new:
+                if each.record.envelope.stream not in (self.name, self.dataset):
+                    continue
+                seen += 1
+                await on_event(seen)
+            if grown < ROUNDS and (job := self.state) is not None and job.ended_rounds >= grown:
+                self.grow(grown)
+                grown += 1
+        return seen
+
+    async def assert_right(self) -> None:
+        """Compares the files, the log and the answers of the services with what two rounds leave."""
+        models = [FIRST]
+        for number in range(1, ROUNDS + 1):
+            lines = self.lines(number - 1)
+            train = self.written("train", number)
+            assert sorted(train + self.written("eval", number)) == sorted(lines), number
+            assert len(train) == TRAIN_OF_BATCH
+            models.append(learned(models[-1], train))
+        job, live = self.state, sha256(models[-1])
+        assert job is not None
+        assert (job.rounds, job.ended_rounds, job.failed_rounds) == (ROUNDS, ROUNDS, 0)
+        assert job.live.artifact.sha256 == live
+        assert (self.folder / "live.json").read_bytes() == models[-1]
+        config = json.loads((self.folder / "hot" / self.name / "model_config.json").read_text())
+        assert Path(config["model_config"]["model_path"]).read_bytes() == models[-1]
+        async with aiohttp.ClientSession() as session:
+            for address in self.addresses():
+                async with session.get(f"{address}/model") as answer:
+                    assert (await answer.json())["sha256"] == live
+
+    def written(self, use: str, number: int) -> list[str]:
+        """Returns the samples in the manifest of a round."""
+        return (self.folder / "out" / "data" / use / str(number) / "data.txt").read_text().splitlines()
+
+    async def delete(self) -> None:
+        """Deletes the job and its dataset, and waits until nothing of them runs."""
+        client = self.cluster.client
+        await client.send(DeleteIncrementalJob(), self.name, TIMEOUT_S)
+        await client.send(DeleteDataset(), self.dataset, TIMEOUT_S)
+        await self.cluster.history.until(
+            f"the end of all of {self.name}", lambda: not self.cluster.running_tasks(self.name, self.dataset)
+        )
