@@ -30,7 +30,7 @@ ZONES = (
     "Africa/Casablanca",
 )
 CLOCKS_SET = ("2026-03-08", "2026-03-29", "2026-04-05", "2026-10-04", "2026-10-25", "2026-11-01")
-NEVER = MetricCondition(metric="hard_examples", operator=">", threshold=1)
+NEVER = MetricCondition(type="condition", metric="hard_examples", operator=">", threshold=1)
 
 
 def at(text: str) -> int:
@@ -51,7 +51,12 @@ def any_of(*triggers: Trigger) -> AnyTrigger:
 
 
 def since_last_round(operator: str, seconds: float) -> MetricCondition:
-    fields = {"metric": "seconds_since_last_round", "operator": operator, "threshold": seconds}
+    fields = {
+        "type": "condition",
+        "metric": "seconds_since_last_round",
+        "operator": operator,
+        "threshold": seconds,
+    }
     return MetricCondition.model_validate(fields)
 
 
@@ -253,7 +258,7 @@ def test_looking_for_what_never_comes_is_bounded(monkeypatch: pytest.MonkeyPatch
 
 def test_a_command_stands_for_times_and_for_commands_but_not_for_numbers() -> None:
     now_ms = at("2026-06-01T12:00+00:00")
-    enough = MetricCondition(metric="num_of_samples", operator=">=", threshold=10)
+    enough = MetricCondition(type="condition", metric="num_of_samples", operator=">=", threshold=10)
     nightly = CronTimes(type="cron", cron="30 2 * * *")
     times = all_of(daily("01:00", "02:00"), nightly, ByCommand(type="manual"))
     known = Known({"num_of_samples": 10}, now_ms, now_ms)
@@ -285,7 +290,7 @@ def test_what_waits_for_a_command_never_holds_by_waiting() -> None:
 
 def test_a_trigger_can_hold_later_if_only_its_time_is_missing() -> None:
     now_ms = at("2026-06-01T12:00+00:00")
-    better = MetricCondition(metric="accuracy_delta[0]", operator=">", threshold=0)
+    better = MetricCondition(type="condition", metric="accuracy_delta[0]", operator=">", threshold=0)
     window = daily("01:00", "02:00")
     good, bad = Known({"accuracy_delta": [0.1]}), Known({"accuracy_delta": [-0.1]})
     assert can_hold_later(None, bad, now_ms)

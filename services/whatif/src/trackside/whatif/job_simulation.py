@@ -30,7 +30,7 @@ Verdict = Literal["deploy", "keep", "failed", "open", "unknown"]
 MOST_LIVE = 8
 """If more models than these may be live, all that is known is that one of them is."""
 _ALWAYS = DailyWindow(type="daily", start="00:00", end="24:00")
-_NEVER = MetricCondition(metric="never", operator=">", threshold=0)
+_NEVER = MetricCondition(type="condition", metric="never", operator=">", threshold=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ JOB = JobSpec(
         trigger=AllTriggers(
             type="all_of",
             triggers=[
-                MetricCondition(metric="num_of_samples", operator=">=", threshold=500),
+                MetricCondition(type="condition", metric="num_of_samples", operator=">=", threshold=500),
                 DailyWindow(type="daily", start="22:00", end="06:00", timezone="Europe/Berlin"),
             ],
         ),
@@ -93,7 +93,7 @@ JOB = JobSpec(
     ),
     eval=EvalSpec(task_type="evaluate-digits", initial_model=ModelVersionName(model="digits", version=1)),
     deploy=DeploySpec(
-        trigger=MetricCondition(metric="accuracy_delta", operator=">", threshold=0.01),
+        trigger=MetricCondition(type="condition", metric="accuracy_delta", operator=">", threshold=0.01),
         gate=GateRule(timeout_s=86_400.0, message="look at the pictures first"),
         copy_to=JobOutput(url="/srv/models/digits.safetensors"),
         config=ConfigFile(url="/srv/model-hot-update"),

@@ -47,7 +47,7 @@ class MetricCondition(_Part):
     an evaluation that is a list is named with its reducer: `mean(m)`, `max(m)`, `min(m)`, `m[0]`, `m[-1]`.
     """
 
-    type: Literal["condition"] = "condition"
+    type: Literal["condition"]
     metric: str = Field(min_length=1, max_length=200)
     operator: Annotated[ConditionOperator, BeforeValidator(_from_name)]
     threshold: float = Field(allow_inf_nan=False)
