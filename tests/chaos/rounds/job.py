@@ -1,11 +1,10 @@
-"""A job of two rounds: how it is begun, what it leaves if nothing was lost, and what is compared with that."""
+"""A job of two rounds: how it begins, and what it leaves if nothing was lost."""
 
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 
@@ -57,7 +56,12 @@ class TwoRounds:
     def spec(self) -> Json:
         """Returns the definition of the job: a round for each ten lines, which is deployed."""
         stage = {"check_period_s": 0, "needs": {**SMALL, "retry": RETRY}}
-        new = {"type": "condition", "metric": "num_of_new_samples", "operator": ">=", "threshold": TRAIN_OF_BATCH}
+        new = {
+            "type": "condition",
+            "metric": "num_of_new_samples",
+            "operator": ">=",
+            "threshold": TRAIN_OF_BATCH,
+        }
         better = {"type": "condition", "metric": "rounds_delta", "operator": ">", "threshold": 0}
         return {
             "dataset": {"name": self.dataset, "train_prob": TRAIN_OF_BATCH / BATCH, "eval_versions": 1},
@@ -112,7 +116,9 @@ class TwoRounds:
         stream, job = self.cluster.stream(self.name), self.state
         assert stream is not None
         assert job is not None
-        running = [task for task in self.cluster.running_tasks(self.name) if task.part and task.part.kind == "serve"]
+        running = [
+            task for task in self.cluster.running_tasks(self.name) if task.part and task.part.kind == "serve"
+        ]
         ready = [task.attempts[-1].ready for task in running]
         return [each["address"] for each in ready if each.get("sha256") == job.live.artifact.sha256]
 
@@ -138,24 +144,28 @@ class TwoRounds:
 
     async def assert_right(self) -> None:
         """Compares the files, the log and the answers of the services with what two rounds leave."""
-        models = [FIRST]
-        for number in range(1, ROUNDS + 1):
-            lines = self.lines(number - 1)
-            train = self.written("train", number)
-            assert sorted(train + self.written("eval", number)) == sorted(lines), number
-            assert len(train) == TRAIN_OF_BATCH
-            models.append(learned(models[-1], train))
-        job, live = self.state, sha256(models[-1])
+        live = self._assert_files()
+        job = self.state
         assert job is not None
         assert (job.rounds, job.ended_rounds, job.failed_rounds) == (ROUNDS, ROUNDS, 0)
         assert job.live.artifact.sha256 == live
-        assert (self.folder / "live.json").read_bytes() == models[-1]
-        config = json.loads((self.folder / "hot" / self.name / "model_config.json").read_text())
-        assert Path(config["model_config"]["model_path"]).read_bytes() == models[-1]
         async with aiohttp.ClientSession() as session:
             for address in self.addresses():
                 async with session.get(f"{address}/model") as answer:
                     assert (await answer.json())["sha256"] == live
+
+    def _assert_files(self) -> str:
+        """Compares the manifests and the copied models; returns the digest of the last model."""
+        models = [FIRST]
+        for number in range(1, ROUNDS + 1):
+            train = self.written("train", number)
+            assert len(train) == TRAIN_OF_BATCH
+            assert sorted(train + self.written("eval", number)) == sorted(self.lines(number - 1)), number
+            models.append(learned(models[-1], train))
+        assert (self.folder / "live.json").read_bytes() == models[-1]
+        config = json.loads((self.folder / "hot" / self.name / "model_config.json").read_text())
+        assert Path(config["model_config"]["model_path"]).read_bytes() == models[-1]
+        return sha256(models[-1])
 
     def written(self, use: str, number: int) -> list[str]:
         """Returns the samples in the manifest of a round."""

@@ -26,7 +26,7 @@ from trackside.verify.postgres import verify_with_postgres
 LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
 STEP, MOST = 25, 1_000
 """How many events lie between two faults, and after which event there is none any more."""
-FEW, LAST = 4, 200
+FEW, LAST = 2, 200
 """How many faults a short run has, and the number of an event that each of these jobs has."""
 
 
