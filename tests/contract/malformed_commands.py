@@ -10,6 +10,41 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.eventlog.log import Outgoing
 
 TYPES = [kind.wire_type() for kind in AGGREGATES.commands]
+INCREMENTAL_JOB: dict[str, Any] = {
+    "dataset": {"name": "feed", "train_prob": 0.8},
+    "model": "digits",
+    "initial_model": {"model": "digits", "version": 1},
+    "train": {
+        "task_type": "noop",
+        "trigger": {
+            "type": "all_of",
+            "triggers": [
+                {"type": "condition", "metric": "num_of_samples", "operator": ">=", "threshold": 500},
+                {"type": "daily", "start": "22:00", "end": "06:00", "timezone": "Europe/Berlin"},
+            ],
+        },
+    },
+    "eval": {"task_type": "noop", "initial_model": {"model": "digits", "version": 1}},
+    "deploy": {
+        "gate": {"timeout_s": 60},
+        "services": [{"name": "api", "task_type": "noop", "hard_examples": {"miner": "threshold"}}],
+    },
+    "output": {"url": "/data/rounds"},
+}
+OF_INCREMENTAL_JOBS: dict[str, dict[str, Any]] = {
+    "trackside.create-incremental-job.v1": INCREMENTAL_JOB,
+    "trackside.update-incremental-job.v1": {"job": INCREMENTAL_JOB},
+    "trackside.pause-incremental-job.v1": {"reason": "the labels are checked"},
+    "trackside.resume-incremental-job.v1": {},
+    "trackside.delete-incremental-job.v1": {"reason": "replaced"},
+    "trackside.fire-train.v1": {},
+    "trackside.fire-eval.v1": {},
+    "trackside.fire-deploy.v1": {"force": True},
+    "trackside.approve-deploy.v1": {"actor": "ada"},
+    "trackside.reject-deploy.v1": {"reason": "worse", "actor": "ada"},
+    "trackside.rollback-model.v1": {"version": 1, "model": "digits", "reason": "worse"},
+    "trackside.report-hard-examples.v1": {"service": "edge-7", "inferences": 10, "hard": 1},
+}
 VALID_BODIES: dict[str, dict[str, Any]] = {
     "trackside.instruct-task.v1": {"task": "serve.1.digits", "body": {"model": "digits@4"}},
     "trackside.forget-artifacts.v1": {"artifacts": ["0" * 64], "reason": "not needed"},
@@ -133,6 +168,7 @@ VALID_BODIES: dict[str, dict[str, Any]] = {
     "trackside.delete-schedule.v1": {"name": "nightly"},
     "trackside.fire-schedule.v1": {"name": "nightly"},
     "trackside.cancel-pipeline-runs.v1": {"number": 1, "reason": "wrong"},
+    **OF_INCREMENTAL_JOBS,
     "trackside.stop-tasks.v1": {"task": "a", "reason": "enough"},
 }
 ODD_VALUES: list[Any] = [

@@ -10,6 +10,16 @@ from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
 from trackside.aggregates.batch.messages import ChildSpec, GroupSpec, TaskSpec, task_name
+from trackside.aggregates.rounds.job_spec import DeploySpec, StageSpec
+from trackside.aggregates.rounds.trigger_messages import (
+    AllTriggers,
+    AnyTrigger,
+    ByCommand,
+    CronTimes,
+    DailyWindow,
+    MetricCondition,
+    Trigger,
+)
 from trackside.aggregates.search.space import (
     Branch,
     Choice,
@@ -110,6 +120,18 @@ RETRIES = st.builds(
     factor=st.floats(1, 100),
     jitter=st.floats(0, 1),
 )
+TRIGGERS: list[Trigger | None] = [
+    None,
+    MetricCondition(metric="mean(accuracy_delta)", operator=">", threshold=0.01),
+    AllTriggers(
+        type="all_of",
+        triggers=[
+            DailyWindow(type="daily", start="22:00", end="06:00", timezone="Europe/Berlin"),
+            AnyTrigger(type="any_of", triggers=[CronTimes(type="cron", cron="0 3 * * *")]),
+            ByCommand(type="manual"),
+        ],
+    ),
+]
 """Fields that a class bounds in ways that its annotations don't tell."""
 
 
@@ -137,6 +159,8 @@ def _field(kind: type[BaseModel], name: str, field: FieldInfo) -> SearchStrategy
         return st.lists(models(TaskSpec), min_size=1, max_size=3).filter(_names_differ)
     if name == "children" and kind is GroupSpec:
         return st.lists(models(ChildSpec).map(_child), max_size=1)
+    if name == "trigger" and issubclass(kind, StageSpec | DeploySpec):
+        return st.sampled_from(TRIGGERS)
     if name == "body" and kind is CommandReceived:
         return st.none() | JSON
     return _annotated(field.annotation, tuple(field.metadata))
@@ -162,7 +186,7 @@ def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any
     if origin is list:
         return st.lists(_annotated(arguments[0], ()), min_size=_least(metadata), max_size=3)
     if origin is tuple:
-        return st.lists(_annotated(arguments[0], ()), max_size=3).map(tuple)
+        return st.tuples(*(_annotated(each, ()) for each in arguments))
     if origin is dict:
         if arguments[1] is Any and arguments[0] is str:
             return JSON

@@ -169,7 +169,7 @@ class RoundsType(AggregateType[IncrementalJob]):
 
     def next_due_ms(self, stream: Stream[IncrementalJob]) -> int | None:
         """Returns when the next thing follows from time alone."""
-        return decide.next_due_ms(stream.root)
+        return decide.next_due_ms(stream)
 
     def due(self, stream: Stream[IncrementalJob], now_ms: int) -> Iterable[Proposal]:
         """Yields what follows from the times that are reached."""

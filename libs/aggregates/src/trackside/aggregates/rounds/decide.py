@@ -67,11 +67,12 @@ def _stops(stream: Stream[IncrementalJob]) -> Iterator[Proposal]:
             yield Proposal("stop task", [stop], job.changed_at, stream.traceparent)
 
 
-def next_due_ms(job: IncrementalJob) -> int | None:
+def next_due_ms(stream: Stream[IncrementalJob]) -> int | None:
     """Returns when the next thing follows from time alone: a trigger, another try, a time limit."""
+    job = stream.root
     if job.status is JobStatus.DELETED:
         return None
-    found = (next_evaluation_ms(job), deploying.next_due_ms(job), _manifest_again_ms(job))
+    found = (next_evaluation_ms(job), deploying.next_due_ms(stream), _manifest_again_ms(job))
     return min((each for each in found if each is not None), default=None)
 
 

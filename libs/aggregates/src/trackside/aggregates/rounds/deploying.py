@@ -226,12 +226,13 @@ def instruction(update: ModelUpdate, task: Task) -> InstructionGiven:
     return InstructionGiven(command_id="", task_id=task.task_id, number=number, body=body)
 
 
-def next_due_ms(job: IncrementalJob) -> int | None:
+def next_due_ms(stream: Stream[IncrementalJob]) -> int | None:
     """Returns when a time limit of the deployment is reached: a try, a confirmation, an approval."""
+    job = stream.root
     found: list[int] = []
     update, round_ = job.update, job.round
     if update is not None and update.open and not update.failed:
-        found += [again for target, again in update.again_ms.items() if target in update.open]
+        found += [at_ms for target, at_ms in update.again_ms.items() if _again(stream, update, target)]
         if not update.timed_out:
             found.append(update.due_ms)
     if round_ is not None and round_.approval_due_ms is not None:
@@ -249,26 +250,29 @@ def due(stream: Stream[IncrementalJob], now_ms: int) -> Iterator[Proposal]:
             late = ModelUpdateTimedOut(update=update.number, targets=targets, due_ms=update.due_ms)
             yield Proposal("time limit of update", [late], job.changed_at, traceparent)
         for target, again_ms in update.again_ms.items():
-            if target in update.open and now_ms >= again_ms:
-                yield from _again(stream, update, target)
+            again = _again(stream, update, target) if now_ms >= again_ms else None
+            if again is not None:
+                yield again
     due_ms = None if round_ is None else round_.approval_due_ms
     if round_ is not None and due_ms is not None and now_ms >= due_ms:
         rejected = DeployRejected(round=round_.number, reason="no one has decided in time", due_ms=due_ms)
         yield Proposal("time limit of approval", [rejected], job.changed_at, traceparent)
 
 
-def _again(stream: Stream[IncrementalJob], update: ModelUpdate, target: str) -> Iterator[Proposal]:
-    """Yields another try of a target that has failed."""
+def _again(stream: Stream[IncrementalJob], update: ModelUpdate, target: str) -> Proposal | None:
+    """Returns another try of a target that has failed; None if it can't be tried now."""
     job = stream.root
-    service = job.services.get(target)
+    if target not in update.open:
+        return None
     if target in file_targets(job.spec.deploy):
-        if target not in job.open_tasks:
-            submitted = submit_copy(job, update, target)
-            yield Proposal("copy model", [submitted], job.changed_at, stream.traceparent)
-        return
+        if target in job.open_tasks:
+            return None
+        submitted = submit_copy(job, update, target)
+        return Proposal("copy model", [submitted], job.changed_at, stream.traceparent)
+    service = job.services.get(target)
     if service is None or not service.running or service.retired:
-        return
+        return None
     task = stream.tasks.get(service_task(job, target, service.tasks)[0])
-    if task is not None and not task.stop_reason and is_ready(task):
-        given = instruction(update, task)
-        yield Proposal("instruct service", [given], job.changed_at, stream.traceparent)
+    if task is None or task.stop_reason or not is_ready(task):
+        return None
+    return Proposal("instruct service", [instruction(update, task)], job.changed_at, stream.traceparent)

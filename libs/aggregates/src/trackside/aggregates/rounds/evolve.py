@@ -13,7 +13,7 @@ from trackside.aggregates.rounds.messages import (
     JobStatus,
     SamplesAssigned,
 )
-from trackside.aggregates.rounds.parts import service_targets
+from trackside.aggregates.rounds.parts import service_targets, targets_of
 from trackside.aggregates.rounds.split import added, count
 from trackside.aggregates.rounds.state import IncrementalJob, SamplePool, ServiceState
 from trackside.contracts.message import Message, Record
@@ -109,6 +109,9 @@ def _define_services(job: IncrementalJob) -> None:
         service.spec = spec
     for target in job.services.keys() - wanted.keys():
         job.services[target].retired = True
+    if job.update is not None:  # it waits for no target that the job has no more
+        kept = targets_of(job.spec.deploy)
+        job.update.open = {target: None for target in job.update.open if target in kept}
 
 
 def _assigned(job: IncrementalJob, event: SamplesAssigned, record: Record) -> Outcome:

@@ -9,6 +9,7 @@ from typing import Any
 from trackside.aggregates.rounds import deploy_messages as deploys
 from trackside.aggregates.rounds import messages
 from trackside.aggregates.rounds.messages import Range
+from trackside.aggregates.rounds.parts import targets_of
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Record
 from trackside.domain.findings import Findings
@@ -49,6 +50,7 @@ class RoundsInvariants(AggregateInvariants):
                 if event.fired and event.stage == "train":
                     self._fired(record)
             case messages.IncrementalJobUpdated():
+                self.unconfirmed &= set(targets_of(event.job.deploy))
                 if event.job.dataset.name != self.dataset:
                     self.dataset = event.job.dataset.name
                     self.assigned = self.used = event.job.dataset.begin
