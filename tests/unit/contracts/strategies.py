@@ -10,16 +10,8 @@ from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
 from trackside.aggregates.batch.messages import ChildSpec, GroupSpec, TaskSpec, task_name
-from trackside.aggregates.rounds.job_spec import DeploySpec, StageSpec
-from trackside.aggregates.rounds.trigger_messages import (
-    AllTriggers,
-    AnyTrigger,
-    ByCommand,
-    CronTimes,
-    DailyWindow,
-    MetricCondition,
-    Trigger,
-)
+from trackside.aggregates.rounds.examples import JOB
+from trackside.aggregates.rounds.job_spec import JobSpec
 from trackside.aggregates.search.space import (
     Branch,
     Choice,
@@ -120,18 +112,6 @@ RETRIES = st.builds(
     factor=st.floats(1, 100),
     jitter=st.floats(0, 1),
 )
-TRIGGERS: list[Trigger | None] = [
-    None,
-    MetricCondition(metric="mean(accuracy_delta)", operator=">", threshold=0.01),
-    AllTriggers(
-        type="all_of",
-        triggers=[
-            DailyWindow(type="daily", start="22:00", end="06:00", timezone="Europe/Berlin"),
-            AnyTrigger(type="any_of", triggers=[CronTimes(type="cron", cron="0 3 * * *")]),
-            ByCommand(type="manual"),
-        ],
-    ),
-]
 """Fields that a class bounds in ways that its annotations don't tell."""
 
 
@@ -159,8 +139,8 @@ def _field(kind: type[BaseModel], name: str, field: FieldInfo) -> SearchStrategy
         return st.lists(models(TaskSpec), min_size=1, max_size=3).filter(_names_differ)
     if name == "children" and kind is GroupSpec:
         return st.lists(models(ChildSpec).map(_child), max_size=1)
-    if name == "trigger" and issubclass(kind, StageSpec | DeploySpec):
-        return st.sampled_from(TRIGGERS)
+    if name in ("train", "eval", "deploy") and issubclass(kind, JobSpec):
+        return st.just(getattr(JOB, name))  # triggers are of triggers, without an end
     if name == "body" and kind is CommandReceived:
         return st.none() | JSON
     return _annotated(field.annotation, tuple(field.metadata))

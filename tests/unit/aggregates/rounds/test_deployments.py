@@ -1,10 +1,11 @@
 """Deployments: the decision, its gate, the targets, and what becomes of an update that fails."""
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.rounds.given import JOB, JobLog, digest, event_names
+from tests.unit.aggregates.rounds.given import APPLIED, JOB, JobLog, digest, event_names, job_body
 from trackside.aggregates.rounds.deploy_messages import (
     DeployDecided,
     DeployRejected,
@@ -16,6 +17,7 @@ from trackside.aggregates.rounds.deploy_messages import (
 )
 from trackside.aggregates.rounds.messages import RoundEnded
 from trackside.contracts.commands import CommandRefused
+from trackside.contracts.tasks import AttemptEnded
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
 
@@ -197,3 +199,36 @@ def test_what_can_not_be_compared_is_not_deployed(log: JobLog, result: dict[str,
     (decided,) = log.of(DeployDecided)
     assert not decided.deploy
     assert reason in decided.reason
+
+
+def test_a_service_that_begins_while_an_update_goes_on_gets_its_model_too(log: JobLog) -> None:
+    deploying(log)
+    service = {"name": "api", "task_type": "serve", "replicas": 2}
+    update(log, services=[service])
+    log.work()
+    told = [task.instruction for task in log.tasks() if task.task_type == "serve"]
+    assert [None if each is None else each.body["model"]["version"] for each in told] == [2, 2]
+    assert log.job.live.version == 2
+
+
+def test_an_update_waits_for_no_target_that_the_job_has_no_more(log: JobLog) -> None:
+    deploying(log)
+    update(log, services=[])
+    assert (log.job.live.version, log.job.update) == (2, None)
+
+
+def test_no_time_limit_is_kept_for_another_try_of_a_service_that_is_away(log: JobLog) -> None:
+    service = deploying(log, confirm_s=600)
+    log.acknowledge(service, ok=False, message="no memory")
+    ended = {**log.place(service), "end": "lost"}
+    assert log.tell(AttemptEnded.model_validate_json(json.dumps(ended)), role="scheduler") == APPLIED
+    log.wait(60)
+    due_ms = log.next_due_ms()
+    assert due_ms is not None
+    assert due_ms > log.now_ms
+
+
+def update(log: JobLog, **deploy: Any) -> None:
+    """Defines what deploys otherwise, in the middle of an update."""
+    body = {"job": job_body(deploy={**ALWAYS, **deploy})}
+    log.command(JOB, "trackside.update-incremental-job.v1", body)

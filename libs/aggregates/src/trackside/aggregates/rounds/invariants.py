@@ -9,9 +9,10 @@ from typing import Any
 from trackside.aggregates.rounds import deploy_messages as deploys
 from trackside.aggregates.rounds import messages
 from trackside.aggregates.rounds.messages import Range
-from trackside.aggregates.rounds.parts import targets_of
+from trackside.aggregates.rounds.parts import SERVE, targets_of
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Record
+from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask
 
@@ -65,6 +66,12 @@ class RoundsInvariants(AggregateInvariants):
                 self._round_ended(event, record)
             case _:
                 self._take_deploy(event, record)
+
+    def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
+        """Takes in that a service begins: it is asked for the model of the update that goes on."""
+        part = event.part
+        if part is not None and part.kind == SERVE and self.update is not None:
+            self.unconfirmed.add(f"{SERVE}.{part.name}.{part.number}")
 
     def artifacts_of(self, event: Any) -> Iterable[ArtifactReference]:
         """Returns the models of other streams that an event names."""

@@ -48,7 +48,8 @@ def admits(job: IncrementalJob, event: TaskSubmitted) -> bool:
             service = job.services.get(target)
             if service is None or service.running or target not in service_targets(job.spec.deploy):
                 return False
-            return (event.task_id, part) == service_task(job, target)
+            live = event.inputs.get("model") == job.live.artifact
+            return live and (event.task_id, part) == service_task(job, target)
     return False
 
 
@@ -95,7 +96,11 @@ def task_submitted(job: IncrementalJob, task: Task, record: Record) -> None:
     assert part is not None
     job.changed_at, job.clock_ms = record.offset, record.append_time_ms
     if part.kind == SERVE:
-        service = job.services[f"{SERVE}.{part.name}.{part.number}"]
+        target = f"{SERVE}.{part.name}.{part.number}"
+        service = job.services[target]
+        if job.update is not None:  # it begins with the model before
+            job.update.open[target] = None
+            job.update.again_ms.pop(target, None)
         service.tasks, service.running, service.retired = service.tasks + 1, True, False
         service.told, service.refused = (0, 0), 0
         service.serves, service.sha256 = job.live_update, job.live.artifact.sha256
