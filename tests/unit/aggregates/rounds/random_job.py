@@ -87,10 +87,20 @@ class RandomJob:
         if random.random() < 0.3:
             deploy["gate"] = {"timeout_s": 600}
         if random.random() < 0.8:
-            deploy["trigger"] = {"type": "condition", "metric": "accuracy_delta", "operator": ">", "threshold": 0.0}
+            deploy["trigger"] = {
+                "type": "condition",
+                "metric": "accuracy_delta",
+                "operator": ">",
+                "threshold": 0.0,
+            }
         train: Json = {"task_type": "train", "check_period_s": random.choice([0, 60])}
         if random.random() < 0.5:
-            train["trigger"] = {"type": "condition", "metric": "num_of_samples", "operator": ">=", "threshold": 8}
+            train["trigger"] = {
+                "type": "condition",
+                "metric": "num_of_samples",
+                "operator": ">=",
+                "threshold": 8,
+            }
         return {
             "deploy": deploy,
             "train": train,
@@ -250,6 +260,11 @@ class RandomJob:
         assert_in_one_place(log)
 
 
+def condition(metric: str, operator: str, threshold: float) -> Json:
+    """Returns a trigger of a number."""
+    return {"type": "condition", "metric": metric, "operator": operator, "threshold": threshold}
+
+
 def assert_valid(log: JobLog) -> None:
     """Fails if the verifier finds anything wrong about the job, its samples or its deployments."""
     verifier = Verifier(type(log.streams)(log.streams.aggregates).fold)
@@ -270,5 +285,3 @@ def assert_in_one_place(log: JobLog) -> None:
     job = log.job
     assert (job.pool.first if job.round is None else job.round.train[0]) == at
     assert job.pool.end == log.lines
-
-

@@ -8,8 +8,8 @@ from typing import Any
 
 from trackside.aggregates.rounds import deploy_messages as deploys
 from trackside.aggregates.rounds import messages
+from trackside.aggregates.rounds.job_spec import DeploySpec
 from trackside.aggregates.rounds.messages import Range
-from trackside.aggregates.rounds.parts import SERVE, targets_of
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskSubmitted
@@ -51,7 +51,7 @@ class RoundsInvariants(AggregateInvariants):
                 if event.fired and event.stage == "train":
                     self._fired(record)
             case messages.IncrementalJobUpdated():
-                self.unconfirmed &= set(targets_of(event.job.deploy))
+                self.unconfirmed &= _targets(event.job.deploy)
                 if event.job.dataset.name != self.dataset:
                     self.dataset = event.job.dataset.name
                     self.assigned = self.used = event.job.dataset.begin
@@ -70,8 +70,8 @@ class RoundsInvariants(AggregateInvariants):
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
         """Takes in that a service begins: it is asked for the model of the update that goes on."""
         part = event.part
-        if part is not None and part.kind == SERVE and self.update is not None:
-            self.unconfirmed.add(f"{SERVE}.{part.name}.{part.number}")
+        if part is not None and part.kind == "serve" and self.update is not None:
+            self.unconfirmed.add(f"serve.{part.name}.{part.number}")
 
     def artifacts_of(self, event: Any) -> Iterable[ArtifactReference]:
         """Returns the models of other streams that an event names."""
@@ -185,3 +185,14 @@ class RoundsInvariants(AggregateInvariants):
             self.findings.add(LIVE, record, f"a model is live that {names} has not confirmed")
         self.was_live.add(event.sha256)
         self.update = None
+
+
+def _targets(deploy: DeploySpec) -> set[str]:
+    named = {"copy": deploy.copy_to, "config": deploy.config}
+    files = {target for target, wanted in named.items() if wanted is not None}
+    services = (
+        f"serve.{service.name}.{replica}"
+        for service in deploy.services
+        for replica in range(1, service.replicas + 1)
+    )
+    return files.union(services)
