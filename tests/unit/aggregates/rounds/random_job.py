@@ -6,7 +6,8 @@ from random import Random
 from tests.unit.aggregates.rounds.given import APPLIED, JOB, JobLog, job_body, stream_of
 from trackside.aggregates.rounds.deploy_messages import ModelDeployed
 from trackside.aggregates.rounds.messages import JobStatus, RoundEnded, RoundStarted
-from trackside.aggregates.rounds.parts import COPY_MODEL, service_task
+from trackside.aggregates.rounds.parts import service_task
+from trackside.contracts.fleet import COPY_MODEL
 from trackside.contracts.message import Event, Json
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.domain.outcome import Outcome
