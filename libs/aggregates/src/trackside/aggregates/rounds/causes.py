@@ -39,7 +39,7 @@ class RoundsCausality(Causality[IncrementalJob]):
         match event:
             case messages.SamplesAssigned():
                 divided = f"{event.train} to train, {event.evaluation} to evaluate"
-                return f"samples {event.begin:,} to {event.end:,}: {divided}"
+                return f"samples {event.begin:,} to {event.end:,}: {divided}, digest {event.sha256[:12]}"
             case messages.TriggerEvaluated():
                 values = event.values.items()
                 seen = {name: each.reason if each.value is None else each.value for name, each in values}

@@ -78,8 +78,8 @@ def why(
         str,
         typer.Argument(
             metavar="SUBJECT",
-            help="Number of a trial or of a version, name of a step, id of a task, of an attempt (TASK/N) or "
-            "of a command, or an offset (@N).",
+            help="Number of a trial, version or round, name of a step, id of a task, of an attempt (TASK/N) "
+            "or of a command, or an offset (@N).",
         ),
     ],
     as_json: JsonOption = False,
@@ -97,6 +97,7 @@ def why(
       trackside replay why digits-1 digits-1-start --json
       trackside replay why digits 3              (version 3 of a model)
       trackside replay why nightly train         (a step of a run)
+      trackside replay why digits-job 'round 3'  (a round of an incremental job; 3 alone, too)
     """
     from trackside.cli.commands.replay import why
 
@@ -317,7 +318,7 @@ def fork(
     ] = None,
     wait: WaitOption = False,
 ) -> None:
-    """Start a new search or run that continues a recorded one from an earlier moment.
+    """Start a new search, run or incremental job that continues a recorded one from an earlier moment.
 
     Trials that ended with a value are copied, and its tuner learns from them; trials that had not ended run
     first. `max_trials` includes the copied ones: raise it to continue a search that is done.
@@ -325,12 +326,15 @@ def fork(
     Of a run, steps that had succeeded by then are taken over with their results and artifacts, and are not
     run again, unless they are changed or come after a step that runs. The moment may be a step: its end.
 
+    A job begins with the model that was live, and with the first sample that no round had used.
+
     \b
     Examples:
       trackside replay fork digits-1 --set max_trials=24 --wait
       trackside replay fork digits-1 --at 120 --set tuner.name=gp --id digits-by-gp
       trackside replay fork digits-1 --at 10m --set concurrency=4,assessor.name=asha
       trackside replay fork nightly-7 --at prepare --set train.parameters.lr=0.01,pipeline.epochs=5
+      trackside replay fork digits --id digits-2 --set deploy.trigger.threshold=0.05
     """
     from trackside.cli.commands.replay import rerun
 

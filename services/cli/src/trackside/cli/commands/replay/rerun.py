@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.commands import submit
@@ -18,6 +19,7 @@ from trackside.domain.display.text import Column, duration, number
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.derive.fork import fork_search, parse_changes
+from trackside.replay.derive.job_fork import fork_job
 from trackside.replay.derive.rerun import (
     SearchComparison,
     TrialPair,
@@ -87,11 +89,14 @@ def rerun(stream_id: str, at: str, submission: Submission, *, no_assessor: bool)
 
 
 def fork(stream_id: str, at: str, changes: Sequence[str], submission: Submission) -> None:
-    """Starts a search or run that continues a recorded one from a moment, with some fields changed."""
+    """Starts a search, run or job that continues a recorded one from a moment, with some fields changed."""
     past = run(_past(stream_id, at))
     offset, recorded = past.last.offset, run_of(past.stream)
     if recorded is not None:
         _fork_run(recorded, stream_id, offset, changes, submission)
+        return
+    if (job := job_of(past.stream)) is not None:
+        _fork_job(job, stream_id, offset, changes, submission)
         return
     search = _search(past, stream_id)
     made = fork_search(search, stream_id, offset, parse_changes(changes))
@@ -175,6 +180,17 @@ def _cells(pair: TrialPair) -> list[object]:
     return [pair.number, *sides, difference, max(pair.steps, key=abs, default=None), same]
 
 
+def _fork_job(
+    job: IncrementalJob, stream_id: str, offset: int, changes: Sequence[str], submission: Submission
+) -> None:
+    made = fork_job(job, parse_changes(changes, ()))
+    if not submission.as_json:
+        screen.complain(
+            f"{stream_id} after offset {offset}: begins with {made.model} and sample {made.first_sample:,}"
+        )
+    submission.submit(made.command)
+
+
 async def _past(stream_id: str, at: str) -> PastState:
     """Returns a recorded stream at a moment, which for a run can be the name of a step: at its end."""
     addresses = Addresses()
@@ -192,6 +208,11 @@ async def _past(stream_id: str, at: str) -> PastState:
 
 def _search(past: PastState, stream_id: str) -> Search:
     search = search_of(past.stream)
+    if job_of(past.stream) is not None:
+        raise NotRecordedError(
+            f"{stream_id} is an incremental job: its rounds can't be run again; `trackside replay fork` "
+            "starts a job with its live model and the samples that it has not used"
+        )
     if search is None:
         raise NotRecordedError(f"{stream_id} is not a search at that moment")
     return search

@@ -1,0 +1,109 @@
+"""Replay of an incremental job: its state at a moment, why a round came to be, and a fork of it."""
+
+import pytest
+
+from tests.unit.aggregates.rounds.given import JOB, JobLog
+from trackside.aggregates.registry import AGGREGATES
+from trackside.domain.fold import fold
+from trackside.domain.stream import Stream
+from trackside.replay.causality.causes import Causes
+from trackside.replay.causality.why import Why, explain, named
+from trackside.replay.derive.job_fork import fork_job
+from trackside.replay.history.errors import BadScenarioError
+from trackside.replay.history.state_view import changes, state_view
+
+BETTER_EACH_ROUND = [0.7, 0.75, 0.9]
+
+
+def recorded() -> JobLog:
+    """Returns a job of three rounds, of which the first and third deploy their models to a file."""
+    log = JobLog()
+    log.next_accuracy = lambda number: BETTER_EACH_ROUND[number - 1]
+    better = {"type": "condition", "metric": "accuracy_delta", "operator": ">", "threshold": 0.1}
+    log.create(deploy={"trigger": better, "copy_to": {"url": "/srv/live.bin"}})
+    for _ in BETTER_EACH_ROUND:
+        log.now_ms += 60_000
+        log.append(10)
+        log.work(100)
+    return log
+
+
+def asked(log: JobLog, subject: str) -> Why:
+    causes = Causes(Stream(JOB, 0))
+    for record in log.records:
+        if record.envelope.headers["ce_partitionkey"] == JOB.encode():
+            causes.take(record)
+    return explain(causes.steps, named(causes.steps, JOB, subject))
+
+
+@pytest.mark.parametrize("subject", ["3", "round 3"])
+def test_a_round_is_explained_by_its_samples_trigger_base_numbers_and_confirmations(subject: str) -> None:
+    found = asked(recorded(), subject)
+    assert found.subject.part == "round 3"
+    said = [(each.what, each.said) for each in (*found.causes, *found.own)]
+    texts = [f"{what} {text}" for what, text in said]
+    for expected in (
+        "SamplesAssigned samples 20 to 30: 8 to train, 2 to evaluate, digest ",
+        "TriggerEvaluated train fired",
+        "SampleManifestWritten train 8 lines ",
+        "RoundStarted round 3 from digits-model@3, samples 20 to 30",
+        "StageEnded train Completed digits-model@4",
+        "DeployDecided deploy: accuracy_delta > 0.1: it is 0.2",
+        "ModelUpdatePublished digits-model@4 to copy",
+        "ModelCopied copy ",
+        "ModelDeployed digits-model@4 ",
+        "RoundEnded round 3 completed deployed",
+    ):
+        assert [text for text in texts if text.startswith(expected)], expected
+
+
+def test_a_round_that_a_command_began_names_the_command() -> None:
+    log = JobLog()
+    trigger = {"type": "manual"}
+    log.create(train={"task_type": "train", "check_period_s": 0, "trigger": trigger})
+    log.append(10)
+    (accepted, *_) = log.command(JOB, "trackside.fire-train.v1", {})
+    log.work(100)
+    found = asked(log, "1")
+    (fired,) = [each for each in found.own if each.said.startswith("train fired")]
+    assert fired.command == accepted.command_id  # type: ignore[attr-defined]
+
+
+def test_a_fork_begins_with_the_live_model_and_the_first_sample_that_no_round_used() -> None:
+    log = recorded()
+    log.command(JOB, "trackside.pause-incremental-job.v1", {})
+    log.append(5)
+    made = fork_job(log.job, {"deploy.trigger.threshold": 0.05})
+    assert (made.model, made.first_sample) == ("digits-model@4", 30)
+    assert made.command.dataset.begin == 30
+    assert made.command.initial_model.version == 4
+    log.command("digits-2", made.command)
+    assert log.streams.by_id["digits-2"].root.round.train == (30, 35)
+
+
+def test_a_fork_within_a_round_uses_the_samples_of_that_round_again() -> None:
+    log = JobLog()
+    log.create()
+    log.append(10)
+    assert log.job.round is not None
+    assert fork_job(log.job, {}).first_sample == 0
+
+
+@pytest.mark.parametrize("name", ["deploy.tigger.threshold", "dataset.name.x", "nothing"])
+def test_a_fork_with_a_field_that_a_job_has_not_is_refused(name: str) -> None:
+    with pytest.raises(BadScenarioError):
+        fork_job(recorded().job, {name: 1})
+
+
+def test_the_state_at_two_moments_and_their_difference_show_the_live_model() -> None:
+    log = recorded()
+    stream, views = Stream(JOB, 0), []
+    ends = [event for event in log.records if type(event.message).__name__ == "RoundEnded"]
+    for record in log.records:
+        if record.envelope.headers["ce_partitionkey"] == JOB.encode():
+            fold(stream, record, AGGREGATES)
+            if record in ends:
+                views.append(state_view(stream))
+    found = changes(views[0], views[-1])
+    assert any("digits-model@4" in str(change) for change in found), found
+    assert changes(views[0], views[0]) == []
