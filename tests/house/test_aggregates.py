@@ -43,7 +43,7 @@ ABOUT_ONE = {
     "trackside.dispatcher.tuners": "suggest the trials of a search",
     "trackside.incremental": "the tasks of datasets and incremental jobs",
     "trackside.replay.causality.bill_of_materials": "what a version of a model was made of",
-    "trackside.replay.derive": "new searches, runs and jobs from recorded ones, and the parameters of a search",
+    "trackside.replay.derive": "new searches, runs and jobs from recorded ones, parameters of searches",
     "trackside.sdk.async_client": "what becomes a version of a model",
     "trackside.sdk.batches": "tasks as a client's `submit_tasks` takes them",
     "trackside.sdk.blocking": "what becomes a version of a model",
