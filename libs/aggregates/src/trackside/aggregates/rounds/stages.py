@@ -59,6 +59,8 @@ def _prepare(job: IncrementalJob, round_: Round) -> tuple[list[Event], int]:
     purpose = samples_of(stage)
     outcome = round_.outcomes.get(purpose)
     if stage in round_.manifests:
+        if round_.base is None:  # its manifest is read, and what was written with it is not yet
+            return [_started(job, round_)], job.changed_at
         if stage in job.open_tasks:
             return [], -1
         return [_stage_task(job, round_)], job.changed_at
@@ -97,12 +99,12 @@ def _written(job: IncrementalJob, round_: Round, outcome: TaskOutcome) -> list[E
         )
     ]
     if job.stage == "train":
-        events.append(
-            RoundStarted(
-                number=round_.number, base=job.base, train=round_.train, evaluation=round_.evaluation
-            )
-        )
+        events.append(_started(job, round_))
     return events
+
+
+def _started(job: IncrementalJob, round_: Round) -> RoundStarted:
+    return RoundStarted(number=round_.number, base=job.base, train=round_.train, evaluation=round_.evaluation)
 
 
 def _blocked(job: IncrementalJob, round_: Round, reason: str, message: str) -> StageBlocked:
