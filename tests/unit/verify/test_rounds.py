@@ -194,14 +194,15 @@ def test_a_fold_that_gives_samples_to_two_rounds_is_found(monkeypatch: pytest.Mo
 
 
 def test_a_fold_that_waits_for_no_confirmation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    published = evolve.HANDLERS[ModelUpdatePublished]
+    handlers: dict[Any, Any] = evolve.HANDLERS
+    published = handlers[ModelUpdatePublished]
 
     def careless(job: IncrementalJob, event: ModelUpdatePublished, record: Record) -> Outcome:
-        outcome = published(job, event, record)
+        outcome: Outcome = published(job, event, record)
         if job.update is not None:
             job.update.open.clear()
         return outcome
 
-    monkeypatch.setitem(evolve.HANDLERS, ModelUpdatePublished, careless)
+    monkeypatch.setitem(handlers, ModelUpdatePublished, careless)
     findings = found(job_log().records)
     assert any("has not confirmed" in text for _, text in findings), findings
