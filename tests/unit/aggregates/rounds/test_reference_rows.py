@@ -46,9 +46,9 @@ def test_a_task_that_is_accepted_makes_its_stage_run(log: JobLog) -> None:
     log.create()
     log.append(10)
     task = stage_task(log, "train")
-    assert log.job.stage_state is StageState.STARTING
+    states = [log.job.stage_state]
     log.place(task)
-    assert log.job.stage_state is StageState.RUNNING
+    assert [*states, log.job.stage_state] == [StageState.STARTING, StageState.RUNNING]
 
 
 @pytest.mark.parametrize("wrong", [{"task_id": f"{JOB}.r1.train.2"}, {"attempt": 2}, {"incarnation": "i-9"}])
