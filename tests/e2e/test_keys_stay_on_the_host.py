@@ -15,6 +15,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from tests.e2e.harness import UserFolder
+from tests.e2e.job_on_s3 import run_jobs, write_types
 from tests.integration.artifacts.conftest import ACCESS_KEY, SECRET_KEY, S3Server, s3_server
 from tests.polling import poll_until_sync
 from tests.stack import Servers
@@ -159,16 +160,19 @@ def files(folder: Path) -> list[bytes]:
 
 
 def home_of(path: Path, environment: dict[str, str]) -> UserFolder:
-    """Makes the folder of a user with the task type `saving`."""
+    """Makes the folder of a user with its task types."""
     path.mkdir()
     (path / "script.py").write_text(SCRIPT)
-    (path / "catalogue.yaml").write_text("tasks: {saving: {entry: 'script:Saving', path: .}}\n")
+    (path / "catalogue.yaml").write_text("tasks:\n  saving: {entry: 'script:Saving', path: .}\n")
+    write_types(path)
     (path / "words").write_text("one two")
     return UserFolder(path, environment)
 
 
-def run_searches(home: UserFolder, said: list[str], s3: S3Server, refusal: Answers) -> None:
-    """Runs searches whose store has what they need, refuses, and refuses later; keeps what commands said.
+def run_all(home: UserFolder, said: list[str], s3: S3Server, refusal: Answers) -> None:
+    """Runs searches and jobs whose store has what they need, refuses, and refuses searches later.
+
+    Keeps what commands said.
 
     The last upload is still being tried when this returns, and what it uploads in the spool.
     """
@@ -187,6 +191,7 @@ def run_searches(home: UserFolder, said: list[str], s3: S3Server, refusal: Answe
     submit("refused", json.dumps(outside))
     submit("good", reference, "--wait")
     run("artifacts", "show", "good/0/environment")
+    run_jobs(home, said, s3, "good/0/environment")
     with home.start("logs", "refused.0", "-f") as following:
         assert following.stdout is not None
         said.append(next(line for line in following.stdout if "trying again" in line))
@@ -239,7 +244,7 @@ def test_planted_keys_are_in_no_topic_table_log_trace_or_file_of_a_stack(
         said: list[str] = []
         try:
             home.run_ok("up", "--leash", str(leash), "--slots", "2")
-            run_searches(home, said, s3, refusal)
+            run_all(home, said, s3, refusal)
             found = {
                 "topics": asyncio.run(records(stack.kafka_bootstrap, topic_prefix)),
                 "tables": asyncio.run(rows(database)),
