@@ -1,6 +1,5 @@
 """Jobs of incremental learning whose dataset, manifests and copied model are objects of S3."""
 
-import json
 from pathlib import Path
 
 from tests.e2e.harness import UserFolder
@@ -83,7 +82,7 @@ def run_jobs(home: UserFolder, said: list[str], s3: S3Server, model: str) -> Non
         home.run_ok("models", "register", f"{name}-model")
         submit(name, JOB.format(name=name, credential=credential))
     poll_until_sync(lambda: [row["deployed"] for row in home.json_output("rounds", "learning")] == [True])
-    poll_until_sync(lambda: bool(json.loads(home.run_ok("show", "blocked", "--json"))["blocked"]))
+    poll_until_sync(lambda: bool(home.json_output("show", "blocked")["blocked"]))
     for name in ("learning", "blocked", "unreadable"):
         said.append(home.run_ok("show", name))
         said.append(home.run_ok("events", name))

@@ -256,8 +256,8 @@ def test_planted_keys_are_in_no_topic_table_log_trace_or_file_of_a_stack(
             embedded.stop(home.path / ".trackside")
         found["files at the end"] = files(home.path)
     expected = {
-        "topics": b"artifact-saved",
-        "tables": b"artifact",
+        "topics": b"refuses access (PermissionError: there is no key [redacted], [redacted])",
+        "tables": b"refuses access (PermissionError: there is no key [redacted], [redacted])",
         "files": b"there is no key [redacted], [redacted]",
         "traces": b"trackside.worker",
         "output": b"refuses access",
