@@ -147,6 +147,7 @@ class _Simulation:
         self._used: set[int] = set()
         self._places = {digest: place for place, digest in enumerate(recording.names)}
         self._triggers: dict[int, Trigger | None] = {}
+        self._bounds: dict[tuple[int, bool], tuple[Trigger | None, Trigger | None]] = {}
         ended = [each for each in recording.rounds if each.status]
         self._usual_ms = _median(each.ended_ms - each.fired_ms for each in ended)
         self._usual_device_ms = _median(each.device_ms for each in ended)
@@ -280,12 +281,11 @@ class _Simulation:
             return _Decision(*_result(trigger, known, at_ms, commanded), triggers.seen(trigger, known, at_ms))
         own = self._measured.of(trained, samples)
         known = Known(own or {}, at_ms, at_ms)
-        results = {
-            _result(_assumed(trigger, own is not None, assumed), known, at_ms, commanded)[0]
-            for assumed in (_ALWAYS, _NEVER)
-        }
-        if len(results) == 1 and None not in results:
-            return _Decision(results.pop(), "by what is known of it")
+        low, high = self._bounds_of(trigger, own is not None)
+        if not (low is _NEVER and high is _ALWAYS):  # else nothing of the trigger is known
+            result, _ = _result(low, known, at_ms, commanded)
+            if result is not None and (result,) == _result(high, known, at_ms, commanded)[:1]:
+                return _Decision(result, "by what is known of it")
         if own is None:
             return _Decision(None, "the metrics of its model are not known")
         name = self._recording.names.get(live.compared, "a model that was never trained")
@@ -295,6 +295,16 @@ class _Simulation:
         if id(spec) not in self._triggers:
             self._triggers[id(spec)] = self._scenario.deploy_trigger_of(spec)
         return self._triggers[id(spec)]
+
+    def _bounds_of(self, trigger: Trigger | None, has_metrics: bool) -> tuple[Trigger | None, Trigger | None]:
+        """Returns a trigger as if no unknown condition held, and as if all did."""
+        key = id(trigger), has_metrics
+        if key not in self._bounds:
+            self._bounds[key] = (
+                _assumed(trigger, has_metrics, _NEVER),
+                _assumed(trigger, has_metrics, _ALWAYS),
+            )
+        return self._bounds[key]
 
     def _roll_back(self, until_ms: int) -> None:
         """Makes those models live that a command made live, where they had been live before."""
@@ -317,6 +327,8 @@ class _Simulation:
             self._job.live.append((at_ms, models))
 
     def _digests(self) -> tuple[str, ...]:
+        if len(self._live) == 1:  # as in most rounds
+            return (next(iter(self._live)).digest,)
         return tuple(sorted({each.digest for each in self._live}, key=self._place))
 
     def _place(self, digest: str) -> tuple[int, str]:
