@@ -15,6 +15,7 @@ from rich.console import Console
 from bench import (
     artifact_saves,
     assessments,
+    back_tests,
     command_latency,
     ended_trials,
     fork_rate,
@@ -46,7 +47,7 @@ from trackside.telemetry.logs import configure_logs
 PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
-    *("promotion", "artifacts", "instructions", "resumption", "pipelines"),
+    *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests"),
 )
 
 
@@ -164,6 +165,9 @@ def measure_alone(options: argparse.Namespace, console: Console) -> list[Measure
     if "promotion" in parts:
         console.print("ASHA that promotes trials, next to ASHA that stops them")
         measurements.append(promotion.measure())
+    if "back-tests" in parts:
+        console.print(f"{back_tests.THRESHOLDS} thresholds over {back_tests.ROUNDS} rounds of a job")
+        measurements.append(back_tests.measure())
     if "artifacts" in parts:
         console.print("artifacts: 1 GiB, and 1,000 files of 4 KiB")
         measurements.append(artifact_saves.measure())

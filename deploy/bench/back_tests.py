@@ -24,7 +24,7 @@ def measure() -> Measurements:
     comparison = compare_job(recording, JobGrid(thresholds=thresholds))
     seconds = monotonic_s() - began
     goal = Goal(LIMIT_S, AIM_S, at_most=True)
-    figure = Figure("I1", f"{THRESHOLDS} thresholds over {ROUNDS} rounds", seconds, "s", goal=goal)
+    figure = Figure("S3", f"{THRESHOLDS} thresholds over {ROUNDS} rounds", seconds, "s", goal=goal)
     decided = sum(len(result.rounds) for result in comparison.results)
     counted = [check_count("rounds decided again", (THRESHOLDS + 1) * ROUNDS, decided)]
     return Measurements([figure], counted, {"back_test_s": seconds})
