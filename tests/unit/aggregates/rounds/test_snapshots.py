@@ -1,43 +1,23 @@
-"""What is kept of a job for a restart, without default values, is read as the same job."""
+"""What a snapshot of a job takes: it grows by the numbers of versions that were live, and nothing else."""
 
-import pytest
-
-from tests.unit.aggregates.rounds.given import AGGREGATES, BETTER, JOB, JobLog
-from trackside.aggregates.rounds.messages import DeleteIncrementalJob
-from trackside.contracts.message import Json
-from trackside.domain.streams import dump, load, pack
-
-DAY: Json = {"type": "daily", "start": "22:00", "end": "06:00"}
-TRIGGERS: list[Json] = [
-    BETTER,
-    DAY,
-    {"type": "cron", "cron": "0 3 * * *"},
-    {"type": "manual"},
-    {"type": "all_of", "triggers": [BETTER, {"type": "any_of", "triggers": [DAY, BETTER]}]},
-]
+from tests.unit.aggregates.rounds.given import JOB, JobLog
+from trackside.projections.snapshots import checkpoint
 
 
-@pytest.mark.parametrize("trigger", TRIGGERS, ids=lambda each: each["type"])
-def test_a_job_with_any_trigger_is_kept_whole(trigger: Json) -> None:
+def size(log: JobLog) -> int:
+    """Returns how many bytes the snapshot of the job takes."""
+    (row,) = checkpoint(0, len(log.records), [log.streams.by_id[JOB]]).rows
+    return len(row[-1].encode())
+
+
+def test_a_snapshot_after_300_rounds_that_all_deploy_is_less_than_twice_that_after_10() -> None:
     log = JobLog()
-    log.create(deploy={"trigger": trigger})
-    assert_kept(log)
-
-
-def test_a_job_is_kept_whole_in_each_of_its_stages() -> None:
-    log = JobLog()
-    log.next_accuracy = lambda number: 0.9
-    services = [{"name": "api", "task_type": "serve"}]
-    log.create(deploy={"trigger": BETTER, "services": services, "copy_to": {"url": "/srv/live"}})
-    for _ in range(2):
+    log.create(deploy={})
+    sizes = {}
+    for number in range(1, 301):
+        log.now_ms += 60_000
         log.append(10)
-        assert_kept(log)
         log.work()
-        assert_kept(log)
-    log.command(JOB, DeleteIncrementalJob())
-    assert_kept(log)
-
-
-def assert_kept(log: JobLog) -> None:
-    """Asserts that the job is the same after it was written and read."""
-    assert dump(load(pack(log.stream), AGGREGATES)) == dump(log.stream)
+        sizes[number] = size(log) if number in (10, 300) else 0
+    assert (log.job.ended_rounds, len(log.job.was_live)) == (300, 300)
+    assert sizes[300] < 2 * sizes[10], sizes
