@@ -166,6 +166,8 @@ def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any
     if origin is list:
         return st.lists(_annotated(arguments[0], ()), min_size=_least(metadata), max_size=3)
     if origin is tuple:
+        if arguments[-1] is Ellipsis:
+            return st.lists(_annotated(arguments[0], ()), max_size=3).map(tuple)
         return st.tuples(*(_annotated(each, ()) for each in arguments))
     if origin is dict:
         if arguments[1] is Any and arguments[0] is str:
