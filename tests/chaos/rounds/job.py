@@ -21,6 +21,8 @@ BATCH, TRAIN_OF_BATCH, ROUNDS, REPLICAS = 10, 8, 2, 2
 FIRST = json.dumps({"rounds": []}).encode()
 RETRY = {"lost": 100, "failed": 100}
 SMALL = {"resources": {"devices": 0, "estimate_memory": 100_000_000}}
+WAIT_S = 600.0
+"""The longest wait for an event: services that were often lost begin again after up to six minutes."""
 OnEvent = Callable[[int], Awaitable[None]]
 """What is done after the event of this number, from 1, of the job and its dataset."""
 
@@ -129,7 +131,8 @@ class TwoRounds:
         history = self.cluster.history
         while not self.is_over():
             start = at
-            await history.until(f"more of {self.name}", lambda: len(history.records) > start)  # noqa: B023
+            more = lambda: len(history.records) > start  # noqa: B023, E731
+            await history.until(f"more of {self.name}", more, WAIT_S)
             new = history.records[at:]
             at += len(new)
             for each in new:
