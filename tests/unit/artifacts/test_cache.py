@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trackside.artifacts.cache import Cache
+from trackside.artifacts.cache import Cache, release_all
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
@@ -100,6 +100,24 @@ def test_what_is_in_use_stays_and_goes_when_it_is_released(store: Store, cache: 
     for lease in leases:
         lease.release()
     assert cached(cache) == 3
+
+
+def test_what_a_task_has_used_is_released_at_once(store: Store, cache: Cache) -> None:
+    """A service that was given a thousand models ends as soon as one that was given two."""
+    looks: list[int] = []
+
+    class CountedCache(Cache):
+        def evict(self, room_bytes: int = 0) -> None:
+            looks.append(room_bytes)
+            super().evict(room_bytes)
+
+    counted = CountedCache(cache.folder, cache.max_bytes)
+    leases = [counted.lease(saved(store, number), store) for number in range(5)]
+    looks.clear()
+    release_all(leases)
+    assert looks == [0] and cached(cache) == 3
+    release_all([])
+    assert looks == [0]
 
 
 def test_tasks_that_want_the_same_at_once_fetch_it_once(

@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +38,7 @@ class CacheLease:
 
     def release(self) -> None:
         """Lets the cache remove it; call it once."""
-        os.close(self.handle)
-        self.after()
+        release_all([self])
 
     def __enter__(self) -> Path:
         return self.path
@@ -48,6 +47,15 @@ class CacheLease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def release_all(leases: Iterable[CacheLease]) -> None:
+    """Lets the cache remove what was leased, all at once; call it once."""
+    leases = list(leases)
+    for lease in leases:
+        os.close(lease.handle)
+    for after in {lease.after for lease in leases}:  # each time it reads all that the cache has
+        after()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trackside.artifacts.cache import Cache, CacheLease
+from trackside.artifacts.cache import Cache, CacheLease, release_all
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.memory import shown
 from trackside.contracts.message import Json
@@ -80,8 +80,7 @@ def _link(link: Path, path: Path) -> None:
 
 async def release(leases: Sequence[CacheLease]) -> None:
     """Lets the cache remove what was leased."""
-    for lease in leases:
-        await asyncio.to_thread(lease.release)
+    await asyncio.to_thread(release_all, leases)
 
 
 @dataclass(slots=True)
