@@ -245,7 +245,7 @@ def _without_name(value: Any, stream_id: str) -> Any:
         return value.removeprefix(own) if value.startswith(own) else _renamed_cause(value, stream_id, "")
     if isinstance(value, dict):
         named = [(str(name), each) for name, each in value.items()]  # the items of a step have numbers
-        ids = [name for name, each in named if name.endswith("_id") and each == stream_id]
+        ids = [name for name, each in named if _is_id(name) and each == stream_id]
         plain = {name.removeprefix(own): _without_name(each, stream_id) for name, each in named}
         source = value.get("source")
         if isinstance(source, str):
@@ -255,6 +255,11 @@ def _without_name(value: Any, stream_id: str) -> Any:
         listed = [_without_name(each, stream_id) for each in value]
         return sorted(listed) if isinstance(value, set | frozenset) else listed
     return value
+
+
+def _is_id(name: str) -> bool:
+    """Says whether a field has an id, such as that of a stream."""
+    return name.endswith("_id") or name == "stream"
 
 
 def renamed_source(source: str, old: str, new: str) -> str:
