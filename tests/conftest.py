@@ -124,10 +124,15 @@ def fake_nvml(nvml_library: Path, tmp_path: Path) -> FakeNvml:
     return FakeNvml(nvml_library, tmp_path)
 
 
-@pytest.fixture
-def quiet_services() -> Iterator[None]:
-    """Keeps what simulated services log of their faults out of the output."""
+@pytest.fixture(autouse=True)
+def _log_settings() -> Iterator[None]:
+    """Puts the settings of the log back: a command line that a test calls sets a level for its process."""
     before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield
     structlog.configure(**before)
+
+
+@pytest.fixture
+def quiet_services() -> None:
+    """Keeps what simulated services log of their faults out of the output."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from tests.integration.projections.harness import (
@@ -65,15 +64,6 @@ KEPT = {
     "summary_briefs": [("gone.0", "gone", 1, 0, 1, 1000, 1000)],
     "dead_letters": [(0, 3, "trackside.commands", 0, 9, "not_json", "no", "dispatcher", "", "", 1000)],
 }
-
-
-@pytest.fixture(autouse=True)
-def heard() -> Iterator[None]:
-    """Lets every line be heard, whatever level a test before has set in this process."""
-    before = structlog.get_config()
-    structlog.reset_defaults()
-    yield
-    structlog.configure(**before)
 
 
 async def of_the_first_release(dsn: str, positions: dict[tuple[str, str, int], int]) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from tests.integration.worker.given import task_of
@@ -114,7 +113,6 @@ async def test_t18_a_gpu_that_another_worker_has_given_away_is_refused_with_its_
 
 
 async def test_t18_a_task_waits_until_the_gpu_is_free_on_the_other_worker(host: Host, gate: Gate) -> None:
-    structlog.reset_defaults()  # another test may have configured a level that hides this line
     with capture_logs() as logged:
         await run_on_gpu(host.first, "a", 14, gate)
         await run_on_gpu(host.second, "b", 14, wait=True)

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-import structlog
 
 from trackside.cli.app import call
 from trackside.simulation import run as simulation
@@ -13,13 +12,6 @@ from trackside.simulation.config import SimulationConfig, SimulationResult
 from trackside.simulation.virtual import segment_store
 
 FLEET = ["simulate", "--workers", "2", "--devices", "3", "--trials", "8", "--seconds", "1:2"]
-
-
-@pytest.fixture(autouse=True)
-def _logs_as_before() -> Iterator[None]:
-    before = structlog.get_config()
-    yield
-    structlog.configure(**before)
 
 
 def test_a_fleet_is_simulated_and_its_log_is_verified(
