@@ -4,6 +4,7 @@ A model is JSON: `artifact` (its reference), `format` (empty if not given), `dev
 and the `stream`, `task` and `attempt` that saved it. Format, devices and metrics are from its metadata.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,11 +46,13 @@ def models_of_child(result: Json) -> list[Json]:
 
 
 def _devices(devices: Any) -> list[str]:
-    listed = devices if isinstance(devices, list) else []
+    listed = devices if isinstance(devices, list) else [devices]
     return [each for each in listed if isinstance(each, str) and is_identifier(each)][:MAX_DEVICES]
 
 
 def _metrics(metrics: Any) -> dict[str, float]:
     given: Mapping[str, Any] = metrics if isinstance(metrics, dict) else {}
-    numbers = [(name, value) for name, value in given.items() if type(value) in (int, float)]
+    numbers = [
+        (name, value) for name, value in given.items() if type(value) in (int, float) and math.isfinite(value)
+    ]
     return dict(numbers[:MAX_METRICS])

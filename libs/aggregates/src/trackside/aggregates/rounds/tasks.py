@@ -1,6 +1,6 @@
 """The tasks and children of a job in the fold: which ones count, and what becomes of them."""
 
-import math
+from collections.abc import Iterable
 from typing import Any
 
 from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, StageState
@@ -18,17 +18,14 @@ from trackside.aggregates.rounds.stage_events import backoff_ms
 from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, TaskOutcome
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.fleet import COPY_MODEL, WRITE_MANIFEST
-from trackside.contracts.ids import is_identifier
 from trackside.contracts.instructions import InstructionGiven
-from trackside.contracts.message import Record
+from trackside.contracts.message import Json, Record
 from trackside.contracts.parts import Part
-from trackside.contracts.tasks import AttemptEnd, Figure, TaskAccepted, TaskSubmitted
+from trackside.contracts.tasks import AttemptEnd, TaskAccepted, TaskSubmitted
 from trackside.domain.child import REFUSED, Child
-from trackside.domain.task import SavedArtifact, Task
-from trackside.domain.trained_models import models_of_child
+from trackside.domain.task import Task
+from trackside.domain.trained_models import models_of_child, trained_model
 
-MAX_FIGURES = 100
-"""How many metrics of a model are kept that its task has saved with it."""
 SUCCEEDED = frozenset({"SUCCEEDED", "DONE"})
 """The statuses of a child that has done what it was for."""
 
@@ -172,13 +169,18 @@ def child_changed(job: IncrementalJob, child: Child, record: Record) -> None:
     reason = "" if succeeded else "child_refused" if child.status == REFUSED else "child_failed"
     message = "" if succeeded else f"{child.kind} {child.child_id} has ended as {child.status}"
     round_.outcomes[job.stage] = TaskOutcome(
-        succeeded, record.offset, dict(child.result), reason, message, _models_of_child(child)
+        succeeded,
+        record.offset,
+        dict(child.result),
+        reason,
+        message,
+        _summaries(models_of_child(child.result)),
     )
 
 
-def _models_of_child(child: Child) -> list[ModelVersionSummary]:
-    """Returns the models that a child has found: of the best trials of a search, or outputs of a run."""
-    return [ModelVersionSummary.model_validate(each) for each in models_of_child(child.result)]
+def _summaries(models: Iterable[Json]) -> list[ModelVersionSummary]:
+    """Returns models that a task has saved or a child has found, as an event has them."""
+    return [ModelVersionSummary.model_validate(each) for each in models]
 
 
 def _note(job: IncrementalJob, part: Part, outcome: TaskOutcome, record: Record) -> None:
@@ -194,8 +196,8 @@ def _outcome_of(task: Task, record: Record) -> TaskOutcome:
     attempt = task.attempts[-1]
     if task.end is AttemptEnd.FINISHED:
         newest = sorted(task.artifacts.values(), key=lambda saved: saved.saved_at, reverse=True)
-        models = [_summary(task, saved, record) for saved in newest if saved.kind == "model"]
-        return TaskOutcome(True, record.offset, dict(task.result or {}), models=models)
+        found = [trained_model(saved) for saved in newest if saved.kind == "model"]
+        return TaskOutcome(True, record.offset, dict(task.result or {}), models=_summaries(found))
     error = attempt.error
     reason = "task_failed" if error is None else _code(error.type)
     message = f"its task has ended as {task.end}" if error is None else error.message
@@ -207,35 +209,3 @@ def _code(error_type: str) -> str:
     name = error_type.rpartition(".")[2]
     words = "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
     return words.strip("_")[:100] or "task_failed"
-
-
-def _summary(task: Task, saved: SavedArtifact, record: Record) -> ModelVersionSummary:
-    return ModelVersionSummary(
-        artifact=saved.reference,
-        format=_text(saved.metadata.get("format")),
-        devices=_names(saved.metadata.get("devices")),
-        stream=record.envelope.stream,
-        task=task.task_id,
-        attempt=saved.attempt or task.attempts[-1].number,
-        metrics=_figures(saved.metadata.get("metrics")),
-    )
-
-
-def _text(given: Any) -> str:
-    return given[:100] if isinstance(given, str) else ""
-
-
-def _names(given: Any) -> list[str]:
-    found = given if isinstance(given, list) else [given]
-    return [each for each in found if isinstance(each, str) and is_identifier(each)][:20]
-
-
-def _figures(given: Any) -> dict[str, Figure]:
-    if not isinstance(given, dict):
-        return {}
-    numbers = {
-        str(name): float(value)
-        for name, value in given.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    }
-    return dict(list(numbers.items())[:MAX_FIGURES])
