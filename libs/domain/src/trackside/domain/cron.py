@@ -7,11 +7,11 @@ out is the first one after the gap, one that comes twice is the first. Others co
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
 from itertools import takewhile
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
 from trackside.contracts.refusals import Problem
+from trackside.domain.time_zones import check_zone, find_zone
 
 FIELDS = 5
 _CHECKED_FROM_MS = 1_767_225_600_000
@@ -22,11 +22,7 @@ _WINDOWS_MS = (_HOUR_MS, 24 * _HOUR_MS, 31 * 24 * _HOUR_MS, 366 * 24 * _HOUR_MS)
 
 def check_cron(cron: str, timezone: str, path: str) -> list[Problem]:
     """Returns what is wrong with an expression and its time zone, at `path`."""
-    problems = []
-    zone = _zone(timezone)
-    if zone is None:
-        message = f"{timezone!r} is no time zone; expected a name such as Europe/Berlin or UTC"
-        problems.append(Problem(code="unknown_value", path=f"{path}.timezone", message=message))
+    problems = check_zone(timezone, f"{path}.timezone")
     expected = "expected minute, hour, day of month, month and day of week, such as `30 2 * * MON-FRI`"
     if len(cron.split()) != FIELDS:
         message = f"{cron!r} has {len(cron.split())} fields, not {FIELDS}: {expected}"
@@ -68,7 +64,7 @@ def _until(cron: str, timezone: str, after_ms: int, now_ms: int) -> list[int]:
 
 
 def _all_times(cron: str, timezone: str, after_ms: int) -> Iterator[int]:
-    zone = _zone(timezone)
+    zone = find_zone(timezone)
     if zone is None:  # this host has no such zone; the one that accepted it had
         return
     last_ms = after_ms
@@ -81,12 +77,3 @@ def _all_times(cron: str, timezone: str, after_ms: int) -> Iterator[int]:
 def _times(cron: str, zone: tzinfo, after_ms: int) -> Iterator[int]:
     for moment in CronSim(cron, datetime.fromtimestamp(after_ms // 1000, zone)):
         yield int(moment.timestamp()) * 1000
-
-
-def _zone(name: str) -> tzinfo | None:
-    if name == "UTC":  # known without a database of time zones
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return None

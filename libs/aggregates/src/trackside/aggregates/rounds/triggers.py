@@ -6,9 +6,8 @@ trigger has another result than before; at that time it is evaluated, and what i
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trackside.aggregates.rounds import metrics
 from trackside.aggregates.rounds.messages import SeenMetric
@@ -23,6 +22,7 @@ from trackside.aggregates.rounds.trigger_messages import (
 )
 from trackside.contracts.refusals import Problem, nearest
 from trackside.domain import cron
+from trackside.domain.time_zones import check_zone, find_zone
 
 EQUAL = 1e-6
 """Numbers that differ by less are equal."""
@@ -258,7 +258,7 @@ def _cron_due_ms(trigger: CronTimes, known: Known) -> int | None:
 def _is_within(window: DailyWindow, now_ms: int) -> bool:
     """Says whether a wall clock is within a window: by its minutes, as Sedna compares texts."""
     begin, end = _minutes(window.start), _minutes(window.end)
-    zone = _zone(window.timezone)
+    zone = find_zone(window.timezone)
     if zone is None:
         return False
     minute = _local_ms(zone, now_ms) // _MINUTE_MS % _DAY_MINUTES
@@ -267,7 +267,7 @@ def _is_within(window: DailyWindow, now_ms: int) -> bool:
 
 def _first_of_day(window: DailyWindow, from_ms: int, wanted: bool) -> int | None:
     """Returns the first time, not before another one, at which a clock is within a window, or is not."""
-    zone = _zone(window.timezone)
+    zone = find_zone(window.timezone)
     if zone is None:
         return None if wanted else from_ms
     edges = _minutes(window.start) % _DAY_MINUTES, (_minutes(window.end) + 1) % _DAY_MINUTES
@@ -315,16 +315,6 @@ def _minutes(text: str) -> int:
     return int(hours) * 60 + int(minutes)
 
 
-def _zone(name: str) -> tzinfo | None:
-    """Returns a time zone; None if this host has none of this name, as the one that accepted it had."""
-    if name == "UTC":  # known without a database of time zones
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return None
-
-
 def problems(trigger: Trigger | None, path: str, names: frozenset[str] | None = None) -> Iterator[Problem]:
     """Yields what is wrong with a trigger at a path; `names` are the metrics that there are, if known."""
     match trigger:
@@ -334,7 +324,7 @@ def problems(trigger: Trigger | None, path: str, names: frozenset[str] | None = 
             if trigger.start == trigger.end:
                 message = f"the window from {trigger.start} to {trigger.end} is empty; expected another end"
                 yield Problem(code="empty_window", path=f"{path}.end", message=message)
-            yield from _zone_problem(trigger.timezone, path)
+            yield from check_zone(trigger.timezone, f"{path}.timezone")
         case CronTimes():
             yield from cron.check_cron(trigger.cron, trigger.timezone, path)
         case AllTriggers() | AnyTrigger():
@@ -359,9 +349,3 @@ def _condition_problem(
         field_name = "operator"
     if message:
         yield Problem(code="unknown_value", path=f"{path}.{field_name}", message=message)
-
-
-def _zone_problem(name: str, path: str) -> Iterator[Problem]:
-    if _zone(name) is None:
-        message = f"{name!r} is no time zone; expected a name such as Europe/Berlin or UTC"
-        yield Problem(code="unknown_value", path=f"{path}.timezone", message=message)
