@@ -6,10 +6,10 @@ import pytest
 
 from tests.unit.aggregates.rounds.given import APPLIED, JOB, JobLog, digest, job_body
 from trackside.aggregates.rounds.messages import RoundEnded, RoundStarted, StageState
-from trackside.aggregates.rounds.stage_events import backoff_ms
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import WRITE_MANIFEST
 from trackside.contracts.tasks import AttemptEnded, TaskSubmitted
+from trackside.domain.retries import backoff_ms
 from trackside.domain.streams import dump, load, pack
 from trackside.domain.task import Task
 

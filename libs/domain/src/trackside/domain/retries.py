@@ -64,11 +64,23 @@ def service_wait_ms(attempts: Sequence[Attempt], task_id: str) -> int:
     return _drawn_ms(_AGAIN, count, attempts[-1], task_id)
 
 
+def backoff_ms(failures: int) -> int:
+    """Returns how long to wait after so many failures in a row, as a service does, but without jitter.
+
+    10 s, doubled with each failure up to 360 s; 0 for 0.
+    """
+    return int(_backoff_s(_AGAIN, min(failures, KEPT_ATTEMPTS)) * 1000) if failures else 0
+
+
 def _drawn_ms(rule: Retry, count: int, attempt: Attempt, task_id: str) -> int:
-    wait_s = min(rule.backoff_s * rule.factor ** (count - 1), rule.max_backoff_s)
+    wait_s = _backoff_s(rule, count)
     digest = blake2b(f"{task_id}/{attempt.number}".encode(), digest_size=8).digest()
     drawn = int.from_bytes(digest, "big") / 2**64
     return int(wait_s * (1 + rule.jitter * (2 * drawn - 1)) * 1000)
+
+
+def _backoff_s(rule: Retry, count: int) -> float:
+    return min(rule.backoff_s * rule.factor ** (count - 1), rule.max_backoff_s)
 
 
 def _rule(policy: RetryPolicy, end: AttemptEnd) -> Retry:

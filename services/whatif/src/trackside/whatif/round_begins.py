@@ -9,9 +9,10 @@ from trackside.aggregates.rounds import triggers
 from trackside.aggregates.rounds.job_spec import JobSpec
 from trackside.aggregates.rounds.messages import Range
 from trackside.aggregates.rounds.split import added, share_of
-from trackside.aggregates.rounds.stage_events import backoff_ms, close_version
+from trackside.aggregates.rounds.stage_events import close_version
 from trackside.aggregates.rounds.state import SamplePool
 from trackside.aggregates.rounds.triggers import Known
+from trackside.domain.retries import backoff_ms
 from trackside.whatif.job_recording import EvalSamples, JobRecording, RoundTrace
 from trackside.whatif.job_scenario import JobScenario
 

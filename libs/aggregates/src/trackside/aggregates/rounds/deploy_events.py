@@ -18,10 +18,10 @@ from trackside.aggregates.rounds.deploy_messages import (
 )
 from trackside.aggregates.rounds.messages import JobStatus, StageState
 from trackside.aggregates.rounds.parts import file_targets, targets_of
-from trackside.aggregates.rounds.stage_events import backoff_ms
 from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, Round, ServiceCounts
 from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
+from trackside.domain.retries import backoff_ms
 
 MAX_FOREIGN = 100
 """How many services outside of Trackside may report to a job."""

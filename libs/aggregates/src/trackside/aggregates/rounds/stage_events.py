@@ -22,12 +22,6 @@ from trackside.domain.outcome import Outcome
 NO_SAMPLES = "no_samples"
 """The reason of a stage that has nothing to train with, or to evaluate with."""
 OPEN = (StageState.STARTING, StageState.RUNNING)
-BACKOFF_MS, MAX_BACKOFF_MS = 10_000, 360_000
-
-
-def backoff_ms(failures: int) -> int:
-    """Returns how long to wait after so many failures one after another: 10 s, doubled to 360 s; 0 for 0."""
-    return min(MAX_BACKOFF_MS, BACKOFF_MS << min(failures - 1, 10)) if failures else 0
 
 
 def trigger_evaluated(job: IncrementalJob, event: TriggerEvaluated, record: Record) -> Outcome:

@@ -14,7 +14,6 @@ from trackside.aggregates.rounds.parts import (
     service_task,
     update_task,
 )
-from trackside.aggregates.rounds.stage_events import backoff_ms
 from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, TaskOutcome
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.fleet import COPY_MODEL, WRITE_MANIFEST
@@ -23,6 +22,7 @@ from trackside.contracts.message import Json, Record
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import AttemptEnd, TaskAccepted, TaskSubmitted
 from trackside.domain.child import REFUSED, Child
+from trackside.domain.retries import backoff_ms
 from trackside.domain.task import Task
 from trackside.domain.trained_models import models_of_child, trained_model
 
