@@ -249,17 +249,6 @@ def _take(stream: Stream, collector: JobCollector, record: Record) -> None:
         forget_settled(stream)
 
 
-async def has_job(recorded: RecordedStream) -> bool:
-    """Returns whether a stream is an incremental job; reads it up to its beginning."""
-    stream = Stream(recorded.stream_id, recorded.partition)
-    async with aclosing(recorded.records()) as records:
-        async for record, _ in records:
-            fold(stream, record, AGGREGATES)
-            if stream.root is not None:
-                return job_of(stream) is not None
-    return False
-
-
 async def read_job(recorded: RecordedStream, point: PointInTime = NOW) -> JobRecording:
     """Reads a job up to a moment; raises NotRecordedError for a stream without one."""
     stream, collector = Stream(recorded.stream_id, recorded.partition), JobCollector()

@@ -142,17 +142,6 @@ class _Collector:
             trace.end, trace.result = end, result
 
 
-async def has_run(recorded: RecordedStream) -> bool:
-    """Returns whether a stream is a run; reads it up to its beginning."""
-    stream = Stream(recorded.stream_id, recorded.partition)
-    async with aclosing(recorded.records()) as records:
-        async for record, _ in records:
-            fold(stream, record, AGGREGATES)
-            if stream.root is not None:
-                return run_of(stream) is not None
-    return False
-
-
 async def read_run(recorded: RecordedStream, point: PointInTime = NOW) -> RunRecording:
     """Reads a run up to a moment; raises NotRecordedError for a stream without one."""
     stream, collector = Stream(recorded.stream_id, recorded.partition), _Collector()

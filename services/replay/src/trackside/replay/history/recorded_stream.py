@@ -144,6 +144,17 @@ def _begins(record: Record) -> bool:
     return isinstance(record.message, CommandReceived) and record.envelope.role in record.message.written_by
 
 
+async def read_beginning(recorded: RecordedStream) -> Stream:
+    """Returns a stream at its beginning, from which its kind is known; reads no more records than that."""
+    stream = Stream(recorded.stream_id, recorded.partition)
+    async with aclosing(recorded.records()) as records:
+        async for record, _ in records:
+            fold(stream, record, AGGREGATES)
+            if stream.root is not None:
+                break
+    return stream
+
+
 async def states_at(
     recorded: RecordedStream, points: Sequence[PointInTime], cache: StateCache | None = None
 ) -> AsyncGenerator[PastState, None]:

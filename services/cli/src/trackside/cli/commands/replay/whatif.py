@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trackside.aggregates.rounds.state import job_of
+from trackside.aggregates.run.state import run_of
 from trackside.cli.commands.replay import whatif_job, whatif_run
 from trackside.cli.commands.replay.whatif_job import TriggerOptions
 from trackside.cli.render import screen
@@ -18,6 +20,7 @@ from trackside.eventlog.clock import now_ms
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.point_in_time import PointInTime, parse_point_in_time
+from trackside.replay.history.recorded_stream import read_beginning
 from trackside.summaries.pictures import MissingMatplotlibError
 from trackside.whatif.charts.bar_chart import page, png
 from trackside.whatif.compare import (
@@ -28,10 +31,10 @@ from trackside.whatif.compare import (
     parse_assessor,
     parse_placement_order,
 )
-from trackside.whatif.job_recording import JobRecording, has_job, read_job
+from trackside.whatif.job_recording import JobRecording, read_job
 from trackside.whatif.recording import Recording, read_recording
 from trackside.whatif.run_comparison import ON_END, RunGrid
-from trackside.whatif.run_recording import RunRecording, has_run, read_run
+from trackside.whatif.run_recording import RunRecording, read_run
 
 PICTURES = frozenset({".png", ".html", ".htm"})
 
@@ -126,9 +129,10 @@ async def _recorded(stream_id: str, point: PointInTime) -> Recording | RunRecord
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         stream = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
-        if await has_job(stream):
+        begun = await read_beginning(stream)
+        if job_of(begun) is not None:
             return await read_job(stream, point)
-        return await (read_run if await has_run(stream) else read_recording)(stream, point)
+        return await (read_recording if run_of(begun) is None else read_run)(stream, point)
 
 
 def _draw(comparison: Comparison, path: Path) -> None:
