@@ -12,6 +12,7 @@ from tests.unit.aggregates.rounds.given import BETTER, JOB, JobLog
 from trackside.cli.commands.replay import whatif_job
 from trackside.cli.commands.replay.whatif import WhatIfOptions
 from trackside.cli.commands.replay.whatif_job import TriggerOptions
+from trackside.cli.render.picture_files import picture_form
 from trackside.cli.runtime.failures import BadUsage
 from trackside.domain.stream import Stream
 from trackside.replay.history.errors import BadScenarioError
@@ -281,4 +282,4 @@ def test_options_of_searches_are_refused_for_jobs_and_the_other_way_round() -> N
     with pytest.raises(BadUsage, match="incremental jobs"):
         WhatIfOptions(triggers=TriggerOptions([0.1])).of_search()
     with pytest.raises(BadUsage, match=r"\.png or \.svg"):
-        whatif_job.picture_form(Path("live.gif"))
+        picture_form(Path("live.gif"))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from trackside.aggregates.rounds.aggregate import ROUNDS
 from trackside.aggregates.rounds.job_spec import StageName
@@ -22,6 +22,7 @@ from trackside.cli.commands.artifacts import resolving
 from trackside.cli.commands.publishing import Publishing
 from trackside.cli.commands.submit import check_id, send
 from trackside.cli.render import screen
+from trackside.cli.render.picture_files import new_picture_form, write_new_picture
 from trackside.cli.render.rounds_picture import drawn_rounds, rounds_picture
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
@@ -30,7 +31,6 @@ from trackside.contracts.refusals import nearest
 from trackside.domain.table import ViewRow
 from trackside.projections.reads import json_row, open_read_models
 from trackside.sdk.specs import read_spec_file
-from trackside.summaries.pictures import PictureForm
 
 MOST_JOBS = 1_000
 _FIRES = {"train": FireTrain, "eval": FireEval, "deploy": FireDeploy}
@@ -38,13 +38,13 @@ _FIRES = {"train": FireTrain, "eval": FireEval, "deploy": FireDeploy}
 
 def show_rounds(job: str, limit: int, metric: str, picture: Path | None, as_json: bool) -> None:
     """Prints the newest rounds of a job as a table or as JSON, or draws all of them into a file."""
-    form = None if picture is None else _picture_form(picture)
+    form = None if picture is None else new_picture_form(picture)
     rounds, deployments = run(_read(job, ROUNDS_QUERY, DEPLOYMENTS))
     metric = _checked(metric, rounds)
     if picture is not None and form is not None:
         named = metric or shown_metric(reversed(rounds))
         drawn = drawn_rounds(rounds, deployments, named)
-        _write(picture, rounds_picture(drawn, f"{job}: {named} by round", form))
+        write_new_picture(picture, rounds_picture(drawn, f"{job}: {named} by round", form))
     elif as_json:
         screen.emit([json_row(row) for row in rounds[-limit:]])
     elif rounds:
@@ -105,21 +105,3 @@ def _checked(metric: str, rounds: Sequence[ViewRow]) -> str:
         listed = f"; expected one of: {', '.join(known)}" if known else ""
         raise BadUsage(f"--metric {metric}: no round has it{listed}")
     return metric
-
-
-def _picture_form(path: Path) -> PictureForm:
-    if path.exists():
-        raise BadUsage(f"{path} exists already: name another file")
-    form = path.suffix.lower().removeprefix(".")
-    if form not in ("png", "svg"):
-        raise BadUsage(f"--picture {path}: expected a file that ends in .png or .svg")
-    return cast("PictureForm", form)
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        with path.open("xb") as file:
-            file.write(content)
-    except OSError as error:
-        raise CommandFailed(f"{path} can't be written: {error.strerror or error}") from error
-    screen.say(f"{path}: {len(content):,} bytes")

@@ -224,10 +224,11 @@ def whatif(
       trackside replay whatif digits --train-threshold 200 --train-prob 0.9 --json
     """
     from trackside.cli.commands.replay import whatif, whatif_job
+    from trackside.cli.render.picture_files import picture_form
 
     whatif.check_plots(plot or [])
     if picture is not None:
-        whatif_job.picture_form(picture)
+        picture_form(picture)
     triggers = whatif_job.TriggerOptions(
         threshold or (), metric, deploy_trigger or (), train_threshold or (), train_prob or (), picture
     )

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trackside.aggregates.rounds.state import job_of
-from trackside.aggregates.run.state import run_of
 from trackside.cli.commands.replay import whatif_job, whatif_run
 from trackside.cli.commands.replay.whatif_job import TriggerOptions
 from trackside.cli.render import screen
+from trackside.cli.render.picture_files import write_picture
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import BadUsage, CommandFailed
+from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
 from trackside.contracts.refusals import nearest
 from trackside.contracts.topics import Topics
@@ -20,8 +19,6 @@ from trackside.eventlog.clock import now_ms
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.point_in_time import PointInTime, parse_point_in_time
-from trackside.replay.history.recorded_stream import read_beginning
-from trackside.summaries.pictures import MissingMatplotlibError
 from trackside.whatif.charts.bar_chart import page, png
 from trackside.whatif.compare import (
     Comparison,
@@ -31,10 +28,10 @@ from trackside.whatif.compare import (
     parse_assessor,
     parse_placement_order,
 )
-from trackside.whatif.job_recording import JobRecording, read_job
-from trackside.whatif.recording import Recording, read_recording
+from trackside.whatif.job_recording import JobRecording
+from trackside.whatif.read_stream import AnyRecording, read_stream
 from trackside.whatif.run_comparison import ON_END, RunGrid
-from trackside.whatif.run_recording import RunRecording, read_run
+from trackside.whatif.run_recording import RunRecording
 
 PICTURES = frozenset({".png", ".html", ".htm"})
 
@@ -109,7 +106,7 @@ def whatif(stream_id: str, at: str, options: WhatIfOptions, as_json: bool) -> No
         return
     plots, comparison = options.plots, compare(recorded, options.of_search())
     for path in plots:
-        _draw(comparison, path)
+        write_picture(path, _drawn(comparison, path))
     if as_json:
         screen.emit(comparison.as_json())
     else:
@@ -125,27 +122,14 @@ def check_plots(plots: Sequence[Path]) -> None:
             )
 
 
-async def _recorded(stream_id: str, point: PointInTime) -> Recording | RunRecording | JobRecording:
+async def _recorded(stream_id: str, point: PointInTime) -> AnyRecording:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        stream = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
-        begun = await read_beginning(stream)
-        if job_of(begun) is not None:
-            return await read_job(stream, point)
-        return await (read_recording if run_of(begun) is None else read_run)(stream, point)
+        return await read_stream(await find_stream(log, Topics(prefix=addresses.prefix), stream_id), point)
 
 
-def _draw(comparison: Comparison, path: Path) -> None:
-    try:
-        if path.suffix.lower() == ".png":
-            path.write_bytes(png(comparison))
-        else:
-            path.write_text(page(comparison), encoding="utf-8")
-    except MissingMatplotlibError as error:
-        raise CommandFailed(str(error)) from error
-    except OSError as error:
-        raise CommandFailed(f"{path}: {error.strerror or error}") from error
-    screen.complain(f"{path} written")
+def _drawn(comparison: Comparison, path: Path) -> bytes:
+    return png(comparison) if path.suffix.lower() == ".png" else page(comparison).encode()
 
 
 def show(comparison: Comparison) -> None:

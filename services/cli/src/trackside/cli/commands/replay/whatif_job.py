@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 from trackside.cli.render import screen
-from trackside.cli.runtime.failures import BadUsage, CommandFailed
+from trackside.cli.render.picture_files import picture_form, write_picture
 from trackside.domain.display.text import Column, duration, number
-from trackside.summaries.pictures import MissingMatplotlibError
 from trackside.whatif.charts.live_models_chart import live_models_picture
 from trackside.whatif.job_comparison import JobComparison, JobGrid, compare_job
 from trackside.whatif.job_recording import JobRecording
@@ -44,35 +42,16 @@ class TriggerOptions:
         return JobGrid(self.thresholds, self.metric, found, self.train_thresholds, self.train_probs)
 
 
-def picture_form(path: Path) -> Literal["svg", "png"]:
-    """Returns what a file is drawn as; raises BadUsage for a name without a known suffix."""
-    match path.suffix.lower():
-        case ".svg":
-            return "svg"
-        case ".png":
-            return "png"
-    raise BadUsage(f"--picture {path}: expected a file that ends in .png or .svg")
-
-
 def compare(recording: JobRecording, options: TriggerOptions, as_json: bool) -> None:
     """Prints a recorded job under each scenario of a grid, and draws its live models into a file."""
     comparison = compare_job(recording, options.grid())
     if options.picture is not None:
-        _draw(comparison, options.picture)
+        content = live_models_picture(comparison, picture_form(options.picture))
+        write_picture(options.picture, content)
     if as_json:
         screen.emit(comparison.as_json())
     else:
         show(comparison)
-
-
-def _draw(comparison: JobComparison, path: Path) -> None:
-    try:
-        path.write_bytes(live_models_picture(comparison, picture_form(path)))
-    except MissingMatplotlibError as error:
-        raise CommandFailed(str(error)) from error
-    except OSError as error:
-        raise CommandFailed(f"{path}: {error.strerror or error}") from error
-    screen.complain(f"{path} written")
 
 
 def show(comparison: JobComparison) -> None:

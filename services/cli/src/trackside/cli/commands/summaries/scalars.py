@@ -5,11 +5,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from trackside.cli.commands.summaries.reading import is_directory, read, some
 from trackside.cli.render import curve_charts, screen
-from trackside.cli.runtime.failures import BadUsage, CommandFailed
+from trackside.cli.render.picture_files import new_picture_form, write_new_picture
+from trackside.cli.runtime.failures import BadUsage
 from trackside.eventlog.clock import now_ms
 from trackside.projections.postgres import Connection
 from trackside.projections.summaries.jobs import SummaryJobRow, read_job
@@ -33,7 +34,7 @@ from trackside.summaries.curves import (
 )
 from trackside.summaries.kinds.bodies import number, numbers
 from trackside.summaries.kinds.scalar import SCALAR
-from trackside.summaries.pictures import PictureForm, PictureOptions, picture
+from trackside.summaries.pictures import PictureOptions, picture
 from trackside.summaries.plotting import ChartCurve
 from trackside.summaries.thinning import thin
 
@@ -80,9 +81,7 @@ class CurveOutput:
 
 def scalars(choice: CurveChoice, change: CurveChange, output: CurveOutput) -> None:
     """Prints the curves of jobs and tags."""
-    if output.picture is not None and output.picture.exists():
-        raise BadUsage(f"{output.picture} exists already: name another file")
-    form = None if output.picture is None else _picture_form(output.picture)
+    form = None if output.picture is None else new_picture_form(output.picture)
 
     async def found(connection: Connection) -> tuple[list[ScalarCurve], dict[str, SummaryJobRow]]:
         jobs = {job: await read_job(connection, job) for job in dict.fromkeys(choice.jobs)}
@@ -102,7 +101,7 @@ def scalars(choice: CurveChoice, change: CurveChange, output: CurveOutput) -> No
         else:
             title = ", ".join(dict.fromkeys(curve.tag for curve in curves))[:80]
             options = PictureOptions(form, title, axis=choice.axis, log_y=output.log_y)
-            _write(output.picture, picture(drawn, options))
+            write_new_picture(output.picture, picture(drawn, options))
 
 
 async def _tags(connection: Connection, choice: CurveChoice, form: OutputForm) -> Sequence[str]:
@@ -293,19 +292,3 @@ def _write_csv(curves: Sequence[ScalarCurve], spreads: dict[str, RunSpread]) -> 
         writer.writerows(
             (curve.job_id, curve.tag, curve.attempt, *row[:2], number(row[2])) for row in columns
         )
-
-
-def _picture_form(path: Path) -> PictureForm:
-    form = path.suffix.lower().removeprefix(".")
-    if form not in ("png", "svg"):
-        raise BadUsage(f"--picture {path}: expected a file that ends in .png or .svg")
-    return cast("PictureForm", form)
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        with path.open("xb") as file:
-            file.write(content)
-    except OSError as error:
-        raise CommandFailed(f"{path} can't be written: {error.strerror or error}") from error
-    screen.say(f"{path}: {len(content):,} bytes")
