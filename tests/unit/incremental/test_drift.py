@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from trackside.contracts import plugins
 from trackside.contracts.message import Json
 from trackside.incremental import drift
 from trackside.incremental.drift import DriftColumns, detectors, find_detector, measure_drift
@@ -23,7 +24,7 @@ def column(seed: int, mean: float = 0.0, count: int = 400) -> list[float]:
 def offered(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     """Lets installed packages offer these objects as detectors."""
     points = [EntryPoint(name=name, value=value, group=drift.GROUP) for name, value in values.items()]
-    monkeypatch.setattr(drift, "entry_points", lambda group: points if group == drift.GROUP else [])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points if group == drift.GROUP else [])
 
 
 def constant(reference: DriftColumns, window: DriftColumns, parameters: Json) -> Any:

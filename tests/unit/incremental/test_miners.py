@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 from trackside.aggregates.rounds.miner_names import BUILT_IN_MINERS
+from trackside.contracts import plugins
 from trackside.incremental import miners
 from trackside.incremental.miners import find_miner
 
@@ -102,7 +103,7 @@ class Large:
 
 def test_a_package_offers_a_miner_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("Large", f"{__name__}:Large", miners.GROUP)
-    monkeypatch.setattr(miners, "entry_points", lambda group: EntryPoints([point]).select(group=group))
+    monkeypatch.setattr(plugins, "entry_points", lambda group: EntryPoints([point]).select(group=group))
     assert find_miner("Large", {"above": 3}).is_hard(4)
     with pytest.raises(ValueError, match=r"miner Large: .*unexpected keyword"):
         find_miner("Large", {"below": 3})

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from trackside.contracts import plugins
 from trackside.projections.postgres import Database
 from trackside.summary_indexer import updaters as module
 from trackside.summary_indexer.updater_failures import LONGEST_PAUSE_S, FailurePauses
@@ -98,7 +99,7 @@ def test_a_package_whose_updater_can_not_be_loaded_leaves_the_others(
             EntryPoint("good", "tests.unit.summary_indexer.test_updaters:installed", module.GROUP),
         ]
     )
-    monkeypatch.setattr(module, "entry_points", lambda group: points.select(group=group))
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points.select(group=group))
     found, broken = installed_updaters()
     assert found == {"good": installed} and "no" in str(broken.pop("broken")) and not broken
 

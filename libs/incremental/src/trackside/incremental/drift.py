@@ -7,14 +7,14 @@ under the entry-point group `trackside.drift`.
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.message import Json
+from trackside.contracts.plugins import check_plugin_name, load_plugins, package_of
 from trackside.contracts.refusals import nearest
 
 GROUP = "trackside.drift"
@@ -112,22 +112,14 @@ def detectors() -> dict[str, Detector]:
     One of a package that fails to load, or has the name of another one, is left out; a line of the log has
     the reason.
     """
-    found = dict(BUILT_IN)
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
-        try:
-            found[point.name] = _loaded(point, found)
-        except Exception as error:  # noqa: BLE001 - a package that is broken must not stop the others
-            package = "" if point.dist is None else f" of {point.dist.name}"
-            _log.error("drift detector %r%s is not available: %s", point.name, package, error)
+    found, broken = load_plugins(GROUP, BUILT_IN, _loaded)
+    for point, error in broken:
+        _log.error("drift detector %r%s is not available: %s", point.name, package_of(point), error)
     return found
 
 
 def _loaded(point: EntryPoint, found: Mapping[str, Detector]) -> Detector:
-    if not is_identifier(point.name):
-        raise ValueError(f"its name is not an identifier: {IDENTIFIER_RULE}")
-    if point.name in found:
-        owner = "Trackside" if point.name in BUILT_IN else "another package"
-        raise ValueError(f"{owner} has a detector of this name")
+    check_plugin_name(point, found, BUILT_IN, "detector")
     detector = point.load()
     if not callable(detector):
         raise ValueError(f"{point.value} is a {type(detector).__name__}; expected a function")

@@ -13,11 +13,11 @@ entry-point group `trackside.miners`. Scores that a miner of Trackside can't rea
 
 import math
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 from random import Random
 from typing import Any, Protocol
 
 from trackside.aggregates.rounds.miner_names import BUILT_IN_MINERS
+from trackside.contracts.plugins import find_entry_point
 
 GROUP = "trackside.miners"
 SCORE = 4
@@ -152,7 +152,7 @@ def find_miner(name: str, parameters: Mapping[str, Any] | None = None) -> HardEx
     given = dict(parameters or {})
     kind = _CLASSES.get(name)
     if kind is None:
-        kind = _installed(name)
+        kind = find_entry_point(GROUP, "miner", name, _CLASSES).load()
     elif unknown := sorted(set(given) - BUILT_IN_MINERS[name]):
         known = ", ".join(sorted(BUILT_IN_MINERS[name])) or "none"
         raise ValueError(f"miner {name} has no parameter {unknown[0]!r}; it has: {known}")
@@ -160,19 +160,6 @@ def find_miner(name: str, parameters: Mapping[str, Any] | None = None) -> HardEx
         return kind(**given)
     except (TypeError, ValueError) as error:
         raise ValueError(f"miner {name}: {error}") from error
-
-
-def _installed(name: str) -> type[HardExampleMiner]:
-    offered = entry_points(group=GROUP)
-    found = [point for point in offered if point.name == name]
-    if not found:
-        known = ", ".join([*sorted(_CLASSES), *sorted(point.name for point in offered)])
-        raise ValueError(f"no miner {name!r} is installed; known: {known}")
-    if len(found) > 1:
-        packages = ", ".join(sorted(point.value for point in found))
-        raise ValueError(f"several packages offer a miner {name!r}: {packages}; uninstall all but one")
-    kind: type[HardExampleMiner] = found[0].load()
-    return kind
 
 
 def _number(name: str, given: float | str) -> float:

@@ -7,8 +7,8 @@ and stops nothing else.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from importlib.metadata import entry_points
 
+from trackside.contracts.plugins import load_plugins
 from trackside.projections.postgres import Database
 
 GROUP = "trackside.summary_updaters"
@@ -25,14 +25,9 @@ FailureReport = Callable[[str, Exception], Awaitable[None]]
 
 def installed_updaters() -> tuple[dict[str, SummaryUpdater], dict[str, Exception]]:
     """Returns the updaters of installed packages by name, and why others can't be loaded."""
-    found: dict[str, SummaryUpdater] = {}
-    broken: dict[str, Exception] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
-        try:
-            found[point.name] = point.load()
-        except Exception as error:  # noqa: BLE001 - a package that is broken must not stop the others
-            broken[point.name] = error
-    return found, broken
+    none: dict[str, SummaryUpdater] = {}
+    found, broken = load_plugins(GROUP, none, lambda point, _: point.load())
+    return found, {point.name: error for point, error in broken}
 
 
 class UpdaterRunner:

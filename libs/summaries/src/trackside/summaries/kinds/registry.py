@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from types import MappingProxyType
 
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.plugins import check_plugin_name, load_plugins, package_of
 from trackside.summaries.kinds.graph import GRAPH, OPTIMIZED_GRAPH
 from trackside.summaries.kinds.histogram import HISTOGRAM
 from trackside.summaries.kinds.hparams import HPARAMS
@@ -44,23 +44,15 @@ def installed_kinds() -> Mapping[str, SummaryKind]:
     A kind of a package that fails to load, or has the name of another kind, is left out; a line of the log
     has the reason.
     """
-    found = dict(BUILT_IN)
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
-        try:
-            found[point.name] = _loaded(point, found)
-        except Exception as error:  # noqa: BLE001 - a package that is broken must not stop the other kinds
-            package = "" if point.dist is None else f" of {point.dist.name}"
-            _log.error("summary kind %r%s is not available: %s", point.name, package, error)
+    found, broken = load_plugins(GROUP, BUILT_IN, _loaded)
+    for point, error in broken:
+        _log.error("summary kind %r%s is not available: %s", point.name, package_of(point), error)
     return MappingProxyType(found)
 
 
 def _loaded(point: EntryPoint, found: Mapping[str, SummaryKind]) -> SummaryKind:
     """Returns the kind of an entry point. Raises ValueError for a bad one, or what its module raises."""
-    if not is_identifier(point.name):
-        raise ValueError(f"its name is not an identifier: {IDENTIFIER_RULE}")
-    if point.name in found:
-        owner = "Trackside" if point.name in BUILT_IN else "another package"
-        raise ValueError(f"{owner} has a kind of this name")
+    check_plugin_name(point, found, BUILT_IN, "kind")
     kind = point.load()
     if not isinstance(kind, SummaryKind):
         raise ValueError(f"{point.value} is a {type(kind).__name__}; expected a SummaryKind")
