@@ -1,6 +1,5 @@
 """What people write to change a search, read before anything is asked."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,34 +51,6 @@ def test_values_of_parameters_are_json_or_text() -> None:
 def test_nni_s_exported_trials_are_read(past: dict[str, Any], value: float) -> None:
     """D13, D38."""
     assert past_trial(past) == {"parameters": {"x": 1}, "value": value}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["update", "s", "--concurrency", "0"], "concurrency_range at $.concurrency"),
-        (["update", "s", "--remove", "seed"], "unknown_value at $.remove"),
-        (["request-trials", "s", "0"], "count_range at $.count"),
-        (["add-trial", "s", "x"], "expected NAME=VALUE"),
-        (["pause", "a/b"], "is not an id"),
-        (["import-trials", "s", "nowhere.json"], "nowhere.json: $: cannot be read"),
-        (["update-space", "s", "bad.json"], "bad.json:1"),
-        (["import-trials", "s", "one.json"], "expected a list"),
-    ],
-)
-def test_what_can_t_be_right_is_bad_usage_before_anything_is_asked(
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    (tmp_path / "bad.json").write_text("{")
-    (tmp_path / "one.json").write_text("{}")
-    assert call(arguments) == 2
-    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -54,35 +54,6 @@ def test_a_picture_without_metrics_says_so() -> None:
     assert "no round has a metric" in picture
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["fire", "digits", "train", "--force"], "--force is for deploy"),
-        (["rollback", "digits", "last"], "expected the number of a version, such as 3, or MODEL@3"),
-        (["rollback", "digits", "@3"], "expected the number of a version"),
-        (["rollback", "digits", "0"], "expected the number of a version"),
-        (["rounds", "a/b"], "is not an id"),
-        (["rounds", "digits", "--picture", "rounds.pdf"], "expected a file that ends in .png or .svg"),
-        (["rounds", "digits", "--picture", "there.svg"], "exists already"),
-        (["approve", "digits", "--set", "a=1"], "--set is for the form of a gate"),
-        (["update-job", "digits", "batch.yaml"], "expected `kind: rounds`"),
-    ],
-)
-def test_what_can_t_be_right_is_bad_usage_before_anything_is_asked(
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    (tmp_path / "batch.yaml").write_text("kind: task\ntask_type: noop\n")
-    (tmp_path / "there.svg").write_text("")
-    assert call(arguments) == 2
-    assert said in capsys.readouterr().err
-
-
 BAD_JOB = """\
 kind: rounds
 dataset: {name: feed, train_prob: 1.5}

@@ -1,12 +1,10 @@
 """What people write to continue runs and to decide their gates, read before anything is asked."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from trackside.aggregates.run.messages import StartPipelineRun
-from trackside.cli.app import call
 from trackside.cli.commands.runs import patches, with_parameters, without_cache
 from trackside.cli.runtime.failures import BadUsage
 from trackside.contracts.commands import Ping
@@ -45,31 +43,3 @@ def test_patches_name_a_step_and_its_parameter() -> None:
         "train": {"parameters": {"lr": 0.1, "model.layers": 3}},
         "report": {"parameters": {"title": "last"}},
     }
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["retry-failed", "r", "--set", "lr=1"], "expected STEP.NAME=VALUE, such as train.lr=0.1"),
-        (["retry-failed", "r", "--index", "train"], "expected STEP.INDEX with an index from 0"),
-        (["retry-failed", "r", "--step", "a.b"], "bad_step_name at $.steps[0]"),
-        (["restart-from", "r", "pipeline"], "bad_step_name at $.steps[0]"),
-        (["skip", "a/b", "step"], "is not an id"),
-        (["approve", "r", "gate", "--set", "score"], "expected NAME=VALUE"),
-        (["stop", "r", "--index", "3"], "expected trackside stop r STEP --index 3"),
-        (["submit", "batch.yaml", "--set", "a=1"], "--set is for the parameters of a pipeline"),
-        (["submit", "batch.yaml", "--no-cache"], "--no-cache is for a pipeline"),
-    ],
-)
-def test_what_can_t_be_right_is_bad_usage_before_anything_is_asked(
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    (tmp_path / "batch.yaml").write_text("kind: task\ntask_type: noop\n")
-    assert call(arguments) == 2
-    assert said in capsys.readouterr().err
