@@ -14,8 +14,8 @@ from trackside.verify.invariants import INVARIANTS
 pytestmark = pytest.mark.thorough
 
 CLUSTERS = 200
-ELSEWHERE = {"INV-11", "INV-13", "INV-14", "INV-15", "INV-19", "INV-20", "INV-22"}
-"""Runs, secrets, Postgres, children, models, artifacts and stores have tests of their own."""
+ELSEWHERE = {"INV-11", "INV-13", "INV-14", "INV-15", "INV-19", "INV-20", "INV-22", "INV-23", "INV-24"}
+"""Runs, secrets, Postgres, children, models, artifacts, stores, rounds: each has tests of its own."""
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.description.replace(" ", "-"))
