@@ -202,7 +202,7 @@ def test_the_lines_of_a_task_are_followed_while_it_runs_and_shown_afterwards(hom
         (("submit", "nowhere.yaml"), 2, "nowhere.yaml"),
         (("submit", "parabola.yaml", "--id", "a b"), 2, "not an id"),
         (("watch", "no-such"), 1, "there is no no-such"),
-        (("show", "no-such"), 1, "no search or task no-such"),
+        (("show", "no-such"), 1, "nothing with the id no-such"),
         (("events", "no-such"), 1, "there is no no-such"),
         (("logs", "first.99"), 1, "there is no task first.99"),
         (("logs", "first"), 1, "give one of its tasks, such as first.0"),

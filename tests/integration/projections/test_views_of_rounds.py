@@ -44,10 +44,14 @@ def task_of(log: JobLog, task_type: str) -> Task:
 
 @pytest.fixture
 async def log() -> MemoryLog:
+    return await written(eventful())
+
+
+async def written(job: JobLog) -> MemoryLog:
     """Returns a log with the job, its dataset and its model, at the offsets that its events name."""
     made = MemoryLog()
     await made.ensure(ONE_PARTITION.shared)
-    for record in eventful().records:
+    for record in job.records:
         value = record.message.model_dump_json().encode()
         headers = list(record.envelope.headers.items())
         outgoing = Outgoing(record.envelope.stream.encode(), value, headers)
@@ -146,6 +150,24 @@ async def test_a_page_of_a_job_is_made_of_its_rows(rows: str) -> None:
     results = [cells[-3] for cells in page.tables[0].rows]
     assert results == ["deployed", "kept", "deployed", "failed"]
     assert view.listed(newest[0]).runs == f"{MODEL}@2 live"
+
+
+async def test_a_page_says_why_a_service_is_not_ready(database: str) -> None:
+    job = JobLog()
+    job.create(deploy={"services": [{"name": "api", "task_type": "serve"}]})
+    job.end(task_of(job, "serve"), error="ValueError")
+    view = IncrementalJobView()
+    async with running_projections(
+        await written(job), database, "dispatcher", "scheduler", topics=ONE_PARTITION
+    ) as following:
+        await following.caught_up()
+        async with open_read_models(database) as models:
+            row = await models.row("rounds.one", JOB)
+            assert row is not None
+            queried = {name: await models.rows(f"rounds.{name}", JOB) for name in view.page_queries}
+    (task,) = {each["task_id"] for each in queried["inference_services"]}
+    said = dict(view.page(row, queried).facts)["api.1"]
+    assert said == f"attempt 1: ValueError: it was ValueError; see trackside logs {task}"
 
 
 async def test_rows_that_are_rebuilt_are_the_same(log: MemoryLog, rows: str) -> None:

@@ -257,7 +257,7 @@ def test_a_stream_has_one_search_or_one_batch() -> None:
     told = search_running()
     assert refusal(answered(told, published(2, SUBMIT, body(tasks("a")))))[0] == "already_exists"
     (event,) = answered(told, published(3, STOP, {}))
-    assert isinstance(event, CommandRefused) and "it has a search" in event.message
+    assert isinstance(event, CommandRefused) and "it is of kind search" in event.message
 
 
 def test_a_stopped_batch_ends_its_tasks_then_itself() -> None:

@@ -79,7 +79,7 @@ def test_a_job_is_created_once_and_a_bad_definition_creates_none(log: JobLog) ->
 
 def test_what_sedna_has_but_its_triggers_has_a_default(log: JobLog) -> None:
     """I6: split, evaluation with another model, update of what is live, and hard examples."""
-    service = {"name": "api", "task_type": "serve", "hard_examples": {"miner": "random"}}
+    service = {"name": "api", "task_type": "serve", "hard_examples": {"miner": "Random"}}
     log.create(
         train={"task_type": "train"},
         eval={"task_type": "evaluate", "initial_model": {"model": "digits-model", "version": 1}},

@@ -62,13 +62,13 @@ def check_not_begun(stream: Stream) -> Problem | None:
     """Returns why nothing can begin in a stream, or None if it has no aggregate yet."""
     if not stream.kind:
         return None
-    message = f"stream {stream.stream_id} has a {stream.kind} already; choose another id"
+    message = f"stream {stream.stream_id} exists already, of kind {stream.kind}; choose another id"
     return Problem(code="already_exists", path="$partitionkey", message=message)
 
 
 def no_aggregate(stream: Stream, kind: str) -> Problem:
     """Returns why a command for an aggregate of a kind is refused: the stream has none, or another one."""
-    hint = f"; it has a {stream.kind}" if stream.kind else ""
+    hint = f"; it is of kind {stream.kind}" if stream.kind else ""
     message = f"no {kind} {stream.stream_id!r}{hint}"
     return Problem(code=f"unknown_{kind}", path="$partitionkey", message=message)
 

@@ -20,6 +20,7 @@ STOP_S = 1.0
 """How long requests may take when the service ends."""
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 HINT = "POST /predict, GET /model, GET /healthz"
+JSON_HINT = "curl -H 'Content-Type: application/json' -d '{\"inputs\": ...}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,8 @@ class HttpFront:
     async def _inputs(self, request: web.Request) -> Any:
         """Returns the inputs of a request. A page of the web can send no JSON to another host unasked."""
         if request.content_type != "application/json":
-            raise HttpProblem(415, "bad_content_type", "expected Content-Type: application/json")
+            expected = "expected Content-Type: application/json"
+            raise HttpProblem(415, "bad_content_type", expected, JSON_HINT)
         try:
             async with asyncio.timeout(self._limits.request_s):
                 body = json.loads(await request.read(), parse_constant=_refuse_constant)

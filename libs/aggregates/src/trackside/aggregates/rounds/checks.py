@@ -1,5 +1,6 @@
 """What is wrong with the definition of a job: all of it at once, by what there is now. Pure."""
 
+import re
 from collections.abc import Iterator
 
 from trackside.aggregates.rounds import services, triggers
@@ -7,16 +8,18 @@ from trackside.aggregates.rounds.child_stages import RESERVED, first_body
 from trackside.aggregates.rounds.deploy_messages import DatasetPlace, RoundModel
 from trackside.aggregates.rounds.evaluation import METRICS
 from trackside.aggregates.rounds.job_spec import (
+    HardExampleMining,
     InferenceSpec,
     JobSpec,
     ModelVersionName,
     StageName,
     StageSpec,
 )
+from trackside.aggregates.rounds.miner_names import BUILT_IN_MINERS, is_number, misspelt
 from trackside.aggregates.rounds.others import dataset_state, model_state, round_model
 from trackside.contracts.children import WantedChild
 from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem
+from trackside.contracts.refusals import Problem, nearest
 from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.domain.capabilities import (
     Capabilities,
@@ -29,6 +32,8 @@ from trackside.domain.lookup import Lookup
 
 MAX_JOB_BYTES = MAX_BATCH_BYTES // 4
 """How long the definition of a job may be as JSON."""
+_FILE = re.compile(r"/[^/]|file:///[^/]|s3://[^/]+/[^/]")
+_FOLDER = re.compile(r"/|file:///|s3://[^/]")
 
 
 def problems(job: JobSpec, job_id: str, lookup: Lookup, path: str = "$") -> Iterator[Problem]:
@@ -44,6 +49,7 @@ def problems(job: JobSpec, job_id: str, lookup: Lookup, path: str = "$") -> Iter
     places = {"output": job.output, "deploy.copy_to": job.deploy.copy_to, "deploy.config": job.deploy.config}
     for name, place in places.items():
         if place is not None:
+            yield from _place(place.url, f"{path}.{name}.url", is_file=name == "deploy.copy_to")
             found = credential_problem(capabilities, place.credential, f"{path}.{name}.credential")
             yield from [found] if found is not None else []
     size = len(job.model_dump_json())
@@ -52,6 +58,16 @@ def problems(job: JobSpec, job_id: str, lookup: Lookup, path: str = "$") -> Iter
             f"the job takes {size:,} bytes, the limit is {MAX_JOB_BYTES:,}; save what is large as artifacts"
         )
         yield Problem(code="too_long", path=path, message=message)
+
+
+def _place(url: str, path: str, *, is_file: bool) -> Iterator[Problem]:
+    if (_FILE if is_file else _FOLDER).match(url) is None:
+        what, end = ("file", "/FILE") if is_file else ("folder", "")
+        key = "/KEY" if is_file else ""
+        message = (
+            f"expected a {what} of the workers' hosts, as /FOLDER{end} or file:///..., or s3://BUCKET{key}"
+        )
+        yield Problem(code="bad_url", path=path, message=message)
 
 
 def _sources(job: JobSpec, lookup: Lookup, path: str) -> Iterator[Problem]:
@@ -116,10 +132,28 @@ def _services(wanted: list[InferenceSpec], lookup: Lookup, path: str) -> Iterato
         )
         yield from (problem for problem in found if problem is not None)
         yield from _reserved(service.parameters, services.RESERVED, f"{own}.parameters")
-        name = None if service.hard_examples is None else service.hard_examples.append_to
-        if name is not None and dataset_state(lookup, name) is None:
-            message = f"there is no dataset {name!r} to append hard examples to"
-            yield Problem(code="unknown_dataset", path=f"{own}.hard_examples.append_to", message=message)
+        if service.hard_examples is not None:
+            yield from _mining(service.hard_examples, lookup, f"{own}.hard_examples")
+
+
+def _mining(mining: HardExampleMining, lookup: Lookup, path: str) -> Iterator[Problem]:
+    if (ours := misspelt(mining.miner)) is not None:
+        message = f"there is no miner {mining.miner!r}; did you mean {ours!r}?"
+        yield Problem(code="unknown_value", path=f"{path}.miner", message=message)
+    taken = BUILT_IN_MINERS.get(mining.miner, frozenset(mining.parameters))
+    for name, value in mining.parameters.items():
+        if name not in taken:
+            known = ", ".join(sorted(taken)) or "none"
+            hint = nearest(name, taken)
+            message = f"miner {mining.miner} has no parameter {name!r}; expected one of: {known}{hint}"
+            yield Problem(code="unknown_field", path=f"{path}.parameters.{name}", message=message)
+        elif mining.miner in BUILT_IN_MINERS and not is_number(value):
+            message = f"expected a number for {name} of miner {mining.miner}"
+            yield Problem(code="wrong_type", path=f"{path}.parameters.{name}", message=message)
+    name = mining.append_to
+    if name is not None and dataset_state(lookup, name) is None:
+        message = f"there is no dataset {name!r} to append hard examples to"
+        yield Problem(code="unknown_dataset", path=f"{path}.append_to", message=message)
 
 
 def children_of(job: JobSpec, job_id: str, path: str) -> Iterator[WantedChild]:

@@ -225,7 +225,7 @@ def report_hard_examples(
 
 
 def _no_job(stream: Stream) -> Problem:
-    hint = f"; it has a {stream.kind}" if stream.kind else ""
+    hint = f"; it is of kind {stream.kind}" if stream.kind else ""
     message = f"no incremental job {stream.stream_id!r}{hint}"
     return Problem(code="unknown_incremental_job", path="$partitionkey", message=message)
 

@@ -103,7 +103,7 @@ JOB = JobSpec(
                 task_type="serve-digits",
                 replicas=2,
                 hard_examples=HardExampleMining(
-                    miner="cross_entropy", parameters={"threshold": 0.5}, append_to="digits-hard"
+                    miner="CrossEntropy", parameters={"threshold_cross_entropy": 0.5}, append_to="digits-hard"
                 ),
             )
         ],

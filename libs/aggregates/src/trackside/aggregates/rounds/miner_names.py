@@ -1,5 +1,7 @@
-"""The names of the miners of hard examples that come with Trackside, and of their parameters."""
+"""The names of the miners of hard examples that come with Trackside, and of their parameters. Pure."""
 
+import difflib
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -15,3 +17,31 @@ BUILT_IN_MINERS: Mapping[str, frozenset[str]] = MappingProxyType(
     }
 )
 """The parameters that each takes, by its name."""
+_SAME = 0.92
+"""How similar a name is that is taken for a misspelt one: `Treshold` is, `MyThreshold` is not."""
+
+
+def misspelt(name: str) -> str | None:
+    """Returns the miner of ours that a name is but for letter case, underscores or about one letter.
+
+    Any other name may be that of a miner that only the hosts of workers know: of a package, or of a script.
+    """
+    if name in BUILT_IN_MINERS:
+        return None
+    plain = {_plain(ours): ours for ours in BUILT_IN_MINERS}
+    found = difflib.get_close_matches(_plain(name[:200]), sorted(plain), n=1, cutoff=_SAME)
+    return plain[found[0]] if found else None
+
+
+def is_number(value: object) -> bool:
+    """Says whether a miner takes a value as a number: a finite one, or the text of one, as Sedna has it."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except (ValueError, OverflowError):
+        return False
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()

@@ -10,6 +10,8 @@ from trackside.domain.table import ViewRow
 
 WHY_WIDTH, DIGEST_WIDTH = 26, 12
 """How many characters of a reason, and of a digest, a table shows."""
+ERROR_WIDTH = 200
+"""How many characters of a service's error a page shows."""
 
 
 def shortened(text: str, width: int) -> str:
@@ -190,6 +192,22 @@ def _service_cells(row: ViewRow) -> list[object]:
         row["address"],
         row["worker_id"],
     ]
+
+
+def service_problems(services: Sequence[ViewRow]) -> list[tuple[str, object]]:
+    """Returns why services are not ready: no device that fits them, or the error of the newest attempt."""
+    return [(f"{row['name']}.{row['replica']}", text) for row in services if (text := _service_problem(row))]
+
+
+def _service_problem(row: ViewRow) -> str:
+    if row["unschedulable"]:
+        return f"waits for a device: {one_line(row['unschedulable'])}"
+    if row["failed_attempts"] is None:
+        return ""
+    error = ": ".join(one_line(row[name]) for name in ("error_type", "error_message") if row[name])
+    code = "" if row["exit_code"] is None else f" with exit code {row['exit_code']}"
+    end = shortened(error, ERROR_WIDTH) if error else f"{row['ending']}{code}"
+    return f"attempt {row['failed_attempts']}: {end}; see trackside logs {row['task_id']}"
 
 
 def deployment_table(deployments: Sequence[ViewRow]) -> TextTable:

@@ -10,6 +10,7 @@ from trackside.aggregates.rounds.round_display import (
     facts,
     result_of,
     round_table,
+    service_problems,
     service_table,
     trigger_line,
 )
@@ -73,7 +74,8 @@ class IncrementalJobView(View[IncrementalJob]):
         tables = [round_table(rows[ROUNDS])] if rows[ROUNDS] else []
         tables += [service_table(rows[SERVICES])] if rows[SERVICES] else []
         newest = rows[DEPLOYMENTS][-SHOWN_DEPLOYMENTS:]
-        return Page(facts(row), [*tables, deployment_table(newest)] if newest else tables)
+        found = [*facts(row), *service_problems(rows[SERVICES])]
+        return Page(found, [*tables, deployment_table(newest)] if newest else tables)
 
     def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
         """Returns its rounds, services and deployments."""

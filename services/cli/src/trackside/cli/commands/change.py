@@ -81,7 +81,7 @@ def pause(stream_id: str, reason: str, publishing: Publishing, *, give_back: boo
             return PausePipelineRun(running=running, reason=reason)
         if kind in (ROUNDS.kind, DATASET.kind):
             if give_back:
-                raise BadUsage(f"--return is for searches and runs; {stream_id} has a {kind}")
+                raise BadUsage(f"--return is for searches and runs; {stream_id} is of kind {kind}")
             return PauseIncrementalJob(reason=reason) if kind == ROUNDS.kind else PauseDataset(reason=reason)
         return PauseSearch(running=running, reason=reason)
 

@@ -98,9 +98,9 @@ async def _show(stream_id: str, selection: Selection, as_json: bool) -> None:
             return
         commands = await models.rows("commands", stream_id)
     if not commands:
-        first, *others = (aggregate.kind for aggregate in AGGREGATES.types)
-        more = "".join(f", and no {kind}" for kind in others)
-        raise CommandFailed(f"there is no {first} or task {stream_id}{more}; see `trackside ls`")
+        raise CommandFailed(
+            f"there is nothing with the id {stream_id}; see `trackside ls` and `trackside tasks`"
+        )
     _show_commands(stream_id, commands, as_json)
 
 

@@ -9,7 +9,7 @@ from trackside.cli.interface.options import AtOption, JsonOption, LimitOption, S
 
 
 def ls(limit: LimitOption = 30, as_json: JsonOption = False) -> None:
-    """List searches, runs of pipelines, batches and models, the newest first.
+    """List searches, runs of pipelines, batches, incremental jobs, datasets and models, the newest first.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def show(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a search with its trials, a run with its steps, a batch with its groups, or a task.
+    """Show a search with its trials, a run with its steps, a job with its rounds, a task, or another stream.
 
     \b
     Examples:

@@ -145,7 +145,7 @@ def table(
             justify="right" if column.right else "left",
             no_wrap=not column.keep,
             overflow="fold" if column.keep else "ellipsis",
-            min_width=_longest_word(row[at] for row in texts) if column.keep else None,
+            min_width=_least_width(column, [row[at] for row in texts]) if column.keep else None,
         )
     for row in texts:
         made.add_row(*(styled(text) for text in row))
@@ -154,15 +154,18 @@ def table(
 
 def _fitting(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:
     """Returns the indices of the columns that fit a width."""
-    needed = {at: len(column.heading) + GAP for at, column in enumerate(columns)}
-    for at, column in enumerate(columns):
-        cells = [row[at] for row in texts]
-        longest = _longest_word(cells) if column.keep else max(map(len, cells), default=0)
-        needed[at] = max(needed[at], longest + GAP)
+    needed = {at: _least_width(column, [row[at] for row in texts]) + GAP for at, column in enumerate(columns)}
     for at in sorted(needed, reverse=True):
         if sum(needed.values()) > width + GAP and columns[at].optional:
             del needed[at]
     return list(needed)
+
+
+def _least_width(column: Column, cells: Sequence[str]) -> int:
+    """Returns the width below which a column would break its heading, a word, or a number and its unit."""
+    is_text = column.keep and not column.right
+    longest = _longest_word(cells) if is_text else max(map(len, cells), default=0)
+    return max(len(column.heading), longest)
 
 
 def _longest_word(texts: Iterable[str]) -> int:

@@ -1,0 +1,35 @@
+"""Tables in a terminal that is too narrow for all of their columns."""
+
+from rich.console import Console
+
+from trackside.cli.render.screen import table
+from trackside.domain.display.text import Column
+
+COLUMNS = [
+    Column("round", right=True, keep=True),
+    Column("train", right=True, keep=True),
+    Column("result", keep=True),
+    Column("took", right=True, keep=True),
+    Column("why", optional=True),
+]
+ROWS = [[1, 48, "deployed", "1 min 04 s", "-"], [2, 80, "kept", "22 s", "mean(recall_delta) > 0: i..."]]
+
+
+def printed(width: int) -> list[str]:
+    """Returns the lines of the table in a terminal of a width."""
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(table(COLUMNS, ROWS, width=width))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_neither_a_heading_nor_a_number_with_its_unit_is_broken() -> None:
+    for width in range(36, 100):
+        lines = printed(width)
+        assert lines[0].split()[:4] == ["round", "train", "result", "took"], width
+        assert len(lines) == 3 and "1 min 04 s" in lines[1], width
+
+
+def test_what_may_be_left_out_is_left_out_where_the_rest_needs_the_width() -> None:
+    assert "why" in printed(100)[0]
+    assert "why" not in printed(60)[0]
