@@ -67,6 +67,7 @@ def append_batch(path: Path) -> str:
     images, labels = batch(number)
     rows = [",".join(map(str, [*image, label])) for image, label in zip(images, labels, strict=True)]
     header = [] if path.exists() else [",".join([*PIXELS, "label"])]
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab", buffering=0) as file:
         file.write("".join(f"{line}\n" for line in header + rows).encode())
     return f"batch {number + 1} of {len(BATCHES)}: {ROWS} images, {BATCHES[number]}"
