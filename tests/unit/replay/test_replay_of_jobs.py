@@ -73,7 +73,8 @@ def test_a_fork_begins_with_the_live_model_and_the_first_sample_that_no_round_us
     log = recorded()
     log.command(JOB, "trackside.pause-incremental-job.v1", {})
     log.append(5)
-    made = fork_job(log.job, {"deploy.trigger.threshold": 0.05})
+    places = {"output.url": "/srv/out-2", "deploy.copy_to.url": "/srv/live-2.bin"}
+    made = fork_job(log.job, {"deploy.trigger.threshold": 0.05, **places})
     assert (made.model, made.first_sample) == ("digits-model@4", 30)
     assert made.command.dataset.begin == 30
     assert made.command.initial_model.version == 4

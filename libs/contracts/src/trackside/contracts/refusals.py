@@ -125,6 +125,7 @@ REFUSAL_CODES = {
     "bad_counts": "More hard examples than inferences are reported.",
     "bad_stage": "A stage of a job needs either a task type, or a kind with its spec.",
     "reserved_name": "A job gives its tasks a parameter or an input of this name itself.",
+    "place_in_use": "Another job writes to the file or folder, or it is the dataset of this one.",
     "wrong_stage": "The job is in another stage than the one that is asked for, or that has begun.",
     "paused": "The job is paused: it begins no stage until it is resumed.",
     "no_samples": "The job has no sample for the stage that is asked for.",

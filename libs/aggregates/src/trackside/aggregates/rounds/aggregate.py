@@ -10,6 +10,7 @@ from trackside.aggregates.rounds import (
     evolve,
     gauges,
     messages,
+    places,
     tasks,
 )
 from trackside.aggregates.rounds.causes import RoundsCausality
@@ -22,7 +23,7 @@ from trackside.aggregates.rounds.spec import SPECS
 from trackside.aggregates.rounds.state import IncrementalJob
 from trackside.aggregates.rounds.view import IncrementalJobView
 from trackside.contracts.children import ChildRequested, WantedChild
-from trackside.contracts.message import Command, Event, Json, Record
+from trackside.contracts.message import Command, Event, Json, Message, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.watches import TaskWatch
 from trackside.domain.aggregate import AggregateType, Handler
@@ -100,6 +101,7 @@ class RoundsType(AggregateType[IncrementalJob]):
     )
 
     examples = EXAMPLES
+    indexed_after = frozenset[type[Event]]((IncrementalJobCreated, messages.IncrementalJobUpdated))
     mailed = (deploy_messages.ModelDeployed, deploy_messages.ModelUpdateTimedOut)
     causes = RoundsCausality()
     invariants = RoundsInvariants
@@ -158,6 +160,10 @@ class RoundsType(AggregateType[IncrementalJob]):
         if root.round is not None:
             named.add(root.round.spec.model)
         return [(name, None) for name in sorted(named)]
+
+    def index_keys(self, root: IncrementalJob, event: Message | None) -> Iterable[tuple[str, int]]:
+        """Yields the keys of the files and folders that the job writes."""
+        return places.index_keys(root)
 
     def outgoing(self, root: IncrementalJob) -> Iterable[OutgoingCommand]:
         """Yields versions of its model that were trained, and the stage of the one that is live."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from trackside.aggregates.rounds import services, triggers
+from trackside.aggregates.rounds import places, services, triggers
 from trackside.aggregates.rounds.child_stages import RESERVED, first_body
 from trackside.aggregates.rounds.deploy_messages import DatasetPlace, RoundModel
 from trackside.aggregates.rounds.evaluation import METRICS
@@ -46,8 +46,9 @@ def problems(job: JobSpec, job_id: str, lookup: Lookup, path: str = "$") -> Iter
     yield from triggers.problems(job.eval.trigger, f"{path}.eval.trigger", METRICS)
     yield from triggers.problems(job.deploy.trigger, f"{path}.deploy.trigger")
     yield from _services(job.deploy.services, lookup, f"{path}.deploy.services")
-    places = {"output": job.output, "deploy.copy_to": job.deploy.copy_to, "deploy.config": job.deploy.config}
-    for name, place in places.items():
+    yield from places.problems(job, job_id, lookup, path)
+    files = {"output": job.output, "deploy.copy_to": job.deploy.copy_to, "deploy.config": job.deploy.config}
+    for name, place in files.items():
         if place is not None:
             yield from _place(place.url, f"{path}.{name}.url", is_file=name == "deploy.copy_to")
             found = credential_problem(capabilities, place.credential, f"{path}.{name}.credential")

@@ -327,7 +327,8 @@ def fork(
     Of a run, steps that had succeeded by then are taken over with their results and artifacts, and are not
     run again, unless they are changed or come after a step that runs. The moment may be a step: its end.
 
-    A job begins with the model that was live, and with the first sample that no round had used.
+    A job begins with the model that was live, and with the first sample that no round had used. It needs
+    files of its own: set output.url, and deploy.copy_to.url if the job has one.
 
     \b
     Examples:
@@ -335,7 +336,7 @@ def fork(
       trackside replay fork digits-1 --at 120 --set tuner.name=gp --id digits-by-gp
       trackside replay fork digits-1 --at 10m --set concurrency=4,assessor.name=asha
       trackside replay fork nightly-7 --at prepare --set train.parameters.lr=0.01,pipeline.epochs=5
-      trackside replay fork digits --id digits-2 --set deploy.trigger.threshold=0.05
+      trackside replay fork digits --id digits-2 --set deploy.trigger.threshold=0.05,output.url=/data/digits-2
     """
     from trackside.cli.commands.replay import rerun
 
