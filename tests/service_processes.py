@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,9 +62,14 @@ class ServiceProcess:
 
 
 @contextmanager
-def service_process(name: str, variables: Mapping[str, str], folder: Path) -> Iterator[ServiceProcess]:
+def service_process(
+    name: str,
+    variables: Mapping[str, str],
+    folder: Path,
+    start: Callable[[str, Mapping[str, str], Path], ServiceProcess] = ServiceProcess,
+) -> Iterator[ServiceProcess]:
     """Runs a service while the block does; once it is up, it must exit with 0 on SIGTERM."""
-    running = ServiceProcess(name, variables, folder / f"{name}.log")
+    running = start(name, variables, folder / f"{name}.log")
     try:
         yield running
     except BaseException:

@@ -1,14 +1,16 @@
 """Two dispatchers, a scheduler and a worker as real processes, and jobs whose datasets are files."""
 
 import asyncio
+import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.chaos.history import History
+from tests.chaos.rounds.forked import forked_services
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.artifacts.opening import open_store
@@ -62,32 +64,34 @@ class RoundsCluster:
 
     def process_of(self, task: Task) -> int | None:
         """Returns the process of a task that runs: the one that works in its folder; None without one."""
-        tasks = self.folder / "data" / "tasks"
+        folders = {self.folder / "data" / "tasks" / key for key in self._placements_of(task)}
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 at = (entry / "cwd").readlink()
-                if at.is_relative_to(tasks) and task.task_id in str(at.relative_to(tasks)):
+                if folders.intersection((at, *at.parents)):
                     return int(entry.name)
         return None
 
-    async def restart(self, name: str) -> None:
-        """Kills a service with SIGKILL, and starts it again."""
-        await asyncio.to_thread(self.processes[name].restart)
+    def _placements_of(self, task: Task) -> Iterator[str]:
+        """Yields the keys of the placements of a task that its worker has accepted."""
+        for file in (self.folder / "data" / "journal").glob("*.json"):
+            with suppress(OSError, ValueError):  # it is being written or removed
+                if json.loads(file.read_text())["task_id"] == task.task_id:
+                    yield file.stem
 
-    async def pause_past_lease(self) -> None:
-        """Pauses the worker until it is declared lost."""
+    async def pause_past_lease(self) -> bool:
+        """Pauses the worker until it is declared lost; says whether it had a lease that could end."""
         process, lost = self.processes[WORKER].process, self._count(WorkerLost)
-        if not self.processes[WORKER].is_up:  # it is starting: there is no lease that could end
-            return
         joins = self._count(WorkerJoined)
-        if joins <= lost:
-            return
+        if not self.processes[WORKER].is_up or joins <= lost:  # it is starting
+            return False
         process.send_signal(signal.SIGSTOP)
         try:
             await self.history.until("a lost worker", lambda: self._count(WorkerLost) > lost)
         finally:
             process.send_signal(signal.SIGCONT)
         await self.history.until("the worker joins again", lambda: self._count(WorkerJoined) > joins)
+        return True
 
     def _count(self, kind: type[WorkerJoined] | type[WorkerLost]) -> int:
         return sum(1 for _ in self.history.applied(kind))
@@ -95,9 +99,14 @@ class RoundsCluster:
 
 @asynccontextmanager
 async def rounds_cluster(
-    servers: Servers, database: str, prefix: str, folder: Path, dispatchers: int = 2
+    servers: Servers,
+    database: str,
+    prefix: str,
+    folder: Path,
+    dispatchers: int = 2,
+    more: Mapping[str, str] | None = None,
 ) -> AsyncIterator[RoundsCluster]:
-    """Runs the services while the block does."""
+    """Runs the services while the block does; those with more variables start often, and are forked."""
     for name in ("store", "data", *DISPATCHERS):
         (folder / name).mkdir()
     settings = StackSettings(
@@ -120,15 +129,19 @@ async def rounds_cluster(
         "TRACKSIDE_WORKER_CPU_SLOTS": "2",
         "TRACKSIDE_WORKER_HEARTBEAT_INTERVAL_S": "0.2",
         "TRACKSIDE_WORKER_PRELOAD": "",
+        **(more or {}),
     }
     async with AsyncExitStack() as running:
         await prepare(settings)
+        start = ServiceProcess if more is None else running.enter_context(forked_services(variables))
         processes = {
-            name: running.enter_context(service_process(name.partition("-")[0], variables, folder / name))
+            name: running.enter_context(
+                service_process(name.partition("-")[0], variables, folder / name, start)
+            )
             for name in DISPATCHERS[:dispatchers]
         }
         for name in ("scheduler", WORKER):
-            processes[name] = running.enter_context(service_process(name, variables, folder))
+            processes[name] = running.enter_context(service_process(name, variables, folder, start))
         log = await running.enter_async_context(KafkaLog(servers.kafka_bootstrap, "rounds"))
         client = await running.enter_async_context(AsyncClient(servers.kafka_bootstrap, prefix, log=log))
         history = History(log, settings.topics, "")

@@ -1,5 +1,6 @@
 """A job of two rounds: how it begins, and what it leaves if nothing was lost."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
@@ -126,7 +127,12 @@ class TwoRounds:
 
     async def run(self, on_event: OnEvent) -> int:
         """Runs both rounds, with something after each event; returns how many events there were."""
-        await self.begin()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.begin())
+            return await self._follow(on_event)
+
+    async def _follow(self, on_event: OnEvent) -> int:
+        """Follows the events until both rounds are over, and lets the dataset grow after the first one."""
         seen, grown, at = 0, 1, 0
         history = self.cluster.history
         while not self.is_over():

@@ -1,12 +1,13 @@
 """Two rounds of a job on two dispatchers leave the same files and models, whatever is killed or paused.
 
 What they leave follows from the lines of the dataset alone: each sample is in one manifest, each model has
-all samples of the rounds before, the newest one is live everywhere. `make test` makes a few faults,
-`make chaos` those of each kind, one each STEP events, TRACKSIDE_CHAOS_RUNS times two jobs that begin with
-another event; 25 times are all events.
+all samples of the rounds before, the newest one is live everywhere. `make test` makes a few faults. `make
+chaos` makes those of each kind after each event, with at most JOBS times TRACKSIDE_CHAOS_RUNS jobs, and
+prints which.
 """
 
 import asyncio
+import importlib
 import os
 import random
 from collections.abc import AsyncIterator
@@ -17,7 +18,9 @@ import pytest
 from tests.chaos.history import TIMEOUT_S
 from tests.chaos.rounds.cluster import RoundsCluster, rounds_cluster
 from tests.chaos.rounds.faults import KINDS, Faults
-from tests.chaos.rounds.job import BATCH, ROUNDS, TRAIN_OF_BATCH, TwoRounds, sha256
+from tests.chaos.rounds.job import BATCH, REPLICAS, ROUNDS, TRAIN_OF_BATCH, TwoRounds, sha256
+from tests.chaos.rounds.sweep import Sweep, positions_of
+from tests.chaos.rounds.waits import sitecustomize
 from tests.integration import command_line
 from tests.stack import Servers
 from trackside.projections.owners import DISPATCHER, OWNERS
@@ -25,8 +28,8 @@ from trackside.projections.reads import open_read_models
 from trackside.verify.postgres import verify_with_postgres
 
 LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
-STEP, MOST = 50, 250
-"""How many events lie between two faults, and after which event there is none any more."""
+JOBS = 40
+"""How many jobs share the faults of a long run, at most, for each of its TRACKSIDE_CHAOS_RUNS."""
 FEW, LAST = 2, 200
 """How many faults a short run has, and the number of an event that each of these jobs has."""
 
@@ -47,6 +50,9 @@ async def test_rounds_leave_the_same_whatever_is_killed_or_paused(
     undisturbed = TwoRounds(cluster, "undisturbed")
     await undisturbed.run(_nothing)
     await undisturbed.assert_right()
+    tasks = cluster.running_tasks(undisturbed.name, undisturbed.dataset)
+    assert len(tasks) == REPLICAS + 1
+    assert all(cluster.process_of(task) for task in tasks)  # else no fault of a task would be made
     await until_rows(cluster)
     for name, value in cluster.addresses.items():
         monkeypatch.setenv(name, value)
@@ -64,16 +70,39 @@ async def test_rounds_leave_the_same_whatever_is_killed_or_paused(
     await assert_verified(cluster)
 
 
+@pytest.fixture
+async def impatient(
+    stack: Servers, database: str, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[RoundsCluster]:
+    """Yields a cluster whose services, and whatever failed, wait for their next try only shortly."""
+    for name in sitecustomize.WAITS:
+        sitecustomize.shorten(importlib.import_module(name), monkeypatch.setattr)
+    more = {"PYTHONPATH": str(Path(sitecustomize.__file__).parent)}
+    async with rounds_cluster(stack, database, topic_prefix, tmp_path, more=more) as found:
+        yield found
+
+
 @pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
-@pytest.mark.timeout(7_200)
-@pytest.mark.parametrize("kind", KINDS)
-async def test_rounds_leave_the_same_with_faults_of_a_kind_after_any_event(
-    cluster: RoundsCluster, seed: int, kind: str
+@pytest.mark.timeout(14_400)
+async def test_rounds_leave_the_same_with_faults_of_each_kind_after_every_event(
+    impatient: RoundsCluster, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rng = random.Random(seed)
-    for first in rng.sample(range(1, STEP + 1), min(STEP, LONG_RUNS * 2)):
-        await disturbed(cluster, f"after-{first}", set(range(first, MOST, STEP)), [kind], rng)
-    await assert_verified(cluster)
+    undisturbed = TwoRounds(impatient, "undisturbed")
+    await undisturbed.run(_nothing)
+    await undisturbed.assert_right()
+    positions = positions_of(undisturbed, impatient.history.records)
+    await undisturbed.delete()
+    sweep = Sweep(impatient, positions, random.Random(seed))
+
+    def say(words: str) -> None:
+        with capsys.disabled():
+            print(words, flush=True)  # noqa: T201
+
+    try:
+        await sweep.run(JOBS * LONG_RUNS, say)
+    finally:
+        say(sweep.report())
+    await assert_verified(impatient)
 
 
 async def _nothing(_: int) -> None:
@@ -91,7 +120,7 @@ async def disturbed(
         await job.assert_right()
         await job.delete()
     finally:
-        print("\n".join([name, *faults.made]))  # noqa: T201
+        print("\n".join([name, *faults.said]))  # noqa: T201
 
 
 async def until_rows(cluster: RoundsCluster) -> None:
