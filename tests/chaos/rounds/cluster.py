@@ -4,13 +4,14 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.chaos.history import History
 from tests.chaos.rounds.forked import forked_services
+from tests.chaos.rounds.waits import sitecustomize
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.artifacts.opening import open_store
@@ -99,14 +100,9 @@ class RoundsCluster:
 
 @asynccontextmanager
 async def rounds_cluster(
-    servers: Servers,
-    database: str,
-    prefix: str,
-    folder: Path,
-    dispatchers: int = 2,
-    more: Mapping[str, str] | None = None,
+    servers: Servers, database: str, prefix: str, folder: Path, dispatchers: int = 2
 ) -> AsyncIterator[RoundsCluster]:
-    """Runs the services while the block does; those with more variables start often, and are forked."""
+    """Runs the services while the block does; they start fast, and wait only shortly for a next try."""
     for name in ("store", "data", *DISPATCHERS):
         (folder / name).mkdir()
     settings = StackSettings(
@@ -129,11 +125,11 @@ async def rounds_cluster(
         "TRACKSIDE_WORKER_CPU_SLOTS": "2",
         "TRACKSIDE_WORKER_HEARTBEAT_INTERVAL_S": "0.2",
         "TRACKSIDE_WORKER_PRELOAD": "",
-        **(more or {}),
+        "PYTHONPATH": str(Path(sitecustomize.__file__).parent),
     }
     async with AsyncExitStack() as running:
         await prepare(settings)
-        start = ServiceProcess if more is None else running.enter_context(forked_services(variables))
+        start = running.enter_context(forked_services(variables))
         processes = {
             name: running.enter_context(
                 service_process(name.partition("-")[0], variables, folder / name, start)

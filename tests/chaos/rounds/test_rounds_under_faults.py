@@ -36,8 +36,11 @@ FEW, LAST = 2, 200
 
 @pytest.fixture
 async def cluster(
-    stack: Servers, database: str, topic_prefix: str, tmp_path: Path
+    stack: Servers, database: str, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[RoundsCluster]:
+    """Yields services that wait for their next try only shortly, as this process believes, too."""
+    for name in sitecustomize.WAITS:
+        sitecustomize.shorten(importlib.import_module(name), monkeypatch.setattr)
     async with rounds_cluster(stack, database, topic_prefix, tmp_path) as found:
         yield found
 
@@ -70,29 +73,17 @@ async def test_rounds_leave_the_same_whatever_is_killed_or_paused(
     await assert_verified(cluster)
 
 
-@pytest.fixture
-async def impatient(
-    stack: Servers, database: str, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[RoundsCluster]:
-    """Yields a cluster whose services, and whatever failed, wait for their next try only shortly."""
-    for name in sitecustomize.WAITS:
-        sitecustomize.shorten(importlib.import_module(name), monkeypatch.setattr)
-    more = {"PYTHONPATH": str(Path(sitecustomize.__file__).parent)}
-    async with rounds_cluster(stack, database, topic_prefix, tmp_path, more=more) as found:
-        yield found
-
-
 @pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
 @pytest.mark.timeout(14_400)
 async def test_rounds_leave_the_same_with_faults_of_each_kind_after_every_event(
-    impatient: RoundsCluster, seed: int, capsys: pytest.CaptureFixture[str]
+    cluster: RoundsCluster, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    undisturbed = TwoRounds(impatient, "undisturbed")
+    undisturbed = TwoRounds(cluster, "undisturbed")
     await undisturbed.run(_nothing)
     await undisturbed.assert_right()
-    positions = positions_of(undisturbed, impatient.history.records)
+    positions = positions_of(undisturbed, cluster.history.records)
     await undisturbed.delete()
-    sweep = Sweep(impatient, positions, random.Random(seed))
+    sweep = Sweep(cluster, positions, random.Random(seed))
 
     def say(words: str) -> None:
         with capsys.disabled():
@@ -102,7 +93,7 @@ async def test_rounds_leave_the_same_with_faults_of_each_kind_after_every_event(
         await sweep.run(JOBS * LONG_RUNS, say)
     finally:
         say(sweep.report())
-    await assert_verified(impatient)
+    await assert_verified(cluster)
 
 
 async def _nothing(_: int) -> None:
