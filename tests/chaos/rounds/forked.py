@@ -42,9 +42,8 @@ class ForkingProcess:
 
     def close(self) -> None:
         """Ends it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        with self._process:  # closes its input, waits, and closes its output
+            pass
 
 
 class ForkedProcess(subprocess.Popen[bytes]):

@@ -25,6 +25,8 @@ GAP, SHARED_GAP = (3, 10), 10
 """How many events of a job, at least, lie between two faults of it, and of all jobs between shared faults."""
 SAME_MS = 10
 """Events that were appended within so many ms are at one position: often one transaction."""
+SAID_EACH = 50
+"""After how many faults it says how far it is."""
 ABSENT = 3
 """After how many looks a kind is not tried any more where its process never was."""
 
@@ -65,6 +67,8 @@ class Sweep:
     cluster: RoundsCluster
     positions: list[str]
     rng: random.Random
+    say: Callable[[str], None]
+    """Tells whoever waits how far it is."""
     hit: dict[str, Counter[str]] = field(default_factory=lambda: {kind: Counter() for kind in KINDS})
     """By kind: how often it was made at a position."""
     absent: dict[str, Counter[str]] = field(default_factory=lambda: {kind: Counter() for kind in KINDS})
@@ -76,14 +80,14 @@ class Sweep:
     _shared: asyncio.Lock = field(default_factory=asyncio.Lock)
     _shared_at: int = 0
 
-    async def run(self, jobs: int, say: Callable[[str], None]) -> None:
-        """Runs so many jobs at most, and says how far it is after each of them."""
+    async def run(self, jobs: int) -> None:
+        """Runs so many jobs at most."""
         numbers = iter(range(1, jobs + 1))
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
-                group.create_task(self._run_some(numbers, say))
+                group.create_task(self._run_some(numbers))
 
-    async def _run_some(self, numbers: Iterator[int], say: Callable[[str], None]) -> None:
+    async def _run_some(self, numbers: Iterator[int]) -> None:
         """Runs one job after another."""
         for number in numbers:
             if not any(self._open(kind, set(self.positions)) for kind in KINDS):
@@ -95,7 +99,7 @@ class Sweep:
             del self._trails[job.name], self._trails[job.dataset]
             await job.assert_right()
             await job.delete()
-            say(f"{job.name} has {len(trail.events)} events; {self.summary()}")
+            self.say(f"{job.name} has left what it should; {self.summary()}")
 
     def _catch_up(self) -> None:
         """Takes in what the log has more."""
@@ -168,6 +172,8 @@ class Sweep:
             where = f"{kind} of {trail.job.name} after {' and '.join(sorted(names))}"
             print(f"{where}{'' if made else ': not made, as there was none'}")  # noqa: T201
             trail.free_at = len(trail.events) + (self.rng.randint(*GAP) if made else 0)
+        if made and self.made.total() % SAID_EACH == 0:
+            self.say(self.summary())
 
     def summary(self) -> str:
         """Returns how much was made, in a line."""

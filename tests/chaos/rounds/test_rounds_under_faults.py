@@ -83,14 +83,14 @@ async def test_rounds_leave_the_same_with_faults_of_each_kind_after_every_event(
     await undisturbed.assert_right()
     positions = positions_of(undisturbed, cluster.history.records)
     await undisturbed.delete()
-    sweep = Sweep(cluster, positions, random.Random(seed))
 
     def say(words: str) -> None:
         with capsys.disabled():
             print(words, flush=True)  # noqa: T201
 
+    sweep = Sweep(cluster, positions, random.Random(seed), say)
     try:
-        await sweep.run(JOBS * LONG_RUNS, say)
+        await sweep.run(JOBS * LONG_RUNS)
     finally:
         say(sweep.report())
     await assert_verified(cluster)
