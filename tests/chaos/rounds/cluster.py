@@ -27,7 +27,7 @@ from trackside.sdk.async_client import AsyncClient
 
 LEASE_S = 1.5
 DISPATCHERS = ("dispatcher", "dispatcher-2")
-WORKER = "worker"
+WORKER, WORKER_ID = "worker", "w1"
 
 
 @dataclass
@@ -83,8 +83,8 @@ class RoundsCluster:
     async def pause_past_lease(self) -> bool:
         """Pauses the worker until it is declared lost; says whether it had a lease that could end."""
         process, lost = self.processes[WORKER].process, self._count(WorkerLost)
-        joins = self._count(WorkerJoined)
-        if not self.processes[WORKER].is_up or joins <= lost:  # it is starting
+        joins, known = self._count(WorkerJoined), self.history.fleet.workers.get(WORKER_ID)
+        if not self.processes[WORKER].is_up or known is None or known.gone:  # it is starting
             return False
         process.send_signal(signal.SIGSTOP)
         try:
@@ -119,7 +119,7 @@ async def rounds_cluster(
         "TRACKSIDE_SCHEDULER_HEARTBEAT_S": "0.2",
         "TRACKSIDE_SCHEDULER_RESEND_S": "0.5",
         "TRACKSIDE_STORE": str(folder / "store"),
-        "TRACKSIDE_WORKER_ID": "w1",
+        "TRACKSIDE_WORKER_ID": WORKER_ID,
         "TRACKSIDE_WORKER_DATA_DIR": str(folder / "data"),
         "TRACKSIDE_WORKER_CATALOGUE": str(Path(__file__).with_name("catalogue.yaml")),
         "TRACKSIDE_WORKER_CPU_SLOTS": "2",

@@ -21,8 +21,8 @@ from trackside.domain.outcome import Outcome
 
 AT_ONCE = 5
 """How many jobs run at once."""
-GAP, SHARED_GAP = (3, 10), 10
-"""How many events of a job, at least, lie between two faults of it, and of all jobs between shared faults."""
+GAP, SHARED_GAP = (2, 6), 8
+"""How many positions a job gets further between two faults of it, and all jobs between two shared faults."""
 SAME_MS = 10
 """Events that were appended within so many ms are at one position: often one transaction."""
 SAID_EACH = 50
@@ -45,14 +45,15 @@ class Trail:
 
     job: TwoRounds
     events: list[tuple[int, str]] = field(default_factory=list)
+    reached: set[str] = field(default_factory=set)
     considered: int = 0
     free_at: int = 0
-    """How many events there must be before the next fault."""
+    """How many positions it must have reached before the next fault."""
 
     @property
     def is_free(self) -> bool:
         """Whether there was progress since the last fault."""
-        return len(self.events) >= self.free_at
+        return len(self.reached) >= self.free_at
 
     def last(self) -> set[str]:
         """Returns the positions of what was appended last."""
@@ -77,8 +78,9 @@ class Sweep:
     not_made: Counter[str] = field(default_factory=Counter)
     _trails: dict[str, Trail] = field(default_factory=dict)
     _read: int = 0
+    _progress: int = 0
     _shared: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _shared_at: int = 0
+    _free_at: int = 0
 
     async def run(self, jobs: int) -> None:
         """Runs so many jobs at most."""
@@ -110,6 +112,8 @@ class Sweep:
             if trail is not None and each.outcome is Outcome.APPLIED:
                 name = position(trail.job.name, record.envelope.stream, record.message)
                 trail.events.append((record.append_time_ms, name))
+                self._progress += name not in trail.reached
+                trail.reached.add(name)
         self._read = len(records)
 
     def _open(self, kind: str, at: set[str]) -> set[str]:
@@ -126,7 +130,7 @@ class Sweep:
 
     def _gain(self, kind: str) -> int:
         """Returns at how many positions a fault would be made for the first time; 0 if it may not be made."""
-        if kind in SHARED_KINDS and (self._shared.locked() or self._read < self._shared_at + SHARED_GAP):
+        if kind in SHARED_KINDS and (self._shared.locked() or self._progress < self._free_at):
             return 0
         return sum(len(self._open(kind, each.last())) for each in self._disturbed(kind))
 
@@ -150,15 +154,15 @@ class Sweep:
             at = [(each, each.last()) for each in disturbed]
             async with self._shared:
                 made = await make(kind, trail.job, self.rng)
-            self._shared_at = len(self.cluster.history.records)
             self._count(kind, at, made)
+            self._free_at = self._progress + (SHARED_GAP if made else 0)
             return made
         return any(await asyncio.gather(*(self._make_own(kind, each) for each in disturbed)))
 
     async def _make_own(self, kind: str, trail: Trail) -> bool:
         """Makes a fault of a process of one job."""
         at = [(trail, trail.last())]
-        trail.free_at = len(trail.events) + self.rng.randint(*GAP)
+        trail.free_at = len(trail.reached) + self.rng.randint(*GAP)
         made = await make(kind, trail.job, self.rng)
         self._count(kind, at, made)
         return made
@@ -171,7 +175,7 @@ class Sweep:
             (self.hit if made else self.absent)[kind].update(names)
             where = f"{kind} of {trail.job.name} after {' and '.join(sorted(names))}"
             print(f"{where}{'' if made else ': not made, as there was none'}")  # noqa: T201
-            trail.free_at = len(trail.events) + (self.rng.randint(*GAP) if made else 0)
+            trail.free_at = len(trail.reached) + (self.rng.randint(*GAP) if made else 0)
         if made and self.made.total() % SAID_EACH == 0:
             self.say(self.summary())
 
