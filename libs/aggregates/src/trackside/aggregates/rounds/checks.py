@@ -32,8 +32,8 @@ from trackside.domain.lookup import Lookup
 
 MAX_JOB_BYTES = MAX_BATCH_BYTES // 4
 """How long the definition of a job may be as JSON."""
-_FILE = re.compile(r"/[^/]|file:///[^/]|s3://[^/]+/[^/]")
-_FOLDER = re.compile(r"/|file:///|s3://[^/]")
+_FILE = re.compile(r"/[^/]|file://(?:localhost)?/[^/]|s3://[^/]+/[^/]")
+_FOLDER = re.compile(r"/|file://(?:localhost)?/|s3://[^/]")
 
 
 def problems(job: JobSpec, job_id: str, lookup: Lookup, path: str = "$") -> Iterator[Problem]:
