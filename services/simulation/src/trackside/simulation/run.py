@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
@@ -28,12 +29,12 @@ from trackside.simulation.config import SimulationConfig, SimulationResult
 from trackside.simulation.scenarios import DEFAULT_SCENARIO, STREAM
 from trackside.simulation.services import dispatcher, scheduler, shipped_settings
 from trackside.simulation.statistics import FleetStatistics, TaskTimes, statistics_of
-from trackside.simulation.store import SimulatedStore, StoreFaults
+from trackside.simulation.store import SharedResources, SimulatedStore, StoreFaults
 from trackside.simulation.user import user
 from trackside.simulation.virtual.log import NO_FAULTS, CachedTopics, VirtualLog
 from trackside.simulation.virtual.loop import ProcessState, SimulatedProcess, VirtualLoop
 from trackside.simulation.virtual.shuffled import ShuffledLog
-from trackside.simulation.worker import SharedResources, SimulatedWorker
+from trackside.simulation.worker import SimulatedWorker
 from trackside.verify.log import VerifyProgress, verify_topics
 
 ATTEMPT_ENDED = AttemptEnded.wire_type().encode()
@@ -99,7 +100,9 @@ class Simulation:
         self.log.on_append = self._on_append
         self.supervised: list[_SupervisedProcess] = []
         self.workers: list[SimulatedWorker] = []
-        self.shared = SharedResources(store=SimulatedStore(self.rng, config.store_faults))
+        store = SimulatedStore(self.rng, config.store_faults)
+        store.blobs |= {sha256(blob).hexdigest(): blob for blob in self.scenario.blobs}
+        self.shared = SharedResources(store=store, files=self.scenario.files)
         self.faults_ended = False
         self._published = False
         self.ended = 0
@@ -163,8 +166,8 @@ class Simulation:
             self.workers.append(worker)
             self._supervise(name, partial(worker.run, self.rng))
         if self.scenario.has_user:
-            commands = self.scenario.next_command
-            reading = user(self.log, self.topics, commands, self.rng, self.log.decoded)
+            decoded, halt = self.log.decoded, self.loop.halt
+            reading = user(self.log, self.topics, self.scenario, self.rng, decoded, halt)
             self.loop.start("user", lambda: reading, self.rng.randbytes)
 
     def _instances(self) -> int:
@@ -174,11 +177,12 @@ class Simulation:
         return number > 0 and self.rng.random() < 0.3
 
     def _publish(self) -> None:
-        """Publishes the command twice, on two partitions."""
+        """Publishes each command twice, on two partitions."""
         writer = RecordWriter("publisher", "simulation")
-        record = writer.single(STREAM, self.scenario.command(), message_id="c")
-        for partition in (2, 0):
-            self.log._land((self.topics.commands.name, partition), [record], None)
+        for number, (stream_id, command) in enumerate(self.scenario.first_commands()):
+            record = writer.single(stream_id, command, message_id=f"c-{number}")
+            for partition in (2, 0):
+                self.log._land((self.topics.commands.name, partition), [record], None)
 
     def _supervise(self, name: str, make: Any) -> None:
         supervised = _SupervisedProcess(name, make)

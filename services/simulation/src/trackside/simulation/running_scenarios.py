@@ -13,6 +13,7 @@ from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 from trackside.simulation.pipeline_scenario import PipelineScenario
+from trackside.simulation.rounds_scenario import RoundsScenario
 from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
 from trackside.simulation.tasks import training_values
 from trackside.simulation.worker_state import SERVICE_TYPE, TRAINING_TYPE
@@ -136,6 +137,13 @@ def _has_acknowledged(task: Task) -> bool:
     return task.state is TaskState.ACTIVE and given is not None and task.acknowledged == given.number
 
 
-SCENARIO_TYPES = (SearchScenario, BatchScenario, TrainingScenario, ServicesScenario, PipelineScenario)
+SCENARIO_TYPES: tuple[type[StreamScenario], ...] = (
+    SearchScenario,
+    BatchScenario,
+    TrainingScenario,
+    ServicesScenario,
+    PipelineScenario,
+    RoundsScenario,
+)
 SCENARIOS: Mapping[str, type[StreamScenario]] = {each.name: each for each in SCENARIO_TYPES}
 """The scenarios that there are, by name."""

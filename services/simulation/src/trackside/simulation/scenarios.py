@@ -22,6 +22,8 @@ from trackside.contracts.message import Command, Record
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.simulation.files import SimulatedFiles
 from trackside.simulation.worker_state import TASK_TYPE
 
 STREAM = "s"
@@ -41,19 +43,36 @@ class StreamScenario(ABC):
     """Whether a user publishes further commands."""
     saves = False
     """Whether its tasks save artifacts."""
+    blobs: tuple[bytes, ...] = ()
+    """What the store has from the begin on."""
 
     def __init__(self, seed: int, tasks: int, concurrency: int) -> None:
         self.seed = seed
         self.tasks = tasks
         self.concurrency = concurrency
+        self.files = SimulatedFiles()
 
     @abstractmethod
     def command(self) -> Command:
         """Returns the command that begins the stream."""
 
+    def first_commands(self) -> list[tuple[str, Command]]:
+        """Returns the commands that the simulation begins with, each with the id of its stream."""
+        return [(STREAM, self.command())]
+
+    def next_commands(self, streams: Streams, rng: Random) -> list[tuple[str, Command]]:
+        """Returns what the user asks for next, as streams are now, each with the id of its stream."""
+        stream = streams.by_id.get(STREAM)
+        command = None if stream is None or stream.root is None else self.next_command(stream, rng)
+        return [] if command is None else [(STREAM, command)]
+
     def next_command(self, stream: Stream, rng: Random) -> Command | None:
-        """Returns what the user may ask for next, as the stream is now; None for nothing."""
+        """Returns what the user may ask the stream for next, as it is now; None for nothing."""
         return None
+
+    def is_over(self, streams: Streams) -> bool:
+        """Says whether a stream is over that no event ends, as streams are now."""
+        return False
 
     def take(self, record: Record, stream: Stream) -> None:  # noqa: B027 - it may look at the end alone
         """Takes in an event that had an effect, in the order of the log, once the stream has ended.

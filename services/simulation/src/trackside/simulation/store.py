@@ -1,4 +1,4 @@
-"""A simulated store of artifacts, with faults, and the uploads of a placement into it."""
+"""A simulated store of artifacts, with faults, the uploads of a placement, and what else workers share."""
 
 import asyncio
 from collections import Counter, deque
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
 
-from trackside.simulation.worker_state import SimulatedPlacement, SpooledArtifact
+from trackside.simulation.files import SimulatedFiles
+from trackside.simulation.worker_state import SharedGpus, SimulatedPlacement, SpooledArtifact
 
 RETRY_S = 0.1
 """How long an upload that failed waits before it is tried again, s."""
@@ -75,6 +76,15 @@ class SimulatedStore:
         if happens:
             self.faults[fault] += 1
         return happens
+
+
+@dataclass(slots=True)
+class SharedResources:
+    """What all workers of a simulation share: the GPUs of their host, the store of artifacts, and files."""
+
+    gpus: SharedGpus = field(default_factory=SharedGpus)
+    store: SimulatedStore = field(default_factory=lambda: SimulatedStore(Random(0), StoreFaults()))
+    files: SimulatedFiles = field(default_factory=SimulatedFiles)
 
 
 @dataclass(slots=True, eq=False)

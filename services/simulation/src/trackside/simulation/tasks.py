@@ -9,15 +9,11 @@ from typing import Any
 
 from trackside.contracts.artifacts import CHECKPOINT
 from trackside.contracts.instructions import Instruction, InstructionAcknowledged, TaskReady
+from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd
 from trackside.simulation.reporting import SimulatedReporter, drawn
-from trackside.simulation.store import SimulatedStore, SimulatedUploads, read_blob
-from trackside.simulation.worker_state import (
-    SERVICE_TYPE,
-    TRAINING_TYPE,
-    SimulatedPlacement,
-    Workload,
-)
+from trackside.simulation.store import SharedResources, SimulatedUploads, read_blob
+from trackside.simulation.worker_state import SimulatedPlacement, Workload
 
 TRAINING_STEPS = 6
 """How many steps a training has."""
@@ -41,7 +37,7 @@ class SimulatedTask(ABC):
         workload: Workload,
         rng: Random,
         finish: Finish,
-        store: SimulatedStore,
+        shared: SharedResources,
     ) -> None:
         self.placement = placement
         self.uploads: SimulatedUploads | None = None
@@ -49,7 +45,8 @@ class SimulatedTask(ABC):
         self._workload = workload
         self._rng = rng
         self._finish = finish
-        self._store = store
+        self._store = shared.store
+        self._files = shared.files
 
     @abstractmethod
     def begin(self) -> None:
@@ -101,7 +98,7 @@ class ReportingTask(SimulatedTask):
         self._timer = asyncio.get_running_loop().call_later(delay_s, what, *arguments)
 
 
-class _Coroutine(SimulatedTask):
+class CoroutineTask(SimulatedTask):
     """A process that is a coroutine."""
 
     def begin(self) -> None:
@@ -115,13 +112,20 @@ class _Coroutine(SimulatedTask):
     @abstractmethod
     async def _run(self) -> None: ...
 
+    def _save(self, name: str, kind: str, content: bytes, step: int | None = None) -> None:
+        """Leaves something in the spool, which outlives the process."""
+        assert self.uploads is not None
+        artifact = self.placement.spooled(name, kind, content, step)
+        self.placement.spool.append(artifact)
+        self.uploads.add(artifact)
+
     async def _end(self, end: AttemptEnd) -> None:
         self.placement.ending = end
         await asyncio.sleep(0.005)
         self._finish(self.placement, end)
 
 
-class SimulatedTraining(_Coroutine):
+class SimulatedTraining(CoroutineTask):
     """Trains some steps and saves checkpoints; what it carries from step to step is in them."""
 
     def begin(self) -> None:
@@ -186,23 +190,15 @@ class SimulatedTraining(_Coroutine):
             return content.partition(b" ")[2], checkpoint.step
         return first_state(placement.key[0]), 0
 
-    def _save(self, name: str, kind: str, content: bytes, step: int | None = None) -> None:
-        """Leaves something in the spool, which outlives the process."""
-        assert self.uploads is not None
-        artifact = self.placement.spooled(name, kind, content, step)
-        self.placement.spool.append(artifact)
-        self.uploads.add(artifact)
 
-
-class SimulatedService(_Coroutine):
-    """Serves until it is stopped, unless it is to fail, or to hang; acts on instructions."""
+class InstructedTask(CoroutineTask):
+    """A service that acts on instructions, once it is ready."""
 
     def begin(self) -> None:
         """Loads, and serves."""
-        self._received = self._answered = 0
+        self._received = self._ready_number = 0
         self._answer: InstructionAcknowledged | None = None
         self._is_ready = asyncio.Event()
-        self._hangs = False
         self._answers: set[asyncio.Task[None]] = set()
         super().begin()
         command = self.placement.command
@@ -225,47 +221,57 @@ class SimulatedService(_Coroutine):
         elif self._answer is not None and self._answer.number == instruction.number:
             self._reporter.event(self.placement, self._answer, cause=cause)
 
+    @abstractmethod
+    async def _carry_out(self, instruction: Instruction) -> tuple[bool, Json] | None:
+        """Returns whether it has done what an instruction says, and its answer; None for no answer."""
+
     async def _act(self, instruction: Instruction, cause: str) -> None:
         await self._is_ready.wait()
-        await asyncio.sleep(drawn(self._rng, ANSWER_S))
-        if self._hangs:
+        done = await self._carry_out(instruction)
+        if done is None:
             return
         placement = self.placement
         self._answer = InstructionAcknowledged(
             **placement.token,
             incarnation=placement.incarnation,
             number=instruction.number,
-            ok=self._rng.random() < 0.9,
-            detail=dict(instruction.body),
+            ok=done[0],
+            detail=done[1],
         )
         for _ in range(1 + (self._rng.random() < 0.2)):
             self._reporter.event(placement, self._answer, cause=cause)
 
+    def _ready(self, detail: Json) -> None:
+        """Says that it is ready, and something of itself."""
+        self._ready_number += 1
+        placement, number = self.placement, self._ready_number
+        said = TaskReady(**placement.token, incarnation=placement.incarnation, number=number, detail=detail)
+        self._reporter.event(placement, said)
+        self._is_ready.set()
+
+
+class SimulatedService(InstructedTask):
+    """Serves until it is stopped, unless it is to fail, or to hang; acts on instructions."""
+
+    _hangs = False
+
+    async def _carry_out(self, instruction: Instruction) -> tuple[bool, Json] | None:
+        await asyncio.sleep(drawn(self._rng, ANSWER_S))
+        return None if self._hangs else (self._rng.random() < 0.9, dict(instruction.body))
+
     async def _run(self) -> None:
         placement, command = self.placement, self.placement.command
         await asyncio.sleep(drawn(self._rng, self._workload.seconds))
-        self._ready(1)
+        self._ready({"port": 8_000})
         if placement.fails:
             await asyncio.sleep(drawn(self._rng, SERVED_S))
-            self._ready(2)
+            self._ready({"port": 8_000})
             if command is not None and command.unresponsive_s is not None:
                 self._hangs = True
                 await asyncio.sleep(command.unresponsive_s)  # its worker ends it then
             await self._end(AttemptEnd.FAILED)
             return
         await asyncio.Event().wait()
-
-    def _ready(self, number: int) -> None:
-        placement = self.placement
-        said = TaskReady(
-            **placement.token, incarnation=placement.incarnation, number=number, detail={"port": 8_000}
-        )
-        self._reporter.event(placement, said)
-        self._is_ready.set()
-
-
-TASKS: dict[str, type[SimulatedTask]] = {TRAINING_TYPE: SimulatedTraining, SERVICE_TYPE: SimulatedService}
-"""What runs the tasks of each type; of all others it is ReportingTask."""
 
 
 def first_state(task_id: str) -> bytes:

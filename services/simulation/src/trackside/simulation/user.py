@@ -5,14 +5,13 @@ from itertools import count
 from random import Random
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Command, Record
+from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
-from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.simulation.scenarios import STREAM
+from trackside.simulation.scenarios import StreamScenario
 
 LOOKS_EVERY_S = 1.0
 """How long the user waits for something to happen, at most, s."""
@@ -21,11 +20,12 @@ LOOKS_EVERY_S = 1.0
 async def user(
     log: Log,
     topics: Topics,
-    next_command: Callable[[Stream, Random], Command | None],
+    scenario: StreamScenario,
     rng: Random,
     decoded: Callable[[Entry], Record | None],
+    on_over: Callable[[], None],
 ) -> None:
-    """Publishes what `next_command` returns for the stream, whenever the user looks at it."""
+    """Publishes what a scenario asks for next, whenever the user looks at the log; says when it is over."""
     streams, writer, numbers = Streams(AGGREGATES), RecordWriter("publisher", "user"), count(1)
     starts = {(topics.events.name, partition): 0 for partition in range(topics.events.partitions)}
     reader = log.reader(starts)
@@ -34,10 +34,11 @@ async def user(
             record = decoded(entry)
             if record is not None:
                 streams.fold(record)
-        stream = streams.by_id.get(STREAM)
-        command = None if stream is None or stream.root is None else next_command(stream, rng)
-        if command is not None:
-            sent = writer.single(STREAM, command, message_id=f"u-{next(numbers)}")
+        if scenario.is_over(streams):
+            on_over()
+            return
+        for stream_id, command in scenario.next_commands(streams, rng):
+            sent = writer.single(stream_id, command, message_id=f"u-{next(numbers)}")
             await _publish(log, topics, sent, rng)
 
 

@@ -7,7 +7,6 @@ order, one batch at a time for each partition, and again until the log has them:
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from random import Random
 
 from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
@@ -27,16 +26,17 @@ from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.eventlog.record_writer import RecordWriter
+from trackside.simulation.incremental_tasks import TASKS
 from trackside.simulation.reporting import SimulatedReporter
-from trackside.simulation.store import SimulatedStore, SimulatedUploads, StoreFaults
-from trackside.simulation.tasks import TASKS, ReportingTask, SimulatedTask
+from trackside.simulation.store import SharedResources, SimulatedUploads
+from trackside.simulation.tasks import ReportingTask, SimulatedTask
 from trackside.simulation.worker_state import (
+    BUILT_IN,
     LATE_END_S,
     LATE_ENDS,
-    SERVICE_TYPE,
+    SERVICES,
     TASK_TYPES,
     PlacementKey,
-    SharedGpus,
     SimulatedDisk,
     SimulatedOutbox,
     SimulatedPlacement,
@@ -47,14 +47,6 @@ from trackside.simulation.worker_state import (
 from trackside.worker.placements.fencing import CommandAction, FencingTable
 
 PHASES = (TaskStatus.AVAILABLE, TaskStatus.TRAINING)
-
-
-@dataclass(slots=True)
-class SharedResources:
-    """What all workers of a simulation share: the GPUs of their host, and the store of artifacts."""
-
-    gpus: SharedGpus = field(default_factory=SharedGpus)
-    store: SimulatedStore = field(default_factory=lambda: SimulatedStore(Random(0), StoreFaults()))
 
 
 class SimulatedWorker:
@@ -98,7 +90,7 @@ class _Incarnation:
         self._rng = rng
         self._id = new_id()
         self._reporter = SimulatedReporter(self._id, outbox, worker.writer, worker.topics, worker.workload)
-        self._fencing = FencingTable(self._id, TASK_TYPES, (SERVICE_TYPE,))
+        self._fencing = FencingTable(self._id, (*TASK_TYPES, *BUILT_IN), SERVICES)
         self._placements: dict[PlacementKey, SimulatedPlacement] = {}
         self._device_users: dict[str, PlacementKey] = {}
         self._tasks: dict[PlacementKey, SimulatedTask] = {}
@@ -187,9 +179,10 @@ class _Incarnation:
             host=worker.worker_id,
             devices=worker.devices,
             task_types=[*TASK_TYPES],
-            services=[SERVICE_TYPE],
+            services=[each for each in SERVICES if each not in BUILT_IN],
             queues=["default"],
             after=after,
+            built_in=sorted(BUILT_IN),
             memory_bytes=sum(device.memory_bytes for device in worker.devices if device.kind == "cpu"),
         )
         record = worker.writer.single(worker.worker_id, joined, sequence=self._reporter.numbers.draw())
@@ -357,7 +350,7 @@ class _Incarnation:
             self._worker.workload,
             self._rng,
             self._finish,
-            self._worker.shared.store,
+            self._worker.shared,
         )
         task.begin()
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from trackside.contracts.artifacts import CheckpointReference, TaskResumed
 from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
-from trackside.contracts.fleet import RunningPlacement
+from trackside.contracts.fleet import COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST, RunningPlacement
+from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.contracts.topics import Topic
 from trackside.eventlog.errors import TransientError
@@ -20,7 +21,11 @@ TRAINING_TYPE = "training"
 """The type of tasks that save checkpoints, and continue from them."""
 SERVICE_TYPE = "service"
 """The type of tasks that run until they are stopped."""
-TASK_TYPES = (TASK_TYPE, TRAINING_TYPE, SERVICE_TYPE)
+FIT_TYPE, COMPARE_TYPE, INFERENCE_TYPE = "fit", "compare", "inference"
+"""The types of the stages and services of jobs of incremental learning."""
+TASK_TYPES = (TASK_TYPE, TRAINING_TYPE, SERVICE_TYPE, FIT_TYPE, COMPARE_TYPE, INFERENCE_TYPE)
+BUILT_IN = (WATCH_DATASET, WRITE_MANIFEST, COPY_MODEL)
+SERVICES = (SERVICE_TYPE, INFERENCE_TYPE, WATCH_DATASET)
 LATE_ENDS = 0.1
 """The share of ends that are reported after the devices of the placement went to another one."""
 LATE_END_S = 0.2
@@ -60,7 +65,8 @@ class SimulatedPlacement:
     """A placement in the journal; `ending` is its result, with the values that it reported.
 
     `cause` is the event that its events rest on, as the command named it. `command` is that of a task which
-    saves or serves; what it saves is in the `spool`. `resumed` is the checkpoint that it continues from.
+    saves or serves; what it saves is in the `spool`. `resumed` is the checkpoint that it continues from,
+    `result` what it returns if it finishes.
     """
 
     key: PlacementKey
@@ -78,6 +84,7 @@ class SimulatedPlacement:
     command: RunTask | None = None
     spool: list[SpooledArtifact] = field(default_factory=list)
     resumed: CheckpointReference | None = None
+    result: Json | None = None
 
     @property
     def first_step(self) -> int:
@@ -106,7 +113,10 @@ class SimulatedPlacement:
 
     def ended(self, end: AttemptEnd, recovered: bool = False) -> AttemptEnded:
         """Returns the event of its end."""
-        return AttemptEnded(**self.token, incarnation=self.incarnation, end=end, recovered=recovered)
+        result = self.result if end is AttemptEnd.FINISHED else None
+        return AttemptEnded(
+            **self.token, incarnation=self.incarnation, end=end, recovered=recovered, result=result
+        )
 
     def resumed_event(self) -> TaskResumed:
         """Returns the event that it continues from its checkpoint."""
