@@ -17,6 +17,7 @@ from trackside.aggregates.rounds.deploy_messages import (
 )
 from trackside.aggregates.rounds.messages import RoundEnded
 from trackside.contracts.commands import CommandRefused
+from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.tasks import AttemptEnded
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
@@ -232,3 +233,23 @@ def update(log: JobLog, **deploy: Any) -> None:
     """Defines what deploys otherwise, in the middle of an update."""
     body = {"job": job_body(deploy={**ALWAYS, **deploy})}
     log.command(JOB, "trackside.update-incremental-job.v1", body)
+
+
+def test_a_service_that_begins_anew_and_can_not_load_the_live_model_is_asked_again(log: JobLog) -> None:
+    service = deploying(log)
+    log.acknowledge(service)
+    live = log.job.live.artifact.sha256
+    ended = AttemptEnded.model_validate({**log.place(service), "end": "failed"})
+    assert log.tell(ended, role="worker") == APPLIED
+    log.settle()
+    log.now_ms = max(log.now_ms, service.not_before_ms)
+    log.ready(service, sha256=digest("initial"))
+    log.acknowledge(service, ok=False, message="it could not read it")
+    assert not [event for event in log.wait(9) if isinstance(event, InstructionGiven)]
+    (given,) = [event for event in log.wait(1) if isinstance(event, InstructionGiven)]
+    assert (given.body["update"], given.body["model"]["artifact"]["sha256"]) == (1, live)
+    log.acknowledge(service, ok=False, message="it could not read it")
+    assert not [event for event in log.wait(19) if isinstance(event, InstructionGiven)]
+    assert [event for event in log.wait(1) if isinstance(event, InstructionGiven)]
+    log.acknowledge(service)
+    assert not log.wait(3_600)

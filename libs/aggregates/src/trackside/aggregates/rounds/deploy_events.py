@@ -141,6 +141,7 @@ def update_confirmed(job: IncrementalJob, event: ModelUpdateConfirmed, record: R
         return Outcome.OVERTAKEN
     del update.open[event.target]
     service.serves, service.sha256 = event.update, event.sha256
+    service.failures = service.again_ms = 0
     _begun(job, update)
     return Outcome.APPLIED
 

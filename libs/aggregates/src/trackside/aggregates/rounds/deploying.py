@@ -185,17 +185,16 @@ def submit_copy(job: IncrementalJob, update: ModelUpdate, target: str) -> TaskSu
 
 def _service(stream: Stream[IncrementalJob], update: ModelUpdate, target: str) -> Iterator[Proposal]:
     """Yields what a service lacks: the instruction to take the model, and what it has said of that."""
-    job, service = stream.root, stream.root.services.get(target)
-    if service is None or not service.running or service.retired:
+    job, task = stream.root, _serving(stream, target)
+    if task is None:
         return
-    task = stream.tasks.get(service_task(job, target, service.tasks)[0])
-    if task is None or task.stop_reason or not is_ready(task):
-        return
+    service = job.services[target]
     said = _said(update, target, task, service.refused)
     if said is not None:
         yield Proposal("confirm model", [said], task.changed_at, stream.traceparent)
     elif service.told[0] != update.number:
-        yield Proposal("instruct service", [instruction(update, task)], job.changed_at, stream.traceparent)
+        given = instruction(update.number, update.model, task)
+        yield Proposal("instruct service", [given], job.changed_at, stream.traceparent)
 
 
 def _said(update: ModelUpdate, target: str, task: Task, refused: int) -> Event | None:
@@ -219,10 +218,10 @@ def _said(update: ModelUpdate, target: str, task: Task, refused: int) -> Event |
     return _failure(update, target, message, given.number)
 
 
-def instruction(update: ModelUpdate, task: Task) -> InstructionGiven:
+def instruction(update: int, model: RoundModel, task: Task) -> InstructionGiven:
     """Returns the next instruction of a service: to take the model of an update."""
     number = 1 if task.instruction is None else task.instruction.number + 1
-    body: Json = {"update": update.number, "model": update.model.model_dump(mode="json")}
+    body: Json = {"update": update, "model": model.model_dump(mode="json")}
     return InstructionGiven(command_id="", task_id=task.task_id, number=number, body=body)
 
 
@@ -235,6 +234,7 @@ def next_due_ms(stream: Stream[IncrementalJob]) -> int | None:
         found += [at_ms for target, at_ms in update.again_ms.items() if _again(stream, update, target)]
         if not update.timed_out:
             found.append(update.due_ms)
+    found += [service.again_ms for target, service in job.services.items() if _reload(stream, target)]
     if round_ is not None and round_.approval_due_ms is not None:
         found.append(round_.approval_due_ms)
     return min(found, default=None)
@@ -253,6 +253,10 @@ def due(stream: Stream[IncrementalJob], now_ms: int) -> Iterator[Proposal]:
             again = _again(stream, update, target) if now_ms >= again_ms else None
             if again is not None:
                 yield again
+    for target, service in job.services.items():
+        reload = _reload(stream, target) if now_ms >= service.again_ms else None
+        if reload is not None:
+            yield reload
     due_ms = None if round_ is None else round_.approval_due_ms
     if round_ is not None and due_ms is not None and now_ms >= due_ms:
         rejected = DeployRejected(round=round_.number, reason="no one has decided in time", due_ms=due_ms)
@@ -269,10 +273,32 @@ def _again(stream: Stream[IncrementalJob], update: ModelUpdate, target: str) -> 
             return None
         submitted = submit_copy(job, update, target)
         return Proposal("copy model", [submitted], job.changed_at, stream.traceparent)
-    service = job.services.get(target)
+    task = _serving(stream, target)
+    if task is None:
+        return None
+    given = instruction(update.number, update.model, task)
+    return Proposal("instruct service", [given], job.changed_at, stream.traceparent)
+
+
+def _reload(stream: Stream[IncrementalJob], target: str) -> Proposal | None:
+    """Returns another try of a service that has begun anew, and could not load what it had confirmed.
+
+    It serves an older model then. Nothing to do while an update goes on: that one asks, or the next one.
+    """
+    job = stream.root
+    if job.update is not None or not job.services[target].again_ms:
+        return None
+    task = _serving(stream, target)
+    if task is None:
+        return None
+    given = instruction(job.live_update, job.live, task)
+    return Proposal("instruct service", [given], job.changed_at, stream.traceparent)
+
+
+def _serving(stream: Stream[IncrementalJob], target: str) -> Task | None:
+    """Returns the task of a service that can be instructed now, or None."""
+    job, service = stream.root, stream.root.services.get(target)
     if service is None or not service.running or service.retired:
         return None
     task = stream.tasks.get(service_task(job, target, service.tasks)[0])
-    if task is None or task.stop_reason or not is_ready(task):
-        return None
-    return Proposal("instruct service", [instruction(update, task)], job.changed_at, stream.traceparent)
+    return None if task is None or task.stop_reason or not is_ready(task) else task

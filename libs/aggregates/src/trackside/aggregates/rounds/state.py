@@ -203,6 +203,10 @@ class ServiceState:
 
     refused: int = 0
     """The newest instruction that its newest task could not carry out; 0 for none."""
+    failures: int = 0
+    """How often it could not load again the model that it had confirmed, one after another."""
+    again_ms: int = 0
+    """When it is asked for that again, in ms since 1970; 0 unless it could not."""
     serves: int = 0
     """The update whose model it has, as it began or has confirmed; 0 for the one that the job began with."""
     sha256: str = ""

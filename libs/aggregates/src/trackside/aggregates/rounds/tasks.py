@@ -14,10 +14,10 @@ from trackside.aggregates.rounds.parts import (
     service_task,
     update_task,
 )
-from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, TaskOutcome
+from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, ServiceState, TaskOutcome
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.fleet import COPY_MODEL, WRITE_MANIFEST
-from trackside.contracts.instructions import InstructionGiven
+from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven
 from trackside.contracts.message import Json, Record
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import AttemptEnd, TaskAccepted, TaskSubmitted
@@ -100,6 +100,7 @@ def task_submitted(job: IncrementalJob, task: Task, record: Record) -> None:
             job.update.again_ms.pop(target, None)
         service.tasks, service.running, service.retired = service.tasks + 1, True, False
         service.told, service.refused = (0, 0), 0
+        service.failures = service.again_ms = 0
         service.serves, service.sha256 = job.live_update, job.live.artifact.sha256
         service.counted = service.counted_by = (0, 0)
         return
@@ -142,11 +143,25 @@ def _service_changed(job: IncrementalJob, target: str, task: Task, record: Recor
         update: Any = event.body.get("update")
         number = update if isinstance(update, int) else 0
         service.told = (number, service.told[1] + 1 if service.told[0] == number else 1)
+        service.again_ms = 0
         if job.update is not None and job.update.number == number:
             job.update.again_ms.pop(target, None)
+    elif isinstance(event, InstructionAcknowledged):
+        asked = task.instruction is not None and "update" in task.instruction.body
+        if asked and (job.update is None or target not in job.update.open):
+            _note_answer(service, event, record)
     if task.end is not None and service.running:
         service.running = service.retired = False
         job.settled.append(task.task_id)
+
+
+def _note_answer(service: ServiceState, event: InstructionAcknowledged, record: Record) -> None:
+    """Notes the answer of a service that has begun anew: it had confirmed the model before."""
+    if event.ok and event.detail.get("sha256") == service.sha256:
+        service.failures = service.again_ms = 0
+        return
+    service.failures += 1
+    service.again_ms = record.append_time_ms + backoff_ms(service.failures)
 
 
 def child_changed(job: IncrementalJob, child: Child, record: Record) -> None:
