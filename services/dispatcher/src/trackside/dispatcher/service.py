@@ -125,7 +125,7 @@ class Dispatcher:
         events = self._topics.events.name
         if self._capabilities is None:
             self._capabilities = capabilities_of(self._fleet, installed_tuners(), installed_assessors())
-        for stream_id in list(self._changed):
+        for stream_id in sorted(self._changed):
             if facts.busy(events, stream_id):
                 continue
             self._changed.discard(stream_id)

@@ -34,6 +34,10 @@ LOOK_S = (0.1, 1.0)
 """How often a watcher looks at its dataset, s."""
 FAILING_SHARE = 0.1
 """How often a task fails that writes a file."""
+SERVED_S = (1.0, 60.0)
+"""How long an inference service serves that is to fail, s."""
+ATTEMPTS_THAT_MAY_FAIL = 2
+"""Up to which attempt an inference service fails after a while."""
 
 
 class SimulatedWatcher(InstructedTask):
@@ -180,7 +184,10 @@ class SimulatedInference(InstructedTask):
                 await self._end(AttemptEnd.FAILED)
                 return
         self._serve(detail)
-        await asyncio.Event().wait()
+        if placement.key[1] > ATTEMPTS_THAT_MAY_FAIL:
+            await asyncio.Event().wait()
+        await asyncio.sleep(drawn(self._rng, SERVED_S))
+        await self._end(AttemptEnd.FAILED)
 
     def _serve(self, detail: Json) -> None:
         """Puts a model into use, and says so."""

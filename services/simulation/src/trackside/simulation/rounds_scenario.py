@@ -43,7 +43,7 @@ GROWS_S = (3.0, 40.0)
 """When the dataset grows, s after the simulation has begun."""
 AT_ONCE = 7
 """How many samples arrive at once, at most."""
-RESTS_S = 150.0
+RESTS_S = 300.0
 """How long targets may have another model than the log says, once nothing else is to be done, s."""
 CHANGES = 4
 """How often the user pauses or updates the job, or rolls back, about."""
@@ -171,8 +171,9 @@ class RoundsScenario(StreamScenario):
         stream = streams.by_id.get(STREAM)
         job = None if stream is None else job_of(stream)
         if stream is None or job is None:
-            ready = all(name in streams.by_id for name in (DATASET, MODEL))
-            return self._once(STREAM, self.command()) if ready and self._has_model(streams) else None
+            # Refused while the dispatcher that decides it has not read what this user has.
+            ready = all(name in streams.by_id for name in (DATASET, MODEL)) and self._has_model(streams)
+            return (STREAM, self.command()) if ready and rng.random() < 0.3 else None
         if job.status is JobStatus.DELETED:
             return self._once(DATASET, DeleteDataset()) if job.over else None
         if self._is_done(job, streams) and self._rests(job, stream):
@@ -204,7 +205,7 @@ class RoundsScenario(StreamScenario):
             fired = self._fire(job, rng)
             if fired is not None:
                 return fired
-        if self._changes < CHANGES and rng.random() < 0.04:
+        if self._changes < CHANGES and rng.random() < 0.08:
             self._changes += 1
             return self._change(job, rng)
         return None
@@ -230,7 +231,7 @@ class RoundsScenario(StreamScenario):
     def _change(self, job: IncrementalJob, rng: Random) -> Command:
         """Returns a change of a job: a pause, a rollback, or another definition."""
         chosen = rng.random()
-        if chosen < 0.3:
+        if chosen < 0.2:
             return PauseIncrementalJob()
         if chosen < 0.7:
             return RollbackModel(version=rng.choice([1, *job.was_live]))
