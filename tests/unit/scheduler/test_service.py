@@ -18,11 +18,12 @@ from tests.unit.scheduler.given import worker
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.device_commands import StopTask
 from trackside.contracts.fleet import RunningPlacement, WorkerHeartbeat
-from trackside.contracts.message import Event, Message
+from trackside.contracts.message import Envelope, Event, Message
 from trackside.contracts.tasks import AttemptEnd, TaskAssigned
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
+from trackside.eventlog.clock import now_ms
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.reactor import Facts
@@ -159,3 +160,16 @@ async def test_no_task_is_placed_while_a_watched_disk_is_low(tmp_path: Path) -> 
         harness.scheduler._heartbeat_due_ms = 0
         await harness.sent()
         assert (harness.assignments(), harness.service.health.disk_low) == (["i-1"], "")
+
+
+def test_an_assignment_that_came_too_early_is_not_repeated_at_once_after_the_clock_was_set_back() -> None:
+    harness, hour_ms = ServiceHarness(), 3_600_000
+    waiting_task(harness)
+    ahead = replace(FACTS, now_ms=now_ms() + hour_ms)
+    (decision,) = harness.scheduler.decide(ahead)
+    (assigned,) = decision.proposal.events
+    record = record_of(assigned, 100, "scheduler", STREAM)
+    envelope = Envelope({**record.envelope.headers, "ce_source": harness.scheduler._writer.source.encode()})
+    harness.scheduler.fold(replace(record, envelope=envelope, append_time_ms=0))
+    assert [*harness.scheduler.decide(replace(ahead, now_ms=ahead.now_ms + 10))] == []
+    assert len([*harness.scheduler.decide(replace(ahead, now_ms=ahead.now_ms + 250))]) == 1

@@ -11,6 +11,7 @@ from trackside.contracts.resources import RetryPolicy
 from trackside.simulation import scenarios
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
 from trackside.simulation.pipeline_scenario import PipelineScenario
+from trackside.simulation.rounds_scenario import RoundsScenario
 from trackside.simulation.run import simulate, sweep
 from trackside.simulation.running_scenarios import ServicesScenario, TrainingScenario
 from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
@@ -22,14 +23,17 @@ DIGESTS = """
 from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.contracts.resources import RetryPolicy
 from trackside.simulation.config import SimulationConfig
+from trackside.simulation.rounds_scenario import RoundsScenario
 from trackside.simulation.run import Simulation
+from trackside.simulation.scenarios import SearchScenario
 from trackside.telemetry.logs import configure_logs
 
 configure_logs(json_logs=False, level="critical")
-for seed in (3, 4):
-    simulation = Simulation(seed, SimulationConfig(trials=12))
-    simulation.run()
-    print(seed, simulation.log.digest())
+for scenario in (SearchScenario, RoundsScenario):
+    for seed in (3, 4):
+        simulation = Simulation(seed, SimulationConfig(trials=12, scenario=scenario))
+        simulation.run()
+        print(seed, simulation.log.digest())
 """
 
 
@@ -44,7 +48,7 @@ def _digests(hash_seed: str) -> str:
 def test_a_seed_gives_the_same_log_byte_for_byte_in_any_process() -> None:
     found = _digests("1")
     assert found == _digests("2")
-    assert len(set(found.split())) == 4
+    assert len(set(found.split())) == 2 + 4  # the seeds, and a digest of each
 
 
 def test_without_faults_every_trial_runs_once() -> None:
@@ -86,6 +90,10 @@ def test_services_come_back_and_acknowledge_their_newest_instruction_whatever_go
 
 def test_runs_of_pipelines_end_right_whatever_goes_wrong(seed: int) -> None:
     check_quick_seeds(seed, PipelineScenario)
+
+
+def test_each_sample_is_in_one_place_and_targets_have_the_live_model_whatever_goes_wrong(seed: int) -> None:
+    check_quick_seeds(seed, RoundsScenario)
 
 
 def test_t18_workers_on_one_host_share_its_gpu_whatever_goes_wrong(seed: int) -> None:
@@ -160,4 +168,10 @@ def test_a_violation_of_a_batch_is_repeated_with_its_kind() -> None:
 @pytest.mark.thorough
 def test_very_many_runs_of_pipelines_end_right_whatever_is_done_to_them(seed: int) -> None:
     for result in sweep(range(seed, seed + 100), SimulationConfig(scenario=PipelineScenario, concurrency=2)):
+        assert not result.violations, _description(result)
+
+
+@pytest.mark.thorough
+def test_very_many_jobs_of_incremental_learning_end_right_whatever_is_done_to_them(seed: int) -> None:
+    for result in sweep(range(seed, seed + 100), SimulationConfig(scenario=RoundsScenario)):
         assert not result.violations, _description(result)

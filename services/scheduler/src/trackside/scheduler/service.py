@@ -267,7 +267,9 @@ class Scheduler:
 
     def _retry_later(self, task: Task | None) -> None:
         if task is not None and task.state is TaskState.QUEUED:
-            self._cluster.backoff_timers.set(task.task_id, now_ms() + EARLY_RETRY_MS)
+            # Plans are made by the latest time that this clock has shown, also once it was set back.
+            latest_ms = max(now_ms(), self._cluster.now_ms)
+            self._cluster.backoff_timers.set(task.task_id, latest_ms + EARLY_RETRY_MS)
 
     def _fold_heartbeat(self, record: Record) -> None:
         message = record.message

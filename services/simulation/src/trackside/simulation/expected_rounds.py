@@ -86,8 +86,6 @@ class ExpectedRounds:
                 self._paused = True
             case rounds.IncrementalJobResumed():
                 self._paused = False
-            case rounds.IncrementalJobDeleted():
-                self._expect(self._round is None and self._update is None, "it was deleted while at work")
             case rounds.SamplesAssigned():
                 self._assign(event)
             case rounds.TriggerEvaluated(fired=True):
@@ -105,6 +103,7 @@ class ExpectedRounds:
         if len(self._trains) != samples:
             yield f"{len(self._trains)} of {samples} samples were assigned"
         waiting = Counter(number for number in range(self._first, samples) if self._trains[number])
+        waiting.update([] if self._round is None else self._round.train)
         expected = Counter(number for number in range(samples) if self._trains[number])
         if self._used + waiting != expected:
             yield f"samples for training are not in one place: {expected - self._used - waiting}"

@@ -105,7 +105,8 @@ KindOption = Annotated[
     typer.Option(
         "--kind",
         metavar="KIND",
-        help="With --seeds or --seed: search, batch (of 30 tasks), training (which resumes) or services.",
+        help="With --seeds or --seed: search, batch (of 30 tasks), training (which resumes), services, "
+        "pipeline or rounds.",
     ),
 ]
 SharedGpuOption = Annotated[
