@@ -5,10 +5,10 @@ same samples are those that were recorded. All else is unknown: then a round may
 not, and more than one model may be live after it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from trackside.aggregates.rounds import metrics, triggers
 from trackside.aggregates.rounds.job_spec import JobSpec
@@ -31,10 +31,10 @@ MOST_LIVE = 8
 """If more models than these may be live, all that is known is that one of them is."""
 _ALWAYS = DailyWindow(type="daily", start="00:00", end="24:00")
 _NEVER = MetricCondition(type="condition", metric="never", operator=">", threshold=0)
+_NO_VALUES: Mapping[str, SeenMetric] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class LiveModel:
+class LiveModel(NamedTuple):
     """A model that may be live, and the one that evaluations compare with then; both are digests."""
 
     digest: str
@@ -45,8 +45,7 @@ ANY = LiveModel("?", "?")
 """One of more models than are told apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedRound:
+class SimulatedRound(NamedTuple):
     """A round of a scenario; times are ms since 1970. `recorded` is the round that has trained its model.
 
     None if no round was recorded with its samples and base: its model is unknown. `live` are the models of
@@ -91,12 +90,22 @@ class SimulatedJob:
 
 
 class Measured:
-    """What was measured of models, by the samples of the evaluation; keeps the differences of pairs."""
+    """What was measured of models, by the samples of the evaluation; keeps the differences of pairs.
+
+    And of rounds: `by_samples` are those that were trained with samples of a dataset, `usual_ms` and
+    `usual_device_ms` their median time and device time, `places` the order of the models.
+    """
 
     def __init__(self, recording: JobRecording) -> None:
+        self.by_samples: dict[tuple[str, Range], list[RoundTrace]] = {}
+        ended = [each for each in recording.rounds if each.status]
+        self.usual_ms = _median(each.ended_ms - each.fired_ms for each in ended)
+        self.usual_device_ms = _median(each.device_ms for each in ended)
+        self.places = {digest: place for place, digest in enumerate(recording.names)}
         self._metrics: dict[tuple[str, EvalSamples], dict[str, Any]] = {}
-        self._pairs: dict[tuple[str, str, EvalSamples], dict[str, Any]] = {}
+        self._pairs: dict[tuple[str, str, EvalSamples], dict[str, Any] | None] = {}
         for trace in recording.rounds:
+            self.by_samples.setdefault((trace.spec.dataset.name, trace.train), []).append(trace)
             if trace.evaluation is not None and trace.metrics:
                 self._metrics[trace.trained, trace.evaluation] = trace.metrics["trained"]
                 self._metrics.setdefault((trace.compared, trace.evaluation), trace.metrics["deployed"])
@@ -112,9 +121,9 @@ class Measured:
         key = trained, compared, samples
         if key not in self._pairs:
             ours, others = self.of(trained, samples), self.of(compared, samples)
-            if ours is None or others is None:
-                return None
-            self._pairs[key] = metrics.with_deltas(ours, others)
+            self._pairs[key] = None
+            if ours is not None and others is not None:
+                self._pairs[key] = metrics.with_deltas(ours, others)
         return self._pairs[key]
 
 
@@ -125,13 +134,12 @@ def simulate_job(
     return _Simulation(recording, scenario, measured or Measured(recording)).run()
 
 
-@dataclass(frozen=True, slots=True)
-class _Decision:
+class _Decision(NamedTuple):
     """Whether a model is deployed while another one is live; None: unknown, for a reason."""
 
     deploy: bool | None
     reason: str = ""
-    values: Mapping[str, SeenMetric] = field(default_factory=dict)
+    values: Mapping[str, SeenMetric] = _NO_VALUES
 
 
 class _Simulation:
@@ -140,22 +148,18 @@ class _Simulation:
     def __init__(self, recording: JobRecording, scenario: JobScenario, measured: Measured) -> None:
         self._recording, self._scenario, self._measured = recording, scenario, measured
         self._job = SimulatedJob(scenario)
-        self._live = frozenset({LiveModel(recording.initial, recording.initial_eval)})
         self._certain = {recording.initial}
         self._last_trained = ""
         self._rollbacks = list(recording.rollbacks)
         self._used: set[int] = set()
-        self._places = {digest: place for place, digest in enumerate(recording.names)}
+        self._live: frozenset[LiveModel] = frozenset()
+        self._digests: tuple[str, ...] = ()
+        self._set_live({LiveModel(recording.initial, recording.initial_eval)})
         self._triggers: dict[int, Trigger | None] = {}
         self._bounds: dict[tuple[int, bool], tuple[Trigger | None, Trigger | None]] = {}
-        ended = [each for each in recording.rounds if each.status]
-        self._usual_ms = _median(each.ended_ms - each.fired_ms for each in ended)
-        self._usual_device_ms = _median(each.device_ms for each in ended)
-        self._by_samples: dict[tuple[str, Range], list[RoundTrace]] = {}
         probs = {spec.dataset.train_prob for _, spec in recording.specs}
-        if scenario.train_prob is None or probs == {scenario.train_prob}:
-            for each in recording.rounds:
-                self._by_samples.setdefault((each.spec.dataset.name, each.train), []).append(each)
+        has_samples = scenario.train_prob is None or probs == {scenario.train_prob}
+        self._by_samples = measured.by_samples if has_samples else {}
 
     def run(self) -> SimulatedJob:
         """Plays all rounds."""
@@ -178,15 +182,15 @@ class _Simulation:
     def _play(self, begin: RoundBegin) -> SimulatedRound:
         number = len(self._job.rounds) + 1
         trace, reason = self._recorded(begin)
-        trained, device_ms = f"?{number}", self._usual_device_ms
-        ended_ms = decided_ms = live_ms = begin.fired_ms + self._usual_ms
+        trained, device_ms = f"?{number}", self._measured.usual_device_ms
+        ended_ms = decided_ms = live_ms = begin.fired_ms + self._measured.usual_ms
         if trace is not None:
             self._used.add(trace.number)
             trained, device_ms = trace.trained, trace.device_ms
             ended_ms, decided_ms = trace.ended_ms or self._recording.last_ms, trace.decided_ms
             live_ms = trace.live_ms or decided_ms
         verdict: Verdict = "failed"
-        values: Mapping[str, SeenMetric] = {}
+        values = _NO_VALUES
         if (trace is not None and not trace.status) or ended_ms > self._recording.last_ms:
             verdict, reason = "open", reason or "the record ends before it"
         elif not decided_ms:
@@ -206,18 +210,18 @@ class _Simulation:
             verdict=verdict,
             reason=reason,
             values=values,
-            live=self._digests(),
+            live=self._digests,
             device_ms=device_ms,
         )
 
     def _recorded(self, begin: RoundBegin) -> tuple[RoundTrace | None, str]:
         """Returns the recorded round with these samples and this base, or why its model is unknown."""
-        name = begin.spec.dataset.name
+        key = begin.spec.dataset.name, begin.train
         found = [
-            each for each in self._by_samples.get((name, begin.train), ()) if each.number not in self._used
+            each
+            for each in self._by_samples.get(key, ())
+            if each.number not in self._used and (begin.recorded is None or each is begin.recorded)
         ]
-        if begin.recorded is not None:
-            found = [each for each in found if each is begin.recorded]
         if not found:
             return None, "no round was recorded with these samples"
         bases = {self._last_trained}
@@ -230,12 +234,13 @@ class _Simulation:
         self, begin: RoundBegin, trained: str, trace: RoundTrace | None, unmatched: str, decided_ms: int
     ) -> tuple[Verdict, str, Mapping[str, SeenMetric]]:
         """Decides for each model that may be live, and changes which may be."""
-        possible = sorted(self._live, key=lambda each: self._place(each.digest))
-        decisions = {each: self._decision(begin, trained, trace, each, decided_ms) for each in possible}
-        outcomes = {each.deploy for each in decisions.values()}
-        first = next(iter(decisions.values()))
-        unknown = next((each for each in decisions.values() if each.deploy is None), None)
-        reason = unmatched or first.reason if unknown is None else unmatched or unknown.reason
+        decisions = [
+            (each, self._decision(begin, trained, trace, each, decided_ms)) for each in self._possible()
+        ]
+        first, outcomes = decisions[0][1], {each.deploy for _, each in decisions}
+        if None in outcomes:
+            first = next(each for _, each in decisions if each.deploy is None)
+        reason = unmatched or first.reason
         has_failed = trace is not None and bool(trace.deploy) and trace.status == "failed"
         if has_failed and outcomes == {True}:
             return "failed", "the deployment failed, as recorded", first.values
@@ -243,15 +248,21 @@ class _Simulation:
         if self._rollbacks:
             self._roll_back(decided_ms - 1)
         after: set[LiveModel] = set()
-        for old, decision in decisions.items():
+        for old, decision in decisions:
             if decision.deploy is not True or has_failed:
                 after |= {old} if before is self._live else self._live
             if decision.deploy is not False and not has_failed:
                 after.add(LiveModel(trained, trained))
-        self._live = frozenset({ANY} if ANY in after or len(after) > MOST_LIVE else after)
-        if len(outcomes) > 1 or unknown is not None:
-            return "unknown", reason or "it depends on which model was live", {}
-        return ("deploy" if True in outcomes else "keep"), reason, first.values
+        self._set_live({ANY} if ANY in after or len(after) > MOST_LIVE else after)
+        if len(outcomes) > 1 or None in outcomes:
+            return "unknown", reason or "it depends on which model was live", _NO_VALUES
+        return ("deploy" if first.deploy else "keep"), reason, first.values
+
+    def _possible(self) -> Iterable[LiveModel]:
+        """Returns the models that may be live, in the order of the record."""
+        if len(self._live) == 1:  # as in most rounds
+            return self._live
+        return sorted(self._live, key=lambda each: self._place(each.digest))
 
     def _decision(
         self, begin: RoundBegin, trained: str, trace: RoundTrace | None, live: LiveModel, at_ms: int
@@ -280,9 +291,9 @@ class _Simulation:
             known = Known(pair, at_ms, at_ms)
             return _Decision(*_result(trigger, known, at_ms, commanded), triggers.seen(trigger, known, at_ms))
         own = self._measured.of(trained, samples)
-        known = Known(own or {}, at_ms, at_ms)
         low, high = self._bounds_of(trigger, own is not None)
         if not (low is _NEVER and high is _ALWAYS):  # else nothing of the trigger is known
+            known = Known(own or {}, at_ms, at_ms)
             result, _ = _result(low, known, at_ms, commanded)
             if result is not None and (result,) == _result(high, known, at_ms, commanded)[:1]:
                 return _Decision(result, "by what is known of it")
@@ -312,28 +323,28 @@ class _Simulation:
             at_ms, digest = self._rollbacks.pop(0)
             possible = {each for _, models in self._job.live for each in models}
             if digest in self._certain:
-                self._live = frozenset({LiveModel(digest, digest)})
+                self._set_live({LiveModel(digest, digest)})
             elif digest in possible or ANY.digest in possible:
-                self._live = frozenset(
-                    {ANY} if ANY in self._live else {*self._live, LiveModel(digest, digest)}
-                )
+                self._set_live({ANY} if ANY in self._live else {*self._live, LiveModel(digest, digest)})
             self._note_live(at_ms)
 
+    def _set_live(self, models: Set[LiveModel]) -> None:
+        """Changes which models may be live; keeps their digests in the order of the record."""
+        if models != self._live:
+            self._digests = tuple(sorted({each.digest for each in models}, key=self._place))
+        self._live = frozenset(models)
+
     def _note_live(self, at_ms: int) -> None:
-        models = self._digests()
+        models = self._digests
         if len(models) == 1 and models[0] != ANY.digest:
             self._certain.add(models[0])
         if not self._job.live or self._job.live[-1][1] != models:
             self._job.live.append((at_ms, models))
 
-    def _digests(self) -> tuple[str, ...]:
-        if len(self._live) == 1:  # as in most rounds
-            return (next(iter(self._live)).digest,)
-        return tuple(sorted({each.digest for each in self._live}, key=self._place))
-
     def _place(self, digest: str) -> tuple[int, str]:
         """Returns what models are sorted by: the order of the record, those that it has not at the end."""
-        return self._places.get(digest, len(self._places)), digest
+        places = self._measured.places
+        return places.get(digest, len(places)), digest
 
 
 def _result(trigger: Trigger | None, known: Known, at_ms: int, commanded: bool) -> tuple[bool | None, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from trackside.aggregates.rounds import triggers
 from trackside.aggregates.rounds.job_spec import JobSpec
@@ -20,8 +20,7 @@ REACTION_MS = 1_000
 """A round that was recorded so soon after its trigger held began by that: services took this long."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoundBegin:
+class RoundBegin(NamedTuple):
     """A round begins at a time, in ms since 1970; `recorded` is the round that began then in the record."""
 
     fired_ms: int

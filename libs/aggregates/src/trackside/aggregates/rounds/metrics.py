@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from trackside.aggregates.rounds.messages import SeenMetric
@@ -30,9 +31,14 @@ class MissingMetric:
     reason: str
 
 
+@lru_cache(maxsize=1_000)
+def _parsed(text: str) -> re.Match[str] | None:
+    return _METRIC.fullmatch(text.strip())
+
+
 def metric_problem(text: str) -> str:
     """Returns why a text names no metric; empty if it does."""
-    found = _METRIC.fullmatch(text.strip())
+    found = _parsed(text)
     if found is None or not name_of(text):
         return (
             f"{text!r} is not a metric; expected NAME, NAME[0], NAME[-1], mean(NAME), max(NAME) or min(NAME)"
@@ -44,7 +50,7 @@ def metric_problem(text: str) -> str:
 
 def name_of(text: str) -> str:
     """Returns the name of the metric in a text that metric_problem finds nothing wrong with."""
-    found = _METRIC.fullmatch(text.strip())
+    found = _parsed(text)
     return "" if found is None else (found["reduced"] or found["name"]).strip()
 
 
@@ -57,7 +63,7 @@ def read(text: str, metrics: Mapping[str, Any]) -> SeenMetric:
     """Returns the number that a text names, or why there is none: never another number in its place."""
     if problem := metric_problem(text):
         return SeenMetric(reason=problem)
-    found = _METRIC.fullmatch(text.strip())
+    found = _parsed(text)
     assert found is not None
     name = name_of(text)
     if name not in metrics:

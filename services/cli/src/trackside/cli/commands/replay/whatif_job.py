@@ -9,6 +9,7 @@ from pathlib import Path
 from trackside.cli.render import screen
 from trackside.cli.render.picture_files import picture_form, write_picture
 from trackside.domain.display.text import Column, duration, number
+from trackside.eventlog.garbage import collecting_seldom
 from trackside.whatif.charts.live_models_chart import live_models_picture
 from trackside.whatif.job_comparison import JobComparison, JobGrid, compare_job
 from trackside.whatif.job_recording import JobRecording
@@ -44,7 +45,8 @@ class TriggerOptions:
 
 def compare(recording: JobRecording, options: TriggerOptions, as_json: bool) -> None:
     """Prints a recorded job under each scenario of a grid, and draws its live models into a file."""
-    comparison = compare_job(recording, options.grid())
+    with collecting_seldom():
+        comparison = compare_job(recording, options.grid())
     if options.picture is not None:
         content = live_models_picture(comparison, picture_form(options.picture))
         write_picture(options.picture, content)

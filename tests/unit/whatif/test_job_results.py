@@ -1,0 +1,78 @@
+"""The results of scenarios of a long job stay those that were recorded before they were computed faster."""
+
+import json
+import random
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trackside.aggregates.rounds.trigger_messages import MetricCondition
+from trackside.whatif.job_comparison import JobComparison, JobGrid, compare_job
+from trackside.whatif.job_recording import JobRecording
+from trackside.whatif.job_scenario import parse_deploy_trigger
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+ROUNDS, SEED = 120, 18
+
+
+@pytest.fixture
+def eventful(monkeypatch: pytest.MonkeyPatch) -> JobRecording:
+    """Returns a job of 120 rounds: some fail, are forced, or not evaluated; three models are taken back."""
+    monkeypatch.setattr(sys, "path", [str(DEPLOY), *sys.path])
+    from bench.back_tests import recorded_rounds
+
+    recording, source = recorded_rounds(ROUNDS, SEED), random.Random(SEED)
+    began_ms, spec = recording.specs[0]
+    often = MetricCondition(type="condition", metric="num_of_samples", operator=">=", threshold=80)
+    spec = spec.model_copy(update={"train": spec.train.model_copy(update={"trigger": often})})
+    recording.specs = [(began_ms, spec)]
+    for trace in recording.rounds:
+        trace.spec = spec
+        recording.samples.append((trace.fired_ms - 1_000, *trace.train, {}))
+        what = source.randrange(24)
+        if what == 0:
+            trace.status, trace.decided_ms, trace.live_ms, trace.metrics = "failed", 0, 0, {}
+        elif what == 1:
+            trace.metrics = {}
+        elif what == 2 and trace.deploy:
+            trace.status, trace.live_ms = "failed", 0
+        elif what < 6:
+            trace.forced, trace.deploy, trace.live_ms = True, True, trace.ended_ms - 1_000
+    for number in (20, 55, 90):
+        trace = recording.rounds[number]
+        recording.rollbacks.append((trace.decided_ms - 5_000, recording.rounds[number - 9].trained))
+    return recording
+
+
+def above(metric: str, threshold: float) -> dict[str, Any]:
+    return {"type": "condition", "metric": metric, "operator": ">", "threshold": threshold}
+
+
+def digest(found: JobComparison) -> str:
+    """Returns the digest of all that is said of scenarios."""
+    said = json.dumps(found.as_json(), sort_keys=True), repr(found.results)
+    return sha256("\n".join(said).encode()).hexdigest()[:16]
+
+
+def test_thresholds_give_the_results_that_were_recorded(eventful: JobRecording) -> None:
+    found = compare_job(eventful, JobGrid(thresholds=[0.005 * number for number in range(40)]))
+    assert digest(found) == "a43e08eb24b09659"
+
+
+def test_triggers_of_several_conditions_give_the_results_that_were_recorded(eventful: JobRecording) -> None:
+    triggers = [
+        above("accuracy", 0.7),
+        {"type": "any_of", "triggers": [above("accuracy", 0.75), above("accuracy_delta", 0.05)]},
+        {"type": "all_of", "triggers": [above("accuracy", 0.6), above("accuracy_delta", -0.01)]},
+        {"type": "any_of", "triggers": [above("accuracy", 0.7), {"type": "manual"}]},
+    ]
+    grid = JobGrid(deploy_triggers=[parse_deploy_trigger(json.dumps(each)) for each in triggers])
+    assert digest(compare_job(eventful, grid)) == "c3b2696e33be791e"
+
+
+def test_other_begins_of_rounds_give_the_results_that_were_recorded(eventful: JobRecording) -> None:
+    grid = JobGrid(thresholds=[0.0, 0.05], train_thresholds=[80, 100, 200], train_probs=[0.8, 0.9])
+    assert digest(compare_job(eventful, grid)) == "7e4e35f2e8277b0b"
