@@ -9,7 +9,6 @@ from tests.unit.domain.given import Told, search_running
 from trackside.aggregates.model.messages import (
     MAX_TAGS,
     MAX_VERSION_BYTES,
-    MAX_VERSIONS,
     AddModelVersion,
     ArchiveModel,
     ModelArchived,
@@ -23,8 +22,8 @@ from trackside.aggregates.model.messages import (
     SetModelStage,
     TagModel,
 )
-from trackside.aggregates.model.state import Model, model_of
-from trackside.contracts.artifacts import STORED
+from trackside.aggregates.model.state import Model, model_of, size_of
+from trackside.contracts.artifacts import MAX_MODEL_VERSIONS, STORED
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.message import Command, Event, Json
 
@@ -119,10 +118,19 @@ def test_a_version_that_cannot_be_is_refused(changed: Json, code: str, path: str
 
 
 def test_a_model_has_no_more_versions_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trackside.aggregates.model.decide.MAX_VERSIONS", 3)
+    monkeypatch.setattr("trackside.aggregates.model.decide.MAX_MODEL_VERSIONS", 3)
     events = ask(registered(3), AddModelVersion, body(4))
     assert refusal(events)[:2] == ("too_many_versions", "$partitionkey")
-    assert MAX_VERSIONS == 1_000
+    assert MAX_MODEL_VERSIONS == 100_000
+
+
+def test_the_versions_of_a_model_have_no_more_bytes_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = registered(3)
+    size = model(told).size_bytes
+    assert size == sum(size_of(version.spec) for version in model(told).versions) > 300
+    monkeypatch.setattr("trackside.aggregates.model.decide.MAX_TOTAL_BYTES", size + size // 3 + 1)
+    assert isinstance(do(told, AddModelVersion, body(4))[0], ModelVersionAdded)
+    assert refusal(ask(told, AddModelVersion, body(5)))[:2] == ("too_many_versions", "$partitionkey")
 
 
 def test_a_stage_is_taken_from_the_version_that_has_it() -> None:

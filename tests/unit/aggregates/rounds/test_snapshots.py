@@ -1,6 +1,11 @@
-"""What a snapshot of a job takes: it grows by the numbers of versions that were live, and nothing else."""
+"""What a snapshot of a job takes: of its past it keeps which versions were live, and nothing else."""
 
-from tests.unit.aggregates.rounds.given import JOB, JobLog
+import pytest
+
+from tests.unit.aggregates.rounds.given import JOB, MODEL, JobLog, digest, job_body
+from trackside.aggregates.rounds.messages import RollbackModel
+from trackside.aggregates.rounds.number_sets import largest
+from trackside.contracts.commands import CommandRefused
 from trackside.projections.snapshots import checkpoint
 
 
@@ -10,14 +15,64 @@ def size(log: JobLog) -> int:
     return len(row[-1].encode())
 
 
-def test_a_snapshot_after_300_rounds_that_all_deploy_is_less_than_twice_that_after_10() -> None:
-    log = JobLog()
-    log.create(deploy={})
-    sizes = {}
-    for number in range(1, 301):
+def sizes_after(log: JobLog, *rounds: int) -> list[int]:
+    """Goes through rounds, one a minute; returns the sizes after those of these numbers."""
+    found = []
+    for number in range(1, max(rounds) + 1):
         log.now_ms += 60_000
         log.append(10)
         log.work()
-        sizes[number] = size(log) if number in (10, 300) else 0
-    assert (log.job.ended_rounds, len(log.job.was_live)) == (300, 300)
-    assert sizes[300] < 2 * sizes[10], sizes
+        found += [size(log)] if number in rounds else []
+    assert (log.job.ended_rounds, log.job.failed_rounds) == (max(rounds), 0)
+    return found
+
+
+def test_a_snapshot_after_100_rounds_that_all_deploy_is_hardly_larger_than_that_after_10() -> None:
+    log = JobLog()
+    log.create(deploy={})
+    few, many = sizes_after(log, 10, 100)
+    assert many < few + 100
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("every", [1, 2], ids=["each round", "each second round"])
+def test_a_snapshot_after_1_000_rounds_is_less_than_twice_that_after_10(every: int) -> None:
+    log = JobLog()
+    log.next_accuracy = lambda number: 0.0 if number % every else number + 1.0
+    log.create()
+    few, many = sizes_after(log, 10, 1_000)
+    assert len(largest(log.job.was_live[MODEL], 2_000)) == 1_000 // every
+    assert many < 2 * few, (few, many)
+
+
+def test_any_version_that_was_live_can_be_live_again_and_no_other_one() -> None:
+    log = JobLog()
+    log.next_accuracy = lambda number: number + 1.0 if number % 2 else 0.0
+    log.create()
+    sizes_after(log, 50)
+    assert log.job.newest_live == list(range(12, 51, 2))
+    log.command(JOB, RollbackModel(version=2))
+    log.work()
+    assert (log.job.live.version, log.job.update) == (2, None)
+    log.command(JOB, RollbackModel(version=3))
+    assert log.job.rollback_to is None
+
+
+def test_versions_that_were_live_are_those_of_one_model_and_of_the_models_before() -> None:
+    log = JobLog()
+    log.create(deploy={})
+    sizes_after(log, 3)
+    log.command("other", "trackside.register-model.v1", {})
+    for number in (1, 2, 3):
+        known = {"uri": f"store:sha256/{digest(f'other {number}')}", "size_bytes": 8}
+        artifact = {**known, "sha256": digest(f"other {number}")}
+        log.command(
+            "other", "trackside.add-model-version.v1", {"artifact": artifact, "format": "safetensors"}
+        )
+    body = {"job": job_body(deploy={}, model="other")}
+    log.command(JOB, "trackside.update-incremental-job.v1", body)
+    refused = log.command(JOB, RollbackModel(version=2))
+    assert [event.code for event in refused if isinstance(event, CommandRefused)] == ["never_live"]
+    log.command(JOB, RollbackModel(version=2, model=MODEL))
+    log.work()
+    assert (log.job.live.model, log.job.live.version) == (MODEL, 2)

@@ -19,6 +19,8 @@ MAX_METADATA_BYTES = 16_384
 """How much metadata an artifact may have, as JSON."""
 MODEL = "model"
 """The kind of artifact that has trained weights; its metadata say their format."""
+MAX_MODEL_VERSIONS = 100_000
+"""How many versions a model may have: one an hour for eleven years."""
 STORED = "store:sha256/"
 """What the URI of an artifact in the store of the installation begins with; its digest follows."""
 _USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*@")

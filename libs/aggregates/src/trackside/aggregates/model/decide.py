@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from trackside.aggregates.model.messages import (
     FORMATS,
     MAX_TAGS,
+    MAX_TOTAL_BYTES,
     MAX_VERSION_BYTES,
-    MAX_VERSIONS,
     UNSAFE_ENDINGS,
     UNSAFE_FORMATS,
     AddModelVersion,
@@ -26,7 +26,8 @@ from trackside.aggregates.model.messages import (
     TagModel,
     source_of,
 )
-from trackside.aggregates.model.state import Model, model_of
+from trackside.aggregates.model.state import Model, model_of, size_of
+from trackside.contracts.artifacts import MAX_MODEL_VERSIONS
 from trackside.contracts.refusals import Problem, nearest
 from trackside.domain.aggregate import Decided
 from trackside.domain.lookup import Lookup
@@ -128,14 +129,17 @@ def _no_version(model: Model, number: int) -> Problem:
 
 def _problems(model: Model, spec: ModelVersionSpec) -> Iterator[Problem]:
     """Yields why a version can't be added."""
-    if len(model.versions) == MAX_VERSIONS:
-        message = f"model {model.model_id} has {MAX_VERSIONS:,} versions, the limit; register another model"
+    count, size = len(model.versions), size_of(spec)
+    if count >= MAX_MODEL_VERSIONS or model.size_bytes + size > MAX_TOTAL_BYTES:
+        message = (
+            f"model {model.model_id} has {count:,} versions of {model.size_bytes:,} bytes, the limits are "
+            f"{MAX_MODEL_VERSIONS:,} and {MAX_TOTAL_BYTES:,}; register another model"
+        )
         yield Problem(code="too_many_versions", path="$partitionkey", message=message)
     known = model.with_digest(spec.artifact.sha256)
     if known is not None:
         message = f"version {known} of model {model.model_id} has these bytes; tag that one"
         yield Problem(code="already_exists", path="$.artifact.sha256", message=message)
-    size = len(spec.model_dump_json().encode())
     if size > MAX_VERSION_BYTES:
         message = f"the version takes {size:,} bytes, the limit is {MAX_VERSION_BYTES:,}; save an artifact"
         yield Problem(code="too_long", path="$", message=message)

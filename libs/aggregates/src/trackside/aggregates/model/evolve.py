@@ -1,6 +1,7 @@
 """What each event does to a model: the guards that every reader folds with."""
 
 from trackside.aggregates.model.messages import (
+    EXCLUSIVE,
     ModelArchived,
     ModelRegistered,
     ModelRestored,
@@ -9,7 +10,7 @@ from trackside.aggregates.model.messages import (
     ModelTagged,
     ModelVersionAdded,
 )
-from trackside.aggregates.model.state import Model, ModelVersion
+from trackside.aggregates.model.state import Model, ModelVersion, size_of
 from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
 
@@ -80,6 +81,8 @@ def _version_added(model: Model, event: ModelVersionAdded, record: Record) -> Ou
         event.version, spec, record.append_time_ms, sorted(set(spec.tags)), dict(spec.labels)
     )
     model.versions.append(added)
+    model.numbers[spec.artifact.sha256] = event.version
+    model.size_bytes += size_of(spec)
     return Outcome.APPLIED
 
 
@@ -99,5 +102,9 @@ def _stage_set(model: Model, event: ModelStageSet) -> Outcome:
         return Outcome.OVERTAKEN
     if holder is not None:
         model.versions[holder - 1].stage = "none"
+    if model.holder(version.stage) == event.version:
+        del model.holders[version.stage]
+    if event.stage in EXCLUSIVE:
+        model.holders[event.stage] = event.version
     version.stage = event.stage
     return Outcome.APPLIED

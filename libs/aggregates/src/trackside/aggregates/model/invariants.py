@@ -25,7 +25,8 @@ class ModelInvariants(AggregateInvariants):
     def __init__(self, record: Record, tasks: Mapping[str, CheckedTask], findings: Findings) -> None:
         """Begins with the record of ModelRegistered."""
         super().__init__(record, tasks, findings)
-        self.digests: list[str] = []
+        self.digests: dict[str, int] = {}
+        self.versions = 0
         self.stages: dict[int, str] = {}
         self.archived = False
 
@@ -54,24 +55,25 @@ class ModelInvariants(AggregateInvariants):
 
     def _version_added(self, event: ModelVersionAdded, record: Record) -> None:
         self.findings.checked["INV-12"] += 1
-        expected, digest = len(self.digests) + 1, event.model.artifact.sha256
+        self.versions += 1
+        expected, digest = self.versions, event.model.artifact.sha256
         if event.version != expected:
             message = f"version {event.version} is added, the next one is {expected}"
             self.findings.add("INV-12", record, message)
         if digest in self.digests:
-            message = f"version {event.version} has the bytes of version {self.digests.index(digest) + 1}"
+            message = f"version {event.version} has the bytes of version {self.digests[digest]}"
             self.findings.add("INV-12", record, message)
-        self.digests.append(digest)
+        self.digests.setdefault(digest, expected)
 
     def _stage_set(self, event: ModelStageSet, record: Record) -> None:
         self._check_version(event.version, record)
         if event.replaces is not None:
-            self.stages[event.replaces] = "none"
+            self.stages.pop(event.replaces, None)
         self.stages[event.version] = event.stage
         holders = [number for number, stage in sorted(self.stages.items()) if stage == event.stage]
         if event.stage in EXCLUSIVE and len(holders) > 1:
             self.findings.illegal(record, f"versions {holders} would all have the stage {event.stage}")
 
     def _check_version(self, number: int, record: Record) -> None:
-        if not 1 <= number <= len(self.digests):
+        if not 1 <= number <= self.versions:
             self.findings.illegal(record, f"there is no version {number}")

@@ -6,13 +6,13 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.artifacts import ArtifactReference, Inputs
+from trackside.contracts.artifacts import MAX_MODEL_VERSIONS, ArtifactReference, Inputs
 from trackside.contracts.ids import Identifier
 from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.contracts.tasks import Figure
 
-MAX_VERSIONS = 1_000
-"""How many versions a model may have."""
+MAX_TOTAL_BYTES = 64 * 2**20
+"""How long the versions of a model may be as JSON, together: its state has all of them."""
 MAX_TAGS = 50
 """How many tags a model or a version may have, and how many labels."""
 MAX_VERSION_BYTES = 65_536
@@ -90,7 +90,7 @@ class AddModelVersion(Command, ModelVersionSpec):
 class TagModel(Command):
     """Asks for other tags and labels of a model, or of one version; a label that is null is removed."""
 
-    version: int | None = Field(default=None, ge=1, le=MAX_VERSIONS)
+    version: int | None = Field(default=None, ge=1, le=MAX_MODEL_VERSIONS)
     add: Tags = Field(default=[])
     remove: Tags = Field(default=[])
     labels: dict[Identifier, Text | None] = Field(default={}, max_length=MAX_TAGS)
@@ -99,7 +99,7 @@ class TagModel(Command):
 class SetModelStage(Command):
     """Asks for a stage of a version: `staging` and `production` are taken from the version that has it."""
 
-    version: int = Field(ge=1, le=MAX_VERSIONS)
+    version: int = Field(ge=1, le=MAX_MODEL_VERSIONS)
     stage: ModelStage
 
 

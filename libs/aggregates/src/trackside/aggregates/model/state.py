@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 
 from trackside.aggregates.model.messages import (
-    EXCLUSIVE,
     ModelSpec,
     ModelStage,
     ModelStatus,
@@ -48,6 +47,12 @@ class Model:
     """Its state."""
     versions: list[ModelVersion] = field(default_factory=list)
     """Its versions, oldest first: version N is at N - 1."""
+    numbers: dict[str, int] = field(default_factory=dict)
+    """The numbers of its versions by the digests of their bytes."""
+    holders: dict[ModelStage, int] = field(default_factory=dict)
+    """The version in each stage that one version has at most; without those that none is in."""
+    size_bytes: int = 0
+    """How long its versions are as JSON, together."""
     changes: int = 0
     """How many events have changed its tags, stages or state: the number of the newest one."""
     archived_ms: int = 0
@@ -85,15 +90,16 @@ class Model:
 
     def holder(self, stage: ModelStage) -> int | None:
         """Returns the number of the version that has a stage; None if none has, or several may have it."""
-        if stage not in EXCLUSIVE:
-            return None
-        return next((version.number for version in self.versions if version.stage == stage), None)
+        return self.holders.get(stage)
 
     def with_digest(self, sha256: str) -> int | None:
         """Returns the number of the version with these bytes, or None."""
-        return next(
-            (version.number for version in self.versions if version.spec.artifact.sha256 == sha256), None
-        )
+        return self.numbers.get(sha256)
+
+
+def size_of(spec: ModelVersionSpec) -> int:
+    """Returns how many bytes a version takes as JSON."""
+    return len(spec.model_dump_json().encode())
 
 
 def model_of(stream: Stream) -> Model | None:

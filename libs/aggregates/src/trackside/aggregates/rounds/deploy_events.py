@@ -1,7 +1,5 @@
 """What the events of deployments do to a job: the decision, its update, and what services have counted."""
 
-from bisect import insort
-
 from trackside.aggregates.rounds.deploy_messages import (
     DeployApproved,
     DeployDecided,
@@ -17,6 +15,7 @@ from trackside.aggregates.rounds.deploy_messages import (
     RoundModel,
 )
 from trackside.aggregates.rounds.messages import JobStatus, StageState
+from trackside.aggregates.rounds.number_sets import has_number, with_number
 from trackside.aggregates.rounds.parts import file_targets, targets_of
 from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, Round, ServiceCounts
 from trackside.contracts.message import Record
@@ -201,8 +200,7 @@ def model_deployed(job: IncrementalJob, event: ModelDeployed, record: Record) ->
     if update.cause == "round" and job.round is not None:
         job.round.deployed = True
     job.live, job.live_update, job.update = model, update.number, None
-    if model.model == job.spec.model and model.version not in job.was_live:
-        insort(job.was_live, model.version)
+    job.was_live[model.model] = with_number(job.was_live.get(model.model, ""), model.version)
     return Outcome.APPLIED
 
 
@@ -222,7 +220,7 @@ def was_live(job: IncrementalJob, model: RoundModel) -> bool:
     """Says whether a model has been live in a job."""
     if model in (job.initial, job.live):
         return True
-    return model.model == job.spec.model and model.version in job.was_live
+    return has_number(job.was_live.get(model.model, ""), model.version)
 
 
 def hard_examples_reported(job: IncrementalJob, event: HardExamplesReported, record: Record) -> Outcome:

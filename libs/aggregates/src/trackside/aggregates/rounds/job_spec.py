@@ -6,7 +6,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from trackside.aggregates.rounds.trigger_messages import TriggerRule
-from trackside.contracts.artifacts import Inputs, Url
+from trackside.contracts.artifacts import MAX_MODEL_VERSIONS, Inputs, Url
 from trackside.contracts.ids import Identifier
 from trackside.contracts.message import Json, is_absent
 from trackside.contracts.resources import Needs, Timeout
@@ -27,7 +27,7 @@ class ModelVersionName(_Part):
     """A version of a model; in a file `MODEL@VERSION`."""
 
     model: Identifier
-    version: int = Field(ge=1, le=1_000)
+    version: int = Field(ge=1, le=MAX_MODEL_VERSIONS)
 
 
 def _from_text(given: object) -> object:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.aggregates.rounds.deploy_messages import DatasetPlace, RoundModel
 from trackside.aggregates.rounds.job_spec import JobSpec, StageName
-from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.artifacts import MAX_MODEL_VERSIONS, ArtifactReference
 from trackside.contracts.ids import Identifier
 from trackside.contracts.message import DISPATCHER, Command, Event, Json, is_absent
 from trackside.contracts.tasks import Figure
@@ -96,7 +96,7 @@ class RejectDeploy(Command):
 class RollbackModel(Command):
     """Asks that a version that was live before is live again."""
 
-    version: int = Field(ge=1, le=1_000)
+    version: int = Field(ge=1, le=MAX_MODEL_VERSIONS)
     model: Identifier | None = None
     """Whose version it is; the job's model unless given, which the initial version may not be of."""
     reason: JobReason = ""

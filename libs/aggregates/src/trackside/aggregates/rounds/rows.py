@@ -77,7 +77,7 @@ class IncrementalJobRows:
             job.updates,
             None if job.update is None else job.update.model.version,
             json_text([] if job.update is None else list(job.update.open)),
-            json_text(job.was_live),
+            json_text(job.newest_live),
             going is not None and going.waits_for_approval,
             None if going is None or not going.waits_for_approval else going.approval_due_ms,
             sum(not service.retired for service in job.services.values()),

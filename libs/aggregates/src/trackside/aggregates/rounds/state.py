@@ -5,11 +5,15 @@ from dataclasses import dataclass, field
 from trackside.aggregates.rounds.deploy_messages import DatasetPlace, RoundModel
 from trackside.aggregates.rounds.job_spec import InferenceSpec, JobSpec, StageName
 from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, Range, StageState
+from trackside.aggregates.rounds.number_sets import largest
 from trackside.aggregates.rounds.split import SplitRule, count
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import Figure
 from trackside.domain.stream import Stream
+
+SHOWN_VERSIONS = 20
+"""How many versions that were live are listed where people read them."""
 
 
 @dataclass(slots=True)
@@ -281,8 +285,8 @@ class IncrementalJob:
     """How many updates it has had."""
     update: ModelUpdate | None = None
     """The update that goes on; None without one."""
-    was_live: list[int] = field(default_factory=list)
-    """The versions of its model that were live, in ascending order."""
+    was_live: dict[str, str] = field(default_factory=dict)
+    """The versions that were live, by model, as a set of `number_sets` each: 250 bytes for 1,000."""
     rollback_to: RoundModel | None = None
     """The model of a rollback whose update is not published yet; None without one."""
     failed_update: RoundModel | None = None
@@ -319,6 +323,11 @@ class IncrementalJob:
     def compared(self) -> RoundModel:
         """The model that a trained one is compared with."""
         return self.initial_eval if self.deployed_at < 0 else self.live
+
+    @property
+    def newest_live(self) -> list[int]:
+        """The newest versions of its model that were live, in ascending order; there may be older ones."""
+        return largest(self.was_live.get(self.spec.model, ""), SHOWN_VERSIONS)
 
     @property
     def deploying(self) -> bool:
