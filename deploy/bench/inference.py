@@ -1,8 +1,14 @@
-"""Requests to an inference service, at rest and while its model is swapped again and again."""
+"""Requests to an inference service, at rest and while its model is swapped again and again.
+
+The ceiling is a server of the same library that answers each request with a constant, on the same machine.
+"""
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,12 +55,29 @@ async def measure(log: Log, requests: int) -> Measurements:
             ready = (await watch.until(_is_ready)).record.message
             assert isinstance(ready, TaskReady)
             address = ready.detail["address"]
+            async with _constant_answers() as ceiling:
+                await _load(ceiling, requests // 10)
+                constant = await _load(ceiling, requests)
             await _load(address, requests // 10)
             rest = await _load(address, requests)
             swapping, swaps_ms = await _load_during_swaps(log, watch, address, versions[1:])
             await publish(log, StopTasks(), STREAM, new_id())
             await watch.until(_is_over)
-    return _summed_up(rest, swapping, swaps_ms)
+    return _summed_up(constant, rest, swapping, swaps_ms)
+
+
+@asynccontextmanager
+async def _constant_answers() -> AsyncIterator[str]:
+    """Runs the server that is the ceiling, in a process of its own; yields its address."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.constant_answers", stdout=PIPE
+    )
+    try:
+        assert process.stdout is not None
+        yield (await process.stdout.readline()).decode().strip()
+    finally:
+        process.terminate()
+        await process.wait()
 
 
 def _version(folder: Path, number: int) -> dict[str, Any]:
@@ -89,20 +112,27 @@ async def _load_during_swaps(
     return await clients, swaps_ms
 
 
-def _summed_up(rest: list[TimedAnswer], swapping: list[TimedAnswer], swaps_ms: list[float]) -> Measurements:
+def _summed_up(
+    constant: list[TimedAnswer],
+    rest: list[TimedAnswer],
+    swapping: list[TimedAnswer],
+    swaps_ms: list[float],
+) -> Measurements:
     for each in (*rest, *swapping):
         if each.status != 200 or each.body["outputs"][0] != each.body["version"] * len(INPUTS):
             raise MissingError(f"an answer of an inference service is wrong: {each.status} {each.body}")
     p99, rest_p99 = _ms(swapping, 99), _ms(rest, 99)
+    ceiling, name = _rate(constant), "constant answers"
     figures = [
-        Figure("I2", "requests per second, at rest", _rate(rest), "/s"),
-        Figure("I2", "the same, while swapping", _rate(swapping), "/s", _rate(rest), "at rest"),
-        Figure("I2", "answer of a service, p99 at rest", rest_p99, "ms", _ms(rest, 50), "p50"),
+        Figure("I2", "requests per second, at rest", _rate(rest), "/s", ceiling, name),
+        Figure("I2", "the same, while swapping", _rate(swapping), "/s", ceiling, name),
+        Figure("I2", "answer of a service, p99 at rest", rest_p99, "ms", _ms(constant, 99), name),
         Figure("I2", "the same, while swapping", p99, "ms", rest_p99, "at rest"),
         Figure("I2", "instruction -> another model, p50", percentile(swaps_ms, 50), "ms"),
     ]
     versions = len({each.body["version"] for each in swapping})
-    details = {"swaps_ms": swaps_ms, "versions_seen": versions, "p50_swapping_ms": _ms(swapping, 50)}
+    details = {"swaps_ms": swaps_ms, "versions_seen": versions}
+    details |= {"p50_ms": _ms(rest, 50), "p50_swapping_ms": _ms(swapping, 50)}
     counted = [check_count("models swapped", len(swaps_ms), SWAPS)]
     return Measurements(figures, counted, {"inference": details})
 

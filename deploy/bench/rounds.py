@@ -4,11 +4,11 @@ import argparse
 
 from rich.console import Console
 
-from bench import incremental_job, inference
+from bench import incremental_job, inference, job_snapshots
 from bench.measurements import Measurements
 from trackside.eventlog.log import Log
 
-PARTS = ("inference", "incremental-job")
+PARTS = ("inference", "incremental-job", "job-snapshots")
 
 
 async def measure(
@@ -27,4 +27,7 @@ async def measure(
 
 def measure_alone(options: argparse.Namespace, console: Console) -> list[Measurements]:
     """Measures the parts that need no stack."""
-    return []
+    if "job-snapshots" not in options.parts:
+        return []
+    console.print(f"the snapshot of a job after {job_snapshots.FEW} and after {job_snapshots.MANY:,} rounds")
+    return [job_snapshots.measure()]
