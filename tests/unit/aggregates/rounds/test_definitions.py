@@ -23,7 +23,7 @@ def refusals(log: JobLog, **definition: Any) -> dict[str, tuple[str, str]]:
         problem.path: (problem.code, problem.message)
         for event in written
         if isinstance(event, CommandRefused)
-        for problem in event.problems or [event]
+        for problem in (*event.problems,) or (event,)
     }
 
 

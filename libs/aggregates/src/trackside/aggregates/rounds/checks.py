@@ -151,9 +151,9 @@ def _mining(mining: HardExampleMining, lookup: Lookup, path: str) -> Iterator[Pr
         elif mining.miner in BUILT_IN_MINERS and not is_number(value):
             message = f"expected a number for {name} of miner {mining.miner}"
             yield Problem(code="wrong_type", path=f"{path}.parameters.{name}", message=message)
-    name = mining.append_to
-    if name is not None and dataset_state(lookup, name) is None:
-        message = f"there is no dataset {name!r} to append hard examples to"
+    target = mining.append_to
+    if target is not None and dataset_state(lookup, target) is None:
+        message = f"there is no dataset {target!r} to append hard examples to"
         yield Problem(code="unknown_dataset", path=f"{path}.append_to", message=message)
 
 
