@@ -234,7 +234,7 @@ class RoundsScenario(StreamScenario):
         if chosen < 0.2:
             return PauseIncrementalJob()
         if chosen < 0.7:
-            return RollbackModel(version=rng.choice([1, *job.was_live]))
+            return RollbackModel(version=rng.choice([1, *job.newest_live]))
         changed = job.spec.model_dump(mode="json", exclude_unset=True)
         changed["dataset"]["train_prob"] = rng.choice([0.8, 0.5, 0.25])
         if chosen < 0.85:
