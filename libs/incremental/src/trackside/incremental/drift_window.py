@@ -25,7 +25,7 @@ class DriftWindow:
         self.restart()
 
     def restart(self) -> None:
-        """Forgets all samples: the dataset is read from its begin again."""
+        """Forgets all samples: the dataset is read from its beginning again."""
         self._reference: list[Numbers] = []
         self._newest: deque[Numbers] = deque(maxlen=self._spec.window)
 

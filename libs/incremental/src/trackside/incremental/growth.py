@@ -91,7 +91,7 @@ class DatasetGrowth:
         return grew and (self.has_more or self._clock() < self._check_at_s)
 
     def _read_all(self) -> None:
-        """Reads it from its begin: compares the digest of what was observed, and goes on."""
+        """Reads it from its beginning: compares the digest of what was observed, and continues."""
         began_s, observed = self._clock(), self._observed
         self._scan, self.has_more = None, False
         scan, parts = LineScan(self._format), self._source.read()

@@ -1,8 +1,8 @@
 """The samples of a dataset: which of its lines are some, and how far whole lines go. Pure.
 
 A sample is a line that isn't blank; the first line of a csv that isn't blank is its header. `\\n` or `\\r\\n`
-ends a line, and what comes after the last end is no line yet. A byte-order mark at the begin of the file is
-no part of its first line.
+ends a line, and what comes after the last end is no line yet. A byte-order mark at the beginning of the file
+is no part of its first line.
 """
 
 import csv
@@ -41,7 +41,7 @@ def sample_of(line: bytes, is_first: bool = False) -> bytes:
 
 
 class SampleSplitter:
-    """Splits parts of a dataset, from its begin on, which were checked before, into samples."""
+    """Splits parts of a dataset that were checked before, from its beginning, into samples."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -102,7 +102,7 @@ class LineScan:
         self.lines, self._rest = lines, b""
 
     def restart_line(self) -> None:
-        """Forgets the begin of a line whose end was not read: it is read again."""
+        """Forgets the beginning of a line whose end was not read: it is read again."""
         self._rest = b""
 
     def feed(self, part: bytes) -> list[bytes]:

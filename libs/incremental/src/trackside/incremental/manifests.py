@@ -75,7 +75,7 @@ class ManifestParameters(_Part):
 class WriteManifest(Task):
     """Writes samples to a file: in the order of the dataset, a line each, the header of a csv before them.
 
-    The result is `{url, sha256, size_bytes, lines}`; a header is no line of these. The type of an error is a
+    The result is `{url, sha256, size_bytes, lines}`; a header is not counted. The type of an error is a
     code: `dataset_changed`, `dataset_truncated`, `dataset_missing` and so on for the dataset, or that of an
     OutputError.
     """

@@ -1,7 +1,7 @@
 """The service that watches a dataset: says how far it has grown, in whole lines, and what is wrong with it.
 
 What it says is cumulative, so that only the last of it counts, and a watcher that was killed loses nothing:
-the next one is told how far the log has come, verifies that, and goes on from there.
+the next one is told how far the log has come, verifies that, and continues from there.
 """
 
 import sys
@@ -43,7 +43,7 @@ class WatchDataset(Service):
 
     It is ready when it may be told how far the dataset was observed, `{end: {lines, size, sha256}}`. It
     acknowledges that once it has found the same bytes, and then is ready again with `end` each time that
-    there are more samples, or with `problem` when it can't go on.
+    there are more samples, or with `problem` when it can't continue.
     """
 
     def load(self) -> None:
@@ -51,14 +51,14 @@ class WatchDataset(Service):
         self._parameters = WatchParameters.model_validate(trial.parameters())
 
     def serve(self, device: str) -> None:
-        """Watches; SIGTERM ends it at once, as it has nothing to tidy up."""
+        """Watches; SIGTERM ends it at once, as it has nothing to clean up."""
         trial.ready()
         given = _next_instruction()
         while True:
             given = self._follow(given) or _next_instruction()
 
     def _follow(self, given: GivenInstruction) -> GivenInstruction | None:
-        """Watches from an observed end on; returns a newer instruction, None when it can't go on."""
+        """Watches from an observed end on; returns a newer instruction, None when it can't continue."""
         wanted, parameters = DatasetEnd.model_validate(given.body["end"]), self._parameters
         window = None if parameters.drift is None else DriftWindow(parameters.drift, parameters.format)
         growth = None
@@ -81,7 +81,7 @@ class WatchDataset(Service):
     def _report(
         self, given: GivenInstruction, growth: DatasetGrowth, changed: Event, window: DriftWindow | None
     ) -> GivenInstruction:
-        """Reports growth until there is a newer instruction. Raises DatasetError if it can't go on."""
+        """Reports growth until there is a newer instruction. Raises DatasetError if it can't continue."""
         waits, computes = _Complaints(), _Complaints()
         acknowledged = False
         while True:

@@ -84,7 +84,7 @@ class DatasetEnd(_Part):
 
 
 class RegisterDataset(Command, DatasetSpec):
-    """Asks for a dataset, under the stream id of the command, and that it is watched from its begin on."""
+    """Asks for a dataset, under the stream id of the command, and that it is watched from its beginning."""
 
 
 class PauseDataset(Command):
@@ -96,7 +96,7 @@ class PauseDataset(Command):
 class ResumeDataset(Command):
     """Asks that a dataset is watched again, once what has stopped the intake is repaired.
 
-    What was observed of it is compared again first: if that is still other or missing, it stops again.
+    What was observed of it is compared again first: if that is still changed or missing, it stops again.
     """
 
 

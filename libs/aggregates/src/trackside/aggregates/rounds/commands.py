@@ -62,7 +62,7 @@ def create(stream: Stream, wanted: CreateIncrementalJob, command_id: str, lookup
 
 
 def update(stream: Stream, wanted: UpdateIncrementalJob, command_id: str, lookup: Lookup) -> Decided:
-    """Defines a job otherwise, from its next round on."""
+    """Replaces the definition of a job, from its next round on."""
     job = _changeable(stream)
     if isinstance(job, Problem):
         return job

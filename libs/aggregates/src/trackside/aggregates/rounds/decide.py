@@ -30,7 +30,7 @@ def lacking(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposal
 
 
 def _samples(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposal]:
-    """Yields that the samples are divided which the dataset has more than the job."""
+    """Yields the division of the samples of the dataset that the job has not taken in yet."""
     job = stream.root
     pool, name = job.pool, job.spec.dataset.name
     dataset = dataset_state(lookup, name)

@@ -146,7 +146,7 @@ def update_confirmed(job: IncrementalJob, event: ModelUpdateConfirmed, record: R
 
 
 def update_failed(job: IncrementalJob, event: ModelUpdateFailed, record: Record) -> Outcome:
-    """Folds that a target could not take the model; the update of a round is given up at last."""
+    """Folds that a target could not take the model; after `tries` times the update of a round is given up."""
     update = _open(job, event.update, event.target)
     if update is None:
         return Outcome.OVERTAKEN
@@ -180,7 +180,7 @@ def update_timed_out(job: IncrementalJob, event: ModelUpdateTimedOut, record: Re
 
 
 def _give_up(job: IncrementalJob, update: ModelUpdate) -> None:
-    """Gives an update of a round up; others go on until each target has what is to be live."""
+    """Gives up an update of a round; others last until each target has what is to be live."""
     if update.cause == "round":
         job.failed_update = job.live
         update.failed = True

@@ -35,7 +35,7 @@ from trackside.domain.task_instructions import is_ready
 
 
 def lacking(stream: Stream[IncrementalJob]) -> Iterator[Proposal]:
-    """Yields what the deployment that goes on lacks now, one decision for each target."""
+    """Yields what the current deployment lacks now, one decision for each target."""
     job, traceparent = stream.root, stream.traceparent
     published = _publication(job)
     if published:
@@ -281,9 +281,9 @@ def _again(stream: Stream[IncrementalJob], update: ModelUpdate, target: str) -> 
 
 
 def _reload(stream: Stream[IncrementalJob], target: str) -> Proposal | None:
-    """Returns another try of a service that has begun anew, and could not load what it had confirmed.
+    """Returns another try of a service that has restarted, and could not load what it had confirmed.
 
-    It serves an older model then. Nothing to do while an update goes on: that one asks, or the next one.
+    It serves an older model then. Nothing to do during an update: that one asks, or the next one.
     """
     job = stream.root
     if job.update is not None or not job.services[target].again_ms:

@@ -119,7 +119,7 @@ def trigger_event(
 
 
 def next_round(job: IncrementalJob) -> int:
-    """Returns the number of the round that goes on, or of the next one."""
+    """Returns the number of the current round, or of the next one."""
     return job.rounds + 1 if job.round is None else job.round.number
 
 

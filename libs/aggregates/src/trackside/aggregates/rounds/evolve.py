@@ -101,7 +101,7 @@ def _new_pool(job: IncrementalJob) -> SamplePool:
 
 
 def _define_services(job: IncrementalJob) -> None:
-    """Gives services their definitions; one that runs and is defined otherwise now is to end."""
+    """Gives services their definitions; one that runs with another definition is to end."""
     wanted = service_targets(job.spec.deploy)
     for target, spec in wanted.items():
         service = job.services.setdefault(target, ServiceState(spec))

@@ -21,7 +21,7 @@ SAMPLES, LIVE = "INV-23", "INV-24"
 
 
 class RoundsInvariants(AggregateInvariants):
-    """Keeps how far samples were divided and used, the round that goes on, and the update that is open."""
+    """Keeps how far samples were divided and used, the current round, and the update that is open."""
 
     def __init__(self, record: Record, tasks: Mapping[str, CheckedTask], findings: Findings) -> None:
         """Begins with the record of IncrementalJobCreated."""
@@ -68,7 +68,7 @@ class RoundsInvariants(AggregateInvariants):
                 self._take_deploy(event, record)
 
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
-        """Takes in that a service begins: it is asked for the model of the update that goes on."""
+        """Takes in that a service begins: it is asked for the model of the current update."""
         part = event.part
         if part is not None and part.kind == "serve" and self.update is not None:
             self.unconfirmed.add(f"serve.{part.name}.{part.number}")

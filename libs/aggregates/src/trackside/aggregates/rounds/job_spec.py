@@ -111,7 +111,7 @@ class InferenceSpec(_Part):
 
 
 class GateRule(_Part):
-    """A person decides, too, for `timeout_s` at most; after that the model isn't deployed."""
+    """A person decides, too, within `timeout_s`; after that the model isn't deployed."""
 
     timeout_s: Timeout | None = Field(default=None, exclude_if=is_absent)
     message: str = Field(default="", max_length=10_000, exclude_if=is_absent)

@@ -22,7 +22,7 @@ def samples_of(stage: StageName) -> str:
 
 
 def round_task(job: IncrementalJob, purpose: str) -> tuple[str, Part]:
-    """Returns the id and the part of the next task for a purpose of the round that goes on."""
+    """Returns the id and the part of the next task for a purpose of the current round."""
     assert job.round is not None
     number = job.round.tasks.get(purpose, 0) + 1
     part = Part(kind=ROUND, number=job.round.number, name=purpose)
@@ -30,7 +30,7 @@ def round_task(job: IncrementalJob, purpose: str) -> tuple[str, Part]:
 
 
 def update_task(job: IncrementalJob, target: str) -> tuple[str, Part]:
-    """Returns the id and the part of the next task for a target of the update that goes on."""
+    """Returns the id and the part of the next task for a target of the current update."""
     assert job.update is not None
     number = job.update.tasks.get(target, 0) + 1
     part = Part(kind=UPDATE, number=job.update.number, name=target)

@@ -32,13 +32,13 @@ def key_of(url: str) -> str:
 
 
 def index_keys(job: IncrementalJob) -> Iterator[tuple[str, int]]:
-    """Yields the keys of what a job writes, since when it was created or changed."""
+    """Yields the keys of what a job writes, with the time when it was created."""
     for url in written_by(job.spec).values():
         yield key_of(url), job.created_ms
 
 
 def problems(job: JobSpec, job_id: str, lookup: Lookup, path: str) -> Iterator[Problem]:
-    """Yields what another job writes, or is the dataset of this one, as far as that is known."""
+    """Yields a problem for each place that another job writes, or that is the dataset of this one."""
     dataset = dataset_state(lookup, job.dataset.name)
     samples = "" if dataset is None else key_of(dataset.spec.url)
     for name, url in written_by(job).items():
@@ -54,7 +54,7 @@ def problems(job: JobSpec, job_id: str, lookup: Lookup, path: str) -> Iterator[P
 
 
 def _owner(key: str, job_id: str, lookup: Lookup) -> str | None:
-    """Returns the job that writes to a place; None if none does that is not deleted."""
+    """Returns the job that writes to a place; None if there is none but deleted ones."""
     for stream in lookup.having(key):
         job = job_of(stream)
         if job is None or job.job_id == job_id or job.status is JobStatus.DELETED:

@@ -1,4 +1,4 @@
-"""Rows that single events of a job add or complete: its state keeps only the round that goes on.
+"""Rows that single events of a job add or complete: its state keeps only the current round.
 
 An event gives the cells that it knows; the others stay as they are. So there is a row for each round, stage
 and deployment that a job has ever had, and what the job keeps of them stays small.

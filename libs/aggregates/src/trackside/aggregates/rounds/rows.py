@@ -21,7 +21,7 @@ RECORD_ROWS = (
     DeploymentRows(),
     HardExampleRows(),
 )
-"""Rows of what a job forgets once it has gone on."""
+"""Rows of what a job forgets after a round."""
 
 
 class IncrementalJobRows:

@@ -129,7 +129,7 @@ def round_started(job: IncrementalJob, event: RoundStarted, record: Record) -> O
 
 
 def stage_blocked(job: IncrementalJob, event: StageBlocked, record: Record) -> Outcome:
-    """Folds why a stage can't go on."""
+    """Folds why a stage can't continue."""
     current = job.rounds + 1 if job.round is None else job.round.number
     if (event.stage, event.round) != (job.stage, current) or job.status is JobStatus.DELETED:
         return Outcome.OVERTAKEN

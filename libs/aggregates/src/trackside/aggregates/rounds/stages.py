@@ -36,7 +36,7 @@ MANIFEST_MEMORY_BYTES = 268_435_456
 
 
 def lacking(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposal]:
-    """Yields what the round that goes on lacks now."""
+    """Yields what the current round lacks now."""
     job, round_ = stream.root, stream.root.round
     if round_ is None:
         return

@@ -100,7 +100,7 @@ class TriggerState:
 
 @dataclass(slots=True)
 class Round:
-    """The round that goes on, from the begin of its first stage."""
+    """The current round, from the beginning of its first stage."""
 
     number: int
     """Counts the rounds of the job from 1."""
@@ -201,14 +201,14 @@ class ServiceState:
     running: bool = False
     """Whether the newest one has not ended."""
     retired: bool = False
-    """Whether the newest one is to end: it is defined otherwise now, or not at all."""
+    """Whether the newest one is to end: it has another definition now, or none."""
     told: tuple[int, int] = (0, 0)
     """The newest update that its newest task was told of, and how often; zeros for none."""
 
     refused: int = 0
     """The newest instruction that its newest task could not carry out; 0 for none."""
     failures: int = 0
-    """How often it could not load again the model that it had confirmed, one after another."""
+    """How often it could not load again the model that it had confirmed, in a row."""
     again_ms: int = 0
     """When it is asked for that again, in ms since 1970; 0 unless it could not."""
     serves: int = 0
@@ -260,7 +260,7 @@ class IncrementalJob:
     last_round_ms: int = 0
     """When the last round ended, or the job began, in ms since 1970."""
     round: Round | None = None
-    """The round that goes on; None between two."""
+    """The current round; None between two."""
     stage: StageName = "train"
     """The stage that it is in."""
     stage_state: StageState = StageState.WAITING
@@ -272,19 +272,19 @@ class IncrementalJob:
     evaluations: int = 0
     """How many evaluations of triggers were written."""
     blocked: str = ""
-    """Why its stage can't go on; empty if it can."""
+    """Why its stage can't continue; empty if it can."""
     blocked_message: str = ""
     """The same as a sentence."""
     again_ms: int = 0
     """When a task of ours that has failed is tried again, in ms since 1970; 0 without one."""
     failed_rounds: int = 0
-    """How many of the last rounds have failed, one after another."""
+    """How many of the last rounds have failed in a row."""
     open_tasks: dict[str, str] = field(default_factory=dict)
     """The ids of its tasks and children that have not ended, by purpose: of its round and its update."""
     updates: int = 0
     """How many updates it has had."""
     update: ModelUpdate | None = None
-    """The update that goes on; None without one."""
+    """The current update; None without one."""
     was_live: dict[str, str] = field(default_factory=dict)
     """The versions that were live, by model, as a set of `number_sets` each: 250 bytes for 1,000."""
     rollback_to: RoundModel | None = None

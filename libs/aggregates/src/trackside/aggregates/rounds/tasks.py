@@ -156,7 +156,7 @@ def _service_changed(job: IncrementalJob, target: str, task: Task, record: Recor
 
 
 def _note_answer(service: ServiceState, event: InstructionAcknowledged, record: Record) -> None:
-    """Notes the answer of a service that has begun anew: it had confirmed the model before."""
+    """Notes the answer of a service that has restarted: it had confirmed the model before."""
     if event.ok and event.detail.get("sha256") == service.sha256:
         service.failures = service.again_ms = 0
         return

@@ -46,7 +46,7 @@ def _inner(trigger: Trigger) -> str:
 
 
 def stage_trigger(job: IncrementalJob, stage: StageName) -> Trigger | None:
-    """Returns the trigger of a stage: of the round that goes on, or of the next one."""
+    """Returns the trigger of a stage: of the current round, or of the next one."""
     spec = job.spec if job.round is None else job.round.spec
     rules = {"train": spec.train.trigger, "eval": spec.eval.trigger, "deploy": spec.deploy.trigger}
     return rules[stage]

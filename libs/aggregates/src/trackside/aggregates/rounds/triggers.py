@@ -120,7 +120,7 @@ def can_hold_later(trigger: Trigger | None, known: Known, now_ms: int) -> bool:
 
 
 def compare(condition: MetricCondition, seen: SeenMetric) -> bool:
-    """Says whether a condition holds of a number; of a missing one none does."""
+    """Says whether a condition holds for a number; none holds for a missing one."""
     value, threshold = seen.value, condition.threshold
     if not isinstance(value, float):
         return False
