@@ -1,9 +1,13 @@
 """Replay of an incremental job: its state at a moment, why a round came to be, and a fork of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.aggregates.rounds.given import JOB, JobLog
 from trackside.aggregates.registry import AGGREGATES
+from trackside.cli.commands.replay.why import SHOWN_CAUSES, TEXT_AT, drawn
+from trackside.domain.causality import StreamSubject
 from trackside.domain.fold import fold
 from trackside.domain.stream import Stream
 from trackside.replay.causality.causes import Causes
@@ -43,7 +47,7 @@ def test_a_round_is_explained_by_its_samples_trigger_base_numbers_and_confirmati
     said = [(each.what, each.said) for each in (*found.causes, *found.own)]
     texts = [f"{what} {text}" for what, text in said]
     for expected in (
-        "SamplesAssigned samples 20 to 30: 8 to train, 2 to evaluate, digest ",
+        "SamplesAssigned 20 to 30: 8 train, 2 eval, digest ",
         "TriggerEvaluated train fired",
         "SampleManifestWritten train 8 lines ",
         "RoundStarted round 3 from digits-model@3, samples 20 to 30",
@@ -55,6 +59,50 @@ def test_a_round_is_explained_by_its_samples_trigger_base_numbers_and_confirmati
         "RoundEnded round 3 completed deployed",
     ):
         assert [text for text in texts if text.startswith(expected)], expected
+
+
+def parts(log: JobLog, count: int) -> None:
+    """Lets samples come in so many parts of two, and a round begin with them that ends."""
+    trigger = {"type": "condition", "metric": "num_of_samples", "operator": ">=", "threshold": 16}
+    log.create(train={"task_type": "train", "check_period_s": 0, "trigger": trigger})
+    for _ in range(count):
+        log.append(2)
+    log.work(100)
+
+
+def test_the_causes_of_a_round_are_all_assignments_whose_samples_it_uses() -> None:
+    log = JobLog()
+    parts(log, 20)
+    for number, expected in ((1, range(0, 20, 2)), (2, range(0, 40, 2))):
+        assigned = [each for each in asked(log, str(number)).causes if each.what == "SamplesAssigned"]
+        assert [each.said.partition(" to ")[0] for each in assigned] == [str(begin) for begin in expected]
+
+
+def test_of_many_causes_that_follow_events_of_one_stream_the_last_one_is_gone_back_to() -> None:
+    log = JobLog()
+    parts(log, 20)
+    found = asked(log, "2")
+    steps = [
+        replace(step, origins=[StreamSubject("feed", f"@{step.offset}")]) if not step.task else step
+        for step in found.causes
+    ]
+    last = max(step.offset for step in steps if step.what == "SamplesAssigned")
+    events = [each for each in replace(found, causes=steps).origins if each.stream == "feed"]
+    assert StreamSubject("feed", f"@{last}") in events
+    assert len(events) == len({step.what for step in steps if not step.task})
+
+
+def test_many_causes_of_one_type_are_counted_and_what_a_round_has_decided_is_not_cut() -> None:
+    log = JobLog()
+    parts(log, 20)
+    lines = [line.plain for line in drawn(asked(log, "2"), JOB)]
+    shown = [at for at, line in enumerate(lines) if " SamplesAssigned " in line]
+    assert len(shown) == SHOWN_CAUSES
+    assert any(line.endswith(f"and {20 - SHOWN_CAUSES} more SamplesAssigned") for line in lines)
+    assert any("TaskSubmitted" in line and " r2.train.1 " in line for line in lines)
+    whole = [line for line in drawn(asked(log, "2"), JOB) if line.no_wrap is False]
+    assert any("DeployDecided" in line.plain for line in whole)
+    assert all(line.plain[TEXT_AT - 1] == " " and line.plain[TEXT_AT] != " " for line in whole)
 
 
 def test_a_round_that_a_command_began_names_the_command() -> None:

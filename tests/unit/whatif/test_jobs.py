@@ -262,6 +262,10 @@ def test_a_picture_has_a_band_for_each_scenario(tmp_path: Path) -> None:
     tree = ElementTree.fromstring(live_models_picture(comparison, "svg"))
     texts = [each.text for each in tree.iter() if each.tag.endswith("text")]
     assert {"as recorded", "accuracy_delta 0.05", "accuracy_delta 0.2", "?", "3"} <= set(texts)
+    two = compared(six_rounds(), thresholds=[0.05], train_probs=[0.8, 0.9])
+    tree = ElementTree.fromstring(live_models_picture(two, "svg"))
+    texts = [each.text for each in tree.iter() if each.tag.endswith("text")]
+    assert {"train_prob 0.8", "train_prob 0.9"} <= set(texts), "which scenario a band is of is not cut"
 
 
 def test_the_command_prints_rounds_and_what_is_assumed(
@@ -274,6 +278,42 @@ def test_the_command_prints_rounds_and_what_is_assumed(
     assert "digits-model@2 was not evaluated with these samples" in " ".join(printed.out.split())
     assert "assumed:" in printed.out
     assert path.read_bytes().startswith(b"<svg") and "written" in printed.err
+
+
+def test_a_table_of_scenarios_has_a_column_for_each_thing_that_they_change(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = TriggerOptions([0.05, 0.2], train_probs=[0.8, 0.4])
+    whatif_job.compare(six_rounds(), options, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:2] == ["accuracy_delta", "train_prob"]
+    assert [line.split()[:2] for line in lines[3:7]] == [
+        ["0.05", "0.8"],
+        ["0.05", "0.4"],
+        ["0.2", "0.8"],
+        ["0.2", "0.4"],
+    ]
+    assert lines[2].startswith("as recorded") and "…" not in "".join(lines)
+
+
+def test_the_rounds_of_a_scenario_show_a_rollback_where_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    log = recorded([0.7, 0.99])
+    log.command(JOB, "trackside.rollback-model.v1", {"version": 1})
+    log.work()
+    whatif_job.compare(read(log), TriggerOptions([0.05]), as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    last = max(at for at, line in enumerate(lines) if line.split()[:1] == ["2"])
+    assert "rollback" in lines[last + 1] and lines[last + 1].split()[-3:] == ["by", "a", "command"]
+
+
+def test_the_threshold_of_new_samples_can_be_changed_too() -> None:
+    trigger = {**EIGHT, "metric": "num_of_new_samples"}
+    log = JobLog()
+    log.create(train={"task_type": "train", "check_period_s": 0, "trigger": trigger})
+    for _ in range(4):
+        minute(log)
+    _, other = compared(log, train_thresholds=[16]).results
+    assert [each.train for each in other.rounds] == [(0, 20), (20, 40)]
 
 
 def test_options_of_searches_are_refused_for_jobs_and_the_other_way_round() -> None:

@@ -34,6 +34,17 @@ class Causality(Generic[S]):
         """Returns the offsets of further events that one of its events rests on, whatever the log names."""
         return ()
 
+    def brings(self, event: Message) -> tuple[int, int] | None:
+        """Returns the numbers of what an event adds to the stream, from the first up to the second; or None.
+
+        Events that use some of it rest on this event, too.
+        """
+        return None
+
+    def uses(self, event: Message) -> Sequence[tuple[int, int]]:
+        """Returns the numbers of what an event uses of that, as ranges."""
+        return ()
+
     def last_control(self, root: S) -> int:
         """Returns the offset of its last event that asked tasks to stop, wait or go on; -1 for none."""
         return -1

@@ -18,6 +18,7 @@ from trackside.aggregates.rounds.trigger_messages import (
 from trackside.contracts.refusals import nearest
 from trackside.replay.history.errors import BadScenarioError
 
+_SAMPLE_METRICS = (triggers.NUM_OF_SAMPLES, triggers.NUM_OF_NEW_SAMPLES)
 _TRIGGER: TypeAdapter[Trigger | None] = TypeAdapter(TriggerRule)
 
 
@@ -26,7 +27,7 @@ class JobScenario:
     """What is other than recorded; None: as recorded.
 
     `threshold` is of the condition on `metric` in the trigger of deploy, `train_threshold` of that on
-    num_of_samples in the trigger of train.
+    num_of_samples, or else num_of_new_samples, in the trigger of train.
     """
 
     name: str
@@ -50,7 +51,8 @@ class JobScenario:
         """Returns the trigger of train of a definition, as changed."""
         if self.train_threshold is None:
             return spec.train.trigger
-        return _changed(spec.train.trigger, triggers.NUM_OF_SAMPLES, self.train_threshold)
+        metric = _sample_metric(spec) or triggers.NUM_OF_SAMPLES
+        return _changed(spec.train.trigger, metric, self.train_threshold)
 
     def train_prob_of(self, spec: JobSpec) -> float:
         """Returns the share of the samples that are for training, as changed."""
@@ -111,13 +113,19 @@ def deploy_metric(spec: JobSpec, asked: str) -> str:
 
 
 def check_train_threshold(spec: JobSpec) -> None:
-    """Raises BadScenarioError if no condition of the trigger of train is on num_of_samples."""
-    found = list(_metrics(spec.train.trigger))
-    if triggers.NUM_OF_SAMPLES not in found:
-        listed = ", ".join(found) or "no metric"
+    """Raises BadScenarioError if no condition of the trigger of train is on a number of samples."""
+    if not _sample_metric(spec):
+        listed = ", ".join(_metrics(spec.train.trigger)) or "no metric"
+        expected = " or ".join(_SAMPLE_METRICS)
         raise BadScenarioError(
-            f"--train-threshold is of num_of_samples; the train trigger of this job is on {listed}"
+            f"--train-threshold is of {expected}; the train trigger of this job is on {listed}"
         )
+
+
+def _sample_metric(spec: JobSpec) -> str:
+    """Returns the number of samples that the trigger of train has a condition on; empty for none."""
+    found = set(_metrics(spec.train.trigger))
+    return next((metric for metric in _SAMPLE_METRICS if metric in found), "")
 
 
 def _metrics(trigger: Trigger | None) -> Iterator[str]:

@@ -194,7 +194,7 @@ class _Simulation:
         if (trace is not None and not trace.status) or ended_ms > self._recording.last_ms:
             verdict, reason = "open", reason or "the record ends before it"
         elif not decided_ms:
-            reason = "failed, as recorded"
+            reason = "as recorded"
         else:
             verdict, reason, values = self._decide(begin, trained, trace, reason, decided_ms)
             self._note_live(live_ms)

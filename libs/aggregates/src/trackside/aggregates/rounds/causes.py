@@ -1,5 +1,7 @@
 """The events of an incremental job as short lines, and the rounds that they are about."""
 
+from collections.abc import Sequence
+
 from trackside.aggregates.rounds import deploy_messages as deploys
 from trackside.aggregates.rounds import messages
 from trackside.aggregates.rounds.deploy_messages import RoundModel
@@ -28,6 +30,14 @@ class RoundsCausality(Causality[IncrementalJob]):
         words = {"r": "round", "u": "update"}
         return f"{words[name[0]]} {name[1:]}" if name[:1] in words and name[1:].isdecimal() else ""
 
+    def brings(self, event: Message) -> tuple[int, int] | None:
+        """Returns the numbers of the samples that have come."""
+        return (event.begin, event.end) if isinstance(event, messages.SamplesAssigned) else None
+
+    def uses(self, event: Message) -> Sequence[tuple[int, int]]:
+        """Returns the samples of a round: those that it trains with, and the versions for its evaluation."""
+        return [event.train, *event.evaluation] if isinstance(event, messages.RoundStarted) else ()
+
     def origin_of(self, event: Message) -> StreamSubject | None:
         """Returns the model that a round began with, or has made."""
         if isinstance(event, messages.RoundStarted):
@@ -38,8 +48,8 @@ class RoundsCausality(Causality[IncrementalJob]):
         """Returns what has happened in short; other events are their fields."""
         match event:
             case messages.SamplesAssigned():
-                divided = f"{event.train} to train, {event.evaluation} to evaluate"
-                return f"samples {event.begin:,} to {event.end:,}: {divided}, digest {event.sha256[:12]}"
+                divided = f"{event.train:,} train, {event.evaluation:,} eval"
+                return f"{event.begin:,} to {event.end:,}: {divided}, digest {event.sha256[:12]}"
             case messages.TriggerEvaluated():
                 values = event.values.items()
                 seen = {name: each.reason if each.value is None else each.value for name, each in values}

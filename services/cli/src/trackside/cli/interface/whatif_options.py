@@ -49,7 +49,8 @@ TrainThresholdOption = Annotated[
     typer.Option(
         "--train-threshold",
         metavar="N",
-        help="Threshold of num_of_samples in the train trigger of a job; may be repeated.",
+        help="Threshold of num_of_samples or num_of_new_samples in the train trigger of a job; may be "
+        "repeated.",
     ),
 ]
 TrainProbOption = Annotated[

@@ -87,6 +87,8 @@ class Causes:
     _offsets: set[int] = field(default_factory=set)
     _parts: dict[str, int] = field(default_factory=dict)
     """The last event of its aggregate about each part, which the part's tasks and children rest on too."""
+    _brought: list[tuple[int, int, int]] = field(default_factory=list)
+    """What events have added to the stream: the offset of each, and the numbers of what it has added."""
     _named: bool = False
 
     def take(self, record: Record) -> Step:
@@ -104,6 +106,9 @@ class Causes:
             follows, outside = inferred, _publication(event)
         part = self._part_of(event, task)
         also = self._also_follows(event, part) if outcome is Outcome.APPLIED else ()
+        brought = None if aggregate is None else aggregate.causes.brings(event)
+        if brought is not None and outcome is Outcome.APPLIED:
+            self._brought.append((record.offset, *brought))
         if part and aggregate is not None:
             self._parts[part] = record.offset
         self._offsets.add(record.offset)
@@ -157,7 +162,13 @@ class Causes:
         aggregate = AGGREGATES.by_event.get(type(event))
         if aggregate is None or self.stream.root is None:
             return ()
-        return [at for at in aggregate.causes.also_follows(self.stream, event) if at in self._offsets]
+        found = [at for at in aggregate.causes.also_follows(self.stream, event) if at in self._offsets]
+        used = aggregate.causes.uses(event)
+        return found + [
+            at
+            for at, begin, end in self._brought
+            if any(first < end and begin < last for first, last in used)
+        ]
 
     def _origins(self, event: Event, outside: str) -> Sequence[StreamSubject]:
         """Returns what an event goes back to in other streams: what it says itself, and its cause there."""

@@ -61,9 +61,14 @@ class Why:
 
     @property
     def origins(self) -> list[StreamSubject]:
-        """What its own events and their causes go back to in other streams, each once."""
-        steps = (step for step in (*self.own, *self.causes) if step.outcome is Outcome.APPLIED)
-        return list(dict.fromkeys(origin for step in steps for origin in step.origins))
+        """What its own events and their causes go back to in other streams, each once.
+
+        Of causes of one type that go back to events of one stream, only that of the last one: the samples of
+        a round may have come in hundreds of parts.
+        """
+        own = dict.fromkeys(at for step in self.own if _counts(step) for at in step.origins)
+        last = {_kind(step, at): at for step in self.causes if _counts(step) for at in step.origins}
+        return list(own | dict.fromkeys(last.values()))
 
     def as_json(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -71,6 +76,16 @@ class Why:
         return {"subject": self.subject.name, "guessed": self.guessed} | {
             name: [step.as_json() for step in steps] for name, steps in parts.items()
         }
+
+
+def _counts(step: Step) -> bool:
+    return step.outcome is Outcome.APPLIED
+
+
+def _kind(step: Step, origin: StreamSubject) -> tuple[str, str, str]:
+    """Returns what origins have in common of which one is enough."""
+    subject = "@" if origin.subject.startswith("@") else origin.subject
+    return step.what, origin.stream, subject
 
 
 async def why(recorded: RecordedStream, subject: str) -> Why:
@@ -134,7 +149,7 @@ def _known(stream_id: str, text: str, commands: set[str], attempts: dict[str, se
 def explain(steps: Sequence[Step], subject: Subject) -> Why:
     """Returns the causes, the life and the consequences of a subject from a stream's steps."""
     own = [step for step in steps if subject.is_of(step)]
-    counted = [step for step in own if step.outcome is Outcome.APPLIED]
+    counted = [step for step in own if _counts(step)]
     places = {step.offset: step for step in steps}
     mine = {step.offset for step in own}
     causes: dict[int, Step] = {}

@@ -48,10 +48,12 @@ def _shapes(comparison: JobComparison, rows: tuple[SimulatedJob, ...], height: f
     for verdict, color in _MARKS.items():
         if verdict != "open":
             yield Box(x, 43, 4, 11, color)
-            yield Label(x + 8, 52, {"deploy": "deployed", "keep": "not deployed"}.get(verdict, verdict), 11)
+            yield Label(x + 8, 52, {"deploy": "deployed", "keep": "kept"}.get(verdict, verdict), 11)
             x += 95
     for index, result in enumerate(rows):
-        yield Label(20, _TOP + _ROW * index + 13, shortened(result.scenario.name, 32), 11)
+        y = _TOP + _ROW * index + 13
+        for line, text in enumerate(result.scenario.name.split(", ")[:3]):
+            yield Label(20, y + 12 * line, shortened(text, 32), 11)
         yield from _band(comparison, result, _TOP + _ROW * index, (begin_ms, end_ms))
     yield from _axis(begin_ms, end_ms, height - 40)
 

@@ -1,6 +1,7 @@
 """The command `replay why`, and the timeline that it draws."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 
@@ -23,6 +24,10 @@ from trackside.replay.history.errors import UnknownStreamError, UnknownSubjectEr
 
 FIRST_CAUSES, LAST_CAUSES = 1, 3
 SHOWN_REPORTS = 2
+SHOWN_CAUSES = 4
+"""How many causes of one type in a row are shown: the first ones and the last one."""
+TEXT_AT = 45
+"""The column of a line where what has happened begins."""
 FIRST_TASKS, MOST_TASKS = 2, 5
 """How many of the first tasks of a part are shown if it has more than these."""
 MOST_ORIGINS = 20
@@ -83,8 +88,16 @@ def _say(stream_id: str, found: Why) -> None:
     if note := note_on(found):
         screen.say(note)
     output = screen.console()
-    for line in drawn(found):
+    for line in drawn(found, stream_id):
+        if line.no_wrap is False:
+            line = Text("\n".join(_wrapped(line.plain, output.width)), line.style)
         output.print(line, no_wrap=True, overflow="ellipsis")
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Breaks a line of the timeline between words, with what follows below its text."""
+    head, rest = line[:TEXT_AT], line[TEXT_AT:]
+    return textwrap.wrap(rest, max(width, TEXT_AT + 20), initial_indent=head, subsequent_indent=" " * TEXT_AT)
 
 
 def note_on(found: Why) -> str:
@@ -98,10 +111,14 @@ def note_on(found: Why) -> str:
             return ""
 
 
-def drawn(found: Why) -> Iterator[Text]:
-    """Draws the timeline: causes, the subject's life, what followed; long stretches are counted."""
+def drawn(found: Why, stream_id: str = "") -> Iterator[Text]:
+    """Draws the timeline: causes, the subject's life, what followed; long stretches are counted.
+
+    Tasks are named without the id of their stream. A line with `no_wrap` set to False is to be read whole.
+    """
     first = found.own[0].offset
-    before = _causes([step for step in found.causes if step.offset < first])
+    direct = {at for step in found.own if not step.task for at in step.also}
+    before = _causes([step for step in found.causes if step.offset < first], direct)
     later = [step for step in found.causes if step.offset > first]
     life = _without_middle_tasks(sorted([*found.own, *later], key=lambda step: step.offset), found.subject)
     began = (found.causes or found.own)[0].time_ms
@@ -112,23 +129,53 @@ def drawn(found: Why) -> Iterator[Text]:
                 yield Text(f"{'':>29} {_DOTS} {step}", "dim")
                 continue
             mark = _CAUSE if step.offset in foreign else part
-            yield _line(step, mark if step.outcome is Outcome.APPLIED else _VOID, began, found.subject.task)
+            line = _line(step, mark if step.outcome is Outcome.APPLIED else _VOID, began, found.subject)
+            if step.task and found.subject.part and not step.what.startswith("Child"):
+                line = Text(line.plain.replace(f" {stream_id}.", " ", 1), line.style)
+            elif mark == _LIFE and step.part:
+                line.no_wrap = False
+            yield line
 
 
-def _causes(steps: Sequence[Step]) -> list[Step | str]:
-    """Leaves out what lies within other tasks' lives, and the middle of a long row of tasks."""
-    groups = [list(group) for _, group in groupby(steps, key=lambda step: (step.task, step.attempt > 1))]
+def _causes(steps: Sequence[Step], direct: Collection[int] = ()) -> list[Step | str]:
+    """Leaves out what lies within other tasks' lives, and the middle of a long row of tasks.
+
+    What the subject rests on directly, by the offsets in `direct`, is not in that middle.
+    """
+    groups = groupby(
+        (step for step in steps if step.offset not in direct), key=lambda step: (step.task, step.attempt > 1)
+    )
+    found = _without_middle([list(group) for _, group in groups])
+    found += _short([step for step in steps if step.offset in direct])
+    return [shown for _, shown in sorted(found, key=lambda line: line[0])]
+
+
+def _without_middle(groups: Sequence[Sequence[Step]]) -> list[tuple[int, Step | str]]:
+    """Returns what is shown of the events of tasks, each with its offset, or the first one left out."""
     middle = groups[FIRST_CAUSES:-LAST_CAUSES]
-    found: list[Step | str] = []
+    found: list[tuple[int, Step | str]] = []
     for at, group in enumerate(groups):
         is_middle = FIRST_CAUSES <= at < len(groups) - LAST_CAUSES
         if is_middle and len(middle) > 1:
             if at == FIRST_CAUSES:
-                found.append(_left_out(middle))
+                found.append((group[0].offset, _left_out(middle)))
         elif len(group) <= 3 or not group[0].task:
-            found += group
+            found += [(step.offset, step) for step in group]
         else:
-            found += [group[0], f"{len(group) - 2} events of task {group[0].task}", group[-1]]
+            first, *hidden, last = group
+            text = f"{len(hidden)} events of task {first.task}"
+            found += [(first.offset, first), (hidden[0].offset, text), (last.offset, last)]
+    return found
+
+
+def _short(steps: Sequence[Step]) -> list[tuple[int, Step | str]]:
+    """Leaves out the middle of a long row of events of one type, such as of the samples of a round."""
+    found: list[tuple[int, Step | str]] = []
+    for what, group in groupby(steps, key=lambda step: step.what):
+        row = list(group)
+        hidden = row[SHOWN_CAUSES - 1 : -1] if len(row) > SHOWN_CAUSES + 1 else []
+        found += [(step.offset, step) for step in row if step not in hidden]
+        found += [(step.offset, f"and {len(hidden)} more {what}") for step in hidden[:1]]
     return found
 
 
@@ -164,14 +211,14 @@ def _life(steps: Iterable[Step]) -> list[Step | str]:
     return found
 
 
-def _line(step: Step, mark: str, began_ms: int, about: str) -> Text:
+def _line(step: Step, mark: str, began_ms: int, about: Subject) -> Text:
     time = datetime.fromtimestamp(step.time_ms / 1000, UTC).astimezone()
     clock = f"{time:%H:%M:%S.%f}"[:12]
     later = _later(step.time_ms - began_ms)
     follows = f" ←{step.follows}" if step.follows >= 0 else ""
     void = "" if step.outcome is Outcome.APPLIED else f" [{step.outcome.value}: no effect]"
     outside = f" ({step.outside})" if step.outside else ""
-    what = f"{step.what}{follows}{void} {_subject(step, about)}{step.said}{outside}".rstrip()
+    what = f"{step.what}{follows}{void} {_subject(step, about.task)}{step.said}{outside}".rstrip()
     return Text(f"{step.offset:>7} {clock} {later:>8} {mark} {_writer(step):<12} {what}", _STYLES[mark])
 
 
