@@ -121,8 +121,7 @@ def test_a_fork_begins_with_the_live_model_and_the_first_sample_that_no_round_us
     log = recorded()
     log.command(JOB, "trackside.pause-incremental-job.v1", {})
     log.append(5)
-    places = {"output.url": "/srv/out-2", "deploy.copy_to.url": "/srv/live-2.bin"}
-    made = fork_job(log.job, {"deploy.trigger.threshold": 0.05, **places})
+    made = fork_job(log.job, {"deploy.trigger.threshold": 0.05}, "digits-2")
     assert (made.model, made.first_sample) == ("digits-model@4", 30)
     assert made.command.dataset.begin == 30
     assert made.command.initial_model.version == 4
@@ -135,13 +134,25 @@ def test_a_fork_within_a_round_uses_the_samples_of_that_round_again() -> None:
     log.create()
     log.append(10)
     assert log.job.round is not None
-    assert fork_job(log.job, {}).first_sample == 0
+    assert fork_job(log.job, {}, "digits-2").first_sample == 0
+
+
+def test_a_fork_replaces_no_file_of_the_recorded_job_unless_it_is_told_to() -> None:
+    job = recorded().job
+    made = fork_job(job, {}, "digits-2")
+    assert made.command.output.url == f"{job.spec.output.url}/digits-2"
+    assert (made.command.deploy.copy_to, made.not_copied_to) == (None, "/srv/live.bin")
+    told = {"output.url": job.spec.output.url, "deploy.copy_to.url": "/srv/other.bin"}
+    made = fork_job(job, told, "digits-2")
+    assert made.command.output.url == job.spec.output.url
+    assert made.command.deploy.copy_to is not None and not made.not_copied_to
+    assert made.command.deploy.copy_to.url == "/srv/other.bin"
 
 
 @pytest.mark.parametrize("name", ["deploy.tigger.threshold", "dataset.name.x", "nothing"])
 def test_a_fork_with_a_field_that_a_job_has_not_is_refused(name: str) -> None:
     with pytest.raises(BadScenarioError):
-        fork_job(recorded().job, {name: 1})
+        fork_job(recorded().job, {name: 1}, "digits-2")
 
 
 def test_the_state_at_two_moments_and_their_difference_show_the_live_model() -> None:

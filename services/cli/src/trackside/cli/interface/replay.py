@@ -33,7 +33,7 @@ NewIdOption = Annotated[
 
 
 def show(stream_id: StreamArgument, at: AtOption = "now", as_json: JsonOption = False) -> None:
-    """Show the state of a search, batch or run at an earlier moment: its trials or steps, and its tasks.
+    """Show the state of a search, batch, run or job at an earlier moment, with its tasks.
 
     \b
     Examples:
@@ -57,7 +57,7 @@ def diff(
     to: Annotated[str, typer.Option("--to", metavar="OFFSET|TIME", help="Second moment.")] = "now",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what changed in a search, batch or run between two moments, by trial, step, task and attempt.
+    """Show what changed in a search, batch, run or job between two moments, by part, task and attempt.
 
     A moment is an offset, a time with its zone, or a duration ago, such as 10m.
 
@@ -84,7 +84,7 @@ def why(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Show the chain of causes of a trial, step, task, attempt, command or version of a model.
+    """Show the chain of causes of a trial, step, round, task, attempt, command or version of a model.
 
     Each line is an event with its offset, its time, the service that wrote it and the offset of its cause.
     Events without effect, because they came too late or twice, are marked. For a version of a model, what led
@@ -327,8 +327,8 @@ def fork(
     Of a run, steps that had succeeded by then are taken over with their results and artifacts, and are not
     run again, unless they are changed or come after a step that runs. The moment may be a step: its end.
 
-    A job begins with the model that was live, and with the first sample that no round had used. It needs
-    files of its own: set output.url, and deploy.copy_to.url if the job has one.
+    A job begins with the model that was live, and with the first sample that no round had used. It writes to
+    a folder of its own below the output, and copies its models to no file unless one is set.
 
     \b
     Examples:

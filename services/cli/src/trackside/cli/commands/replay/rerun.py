@@ -1,8 +1,9 @@
 """Commands that start from a recorded search or run, `replay rerun` and `fork`, and `replay compare`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from trackside.aggregates.rounds.messages import CreateIncrementalJob
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.search.state import Search, search_of
@@ -183,12 +184,20 @@ def _cells(pair: TrialPair) -> list[object]:
 def _fork_job(
     job: IncrementalJob, stream_id: str, offset: int, changes: Sequence[str], submission: Submission
 ) -> None:
-    made = fork_job(job, parse_changes(changes, ()))
+    named = CreateIncrementalJob(**dict(job.spec))
+    new_id = submission.new_id or submit.new_stream_id(named, submission.publishing.command_id)
+    made = fork_job(job, parse_changes(changes, ()), new_id)
     if not submission.as_json:
         screen.complain(
-            f"{stream_id} after offset {offset}: begins with {made.model} and sample {made.first_sample:,}"
+            f"{stream_id} after offset {offset}: begins with {made.model} and sample {made.first_sample:,}, "
+            f"writes to {made.command.output.url}"
         )
-    submission.submit(made.command)
+        if made.not_copied_to:
+            screen.complain(
+                f"its models are not copied to {made.not_copied_to}, as those of {stream_id} are; "
+                "to copy them: --set deploy.copy_to.url=URL"
+            )
+    replace(submission, new_id=new_id).submit(made.command)
 
 
 async def _past(stream_id: str, at: str) -> PastState:
