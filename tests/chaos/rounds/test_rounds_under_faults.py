@@ -19,6 +19,7 @@ from tests.chaos.history import TIMEOUT_S
 from tests.chaos.rounds.cluster import RoundsCluster, rounds_cluster
 from tests.chaos.rounds.faults import KINDS, Faults
 from tests.chaos.rounds.job import BATCH, REPLICAS, ROUNDS, TRAIN_OF_BATCH, TwoRounds, sha256
+from tests.chaos.rounds.replayed import assert_replayed
 from tests.chaos.rounds.sweep import Sweep, positions_of
 from tests.chaos.rounds.waits import sitecustomize
 from tests.integration import command_line
@@ -67,6 +68,7 @@ async def test_rounds_leave_the_same_whatever_is_killed_or_paused(
         (TRAIN_OF_BATCH, BATCH - TRAIN_OF_BATCH)
     }
     assert rows[-1]["sha256"] == sha256((undisturbed.folder / "live.json").read_bytes())
+    await assert_replayed(undisturbed, capsys)
     await undisturbed.delete()
     rng = random.Random(seed)
     await disturbed(cluster, "disturbed", set(rng.sample(range(1, LAST), FEW)), rng.sample(KINDS, FEW), rng)

@@ -144,8 +144,10 @@ async def test_a_page_of_a_job_is_made_of_its_rows(rows: str) -> None:
         newest = await models.rows("rounds.newest", 5)
     page = view.page(row, queried)
     facts = dict(page.facts)
-    assert facts["rounds"] == "4 ended, the last 1 failed"
+    assert facts["rounds"] == "4 ended, the last failed"
     assert str(facts["live"]).startswith(f"{MODEL}@2 ")
+    assert facts["live at"] == f"store:sha256/{row['live_sha256']}", "I41: the URL of the model"
+    assert str(facts["trained at"]).startswith("store:sha256/") and facts["trained at"] != facts["live at"]
     assert facts["dataset"] == f"{DATASET_ID}: 400 samples"
     results = [cells[-3] for cells in page.tables[0].rows]
     assert results == ["deployed", "kept", "deployed", "failed"]

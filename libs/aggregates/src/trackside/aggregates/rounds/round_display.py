@@ -40,11 +40,15 @@ def facts(job: ViewRow) -> list[tuple[str, object]]:
     found += [("dataset", f"{job['dataset']}: {counted(job['samples'], 'sample')}"), *_sample_facts(job)]
     digest = job["live_sha256"][:DIGEST_WIDTH]
     found.append(("live", f"{job['live_model']}@{job['live_version']} {digest}"))
+    if job.get("live_url"):
+        found.append(("live at", job["live_url"]))
     if job["update_open"]:
         waits = ", ".join(job["update_open"])
         found.append(("update", f"to version {job['update_version']}: waits for {waits}"))
     if job["trained_version"] is not None:
         found.append(("trained last", f"{job['model']}@{job['trained_version']}"))
+        if job.get("trained_url") not in (None, job.get("live_url")):
+            found.append(("trained at", job["trained_url"]))
     if job["inferences"]:
         found.append(("inferences", _counts_text(job["inferences"], job["hard_examples"])))
     return [*found, ("started", job["started_at"]), ("ended", job["ended_at"])]
@@ -54,7 +58,11 @@ def _rounds_text(job: ViewRow) -> str:
     text = f"{job['ended_rounds']} ended"
     if job["round"] > job["ended_rounds"]:
         text += f", round {job['round']} continues"
-    return f"{text}, the last {job['failed_rounds']} failed" if job["failed_rounds"] else text
+    if job["failed_rounds"]:
+        text += (
+            ", the last failed" if job["failed_rounds"] == 1 else f", the last {job['failed_rounds']} failed"
+        )
+    return text
 
 
 def _sample_facts(job: ViewRow) -> list[tuple[str, object]]:

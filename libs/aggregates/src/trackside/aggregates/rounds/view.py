@@ -39,7 +39,11 @@ class IncrementalJobView(View[IncrementalJob]):
         "newest": "SELECT job_id, coalesce(nullif(name, ''), dataset) AS name, status, ended_rounds, stage, "
         "stage_state, live_model, live_version, started_at, ended_at, duration_s FROM incremental_jobs "
         "ORDER BY started_at DESC, job_id LIMIT $1",
-        "one": "SELECT * FROM incremental_jobs WHERE job_id = $1",
+        "one": "SELECT incremental_jobs.*, live.uri AS live_url, trained.uri AS trained_url "
+        "FROM incremental_jobs "
+        "LEFT JOIN model_versions live ON (live.model_id, live.version) = (live_model, live_version) "
+        "LEFT JOIN model_versions trained ON (trained.model_id, trained.version) = (model, trained_version) "
+        "WHERE job_id = $1",
         ROUNDS: "SELECT * FROM rounds WHERE job_id = $1 ORDER BY round",
         SERVICES: "SELECT * FROM inference_services WHERE job_id = $1 AND state <> 'stopped' ORDER BY target",
         DEPLOYMENTS: "SELECT * FROM deployments WHERE job_id = $1 ORDER BY update_number",
