@@ -9,17 +9,16 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-WAITS: dict[str, dict[str, Any]] = {
+WAITS: dict[str, dict[str, dict[str, float]]] = {
     "trackside.domain.retries": {"_AGAIN": {"backoff_s": 0.2, "max_backoff_s": 2.0}},
-    "trackside.aggregates.rounds.stage_events": {"BACKOFF_MS": 200, "MAX_BACKOFF_MS": 2_000},
 }
-"""By module and name: the fields of a rule, or a number."""
+"""By module and name: the fields of a rule of retries."""
 
 
 def shorten(module: ModuleType, put: Callable[[Any, str, Any], None] = setattr) -> None:
     """Replaces the waits of a module."""
     for name, value in WAITS[module.__name__].items():
-        put(module, name, type(getattr(module, name))(**value) if isinstance(value, dict) else value)
+        put(module, name, type(getattr(module, name))(**value))
 
 
 class _Finder:
