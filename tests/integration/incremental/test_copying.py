@@ -77,6 +77,19 @@ def test_a_model_is_published_in_an_object_store_and_old_ones_are_removed(
     assert len(names) <= 5 and names[-1] == "model_config.json"
 
 
+def test_the_objects_of_a_deleted_job_are_removed_and_those_of_others_stay(
+    s3: S3Server, credential: Credential, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I37: twice does no harm."""
+    asked = {"url": "s3://models/deleted", "credential": "moto"}
+    copy_model(tmp_path, monkeypatch, b"model", 1, target="config", **asked)
+    files_of(s3).pipe_file("models/deleted/Job-1/notes.txt", b"of a person")
+    for files in (2, 0):
+        removed = copy_model(tmp_path, monkeypatch, b"", 1, target="removal", **asked)
+        assert removed == {"url": "s3://models/deleted/Job-1", "files": files, "others": 1}
+    assert files_of(s3).ls("models/deleted/Job-1", detail=False) == ["models/deleted/Job-1/notes.txt"]
+
+
 def test_a_cold_copy_to_an_object_store_returns_what_was_read_back(
     s3: S3Server, credential: Credential, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,8 @@ def copy_model(
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     parameters = {"job": "Job-1", "update": version, "time_ms": version * 1000, "model": described} | asked
+    if parameters["target"] == "removal":
+        parameters = {name: each for name, each in parameters.items() if name not in ("update", "model")}
     monkeypatch.setenv("TRACKSIDE_INPUTS", str(inputs))
     monkeypatch.setenv("TRACKSIDE_PARAMETERS", json.dumps(parameters))
     trial.connect(ScreenChannel())

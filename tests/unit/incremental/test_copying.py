@@ -148,12 +148,51 @@ def test_a_copy_that_was_suspended_does_not_undo_a_later_one(
     assert "digits-v2" in config_of(tmp_path / "Job-1")["model_path"]
 
 
+def test_the_folder_of_a_deleted_job_is_removed_and_a_suspended_copy_does_not_bring_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I37: twice does no harm."""
+    hot = tmp_path / "hot"
+    for version in (1, 2):
+        copy_model(tmp_path / "in", monkeypatch, b"%d" % version, version, target="config", url=str(hot))
+    (hot / "Job-1" / ".trackside-0123456789abcdef.tmp").write_bytes(b"of a writer that is suspended")
+    for files in (3, 0):
+        removed = copy_model(
+            tmp_path / "in", monkeypatch, b"", 1, target="removal", url=str(hot), time_ms=2000
+        )
+        assert removed == {"url": str(hot / "Job-1"), "files": files, "others": 0}
+        assert names(hot) == []
+    with pytest.raises(OutputError) as caught:
+        copy_model(tmp_path / "in", monkeypatch, b"2", 2, target="config", url=str(hot))
+    assert caught.value.code == "superseded" and names(hot) == []
+
+
+def test_files_of_others_in_the_folder_of_a_deleted_job_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I37."""
+    copy_model(tmp_path / "in", monkeypatch, b"1", 1, target="config", url=str(tmp_path))
+    (tmp_path / "Job-1" / "notes.txt").write_text("of a person")
+    removed = copy_model(tmp_path / "in", monkeypatch, b"", 2, target="removal", url=str(tmp_path))
+    assert (removed["files"], removed["others"]) == (2, 1)
+    assert [each.name for each in (tmp_path / "Job-1").iterdir()] == ["notes.txt"]
+
+
+def test_a_folder_whose_disk_is_gone_is_not_taken_for_one_that_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I37."""
+    with pytest.raises(OutputError, match="see that its disk is there") as caught:
+        copy_model(tmp_path / "in", monkeypatch, b"", 2, target="removal", url=str(tmp_path / "gone"))
+    assert caught.value.code == "unreachable"
+
+
 def test_a_writer_that_holds_the_lock_for_long_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outputs, "LOCK_S", 0.05)
     path = tmp_path / "live"
-    with outputs._in_order(path, str(path), 1), pytest.raises(OutputError) as caught:
+    with outputs.in_order(outputs.order_of(path), str(path), 1), pytest.raises(OutputError) as caught:
         write_file(path, str(path), [b"new"], time_ms=2)
     assert caught.value.code == "busy" and not path.exists()
     write_file(path, str(path), [b"new"], time_ms=2)

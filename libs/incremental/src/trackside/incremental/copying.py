@@ -13,12 +13,14 @@ from trackside.artifacts.credentials import Credential
 from trackside.contracts.artifacts import Sha256, Url
 from trackside.contracts.ids import Identifier
 from trackside.incremental import model_config
+from trackside.incremental.config_folders import folder_of, remove_published
 from trackside.incremental.outputs import (
     CHUNK_BYTES,
     OutputError,
     WrittenFile,
     named_credential,
     open_output_store,
+    order_of,
     output_errors,
     output_path,
     write_file,
@@ -40,6 +42,17 @@ class CopiedModel(BaseModel):
     format: str = "file"
 
 
+class FolderRemoval(BaseModel):
+    """The folder `url`/`job` that is removed with its models, as the job was deleted at `time_ms`."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+    target: Literal["removal"]
+    url: Url
+    credential: Identifier | None = None
+    job: Identifier
+    time_ms: int = Field(ge=0)
+
+
 class ModelCopy(BaseModel):
     """Where a model goes: over the file `url`, or into the folder `url`/`job` with a `model_config.json`.
 
@@ -57,19 +70,31 @@ class ModelCopy(BaseModel):
 
 
 class CopyModel(Task):
-    """Copies its input `model`; a reader never sees a part of one, nor a path without a file."""
+    """Copies its input `model`; a reader never sees a part of one, nor a path without a file.
+
+    Or it removes what such copies have left, after the job was deleted.
+    """
 
     def load(self) -> None:
         """Reads the parameters; OutputError for those that name no place."""
+        given = trial.parameters()
+        wanted = FolderRemoval if given.get("target") == "removal" else ModelCopy
         try:
-            self.asked = ModelCopy.model_validate(trial.parameters())
+            self.asked: FolderRemoval | ModelCopy = wanted.model_validate(given)
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             path = ".".join(str(each) for each in problem["loc"])
             raise OutputError("bad_parameters", f"{path}: {problem['msg']}") from None
 
     def train(self, device: str) -> dict[str, Any]:
-        """Returns the URL of the copy, and digest and size in bytes as they were read back."""
+        """Returns the URL of the copy, and digest and size in bytes as they were read back.
+
+        Of a removal: the URL of the folder, how many files were removed, and whether others are left in it.
+        """
+        if isinstance(self.asked, FolderRemoval):
+            folder = folder_of(self.asked.url, self.asked.job)
+            removed = remove_published(folder, named_credential(self.asked.credential), self.asked.time_ms)
+            return {"url": folder, "files": removed.files, "others": removed.others}
         source = trial.input("model")
         check_source(source, self.asked.model.sha256)
         copied = (copy_over if self.asked.target == "copy" else publish)(self.asked, source)
@@ -98,7 +123,7 @@ def copy_over(asked: ModelCopy, source: Path) -> WrittenFile:
 def publish(asked: ModelCopy, source: Path) -> WrittenFile:
     """Writes a model under a name of its version, then the `model_config.json` that names it."""
     credential = named_credential(asked.credential)
-    folder = f"{asked.url.rstrip('/')}/{asked.job}"
+    folder = folder_of(asked.url, asked.job)
     model, config = asked.model, f"{folder}/{model_config.CONFIG_FILE}"
     name = model_config.model_file_name(model.model, model.version, model.sha256, model.format)
     written = _write(f"{folder}/{name}", credential, source)
@@ -109,13 +134,26 @@ def publish(asked: ModelCopy, source: Path) -> WrittenFile:
     if config_path is None:
         write_object(config, open_output_store(config, credential), [content])
     else:
-        write_file(config_path, config, [content], CONFIG_MODE, asked.time_ms)
+        assert path is not None
+        _write_config(config_path, config, content, asked.time_ms, path)
     in_use = {name, file_name_of(model_config.named_model(before))}
     try:
         _remove_old(folder, credential, in_use)
     except OutputError as error:
         sys.stderr.write(f"trackside: older models stay in {folder}: {error}\n")
     return written
+
+
+def _write_config(path: Path, url: str, content: bytes, time_ms: int, model: Path) -> None:
+    """Writes `model_config.json`, unless a later update was written, or the folder was removed meanwhile."""
+    try:
+        write_file(path, url, [content], CONFIG_MODE, time_ms, order_of(path.parent))
+    except OutputError as error:
+        if error.code == "superseded" and not path.exists():
+            with suppress(OSError):
+                model.unlink()
+                path.parent.rmdir()
+        raise
 
 
 def _write(url: str, credential: Credential | None, source: Path, time_ms: int | None = None) -> WrittenFile:

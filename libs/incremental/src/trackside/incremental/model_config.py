@@ -47,11 +47,16 @@ def named_model(content: bytes) -> str:
         return ""
 
 
+def is_model(name: str) -> bool:
+    """Says whether a file next to `model_config.json` is a model of ours, by its name."""
+    return _MODEL.fullmatch(name) is not None
+
+
 def models_to_remove(found: dict[str, float], in_use: set[str]) -> list[str]:
     """Returns the models of a folder that are not needed any more: all but the newest, and those in use.
 
     `found` has the time of each file by its name; files that aren't models of ours stay.
     """
-    models = sorted((name for name in found if _MODEL.fullmatch(name)), key=lambda name: (found[name], name))
+    models = sorted((name for name in found if is_model(name)), key=lambda name: (found[name], name))
     kept = {*models[-MODELS_KEPT:], *in_use}
     return [name for name in models if name not in kept]

@@ -124,12 +124,18 @@ def output_path(url: str) -> Path | None:
 
 
 def write_file(
-    path: Path, url: str, chunks: Iterable[bytes], mode: int | None = None, time_ms: int | None = None
+    path: Path,
+    url: str,
+    chunks: Iterable[bytes],
+    mode: int | None = None,
+    time_ms: int | None = None,
+    order: Path | None = None,
 ) -> WrittenFile:
     """Writes a file of this host, see write_output; with `mode`, or that of the file it replaces.
 
     With `time_ms` it isn't replaced if it was written with a later time: a writer that was suspended while
-    another one wrote the next version changes nothing.
+    another one wrote the next version changes nothing. `order` is the file that has that time, by default one
+    in the same folder.
     """
     with output_errors(url):
         path = Path(os.path.realpath(path))  # a link stays, and what it leads to is replaced
@@ -150,7 +156,7 @@ def write_file(
                 os.fsync(file.fileno())
                 file.seek(0)
                 _compare(url, digest.hexdigest(), hashlib.file_digest(file, "sha256").hexdigest())
-                with nullcontext() if time_ms is None else _in_order(path, url, time_ms):
+                with nullcontext() if time_ms is None else in_order(order or order_of(path), url, time_ms):
                     temporary.replace(path)
                 _sync(path.parent)
     finally:
@@ -179,15 +185,23 @@ def _create(folder: Path) -> tuple[Path, io.FileIO]:
         file.close()  # another writer took it for a leftover before it was locked
 
 
+def order_of(path: Path) -> Path:
+    """Returns the file that has the time of the last writer of a file or folder, next to it."""
+    return path.parent / f"{ORDER}{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}"
+
+
 @contextmanager
-def _in_order(path: Path, url: str, time_ms: int) -> Iterator[None]:
-    """Holds the lock of a file for a block that replaces it; OutputError if it has a later time."""
-    name = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
-    order = path.parent / f"{ORDER}{name}"
+def in_order(order: Path, url: str, time_ms: int, *, is_last: bool = False) -> Iterator[None]:
+    """Holds the lock of an output for a block that replaces it; OutputError if it has a later time.
+
+    A block that is the last one always runs, and leaves a time that is later than all before.
+    """
     with io.FileIO(os.open(order, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE), "r+") as file:
         _lock(file, url)
         found = file.read(DIGITS).decode(errors="replace")
-        if found.isdecimal() and int(found) > time_ms:
+        if is_last:
+            time_ms = max(time_ms, int(found) if found.isdecimal() else 0) + 1
+        elif found.isdecimal() and int(found) > time_ms:
             raise OutputError(
                 "superseded",
                 f"{url} was written with a later time ({found.lstrip('0')} ms, this one has {time_ms}): it "
