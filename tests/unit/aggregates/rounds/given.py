@@ -289,6 +289,8 @@ class JobLog:
         """Does the next thing of a task; returns whether there was any."""
         if task.task_type == WRITE_MANIFEST:
             self.end(task, manifest_of(task.parameters))
+        elif task.task_type == COPY_MODEL and task.parameters["target"] == "removal":
+            self.end(task, {"url": task.parameters["url"], "files": 2, "others": 0})
         elif task.task_type == COPY_MODEL:
             wanted = task.parameters["model"]["sha256"]
             self.end(task, {"url": task.parameters["url"], "sha256": wanted, "size_bytes": 8})

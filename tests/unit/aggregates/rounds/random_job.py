@@ -165,7 +165,7 @@ class RandomJob:
             self.log.end(task, error="ValueError")
         elif task.task_type in ("train", "evaluate") and self.random.random() < 0.1:
             self.log.end(task, {})  # no model, no metrics
-        elif task.task_type == COPY_MODEL:
+        elif task.task_type == COPY_MODEL and "model" in task.parameters:
             wanted = task.parameters["model"]["sha256"]
             self.files[task.parameters["target"]] = wanted
             self.log.end(task, {"url": task.parameters["url"], "sha256": wanted, "size_bytes": 8})
@@ -239,7 +239,7 @@ class RandomJob:
     def _finish(self, task: Task) -> bool:
         if task.task_type == "serve":
             return self.serve(task)
-        if task.task_type == COPY_MODEL:
+        if task.task_type == COPY_MODEL and "model" in task.parameters:
             self.files[task.parameters["target"]] = task.parameters["model"]["sha256"]
         return self.log.do(task)
 

@@ -1,4 +1,4 @@
-"""The folders with `model_config.json` and models for those who read files: where they are, and their removal.
+"""Folders with `model_config.json` and models for those who read files: where they are, and their removal.
 
 Only what copies have written is removed; files of others stay, and their folder with them.
 """
@@ -37,7 +37,7 @@ def folder_of(url: str, job: str) -> str:
 
 
 def remove_published(folder: str, credential: Credential | None, time_ms: int) -> RemovedFiles:
-    """Removes `model_config.json`, then the models next to it, then the folder unless files of others are left.
+    """Removes `model_config.json`, then the models next to it, then the folder if nothing else is in it.
 
     A writer that was suspended since before `time_ms`, in ms since 1970, is refused afterwards if the folder
     is one of this host: for that a hidden file of 20 bytes stays next to it. Raises OutputError; what was
@@ -54,7 +54,7 @@ def remove_published(folder: str, credential: Credential | None, time_ms: int) -
 
 
 def remove_folder(path: Path, url: str) -> RemovedFiles:
-    """Removes what copies have written into a folder of this host, and the folder if nothing else is in it."""
+    """Removes what copies have written into a folder of this host, then the folder if it is empty."""
     with output_errors(url):
         found = sorted(each.name for each in path.iterdir()) if path.is_dir() else []
         ours = [name for name in found if _is_ours(name)]

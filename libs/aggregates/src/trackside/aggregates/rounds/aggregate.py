@@ -67,6 +67,7 @@ class RoundsType(AggregateType[IncrementalJob]):
         deploy_messages.ModelUpdateTimedOut,
         deploy_messages.ModelDeployed,
         deploy_messages.ModelRolledBack,
+        deploy_messages.ConfigRemovalEnded,
         deploy_messages.HardExamplesReported,
     )
     commands: Mapping[type[Command], Handler] = {
@@ -97,6 +98,7 @@ class RoundsType(AggregateType[IncrementalJob]):
         deploy_messages.DeployApproved,
         deploy_messages.DeployRejected,
         deploy_messages.ModelRolledBack,
+        deploy_messages.ConfigRemovalEnded,
         deploy_messages.HardExamplesReported,
     )
 

@@ -92,6 +92,8 @@ def _deploy_text(event: Message) -> str:
             return f"{event.model}@{event.version} {event.sha256[:12]}"
         case deploys.ModelRolledBack():
             return f"from {_name(event.before)} to {_name(event.model)} {event.reason}".rstrip()
+        case deploys.ConfigRemovalEnded():
+            return f"{event.url} {'removed' if event.removed else 'stays'} {event.message}".rstrip()
         case deploys.HardExamplesReported():
             return f"{event.service} {event.hard:,} of {event.inferences:,}"
         case _:

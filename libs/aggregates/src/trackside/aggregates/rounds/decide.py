@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from trackside.aggregates.rounds import deploying, services, stages
+from trackside.aggregates.rounds import deletion, deploying, services, stages
 from trackside.aggregates.rounds.evaluation import evaluate, next_evaluation_ms
 from trackside.aggregates.rounds.messages import JobStatus, SamplesAssigned, StageState
 from trackside.aggregates.rounds.others import dataset_state
-from trackside.aggregates.rounds.parts import samples_of
+from trackside.aggregates.rounds.parts import FOLDER, samples_of
 from trackside.aggregates.rounds.split import added, count, share_of
 from trackside.aggregates.rounds.state import IncrementalJob
 from trackside.contracts.children import ChildStopRequested
@@ -22,6 +22,7 @@ def lacking(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposal
     job = stream.root
     if job.status is JobStatus.DELETED:
         yield from _stops(stream)
+        yield from deletion.lacking(stream)
     else:
         yield from _samples(stream, lookup)
         yield from stages.lacking(stream, lookup)
@@ -56,7 +57,10 @@ def _samples(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposa
 def _stops(stream: Stream[IncrementalJob]) -> Iterator[Proposal]:
     """Yields the stops of what is open of a job that was deleted."""
     job = stream.root
-    for open_id in job.open_tasks.values():
+    removes = job.removal is not None and not job.removal.ended
+    for purpose, open_id in job.open_tasks.items():
+        if purpose == FOLDER and removes:
+            continue
         task, child = stream.tasks.get(open_id), stream.children.get(open_id)
         stop: Event | None = None
         if task is not None and not task.stop_reason:
@@ -71,7 +75,7 @@ def next_due_ms(stream: Stream[IncrementalJob]) -> int | None:
     """Returns when the next thing follows from time alone: a trigger, another try, a time limit."""
     job = stream.root
     if job.status is JobStatus.DELETED:
-        return None
+        return deletion.next_due_ms(job)
     found = (next_evaluation_ms(job), deploying.next_due_ms(stream), _manifest_again_ms(job))
     return min((each for each in found if each is not None), default=None)
 
@@ -89,6 +93,7 @@ def due(stream: Stream[IncrementalJob], now_ms: int) -> Iterator[Proposal]:
     """Yields what follows from the times that are reached."""
     job = stream.root
     if job.status is JobStatus.DELETED:
+        yield from deletion.due(stream, now_ms)
         return
     due_ms = next_evaluation_ms(job)
     if due_ms is not None and now_ms >= due_ms:

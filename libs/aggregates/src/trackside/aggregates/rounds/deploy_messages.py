@@ -158,6 +158,20 @@ class ModelRolledBack(Event):
     reason: str = ""
 
 
+class ConfigRemovalEnded(Event):
+    """The folder below `config` of a job that was deleted is removed, or stays, and why.
+
+    It stays after `tries` failures, or if it isn't removed in time. Void with a `due_ms` that is not reached.
+    """
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    url: str
+    removed: bool
+    tries: int
+    due_ms: int | None = Field(default=None, exclude_if=is_absent)
+    message: str = Field(default="", exclude_if=is_absent)
+
+
 class HardExamplesReported(Event):
     """What a service has counted in a window; `window` counts those of a service from 1."""
 

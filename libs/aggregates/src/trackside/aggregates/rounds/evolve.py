@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from trackside.aggregates.rounds import deploy_events, deploy_messages, messages, stage_events
+from trackside.aggregates.rounds import deletion, deploy_events, deploy_messages, messages, stage_events
 from trackside.aggregates.rounds.messages import (
     IncrementalJobCreated,
     IncrementalJobDeleted,
@@ -15,7 +15,7 @@ from trackside.aggregates.rounds.messages import (
 )
 from trackside.aggregates.rounds.parts import service_targets, targets_of
 from trackside.aggregates.rounds.split import added, count
-from trackside.aggregates.rounds.state import IncrementalJob, SamplePool, ServiceState
+from trackside.aggregates.rounds.state import ConfigRemoval, IncrementalJob, SamplePool, ServiceState
 from trackside.contracts.message import Message, Record
 from trackside.domain.outcome import Outcome
 
@@ -90,6 +90,9 @@ def _deleted(job: IncrementalJob, event: IncrementalJobDeleted, record: Record) 
     if (found := _changed(job, event.change)) is not None:
         return found
     job.status, job.reason = JobStatus.DELETED, event.reason
+    job.blocked = job.blocked_message = ""
+    if job.spec.deploy.config is not None and job.updates:  # before the first update nothing was written
+        job.removal = ConfigRemoval(record.append_time_ms)
     for service in job.services.values():
         service.retired = True
     return Outcome.APPLIED
@@ -159,6 +162,7 @@ HANDLERS: dict[type[Message], Callable[[IncrementalJob, Any, Record], Outcome]] 
     deploy_messages.ModelUpdateTimedOut: deploy_events.update_timed_out,
     deploy_messages.ModelDeployed: deploy_events.model_deployed,
     deploy_messages.ModelRolledBack: deploy_events.rolled_back,
+    deploy_messages.ConfigRemovalEnded: deletion.removal_ended,
     deploy_messages.HardExamplesReported: deploy_events.hard_examples_reported,
 }
 """What folds each of its events, but the first."""

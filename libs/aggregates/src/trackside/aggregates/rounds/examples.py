@@ -2,6 +2,7 @@
 
 from trackside.aggregates.rounds.deploy_messages import (
     ConditionResult,
+    ConfigRemovalEnded,
     DatasetPlace,
     DeployApproved,
     DeployDecided,
@@ -234,6 +235,13 @@ EXAMPLES: list[Message] = [
     ModelUpdateTimedOut(update=2, targets=["serve.api.2"], due_ms=1_770_000_060_000),
     ModelDeployed(update=2, model="digits", version=5, sha256="7d" * 32),
     ModelRolledBack(command_id="c-10", change=5, before=TRAINED, model=INITIAL, reason="worse with sevens"),
+    ConfigRemovalEnded(
+        url="/srv/model-hot-update/digits",
+        removed=False,
+        tries=3,
+        due_ms=1_770_000_600_000,
+        message="its disk is gone",
+    ),
     HardExamplesReported(
         service="serve.api.1",
         window=3,

@@ -58,6 +58,9 @@ class RoundsInvariants(AggregateInvariants):
                     self.train = None
             case messages.IncrementalJobDeleted():
                 self.deleted = True
+            case deploys.ConfigRemovalEnded():
+                if not self.deleted:
+                    self.findings.illegal(record, "its folder is removed, and it was not deleted")
             case messages.RoundStarted():
                 self._started(event, record)
             case messages.StageEnded():

@@ -4,14 +4,17 @@ JOB.rROUND.STAGE-samples.N      writes the samples of a stage
 JOB.rROUND.STAGE.1              the stage itself: a task or a child
 JOB.uUPDATE.copy.N              copies a model; `config` for services that read a file
 JOB.serve.NAME.REPLICA.N        serves a model
+JOB.delete.folder.N             removes the folder below `config` of a job that was deleted
 """
 
 from trackside.aggregates.rounds.job_spec import DeploySpec, InferenceSpec, StageName
-from trackside.aggregates.rounds.state import IncrementalJob
+from trackside.aggregates.rounds.state import REMOVAL_TASKS, IncrementalJob
 from trackside.contracts.parts import Part
 
-ROUND, UPDATE, SERVE = "round", "update", "serve"
-"""The kinds of parts that tasks are for; the number is that of the round, update or replica."""
+ROUND, UPDATE, SERVE, DELETE = "round", "update", "serve", "delete"
+"""The kinds of parts that tasks are for; the number is that of the round, update, replica or try."""
+FOLDER = "folder"
+"""What the task of a deletion is for."""
 COPY, CONFIG = "copy", "config"
 """The targets of an update that are files."""
 
@@ -35,6 +38,13 @@ def update_task(job: IncrementalJob, target: str) -> tuple[str, Part]:
     number = job.update.tasks.get(target, 0) + 1
     part = Part(kind=UPDATE, number=job.update.number, name=target)
     return f"{job.job_id}.u{job.update.number}.{target}.{number}", part
+
+
+def removal_task(job: IncrementalJob) -> tuple[str, Part]:
+    """Returns the id and the part of the next task that removes the folder of a job that was deleted."""
+    assert job.removal is not None
+    number = job.removal.tasks + 1
+    return f"{job.job_id}.{REMOVAL_TASKS}.{number}", Part(kind=DELETE, number=number, name=FOLDER)
 
 
 def service_task(job: IncrementalJob, target: str, number: int | None = None) -> tuple[str, Part]:

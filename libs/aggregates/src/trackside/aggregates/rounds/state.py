@@ -14,6 +14,8 @@ from trackside.domain.stream import Stream
 
 SHOWN_VERSIONS = 20
 """How many versions that were live are listed where people read them."""
+REMOVAL_TASKS = "delete.folder"
+"""What the ids of the tasks have that remove the folder below `config`, between job and number."""
 
 
 @dataclass(slots=True)
@@ -179,6 +181,24 @@ class ModelUpdate:
 
 
 @dataclass(slots=True)
+class ConfigRemoval:
+    """The removal of the folder below `config` of a job that was deleted."""
+
+    time_ms: int
+    """When the job was deleted, in ms since 1970."""
+    tasks: int = 0
+    """How many tasks were submitted for it."""
+    outcome: TaskOutcome | None = None
+    """How the last one has ended; None while one is open, and before the first."""
+    again_ms: int = 0
+    """When it is tried again after a failure, in ms since 1970."""
+    due_ms: int = 0
+    """When it is given up, in ms since 1970; 0 before the first task."""
+    ended: bool = False
+    """Whether the folder was removed, or stays."""
+
+
+@dataclass(slots=True)
 class ServiceCounts:
     """What a service has counted."""
 
@@ -303,6 +323,8 @@ class IncrementalJob:
     """Append time of the newest event that has changed it, in ms since 1970."""
     changed_at: int = -1
     """Offset of the last event that changed it."""
+    removal: ConfigRemoval | None = None
+    """The removal of its folder below `config`; None unless it was deleted and may have one."""
     settled: list[str] = field(default_factory=list)
     """The ids of the tasks that have ended and are still kept."""
 
@@ -310,7 +332,8 @@ class IncrementalJob:
     def over(self) -> bool:
         """Says whether it was deleted, and nothing of it runs any more."""
         serving = any(service.running for service in self.services.values())
-        return self.status is JobStatus.DELETED and not self.open_tasks and not serving
+        removed = self.removal is None or self.removal.ended
+        return self.status is JobStatus.DELETED and not self.open_tasks and not serving and removed
 
     @property
     def base(self) -> RoundModel:
@@ -347,6 +370,8 @@ class IncrementalJob:
         counted = int(number) if number.isdecimal() and len(number) < 16 else 0
         if (service := self.services.get(name)) is not None:
             return 1 <= counted <= service.tasks - service.running
+        if name == REMOVAL_TASKS:
+            return self.removal is not None and 1 <= counted <= self.removal.tasks
         part, _, purpose = name.partition(".")
         if part[:1] not in ("r", "u") or not part[1:].isdecimal() or len(part) > 16:
             return False

@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
+from trackside.aggregates.rounds import deletion
 from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, StageState
 from trackside.aggregates.rounds.parts import (
+    DELETE,
     ROUND,
     SERVE,
     UPDATE,
@@ -33,8 +35,10 @@ SUCCEEDED = frozenset({"SUCCEEDED", "DONE"})
 def admits(job: IncrementalJob, event: TaskSubmitted) -> bool:
     """Says whether a task is the next one for its purpose, and that is wanted now."""
     part = event.part
-    if part is None or job.status is JobStatus.DELETED:
+    if part is None:
         return False
+    if job.status is JobStatus.DELETED:
+        return deletion.admits(job, event)
     match part.kind:
         case "round":
             return _admits_round(job, event, part)
@@ -105,6 +109,9 @@ def task_submitted(job: IncrementalJob, task: Task, record: Record) -> None:
         service.counted = service.counted_by = (0, 0)
         return
     job.open_tasks[part.name] = task.task_id
+    if part.kind == DELETE:
+        deletion.task_submitted(job, record)
+        return
     owner = job.round if part.kind == ROUND else job.update
     assert owner is not None
     owner.tasks[part.name] = owner.tasks.get(part.name, 0) + 1
@@ -125,7 +132,10 @@ def task_changed(job: IncrementalJob, task: Task, record: Record) -> None:
         if task.end is not None:
             del job.open_tasks[part.name]
             job.settled.append(task.task_id)
-            _note(job, part, _outcome_of(task, record), record)
+            if part.kind == DELETE:
+                deletion.task_ended(job, _outcome_of(task, record), record)
+            else:
+                _note(job, part, _outcome_of(task, record), record)
         elif isinstance(record.message, TaskAccepted) and part.kind == ROUND and part.name == job.stage:
             job.stage_state = StageState.RUNNING
         else:
