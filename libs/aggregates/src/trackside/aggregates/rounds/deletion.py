@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from trackside.aggregates.rounds.deploy_messages import ConfigRemovalEnded
 from trackside.aggregates.rounds.parts import removal_task
-from trackside.aggregates.rounds.stage_events import backoff_ms
 from trackside.aggregates.rounds.state import ConfigRemoval, IncrementalJob, TaskOutcome
 from trackside.contracts.fleet import COPY_MODEL
 from trackside.contracts.message import Json, Record
@@ -15,6 +14,7 @@ from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
+from trackside.domain.retries import backoff_ms
 from trackside.domain.stream import Stream
 
 REMOVAL_MS = 600_000
