@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import aiohttp
 from tests.integration.worker.given import started, task_of
 from tests.integration.worker.harness import Gate, WorkerHarness, alive, of, stream_of
 from tests.integration.worker.test_inputs import put, store
+from tests.polling import poll_until
+from trackside.artifacts.cache import Cache
 from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
 from trackside.contracts.instructions import Instruction, InstructionAcknowledged, TaskReady
 from trackside.contracts.tasks import AttemptEnd
@@ -125,9 +128,9 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(folder: Path, store: Path) -> AsyncIterator[Serving]:
+async def serving(folder: Path, store: Path, **more: Any) -> AsyncIterator[Serving]:
     catalogue = task_of(folder, SCRIPT, CLASS, ", runner: service")
-    async with started(folder, catalogue) as harness:
+    async with started(folder, catalogue, **more) as harness:
         yield Serving(harness, store)
 
 
@@ -154,6 +157,34 @@ async def test_it_begins_with_its_input_and_takes_what_it_is_given(tmp_path: Pat
             assert message in said.detail["message"]
             assert (await service.ask(5))["sha256"] == digest, "the one before stays in use"
         await service.stop()
+
+
+async def test_the_host_keeps_the_live_model_and_the_one_before(tmp_path: Path, store: Path) -> None:
+    """Of 10 swaps; a rollback by one version needs no store."""
+    cache = Cache(tmp_path / "cache", 1)  # it has room for what is in use only
+    async with serving(tmp_path, store, cache_dir=cache.folder) as service:
+        versions = [service.version(number) for number in range(1, 12)]
+        digests = [each["artifact"]["sha256"] for each in versions]
+        await service.begin(versions[0])
+        for number in range(1, 11):
+            assert (await service.update(number, versions[number])).ok
+            expected = {digests[0], *digests[max(0, number - 1) : number + 1]}  # also its input
+            await poll_until(partial(keeps, cache, expected))
+        bad = service.named(12, put(store, b"{factor}"))
+        assert not (await service.update(11, bad)).ok
+        await poll_until(partial(keeps, cache, {digests[0], *digests[9:]}))
+        for path in (store / "blobs").rglob("*"):
+            if path.is_file():
+                path.unlink()
+        assert (await service.update(12, versions[9])).ok
+        assert (await service.ask(5))["version"] == 10
+        await service.stop()
+
+
+async def keeps(cache: Cache, digests: set[str]) -> bool:
+    """Says whether a cache has these files after all that is not in use was removed."""
+    await asyncio.to_thread(cache.evict)
+    return {each.name for each in (cache.folder / "entries").iterdir()} == digests
 
 
 def bad_versions(service: Serving) -> list[tuple[dict[str, Any], str]]:

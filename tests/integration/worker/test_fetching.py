@@ -1,7 +1,7 @@
 """What a running task fetches, such as the model that an instruction names: by classes and programs."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tests.integration.worker.test_inputs import (
     store_server,
     with_credentials,
 )
+from tests.polling import poll_until
 from trackside.artifacts.cache import Cache
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
@@ -39,6 +40,8 @@ class Reader(Service):
                 found = trial.instruction(wait_s=0.1)
                 if found is None:
                     continue
+                for each in found.body.get("releases", ()):
+                    trial.release(each)
                 try:
                     [*paths] = threads.map(trial.fetch, found.body["references"])
                 except FetchError as error:
@@ -53,6 +56,8 @@ answers, number = open(int(os.environ["TRACKSIDE_ANSWERS_FD"])), 0
 while True:
     found = instruction_after(number)
     number, said = found["number"], []
+    for reference in found["body"].get("releases", ()):
+        say(release=reference)
     for reference in found["body"]["references"]:
         say(fetch=reference)
         said.append(json.loads(answers.readline()))
@@ -92,13 +97,23 @@ class Instructed:
         await self.tell(*references)
         return await self.answer()
 
-    async def tell(self, *references: ArtifactReference | dict[str, Any]) -> None:
+    async def release(self, *references: ArtifactReference) -> None:
+        """Has the service release artifacts."""
+        await self.tell(releases=references)
+        assert (await self.answer()).ok
+
+    async def tell(
+        self,
+        *references: ArtifactReference | dict[str, Any],
+        releases: Iterable[ArtifactReference] = (),
+    ) -> None:
         self._number += 1
         plain = [
             each.model_dump(mode="json") if isinstance(each, ArtifactReference) else each
             for each in references
         ]
-        await self._harness.instruct(self._command, self._number, references=plain)
+        freed = [each.model_dump(mode="json") for each in releases]
+        await self._harness.instruct(self._command, self._number, references=plain, releases=freed)
 
     async def answer(self) -> InstructionAcknowledged:
         events = self._harness.topics.events
@@ -136,17 +151,28 @@ async def test_a_service_fetches_what_an_instruction_names(
         assert (await service.stop()).end is AttemptEnd.CANCELLED
 
 
-async def test_what_was_fetched_stays_in_the_cache_until_the_attempt_ends(
-    tmp_path: Path, store: Path
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_was_fetched_stays_in_the_cache_until_it_is_released_or_the_attempt_ends(
+    tmp_path: Path, store: Path, kind: str
 ) -> None:
     cache = Cache(tmp_path / "cache", 1)
-    async with serving(tmp_path, cache_dir=cache.folder) as harness:
+    async with serving(tmp_path, kind, cache_dir=cache.folder) as harness:
         service = Instructed(harness)
         await service.begin()
-        assert (await service.fetch(put(store, WORDS))).ok
+        words, others = put(store, WORDS), put(store, b"other words")
+        assert (await service.fetch(words, others)).ok
         entries = cache.folder / "entries"
         cache.evict()
-        assert len(list(entries.iterdir())) == 1, "it is in use, although there is room for one byte only"
+        assert len(list(entries.iterdir())) == 2, "it is in use, although there is room for one byte only"
+        await service.release(words, put(store, b"never fetched"))
+
+        async def one_is_left() -> bool:
+            cache.evict()
+            return [each.name for each in entries.iterdir()] == [others.sha256]
+
+        await poll_until(one_is_left)
+        await service.release(words)  # a second time
+        assert (await service.fetch(words)).detail["texts"] == [WORDS.decode()], "it is fetched again"
         await service.stop()
         await asyncio.to_thread(cache.evict)
         assert not list(entries.iterdir())

@@ -16,6 +16,7 @@ from trackside.incremental.model_files import digest_of, read_model
 from trackside.incremental.serving_messages import ServedVersion, ServiceSettings, read_settings, read_update
 from trackside.sdk import Service, trial
 from trackside.sdk.instructions import GivenInstruction
+from trackside.sdk.recent_artifacts import RecentArtifacts
 
 LOOK_S = 0.25
 """How long a call waits for an instruction, so that a stop is noticed in time."""
@@ -135,6 +136,7 @@ class _Serving:
         self._said = ServingCounts()
         self._first: tuple[GivenInstruction, LoadedModel | str] | None = None
         self._complaints: set[str] = set()
+        self._artifacts = RecentArtifacts()
 
     def begin(self) -> None:
         """Loads the model of the newest instruction; without one, or if it fails, that of the parameters."""
@@ -257,8 +259,12 @@ class _Serving:
             loaded = self._loaded
             if loaded is not None and loaded.sha256 == asked.model.sha256:
                 return replace(loaded, update=asked.update, version=asked.model)  # its bytes are loaded
-            path = trial.fetch(asked.reference())
-            return self._load(path, asked.model, asked.update)
+            path = self._artifacts.fetch(asked.reference())
+            try:
+                return self._load(path, asked.model, asked.update)
+            except BaseException:
+                self._artifacts.drop(asked.reference())
+                raise
         except Exception as error:  # noqa: BLE001 - the model before stays in use, and the answer says why
             message = f"{type(error).__name__}: {error}"[:MAX_MESSAGE]
             self._complain(message, error)
@@ -283,6 +289,7 @@ class _Serving:
             given.acknowledge(ok=False, update=given.body.get("update"), message=outcome)
             return
         self._loaded = outcome
+        self._artifacts.use(read_update(given.body).reference())
         version = outcome.version.version
         given.acknowledge(update=outcome.update, version=version, sha256=outcome.sha256)
 

@@ -88,6 +88,10 @@ class Channel(Protocol):
         """Returns the path of an artifact, once it is here. Raises FetchError."""
         ...
 
+    def release(self, reference: Mapping[str, Any]) -> None:
+        """Receives that an artifact which was fetched is no longer used."""
+        ...
+
     def ready(self, detail: Mapping[str, Any]) -> None:
         """Receives that a service serves, and what it says of that."""
         ...
@@ -182,6 +186,9 @@ class ScreenChannel:
         if uri.scheme != "file":
             raise FetchError("store_missing", "without a worker only a file:// URL can be fetched")
         return Path(unquote(uri.path))
+
+    def release(self, reference: Mapping[str, Any]) -> None:
+        """Does nothing: no cache holds it."""
 
     def last_checkpoint(self) -> None:
         """Returns None: there was no earlier attempt."""

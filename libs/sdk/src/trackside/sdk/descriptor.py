@@ -7,8 +7,8 @@ finite is `"nan"`, `"inf"` or `"-inf"`. A report of several numbers is an object
 `{"parameters": {...}}`, null if there are none, or `{"problem": text}`. `{"save": {...}}` saves an artifact;
 with `answer` in it a line tells whether it was taken. `{"summary": {...}}` is a value that is no
 number. `{"fetch": {...}}` has an artifact fetched; the answer is `{"path": text}`, or
-`{"problem": text, "code": text}`. The newest instruction is in TRACKSIDE_INSTRUCTION_FILE:
-`{"number": n, "body": {...}}`.
+`{"problem": text, "code": text}`; `{"release": {...}}` says that it is no longer used. The newest instruction
+is in TRACKSIDE_INSTRUCTION_FILE: `{"number": n, "body": {...}}`.
 """
 
 import errno
@@ -160,6 +160,10 @@ class DescriptorChannel:
             problem = answer.get("problem", "the worker's process is not there to answer")
             raise FetchError(answer.get("code", "store_unreachable"), problem)
         return Path(answer["path"])
+
+    def release(self, reference: Mapping[str, Any]) -> None:
+        """Writes that an artifact is no longer used."""
+        self._write({"release": dict(reference)})
 
     def ready(self, detail: Mapping[str, Any]) -> None:
         """Writes that the service serves."""

@@ -176,10 +176,19 @@ def fetch(reference: Mapping[str, Any]) -> Path:
     """Returns the path of an artifact, such as one that an instruction names: a file or a folder, read-only.
 
     `reference` is a whole one, with `uri`, `sha256` and `size_bytes`. The worker fetches it unless its host
-    has it, compares the digest, and keeps it until the attempt ends. Raises FetchError with a code, such as
-    `artifact_missing`, `artifact_damaged` or `store_unreachable`.
+    has it, compares the digest, and keeps it until it is released or the attempt ends. Raises FetchError with
+    a code, such as `artifact_missing`, `artifact_damaged` or `store_unreachable`.
     """
     return channel().fetch(reference)
+
+
+def release(reference: Mapping[str, Any]) -> None:
+    """Lets the host remove an artifact from its cache that `fetch` returned, once the cache is full.
+
+    `reference` is the one that it was fetched with. Its path must not be used any more, not even if it was
+    fetched twice. What was never fetched is ignored, and inputs stay until the attempt ends.
+    """
+    channel().release(reference)
 
 
 def checkpoint(step: int, state: Mapping[str, Any] | str | os.PathLike[str]) -> None:

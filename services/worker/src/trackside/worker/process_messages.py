@@ -6,7 +6,7 @@
                               STORED, INSTRUCTION
     task process -> worker    status, reports, final, points, parameters-request, answer-received,
                               ready-to-serve, alive, instruction-answer, checkpoint-request, fetch-request,
-                              resumed, interrupted, artifact, summary, summary-omitted,
+                              release, resumed, interrupted, artifact, summary, summary-omitted,
                               stored-request, ending, over, free
     task process -> its files ending, artifact
 
@@ -200,6 +200,13 @@ class FetchRequest(NamedTuple):
     """The fields of an ArtifactReference, unless they are wrong."""
 
 
+class ArtifactReleased(NamedTuple):
+    """The task no longer uses an artifact that it has fetched."""
+
+    reference: dict[str, Any]
+    """The fields of an ArtifactReference, unless they are wrong."""
+
+
 class TrainingInterrupted(NamedTuple):
     """Training ran out of memory of `resource`, host or device, and may be repeated; peaks are in bytes."""
 
@@ -272,6 +279,7 @@ FromTask = (
     | InstructionAnswer
     | CheckpointRequest
     | FetchRequest
+    | ArtifactReleased
     | TrainingResumed
     | TrainingInterrupted
     | ArtifactReady
@@ -314,6 +322,7 @@ FROM_TASK: Mapping[str, type[FromTask]] = {
     "instruction-answer": InstructionAnswer,
     "checkpoint-request": CheckpointRequest,
     "fetch-request": FetchRequest,
+    "release": ArtifactReleased,
     "resumed": TrainingResumed,
     "interrupted": TrainingInterrupted,
     "artifact": ArtifactReady,

@@ -6,6 +6,7 @@ from typing import Any
 
 from trackside.compat.sedna.estimators import UserEstimator
 from trackside.sdk import trial
+from trackside.sdk.recent_artifacts import RecentArtifacts
 
 WINDOW_S = 30.0
 """How often the counts are reported."""
@@ -22,6 +23,7 @@ class ServedEstimator:
         self._service: Mapping[str, Any] = trial.parameters().get("service") or {}
         self._counts = {"inferences": 0, "hard": 0}
         self._serves = _said(self._service)
+        self._artifacts = RecentArtifacts()
         self._said_s = time.monotonic()
         self._estimator = estimator
         instruction = trial.instruction() if self._service else None
@@ -47,14 +49,20 @@ class ServedEstimator:
         """Loads the model of an instruction; returns whether it did."""
         body, said = instruction.body, _said(instruction.body)
         try:
-            path = trial.fetch(body["model"]["artifact"])
-            estimator = self._estimator.again()
-            estimator.load(str(path), self._options)
+            artifact = body["model"]["artifact"]
+            path = self._artifacts.fetch(artifact)
+            try:
+                estimator = self._estimator.again()
+                estimator.load(str(path), self._options)
+            except BaseException:
+                self._artifacts.drop(artifact)
+                raise
         except Exception as error:  # noqa: BLE001 - of any reason the model before stays in use
             message = f"{type(error).__name__}: {error}"
             instruction.acknowledge(ok=False, update=said["update"], message=message[:1_000])
             return False
         self._estimator, self._serves = estimator, said
+        self._artifacts.use(artifact)
         instruction.acknowledge(**said)
         self._say()
         return True

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ from trackside.contracts.message import Json
 from trackside.worker.artifacts.inputs import InputCache, release
 from trackside.worker.artifacts.store_client import StoreError
 from trackside.worker.attempts.conversation import Conversation
-from trackside.worker.process_messages import FetchAnswer, FetchRequest, encode
+from trackside.worker.process_messages import ArtifactReleased, FetchAnswer, FetchRequest, encode
 from trackside.worker.reporting.reporter import Reporter
+
+_Key = tuple[str, int, str]
 
 
 class ArtifactsInUse:
-    """Fetches artifacts, and holds them in the cache until the attempt ends.
+    """Fetches artifacts, and holds them in the cache until the task releases them, or the attempt ends.
 
     `write` sends octets to its process. A service that waits for one need give no sign of life.
     """
@@ -36,7 +39,7 @@ class ArtifactsInUse:
         self._write = write
         self._inputs: asyncio.Task[Any] | None = None
         self._leases: list[CacheLease] = []
-        self._paths: dict[tuple[str, int, str], Path] = {}
+        self._fetched: dict[_Key, CacheLease] = {}
         self._answering: set[asyncio.Task[None]] = set()
 
     async def fetch_inputs(self, inputs: Mapping[str, ArtifactReference], folder: Path) -> None:
@@ -55,9 +58,10 @@ class ArtifactsInUse:
         if self._inputs is not None:
             self._inputs.cancel()
 
-    def handle(self, message: FetchRequest) -> None:
-        """Answers a request of the task."""
-        answering = asyncio.create_task(self._answer(message))
+    def handle(self, message: FetchRequest | ArtifactReleased) -> None:
+        """Answers a request of the task, or releases what it no longer uses."""
+        answer = self._answer(message) if isinstance(message, FetchRequest) else self._release(message)
+        answering = asyncio.create_task(answer)
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)
 
@@ -65,7 +69,7 @@ class ArtifactsInUse:
         """Ends what is under way, and lets the cache remove what was held: the process is gone."""
         for answering in self._answering:
             answering.cancel()
-        await release(self._leases)
+        await release([*self._leases, *self._fetched.values()])
 
     async def _answer(self, message: FetchRequest) -> None:
         with self._conversation.waiting():
@@ -79,15 +83,27 @@ class ArtifactsInUse:
         self._write(encode(answer))
 
     async def _path(self, reference: ArtifactReference) -> Path:
-        key = (reference.sha256, reference.size_bytes, reference.media_type)
-        if key not in self._paths:
+        key = _key_of(reference)
+        if key not in self._fetched:
             lease = await self._cache.lease(reference.source or "the artifact", reference, self._tell)
-            self._leases.append(lease)
-            self._paths[key] = lease.path
-        return self._paths[key]
+            if key in self._fetched:  # by another thread of the task meanwhile
+                await release([lease])
+            else:
+                self._fetched[key] = lease
+        return self._fetched[key].path
+
+    async def _release(self, message: ArtifactReleased) -> None:
+        with suppress(ValidationError):  # nothing was fetched by such a reference
+            lease = self._fetched.pop(_key_of(ArtifactReference.model_validate(message.reference)), None)
+            if lease is not None:
+                await release([lease])
 
     def _tell(self, sentence: str) -> None:
         self._reporter.output("stderr", [sentence])
+
+
+def _key_of(reference: ArtifactReference) -> _Key:
+    return reference.sha256, reference.size_bytes, reference.media_type
 
 
 def _wrong(error: ValidationError) -> str:

@@ -31,6 +31,7 @@ from trackside.worker.child.summary_spool import summaries_below
 from trackside.worker.process_messages import (
     FROM_TASK,
     AnswerReceived,
+    ArtifactReleased,
     AttemptEnding,
     AttemptOver,
     CheckpointRequest,
@@ -345,7 +346,7 @@ class AttemptRun:
                 self.conversation.handle(message)
             case CheckpointRequest() | TrainingResumed():
                 self._exchange.handle(message)
-            case FetchRequest():
+            case FetchRequest() | ArtifactReleased():
                 self._artifacts.handle(message)
             case TrainingInterrupted():
                 self.phase = TaskStatus.INTERRUPT

@@ -11,6 +11,7 @@
     {"save": {"name": "model", "path": "model.pt"}}  saves a file or folder; `kind`, `metadata` may be there
     {"checkpoint": {"step": 3, "path": "c.pt"}}      saves a file or folder that step 3 can be trained from
     {"fetch": {"uri": "...", "sha256": "..."}}       has an artifact fetched; the answer has its `path`
+    {"release": {"uri": "...", "sha256": "..."}}     has no use any more for what was fetched
     {"resumed": true}                                the training continues from $TRACKSIDE_CHECKPOINT
     {"next": true}                                   requests another trial's parameters
     {"ready": {"port": 8000}}                        a service serves; with what it says of that
@@ -119,6 +120,12 @@ class FetchLine(NamedTuple):
     reference: dict[str, Any]
 
 
+class ReleaseLine(NamedTuple):
+    """An artifact that was fetched is no longer used."""
+
+    reference: dict[str, Any]
+
+
 class ResumedLine(NamedTuple):
     """The training continues from the checkpoint that the program was started with."""
 
@@ -147,7 +154,7 @@ class NextLine(NamedTuple):
 
 RequestLine = SaveLine | NextLine | FetchLine | SummaryLine | RefusedLine
 """What the worker is asked to do."""
-TalkLine = ReadyLine | AcknowledgeLine | AliveLine | ResumedLine
+TalkLine = ReadyLine | AcknowledgeLine | AliveLine | ResumedLine | ReleaseLine
 ProgramLine = MetricLine | ReportLine | FinalLine | ResultLine | RequestLine | TalkLine
 
 
@@ -216,6 +223,8 @@ def _parse(found: dict[str, Any]) -> ProgramLine:
             return NextLine()
         case {"fetch": dict(reference)}:
             return FetchLine(reference)
+        case {"release": dict(reference)}:
+            return ReleaseLine(reference)
         case {"save": {"name": str(name), "path": str(path), **rest}}:
             return _save_line(name, path, rest)
         case {"checkpoint": {"step": int(step), "path": str(path), **rest}} if step >= 0:

@@ -23,6 +23,7 @@ from trackside.worker.child.program_lines import (
     ProgramLine,
     ReadyLine,
     RefusedLine,
+    ReleaseLine,
     ReportLine,
     RequestLine,
     ResultLine,
@@ -153,7 +154,7 @@ class ProgramListener:
                 self.result = result
             case SaveLine() | NextLine() | FetchLine() | SummaryLine() | RefusedLine():
                 self._carry_out(line)
-            case ReadyLine() | AcknowledgeLine() | AliveLine() | ResumedLine():
+            case ReadyLine() | AcknowledgeLine() | AliveLine() | ResumedLine() | ReleaseLine():
                 self._talk.say(line)
 
     def _warn(self, sentence: str) -> None:

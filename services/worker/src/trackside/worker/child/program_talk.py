@@ -14,6 +14,7 @@ from trackside.worker.child.program_lines import (
     AliveLine,
     FetchLine,
     ReadyLine,
+    ReleaseLine,
     ResumedLine,
     SummaryLine,
     TalkLine,
@@ -86,6 +87,8 @@ class ProgramTalk:
                 self._channel.acknowledge(number, ok, detail)
             case AliveLine():
                 self._channel.alive()
+            case ReleaseLine(reference):
+                self._channel.release(reference)
             case ResumedLine():
                 if self._checkpoint is None:
                     raise ValueError("resumed: there is no checkpoint; see $TRACKSIDE_CHECKPOINT")

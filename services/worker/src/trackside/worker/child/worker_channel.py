@@ -23,6 +23,7 @@ from trackside.worker.child.spool import Labels, Spool
 from trackside.worker.child.summary_spool import SummarySender
 from trackside.worker.process_messages import (
     AnswerReceived,
+    ArtifactReleased,
     CheckpointAnswer,
     CheckpointRequest,
     FetchAnswer,
@@ -223,6 +224,10 @@ class WorkerChannel:
         if answer.code:
             raise FetchError(answer.code, answer.problem)
         return Path(answer.path)
+
+    def release(self, reference: Mapping[str, Any]) -> None:
+        """Tells the worker that an artifact is no longer used."""
+        self.send(ArtifactReleased(dict(reference)))
 
     def last_checkpoint(self) -> FetchedCheckpoint | None:
         """Has the worker fetch the last checkpoint; raises CheckpointError if none can be read."""
