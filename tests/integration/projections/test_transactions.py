@@ -6,7 +6,13 @@ from contextlib import suppress
 import pytest
 
 from tests.integration.projections.harness import query
-from trackside.projections.postgres import Connection, NestedTransactionError, PostgresGoneError
+from trackside.projections.postgres import (
+    Connection,
+    NestedTransactionError,
+    PostgresGoneError,
+    open_repeatable_read,
+    tentative_transaction,
+)
 from trackside.projections.postgres import database as opened_database
 
 
@@ -42,6 +48,35 @@ async def test_a_transaction_outlives_one_of_another_task_that_is_rolled_back(da
         with pytest.raises(_RolledBackError):
             await first
     assert await query(database, "SELECT number FROM public.kept") == [(2,)]
+
+
+@pytest.mark.parametrize("error", [ValueError("of the caller"), FileNotFoundError(2, "no such file")])
+async def test_an_error_of_the_caller_is_not_taken_for_one_of_postgres(
+    database: str, error: Exception
+) -> None:
+    """Neither for a malformed DSN nor for a server that is gone."""
+
+    async def fails(connection: Connection) -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        async with open_repeatable_read(database, "public") as connection:
+            await fails(connection)
+    assert caught.value is error
+    with pytest.raises(type(error)) as caught:
+        async with tentative_transaction(database, "public") as attempt:
+            await fails(attempt.connection)
+    assert caught.value is error
+    async with opened_database(database) as opened:
+        with pytest.raises(type(error)) as caught:
+            await opened.transaction(fails)
+    assert caught.value is error
+
+
+async def test_a_connection_that_breaks_in_the_block_is_one_of_postgres(database: str) -> None:
+    with pytest.raises(PostgresGoneError):
+        async with open_repeatable_read(database, "public"):
+            raise ConnectionResetError
 
 
 async def test_a_snapshot_is_taken_once_the_transaction_of_another_task_is_over(database: str) -> None:

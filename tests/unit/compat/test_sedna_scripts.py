@@ -1,6 +1,7 @@
 """Scripts of Sedna as tasks: its calls, names and variables, with the inputs of a round."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from trackside.compat.sedna import (
     CSVDataParse,
     IncrementalLearning,
     TxtDataParse,
+    datasources,
 )
 from trackside.compat.sedna.learning import plain_metrics
 from trackside.sdk import trial
@@ -306,14 +308,44 @@ def test_lines_are_features_and_labels_as_sedna_reads_them(folder: Path) -> None
     assert data.x.tolist() == ["A.PNG 3", "B.PNG"] and data.is_test_data
 
 
-def test_a_table_without_pandas_says_what_is_missing(folder: Path) -> None:
+@pytest.fixture(name="_without_pandas")
+def _hides_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasources, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+
+
+@pytest.mark.usefixtures("_without_pandas")
+def test_tables_are_arrays_without_pandas(folder: Path) -> None:
+    (folder / "a.csv").write_text("\ufeffx,name,y\n1,one,2\n3,,4.5\n")
+    (folder / "b.csv").write_text("x,y\n,6\n")
+    data = CSVDataParse("train")
+    data.parse(str(folder / "a.csv"), "missing.csv", None, label="y", usecols="x")
+    assert (data.x.tolist(), data.y.tolist(), len(data)) == ([[1], [3]], [2.0, 4.5], 2)
+    data.parse(str(folder / "a.csv"), {"x": 5, "name": "five", "y": 7}, label="y")
+    assert data.x.tolist() == [[1, "one"], [3, ""], [5, "five"]]
+    data.parse(str(folder / "a.csv"), str(folder / "b.csv"), label="y", usecols=["x"])
+    assert data.y.tolist() == [2.0, 4.5, 6.0] and data.x[1][0] == 3 and math.isnan(data.x[2][0])
+    data = CSVDataParse("test")
+    data.parse([1, 2.5])
+    assert (data.x.tolist(), data.y) == ([[1, 2.5]], None)
+    with pytest.raises(ValueError, match=r"no column 'z'; it has \['x', 'name', 'y'\]"):
+        data.parse(str(folder / "a.csv"), usecols="z")
+    (folder / "a.csv").write_text("x,y\n1,2\n3,4,5\n")
+    with pytest.raises(ValueError, match="row 2 has more cells"):
+        data.parse(str(folder / "a.csv"))
+
+
+@pytest.mark.usefixtures("_without_pandas")
+@pytest.mark.parametrize(("func", "options"), [(None, {"sep": ";"}), (lambda table: table, {})])
+def test_what_only_pandas_can_read_says_so(folder: Path, func: Any, options: dict[str, str]) -> None:
+    (folder / "a.csv").write_text("x;y\n1;2\n")
+    with pytest.raises(ImportError, match="pandas"):
+        CSVDataParse("train", func=func).parse(str(folder / "a.csv"), label="y", **options)
+
+
+def test_tables_are_those_of_pandas_if_it_is_there(folder: Path) -> None:
+    pytest.importorskip("pandas")
     (folder / "a.csv").write_text("x,y\n1,2\n")
-    try:
-        import pandas  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: F401
-    except ImportError:
-        with pytest.raises(ImportError, match="pandas"):
-            CSVDataParse("train").parse(str(folder / "a.csv"), label="y")
-        return
     data = CSVDataParse("train")
     data.parse(str(folder / "a.csv"), label="y")
     assert (data.x["x"].tolist(), data.y.tolist()) == ([1], [2])

@@ -1,6 +1,7 @@
 """Access to Postgres, the only module that uses asyncpg: connections, transactions, rows in and out."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ _SETTINGS = {
     "lock_timeout": "30s",
     "idle_in_transaction_session_timeout": "60s",
 }
+_NETWORK_ERRORS = (errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN, errno.ENETRESET)
 
 
 class PostgresGoneError(Exception):
@@ -73,6 +75,12 @@ def _is_transient(error: BaseException) -> bool:
         TimeoutError,
     )
     return isinstance(error, kinds)
+
+
+def _is_local(error: BaseException) -> bool:
+    """Returns whether an error of the system is of a file, not of a connection that broke."""
+    is_broken = isinstance(error, ConnectionError | TimeoutError)
+    return isinstance(error, OSError) and not is_broken and error.errno not in _NETWORK_ERRORS
 
 
 def _is_missing(error: BaseException) -> bool:
@@ -256,7 +264,7 @@ class TentativeTransaction:
 
 @contextmanager
 def _translated_errors() -> Iterator[None]:
-    """Translates errors of asyncpg into ours."""
+    """Translates errors of asyncpg into ours; others of the block, such as of a file, pass through."""
     try:
         yield
     except Exception as error:
@@ -264,10 +272,8 @@ def _translated_errors() -> Iterator[None]:
             raise SchemaMissingError(_text(error)) from error
         if isinstance(error, asyncpg.QueryCanceledError):
             raise StatementTimeoutError(_text(error)) from error
-        if _is_transient(error):
+        if _is_transient(error) and not _is_local(error):
             raise PostgresGoneError(_text(error)) from error
-        if isinstance(error, ValueError) and not isinstance(error, asyncpg.PostgresError):
-            raise BadDsnError(_BAD_DSN) from None  # what asyncpg says repeats a part of it
         raise
 
 
