@@ -229,7 +229,14 @@ class JobLog:
             assert self.tell(TaskAccepted.model_validate(token), stream=stream) == APPLIED
         return token
 
-    def save(self, task: Task, text: str, kind: str = "model", **metadata: Any) -> None:
+    def save(
+        self,
+        task: Task,
+        text: str,
+        kind: str = "model",
+        media_type: str = "application/octet-stream",
+        **metadata: Any,
+    ) -> None:
         """Lets a task save an artifact."""
         token = self.place(task)
         saved = ArtifactSaved(
@@ -241,6 +248,7 @@ class JobLog:
             uri=f"store:sha256/{digest(text)}",
             sha256=digest(text),
             size_bytes=len(text),
+            media_type=media_type,
             metadata=metadata,
         )
         assert self.tell(saved, role="worker", stream=stream_of(task)) == APPLIED

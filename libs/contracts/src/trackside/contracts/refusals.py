@@ -123,6 +123,7 @@ REFUSAL_CODES = {
     "unknown_summary_file": "The summary job has no such file.",
     "unknown_incremental_job": "There is no job of incremental learning on this stream.",
     "bad_counts": "More hard examples than inferences are reported.",
+    "folder_model": "The model is a folder, and the job copies its models to where one file is read.",
     "bad_stage": "A stage of a job needs either a task type, or a kind with its spec.",
     "reserved_name": "A job gives its tasks a parameter or an input of this name itself.",
     "place_in_use": "Another job writes to the file or folder, or it is the dataset of this one.",

@@ -17,6 +17,8 @@ from trackside.aggregates.rounds.job_spec import (
 )
 from trackside.aggregates.rounds.miner_names import BUILT_IN_MINERS, is_number, misspelt
 from trackside.aggregates.rounds.others import dataset_state, model_state, round_model
+from trackside.aggregates.rounds.parts import file_fields
+from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE
 from trackside.contracts.children import WantedChild
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import Problem, nearest
@@ -53,6 +55,7 @@ def problems(job: JobSpec, job_id: str, lookup: Lookup, path: str = "$") -> Iter
             yield from _place(place.url, f"{path}.{name}.url", is_file=name == "deploy.copy_to")
             found = credential_problem(capabilities, place.credential, f"{path}.{name}.credential")
             yield from [found] if found is not None else []
+    yield from _folder(job, lookup, path)
     size = len(job.model_dump_json())
     if size > MAX_JOB_BYTES:
         message = (
@@ -87,6 +90,18 @@ def _sources(job: JobSpec, lookup: Lookup, path: str) -> Iterator[Problem]:
         if wanted is not None and round_model(lookup, wanted.model, wanted.version) is None:
             message = f"there is no version {wanted.version} of a model {wanted.model!r}"
             yield Problem(code="unknown_model_version", path=f"{path}.{name}", message=message)
+
+
+def _folder(job: JobSpec, lookup: Lookup, path: str) -> Iterator[Problem]:
+    """Yields that the initial model is a folder, which can't be copied to where one file is read."""
+    named, fields = job.initial_model, file_fields(job.deploy)
+    model = round_model(lookup, named.model, named.version)
+    if fields and model is not None and model.artifact.media_type == FOLDER_MEDIA_TYPE:
+        message = (
+            f"{named.model}@{named.version} is a folder, and by {fields} models are copied to where one file "
+            f"is read; save models as one file, or leave {fields} out and let services load them"
+        )
+        yield Problem(code="folder_model", path=f"{path}.initial_model", message=message)
 
 
 def _stage(stage: StageSpec, capabilities: Capabilities, path: str) -> Iterator[Problem]:

@@ -70,6 +70,12 @@ def file_targets(deploy: DeploySpec) -> list[str]:
     return [target for target, wanted in named.items() if wanted is not None]
 
 
+def file_fields(deploy: DeploySpec) -> str:
+    """Returns the fields of a job that define targets that are files, as a text; empty without one."""
+    fields = {COPY: "deploy.copy_to", CONFIG: "deploy.config"}
+    return " and ".join(fields[target] for target in file_targets(deploy))
+
+
 def targets_of(deploy: DeploySpec) -> list[str]:
     """Returns all targets of an update, the files first."""
     return [*file_targets(deploy), *service_targets(deploy)]

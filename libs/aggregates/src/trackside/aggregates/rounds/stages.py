@@ -15,11 +15,11 @@ from trackside.aggregates.rounds.messages import (
     StageState,
 )
 from trackside.aggregates.rounds.others import model_state, round_model
-from trackside.aggregates.rounds.parts import round_task, samples_of
+from trackside.aggregates.rounds.parts import file_fields, round_task, samples_of
 from trackside.aggregates.rounds.split import SplitRule
 from trackside.aggregates.rounds.stage_events import OPEN
 from trackside.aggregates.rounds.state import IncrementalJob, Round, TaskOutcome
-from trackside.contracts.artifacts import ArtifactReference
+from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.fleet import WRITE_MANIFEST
 from trackside.contracts.message import Event, Json
@@ -185,6 +185,10 @@ def _end(stream: Stream[IncrementalJob], round_: Round, outcome: TaskOutcome, lo
         found = _pick(job, outcome)
         if isinstance(found, str):
             return failed(job, round_, "no_model", found)
+        fields = file_fields(job.spec.deploy)
+        if fields and found.artifact.media_type == FOLDER_MEDIA_TYPE:
+            message = f"its task saved a folder; by {fields} models are copied to where one file is read"
+            return failed(job, round_, "folder_model", message)
         return [ModelTrained(round=round_.number, model=round_.spec.model, version=found)]
     other = lookup.find(round_.spec.model)
     answer = answer_of(stream, round_.found_at, other)
