@@ -13,7 +13,13 @@ from tests.unit.incremental.copies import copy_model
 from trackside.artifacts.credentials import Credential
 from trackside.artifacts.object_blobs import PART_BYTES
 from trackside.embedded.ports import free_ports
-from trackside.incremental.outputs import OutputError, named_credential, write_output
+from trackside.incremental.outputs import (
+    OutputError,
+    named_credential,
+    open_output_store,
+    write_object,
+    write_output,
+)
 
 
 @pytest.fixture(name="credential")
@@ -88,6 +94,54 @@ def test_the_objects_of_a_deleted_job_are_removed_and_those_of_others_stay(
         removed = copy_model(tmp_path, monkeypatch, b"", 1, target="removal", **asked)
         assert removed == {"url": "s3://models/deleted/Job-1", "files": files, "others": 1}
     assert files_of(s3).ls("models/deleted/Job-1", detail=False) == ["models/deleted/Job-1/notes.txt"]
+
+
+def test_a_copy_to_an_object_store_that_was_suspended_does_not_undo_a_later_one(
+    s3: S3Server, credential: Credential, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I25, I26: nor does it remove what a person has put there, whose object has no time."""
+    urls = {"copy": "s3://models/order/live.bin", "config": "s3://models/order"}
+    files_of(s3).pipe_file("models/order/live.bin", b"of a person")
+    for target, url in urls.items():
+        asked = {"target": target, "url": url, "credential": "moto"}
+        for _ in range(2):
+            copy_model(tmp_path, monkeypatch, b"second", 2, **asked)
+        with pytest.raises(OutputError, match="was written with a later time") as caught:
+            copy_model(tmp_path, monkeypatch, b"first", 1, **asked)
+        assert caught.value.code == "superseded"
+    assert files_of(s3).cat_file(urls["copy"]) == b"second"
+    config = json.loads(files_of(s3).cat_file("models/order/Job-1/model_config.json"))["model_config"]
+    assert "digits-v2" in config["model_path"]
+
+
+@pytest.mark.parametrize("before", [b"", b"older"])
+@pytest.mark.parametrize(("time_ms", "result"), [(1, "superseded"), (3, b"mine")])
+def test_a_writer_that_another_one_overtakes_looks_again(
+    s3: S3Server, credential: Credential, before: bytes, time_ms: int, result: str | bytes
+) -> None:
+    """The other one writes while this one reads its source, which is when it was suspended."""
+    url = f"s3://models/overtaken/{len(before)}-{time_ms}.bin"
+    if before:
+        write_object(url, open_output_store(url, credential), [before], 0)
+
+    class Suspended:
+        reads = 0
+
+        def __iter__(self) -> Iterator[bytes]:
+            self.reads += 1
+            if self.reads == 1:
+                write_object(url, open_output_store(url, credential), [b"newer"], 2)
+            yield b"mine"
+
+    source = Suspended()
+    if isinstance(result, bytes):
+        write_object(url, open_output_store(url, credential), source, time_ms)
+        assert source.reads == 2
+    else:
+        with pytest.raises(OutputError) as caught:
+            write_object(url, open_output_store(url, credential), source, time_ms)
+        assert caught.value.code == result
+    assert files_of(s3).cat_file(url) == (result if isinstance(result, bytes) else b"newer")
 
 
 def test_a_cold_copy_to_an_object_store_returns_what_was_read_back(

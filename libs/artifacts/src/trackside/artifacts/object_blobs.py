@@ -90,14 +90,17 @@ class ObjectBlobs:
             while part := file.read(CHUNK_BYTES):
                 yield part
 
-    def write_path(self, path: str, parts: Iterable[bytes]) -> None:
-        """Replaces anything that the protocol reaches, at once: it has all parts, or is as it was."""
+    def write_path(self, path: str, parts: Iterable[bytes], **request: Any) -> None:
+        """Replaces anything that the protocol reaches, at once: it has all parts, or is as it was.
+
+        `request` are fields of the requests of S3, such as `IfMatch`; one that does not hold raises an error.
+        """
         partial = path
         with self.errors():
             if not self.is_s3:
                 partial += f".{secrets.token_hex(8)}.tmp"
                 self.files.makedirs(path.rpartition("/")[0], exist_ok=True)
-            out = self.files.open(partial, "wb", block_size=PART_BYTES)
+            out = self.files.open(partial, "wb", block_size=PART_BYTES, **request)
         try:
             for part in parts:
                 with self.errors():

@@ -4,6 +4,7 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -132,7 +133,7 @@ def publish(asked: ModelCopy, source: Path) -> WrittenFile:
     before = _read(config, credential)
     config_path = output_path(config)
     if config_path is None:
-        write_object(config, open_output_store(config, credential), [content])
+        write_object(config, open_output_store(config, credential), [content], asked.time_ms)
     else:
         assert path is not None
         _write_config(config_path, config, content, asked.time_ms, path)
@@ -159,14 +160,20 @@ def _write_config(path: Path, url: str, content: bytes, time_ms: int, model: Pat
 def _write(url: str, credential: Credential | None, source: Path, time_ms: int | None = None) -> WrittenFile:
     path = output_path(url)
     if path is not None:
-        return write_file(path, url, _chunks(source), time_ms=time_ms)
-    return write_object(url, open_output_store(url, credential), _chunks(source))
+        return write_file(path, url, _Chunks(source), time_ms=time_ms)
+    return write_object(url, open_output_store(url, credential), _Chunks(source), time_ms)
 
 
-def _chunks(source: Path) -> Iterator[bytes]:
-    with source.open("rb", buffering=0) as file:
-        while chunk := file.read(CHUNK_BYTES):
-            yield chunk
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """The bytes of a file, which may be read more than once."""
+
+    source: Path
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self.source.open("rb", buffering=0) as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
 
 
 def _read(url: str, credential: Credential | None) -> bytes:

@@ -13,10 +13,11 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic_core import PydanticCustomError
@@ -48,6 +49,10 @@ DIGITS = 20
 LOCK_S = 10.0
 """How long a writer waits for another one that has locked the file."""
 LOOK_S = 0.02
+MAX_RACES = 5
+"""How often an object is written that another writer has replaced since its time was read."""
+TIME = "trackside-time-ms"
+"""The metadata of an object that has the time of its writer."""
 EXPECTED = "expected an absolute path, file:///path or s3://bucket/key"
 _CODES = {
     errno.ENOSPC: ("disk_full", "make room there"),
@@ -202,13 +207,14 @@ def in_order(order: Path, url: str, time_ms: int, *, is_last: bool = False) -> I
         if is_last:
             time_ms = max(time_ms, int(found) if found.isdecimal() else 0) + 1
         elif found.isdecimal() and int(found) > time_ms:
-            raise OutputError(
-                "superseded",
-                f"{url} was written with a later time ({found.lstrip('0')} ms, this one has {time_ms}): it "
-                f"stays; remove {order} if a clock was wrong",
-            )
+            message = f"{url} {_superseded(int(found), time_ms)} {order} if a clock was wrong"
+            raise OutputError("superseded", message)
         os.pwrite(file.fileno(), b"%0*d" % (DIGITS, time_ms), 0)  # first: else it would be lost by a kill
         yield
+
+
+def _superseded(found_ms: int, time_ms: int) -> str:
+    return f"was written with a later time ({found_ms} ms, this one has {time_ms}): it stays; remove"
 
 
 def _lock(file: io.FileIO, url: str) -> None:
@@ -270,8 +276,39 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def write_object(url: str, store: ObjectBlobs, chunks: Iterable[bytes]) -> WrittenFile:
-    """Writes the object that is the root of a store, see write_output."""
+def write_object(
+    url: str, store: ObjectBlobs, chunks: Iterable[bytes], time_ms: int | None = None
+) -> WrittenFile:
+    """Writes the object that is the root of a store, see write_output.
+
+    With `time_ms` it isn't replaced if it was written with a later time, see write_file: the object has its
+    time as metadata, and is replaced only if it is still the one whose time was read. `chunks` may then be
+    read more than once. The store has to support If-Match and If-None-Match.
+    """
+    if time_ms is None:
+        return _write_object(url, store, chunks, {})
+    for _ in range(MAX_RACES):
+        with output_errors(url):
+            before = store.find_version(store.root)
+        found = "" if before is None else before.metadata.get(TIME, "")
+        if found.isdecimal() and int(found) > time_ms:
+            raise OutputError(
+                "superseded", f"{url} {_superseded(int(found), time_ms)} it if a clock was wrong"
+            )
+        condition = {"IfNoneMatch": "*"} if before is None else {"IfMatch": before.etag}
+        try:
+            return _write_object(url, store, chunks, {**condition, "Metadata": {TIME: str(time_ms)}})
+        except (FileExistsError, OutputError):
+            with output_errors(url):
+                after = store.find_version(store.root)
+            if after == before:  # it was no other writer
+                raise
+    raise OutputError("busy", f"{url} can't be written: others have written it {MAX_RACES} times meanwhile")
+
+
+def _write_object(
+    url: str, store: ObjectBlobs, chunks: Iterable[bytes], request: Mapping[str, Any]
+) -> WrittenFile:
     if "/" not in store.root:
         raise OutputError("not_a_file", f"{url} is a bucket: name an object in it, such as {url}/model")
     digest, size = hashlib.sha256(), 0
@@ -288,7 +325,7 @@ def write_object(url: str, store: ObjectBlobs, chunks: Iterable[bytes]) -> Writt
 
     try:
         with output_errors(url):
-            store.write_path(store.root, counted())
+            store.write_path(store.root, counted(), **request)
             read_back = hashlib.sha256()
             for part in store.read_path(store.root):
                 read_back.update(part)

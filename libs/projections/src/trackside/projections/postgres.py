@@ -71,16 +71,10 @@ def _is_transient(error: BaseException) -> bool:
         asyncpg.TransactionRollbackError,
         asyncpg.LockNotAvailableError,
         asyncpg.IdleInTransactionSessionTimeoutError,
-        OSError,
+        ConnectionError,
         TimeoutError,
     )
-    return isinstance(error, kinds)
-
-
-def _is_local(error: BaseException) -> bool:
-    """Returns whether an error of the system is of a file, not of a connection that broke."""
-    is_broken = isinstance(error, ConnectionError | TimeoutError)
-    return isinstance(error, OSError) and not is_broken and error.errno not in _NETWORK_ERRORS
+    return isinstance(error, kinds) or getattr(error, "errno", None) in _NETWORK_ERRORS
 
 
 def _is_missing(error: BaseException) -> bool:
@@ -100,7 +94,7 @@ async def connect(dsn: str, schema: str, *, limited: bool = True) -> Connection:
     except asyncpg.InvalidCatalogNameError as error:
         raise PostgresGoneError(f"{address_of(dsn)}: {error}; create the database") from error
     except Exception as error:
-        if _is_transient(error):
+        if _is_transient(error) or isinstance(error, OSError):
             raise PostgresGoneError(f"{address_of(dsn)}: {_text(error)}") from error
         if isinstance(error, ValueError) and not isinstance(error, asyncpg.PostgresError):
             raise BadDsnError(_BAD_DSN) from None  # what asyncpg says repeats a part of it
@@ -272,7 +266,7 @@ def _translated_errors() -> Iterator[None]:
             raise SchemaMissingError(_text(error)) from error
         if isinstance(error, asyncpg.QueryCanceledError):
             raise StatementTimeoutError(_text(error)) from error
-        if _is_transient(error) and not _is_local(error):
+        if _is_transient(error):
             raise PostgresGoneError(_text(error)) from error
         raise
 
