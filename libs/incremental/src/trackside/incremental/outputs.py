@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -49,7 +50,7 @@ DIGITS = 20
 LOCK_S = 10.0
 """How long a writer waits for another one that has locked the file."""
 LOOK_S = 0.02
-MAX_RACES = 5
+MAX_TRIES = 5
 """How often an object is written that another writer has replaced since its time was read."""
 TIME = "trackside-time-ms"
 """The metadata of an object that has the time of its writer."""
@@ -287,23 +288,32 @@ def write_object(
     """
     if time_ms is None:
         return _write_object(url, store, chunks, {})
-    for _ in range(MAX_RACES):
+    for tries in count(1):
         with output_errors(url):
-            before = store.find_version(store.root)
-        found = "" if before is None else before.metadata.get(TIME, "")
+            before = etag, found = _version_of(store)
         if found.isdecimal() and int(found) > time_ms:
-            raise OutputError(
-                "superseded", f"{url} {_superseded(int(found), time_ms)} it if a clock was wrong"
-            )
-        condition = {"IfNoneMatch": "*"} if before is None else {"IfMatch": before.etag}
+            message = f"{url} {_superseded(int(found), time_ms)} it if a clock was wrong"
+            raise OutputError("superseded", message)
+        condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
         try:
             return _write_object(url, store, chunks, {**condition, "Metadata": {TIME: str(time_ms)}})
-        except (FileExistsError, OutputError):
+        except OutputError:
             with output_errors(url):
-                after = store.find_version(store.root)
-            if after == before:  # it was no other writer
+                after = _version_of(store)
+            if after == before or tries == MAX_TRIES:  # it was no other writer
                 raise
-    raise OutputError("busy", f"{url} can't be written: others have written it {MAX_RACES} times meanwhile")
+    raise AssertionError("it returns or raises")
+
+
+def _version_of(store: ObjectBlobs) -> tuple[str, str]:
+    """Returns the ETag of an object, another one for other bytes, and its time; empty if it isn't there."""
+    bucket, _, key = store.root.partition("/")
+    try:
+        with store.errors():
+            found = store.files.call_s3("head_object", Bucket=bucket, Key=key)
+    except FileNotFoundError:
+        return "", ""
+    return found["ETag"], (found.get("Metadata") or {}).get(TIME, "")
 
 
 def _write_object(
