@@ -50,6 +50,26 @@ async def test_a_worker_copies_a_model_with_a_credential_of_its_host(
         assert ended.end is AttemptEnd.FINISHED and (tmp_path / "live.pt").read_bytes() == MODEL
 
 
+async def test_a_worker_removes_the_folder_of_a_deleted_job(
+    s3: S3Server, model: ArtifactReference, tmp_path: Path
+) -> None:
+    """I37."""
+    hot = tmp_path / "hot"
+    hot.mkdir()
+    async with started(tmp_path, task_of(tmp_path)) as harness:
+        places = {"a": {"url": str(hot)}, "b": {"url": "s3://models/removed", "credential": "moto"}}
+        for task_id, place in places.items():
+            ended = await copied(harness, task_id, model, target="config", **place)
+            assert ended.end is AttemptEnd.FINISHED, ended
+            asked = {"target": "removal", "job": "job", "time_ms": 2, **place}
+            more: dict[str, Any] = {"task_type": COPY_MODEL, "device_ids": [], "device": "host"}
+            await harness.run(f"{task_id}-removal", asked, **more)
+            ended = await harness.end(f"{task_id}-removal")
+            assert ended.result == {"url": f"{place['url']}/job", "files": 2, "others": 0}, ended
+        assert not (hot / "job").exists()
+        assert not s3.store().blobs.files.exists("models/removed")  # type: ignore[attr-defined]
+
+
 async def test_what_hinders_a_copy_is_named_by_a_code(model: ArtifactReference, tmp_path: Path) -> None:
     async with started(tmp_path, task_of(tmp_path)) as harness:
         (tmp_path / "folder").mkdir()
