@@ -51,6 +51,10 @@ class SimulatedFiles:
         self.written[url] = (time_ms, digest)
         return True
 
+    def remove(self, url: str, time_ms: int) -> None:
+        """Removes a file; a writer with an earlier time does not bring it back."""
+        self.written[url] = (max(time_ms, self.written.get(url, (0, ""))[0]) + 1, "")
+
     def was_loaded(self, task_id: str, digest: str) -> bool:
         """Says whether a placement of a task has had a model in use."""
         return any(key[0] == task_id and digest in had for key, had in self.loaded.items())

@@ -126,13 +126,19 @@ class SimulatedComparison(CoroutineTask):
 
 
 class SimulatedCopy(CoroutineTask):
-    """Copies a model to where it is read, unless a later update was copied there."""
+    """Copies a model to where it is read, unless a later update was copied there; or removes such copies."""
 
     async def _run(self) -> None:
         await asyncio.sleep(drawn(self._rng, self._workload.seconds))
         wanted = self.placement.parameters
-        url, model = wanted["url"], wanted["model"]
+        url = wanted["url"]
         fails = self._rng.random() < FAILING_SHARE
+        if wanted["target"] == "removal" and not fails:
+            self._files.remove(url, wanted["time_ms"])
+            self.placement.result = {"url": url, "files": 1, "others": 0}
+            await self._end(AttemptEnd.FINISHED)
+            return
+        model = wanted.get("model")
         if fails or not self._files.write(url, model["sha256"], wanted["time_ms"]):
             await self._end(AttemptEnd.FAILED)
             return

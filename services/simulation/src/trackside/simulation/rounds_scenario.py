@@ -290,4 +290,11 @@ class RoundsScenario(StreamScenario):
 
     def violations(self, stream: Stream) -> list[str]:
         """Returns which samples, rounds, models and targets are not as they must be."""
-        return [*self._targets, *self._expected.last_violations(self._samples)]
+        return [*self._targets, *self._left(stream), *self._expected.last_violations(self._samples)]
+
+    def _left(self, stream: Stream) -> Iterator[str]:
+        """Yields that a deleted job has left what it says to have removed."""
+        job = job_of(stream)
+        if job is not None and job.removal is not None and not job.blocked:
+            if self.files.written.get(CONFIG_URL, (0, ""))[1]:
+                yield f"{CONFIG_URL} was not removed"
