@@ -130,20 +130,22 @@ class SimulatedCopy(CoroutineTask):
 
     async def _run(self) -> None:
         await asyncio.sleep(drawn(self._rng, self._workload.seconds))
-        wanted = self.placement.parameters
-        url = wanted["url"]
-        fails = self._rng.random() < FAILING_SHARE
-        if wanted["target"] == "removal" and not fails:
-            self._files.remove(url, wanted["time_ms"])
-            self.placement.result = {"url": url, "files": 1, "others": 0}
-            await self._end(AttemptEnd.FINISHED)
-            return
-        model = wanted.get("model")
-        if fails or not self._files.write(url, model["sha256"], wanted["time_ms"]):
+        url = self.placement.parameters["url"]
+        if self._rng.random() < FAILING_SHARE or (result := self._copied(url)) is None:
             await self._end(AttemptEnd.FAILED)
             return
-        self.placement.result = {"url": url, "sha256": model["sha256"], "size_bytes": 1}
+        self.placement.result = result
         await self._end(AttemptEnd.FINISHED)
+
+    def _copied(self, url: str) -> Json | None:
+        """Returns the result; None if a later update is there."""
+        wanted = self.placement.parameters
+        if wanted["target"] == "removal":
+            self._files.remove(url, wanted["time_ms"])
+            return {"url": url, "files": 1, "others": 0}
+        sha256 = wanted["model"]["sha256"]
+        written = self._files.write(url, sha256, wanted["time_ms"])
+        return {"url": url, "sha256": sha256, "size_bytes": 1} if written else None
 
 
 class SimulatedInference(InstructedTask):

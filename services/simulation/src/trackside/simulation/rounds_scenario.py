@@ -1,5 +1,6 @@
 """The scenario of a job of incremental learning: a dataset that grows, rounds, deployments, services."""
 
+from collections.abc import Iterator
 from hashlib import sha256
 from random import Random
 from typing import Any
@@ -294,7 +295,6 @@ class RoundsScenario(StreamScenario):
 
     def _left(self, stream: Stream) -> Iterator[str]:
         """Yields that a deleted job has left what it says to have removed."""
-        job = job_of(stream)
-        if job is not None and job.removal is not None and not job.blocked:
-            if self.files.written.get(CONFIG_URL, (0, ""))[1]:
-                yield f"{CONFIG_URL} was not removed"
+        job, left = job_of(stream), self.files.written.get(CONFIG_URL, (0, ""))[1]
+        if left and job is not None and job.removal is not None and not job.blocked:
+            yield f"{CONFIG_URL} was not removed"
