@@ -12,6 +12,7 @@ from trackside.aggregates.rounds import (
     deploying,
     evaluation,
     evolve,
+    split,
     stage_events,
 )
 from trackside.aggregates.rounds.deploy_messages import ModelUpdateConfirmed
@@ -24,6 +25,7 @@ from trackside.simulation.rounds_scenario import RoundsScenario
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
 CONFIG = SimulationConfig(scenario=RoundsScenario)
+HANDLERS: dict[Any, Any] = evolve.HANDLERS
 
 
 def samples_of_a_failed_round_are_lost(patch: pytest.MonkeyPatch) -> None:
@@ -36,7 +38,7 @@ def samples_of_a_failed_round_are_lost(patch: pytest.MonkeyPatch) -> None:
         job.pool.first = first
         return outcome
 
-    patch.setitem(evolve.HANDLERS, RoundEnded, lax)
+    patch.setitem(HANDLERS, RoundEnded, lax)
 
 
 def samples_that_arrive_while_a_round_runs_are_skipped(patch: pytest.MonkeyPatch) -> None:
@@ -49,7 +51,7 @@ def samples_that_arrive_while_a_round_runs_are_skipped(patch: pytest.MonkeyPatch
             job.pool.first = job.pool.end
         return outcome
 
-    patch.setitem(evolve.HANDLERS, RoundEnded, lax)
+    patch.setitem(HANDLERS, RoundEnded, lax)
 
 
 def a_model_is_live_once_one_target_has_it(patch: pytest.MonkeyPatch) -> None:
@@ -62,7 +64,7 @@ def a_model_is_live_once_one_target_has_it(patch: pytest.MonkeyPatch) -> None:
             job.update.open.clear()
         return outcome
 
-    patch.setitem(evolve.HANDLERS, ModelUpdateConfirmed, lax)
+    patch.setitem(HANDLERS, ModelUpdateConfirmed, lax)
 
 
 def any_answer_confirms(patch: pytest.MonkeyPatch) -> None:
@@ -92,7 +94,7 @@ def a_share_is_cut_off_each_time(patch: pytest.MonkeyPatch) -> None:
     def cut(segments: Any, begin: int, share: str) -> Any:
         return [replace(added(segments, begin, share)[-1], begin=begin, carry="0")]
 
-    added = decide.added
+    added = split.added
     for module in (decide, evolve):
         patch.setattr(module, "added", cut)
 
