@@ -113,3 +113,18 @@ def test_what_is_appended_is_observed_and_what_shrinks_or_changes_stops_the_inta
     code, _, error = command_line.tried(capsys, "datasets", "show", "fed")
     assert code == 1 and "there is no dataset fed; did you mean 'feed'?" in error
     say("verify-log")
+
+
+def test_a_file_that_is_not_there_is_named_until_it_is(
+    settings: StackSettings, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def waits_for() -> object:
+        rows = json.loads(command_line.said(capsys, "datasets", "ls", "--json"))
+        return next((row["waits_for"] for row in rows if row["dataset_id"] == "late"), None)
+
+    command_line.said(capsys, "submit", "feed.yaml", "--id", "late")
+    poll_until_sync(lambda: waits_for() is not None)
+    assert waits_for() == f"there is no file at {file}; it is waited for"
+    assert "there is no file at" in command_line.said(capsys, "datasets", "show", "late")
+    file.write_text("x,y\n1,2\n")
+    poll_until_sync(lambda: waits_for() is None)

@@ -43,7 +43,8 @@ class WatchDataset(Service):
 
     It is ready when it may be told how far the dataset was observed, `{end: {lines, size, sha256}}`. It
     acknowledges that once it has found the same bytes, and then is ready again with `end` each time that
-    there are more samples, or with `problem` when it can't continue.
+    there are more samples, with `waits_for` while its file can't be reached, or with `problem` when it can't
+    continue.
     """
 
     def load(self) -> None:
@@ -84,21 +85,25 @@ class WatchDataset(Service):
         """Reports growth until there is a newer instruction. Raises DatasetError if it can't continue."""
         waits, computes = _Complaints(), _Complaints()
         acknowledged = False
+        said: dict[str, Any] = {}
         while True:
             changed.clear()
             try:
                 grown = growth.look()
-                waits.forget()
+                if waits.forget():
+                    trial.ready(**said)
             except DatasetError as error:
                 if error.code not in WAITED_FOR:
                     raise
                 grown = False
-                waits.write(f"{error.code}: {error}")
+                if waits.write(f"{error.code}: {error}"):
+                    trial.ready(**said, waits_for=str(error))
             if growth.is_verified and not acknowledged:
                 given.acknowledge()
                 acknowledged = True
             if grown:
-                trial.ready(end=_fields(growth.end), **_metrics(window, computes))
+                said = {"end": _fields(growth.end), **_metrics(window, computes)}
+                trial.ready(**said)
             newer = self._wait(growth, changed, grown)
             if newer is not None:
                 return newer
@@ -121,13 +126,18 @@ class _Complaints:
     def __init__(self) -> None:
         self._last = ""
 
-    def write(self, sentence: str) -> None:
-        if sentence != self._last:
+    def write(self, sentence: str) -> bool:
+        """Writes a sentence, unless it was the last one; returns whether it did."""
+        is_new = sentence != self._last
+        if is_new:
             sys.stderr.write(f"{sentence}\n")
         self._last = sentence
+        return is_new
 
-    def forget(self) -> None:
-        self._last = ""
+    def forget(self) -> bool:
+        """Lets the next sentence be written; returns whether one was before."""
+        had_one, self._last = bool(self._last), ""
+        return had_one
 
 
 def _metrics(window: DriftWindow | None, complaints: _Complaints) -> dict[str, Any]:

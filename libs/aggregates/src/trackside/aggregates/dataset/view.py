@@ -38,8 +38,8 @@ class DatasetView(View[Dataset]):
 
     def listed(self, row: ViewRow) -> Listed:
         """Returns how many samples it has, and where it is, or why nothing is taken from it."""
-        where = f"{row['format']} {row['url']}"
-        return Listed(str(row["lines"]), runs=f"{where}: {row['reason']}" if row["reason"] else where)
+        where, why = f"{row['format']} {row['url']}", row["reason"] or row["waits_for"]
+        return Listed(str(row["lines"]), runs=f"{where}: {why}" if why else where)
 
     def page(self, row: ViewRow, rows: QueriedRows) -> Page:
         """Returns what is known of it, and the tasks that watch it or did."""
@@ -47,7 +47,7 @@ class DatasetView(View[Dataset]):
             ("dataset", row["dataset_id"]),
             ("status", row["status"]),
             ("since", row["status_at"]),
-            ("reason", row["reason"]),
+            ("reason", row["reason"] or row["waits_for"]),
             ("samples", row["lines"]),
             ("size", f"{shown(row['bytes'])} ({row['bytes']} bytes)"),
             ("sha256", row["sha256"]),

@@ -52,10 +52,12 @@ async def _ls(limit: int, as_json: bool) -> None:
         screen.emit([json_row(row) for row in rows])
         return
     columns = [Column("dataset", keep=True), Column("status"), Column("samples", right=True)]
-    columns += [Column("size", right=True), Column("format"), Column("reason"), Column("metrics")]
+    columns += [Column("size", right=True), Column("format"), Column("reason", keep=True), Column("metrics")]
     columns += [Column("url", optional=True), Column("observed", optional=True)]
     names = ("dataset_id", "status", "lines", "bytes", "format", "reason", "metrics", "url", "observed_at")
-    listed = [{**row, "bytes": shown(row["bytes"])} for row in rows]
+    listed = [
+        {**row, "bytes": shown(row["bytes"]), "reason": row["reason"] or row["waits_for"]} for row in rows
+    ]
     screen.show_table(columns, [[row[name] for name in names] for row in listed])
     if not rows:
         screen.complain("no datasets yet; register one with `trackside submit FILE.yaml --id NAME`")

@@ -1,4 +1,5 @@
--- Datasets: how far each was observed, why none is taken from one, and the task that watches it. `name` is the id.
+-- Datasets: how far each was observed, why none is taken from one, the task that watches it, and what that waits for.
+-- `name` is the id.
 SELECT
     datasets.dataset_id, datasets.dataset_id AS name, datasets.url, datasets.format, datasets.status, datasets.reason,
     datasets.lines, datasets.bytes, datasets.sha256, datasets.metrics, datasets.watcher, datasets.credential,
@@ -7,5 +8,8 @@ SELECT
     to_timestamp(datasets.status_ms / 1000.0) AS status_at,
     to_timestamp(datasets.observed_ms / 1000.0) AS observed_at,
     to_timestamp(datasets.deleted_ms / 1000.0) AS ended_at,
-    (datasets.deleted_ms - datasets.registered_ms) / 1000.0 AS duration_s
+    (datasets.deleted_ms - datasets.registered_ms) / 1000.0 AS duration_s,
+    CASE WHEN watchers.state = 'ready' THEN watchers.detail ->> 'waits_for' END AS waits_for
 FROM datasets
+LEFT JOIN dashboards.services AS watchers ON
+    watchers.stream_id = datasets.dataset_id AND watchers.task_id = datasets.watcher
