@@ -26,3 +26,7 @@ def test_a_set_takes_a_quarter_of_a_byte_a_number() -> None:
     assert not has_number(found, 0)
     assert not has_number(found, -1)
     assert not has_number("", 0)
+
+
+def test_a_number_that_no_version_has_is_left_out() -> None:
+    assert with_number("6", -1) == with_number("6", 2**60) == "6"

@@ -1,7 +1,9 @@
-"""Sets of small numbers as text, a bit for each up to the largest: a quarter of a byte a number. Pure.
+"""Sets of versions by their numbers, as text, a bit for each up to the largest: a quarter of a byte a number. Pure.
 
 A snapshot has them as hexadecimal digits, the bit of number 0 is the last one: `"6"` are 1 and 2.
 """
+
+from trackside.contracts.artifacts import MAX_MODEL_VERSIONS
 
 
 def has_number(numbers: str, number: int) -> bool:
@@ -11,7 +13,9 @@ def has_number(numbers: str, number: int) -> bool:
 
 
 def with_number(numbers: str, number: int) -> str:
-    """Returns a set with another number, from 0 on."""
+    """Returns a set with another number; one that can't be that of a version is left out."""
+    if not 0 <= number <= MAX_MODEL_VERSIONS:
+        return numbers
     return f"{int(numbers or '0', 16) | 1 << number:x}"
 
 
