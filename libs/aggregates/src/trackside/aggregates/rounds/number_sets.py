@@ -1,6 +1,6 @@
-"""Sets of versions by their numbers, as text, a bit for each up to the largest: a quarter of a byte a number. Pure.
+"""Sets of versions by their numbers, as text: a bit for each up to the largest. Pure.
 
-A snapshot has them as hexadecimal digits, the bit of number 0 is the last one: `"6"` are 1 and 2.
+They are hexadecimal digits, a quarter of a byte a number; the last bit is that of 0: `"6"` are 1 and 2.
 """
 
 from trackside.contracts.artifacts import MAX_MODEL_VERSIONS
