@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.rounds.given import BETTER, JobLog
+from tests.unit.aggregates.rounds.given import BETTER, JOB, JobLog
 from trackside.aggregates.rounds.deploy_messages import DeployDecided
 from trackside.aggregates.rounds.messages import RoundStarted, StageState, TriggerEvaluated
 from trackside.contracts.message import Json
@@ -68,6 +68,30 @@ def test_the_check_period_is_the_least_time_between_two_begins(log: JobLog) -> N
     fired = [event for event in log.of(TriggerEvaluated) if event.stage == "train" and event.fired]
     first, second = [event.evaluated_ms for event in fired]
     assert second - first == 600_000
+
+
+def test_the_check_period_is_the_least_time_between_two_deployments(log: JobLog) -> None:
+    """I7: what is not deployed is decided at once, and a command does not wait."""
+    log.next_accuracy = lambda number: (0.0, 0.6, 0.7, 0.1, 0.8)[number]
+    better = condition("accuracy_delta", ">", 0.05)
+    log.create(train=train(None), deploy={"trigger": better, "check_period_s": 600})
+    log.append(10)
+    log.work()
+    log.append(10)
+    log.work()
+    assert [event.deploy for event in log.of(DeployDecided)] == [True]
+    log.wait(599)
+    assert [event.deploy for event in log.of(DeployDecided)] == [True]
+    log.wait(1)
+    log.work()
+    log.append(10)
+    log.work()
+    assert [event.deploy for event in log.of(DeployDecided)] == [True, True, False]
+    log.append(10)
+    log.work()
+    assert len(log.of(DeployDecided)) == 3
+    log.command(JOB, "trackside.fire-deploy.v1", {})
+    assert [event.deploy for event in log.of(DeployDecided)] == [True, True, False, True]
 
 
 def test_a_window_begins_rounds_by_time_alone(log: JobLog) -> None:

@@ -17,7 +17,7 @@ from trackside.aggregates.rounds.deploy_messages import (
 from trackside.aggregates.rounds.messages import JobStatus, StageState
 from trackside.aggregates.rounds.number_sets import has_number, with_number
 from trackside.aggregates.rounds.parts import file_targets, targets_of
-from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, Round, ServiceCounts
+from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, Round, ServiceCounts, TriggerState
 from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
 from trackside.domain.retries import backoff_ms
@@ -36,6 +36,8 @@ def deploy_decided(job: IncrementalJob, event: DeployDecided, record: Record) ->
     if job.status is not JobStatus.ACTIVE or job.stage_state is not StageState.WAITING:
         return Outcome.OVERTAKEN
     round_.decided = event.deploy
+    if event.deploy:
+        job.triggers.setdefault("deploy", TriggerState()).fired_ms = record.append_time_ms
     gate = round_.spec.deploy.gate
     round_.waits_for_approval = event.deploy and event.approval
     if round_.waits_for_approval and gate is not None and gate.timeout_s is not None:

@@ -55,9 +55,7 @@ def trigger_of(job: IncrementalJob) -> Trigger | None:
 def earliest_ms(job: IncrementalJob) -> int:
     """Returns when the stage that a job is in may begin at the earliest: after its period, or a failure."""
     spec = job.spec if job.round is None else job.round.spec
-    if job.stage == "deploy":
-        return 0
-    period_s = (spec.train if job.stage == "train" else spec.eval).check_period_s
+    period_s = {"train": spec.train, "eval": spec.eval, "deploy": spec.deploy}[job.stage].check_period_s
     fired_ms = job.triggers.get(job.stage, TriggerState()).fired_ms
     after_failure = job.last_round_ms + backoff_ms(job.failed_rounds) if job.stage == "train" else 0
     return max(fired_ms + int(period_s * 1000) if fired_ms else 0, after_failure)
@@ -78,10 +76,12 @@ def next_evaluation_ms(job: IncrementalJob) -> int | None:
     from_ms = max(job.clock_ms, earliest_ms(job))
     if job.stage == "deploy":
         assert job.round is not None
-        if results_problem(job.round) or triggers.holds(trigger, known, from_ms):
+        if results_problem(job.round):
+            return job.clock_ms
+        if triggers.holds(trigger, known, from_ms):
             return from_ms
         later = triggers.next_change(trigger, known, from_ms, before=False)
-        return from_ms if later is None and not triggers.waits_for_command(trigger) else later
+        return job.clock_ms if later is None and not triggers.waits_for_command(trigger) else later
     before = job.triggers.get(job.stage, TriggerState()).result
     if triggers.holds(trigger, known, from_ms) and (has_samples(job) or not before):
         return from_ms

@@ -129,6 +129,7 @@ class DeploySpec(_Part):
 
     `copy_to` is the file that it is copied over (a cold update), `config` where `model_config.json` is
     written. A service confirms within `confirm_s`, or is tried again, `tries` times in all.
+    `check_period_s` is the least time between two decisions to deploy; a command does not wait for it.
     """
 
     trigger: TriggerRule = None

@@ -97,7 +97,7 @@ class TriggerState:
     evaluated_ms: int = 0
     """When that was, in ms since 1970; 0 before the first time."""
     fired_ms: int = 0
-    """When its stage began last, in ms since 1970; 0 before the first time."""
+    """When its stage began last, or a model was to be deployed, in ms since 1970; 0 before the first time."""
 
 
 @dataclass(slots=True)
