@@ -19,7 +19,7 @@ from tests.polling import poll_until
 from trackside.artifacts.cache import Cache
 from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
 from trackside.contracts.instructions import Instruction, InstructionAcknowledged, TaskReady
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.incremental.serving_load import TimedAnswer, load_service
 
 __all__ = ["store"]
@@ -275,6 +275,24 @@ async def test_each_window_reports_counts_and_stores_and_appends_hard_examples(
             each.detail["inferences"] for each in of(await service.harness.events_so_far("a"), TaskReady)
         ]
         assert counts == sorted(set(counts)), "nothing is said of a window without requests"
+
+
+async def test_the_window_that_is_open_when_a_service_is_stopped_is_reported(
+    tmp_path: Path, store: Path
+) -> None:
+    """I40: before the end of its attempt, with the hard examples that it has saved."""
+    async with serving(tmp_path, store) as service:
+        mining = {"miner": "Threshold"}
+        await service.begin(service.version(2), window_s=3_600, hard_examples=mining)
+        for inputs in (1, 9, 3):
+            await service.ask(inputs)
+        await service.stop()
+        said = await service.harness.events_so_far("a")
+        last = of(said, TaskReady)[-1]
+        assert (last.detail["inferences"], last.detail["hard"]) == (3, 2)
+        (saved,) = of(said, ArtifactSaved)
+        (ended,) = of(said, AttemptEnded)
+        assert saved.metadata["examples"] == 2 and said.index(last) < said.index(ended)
 
 
 def content(store: Path, saved: ArtifactSaved) -> str:

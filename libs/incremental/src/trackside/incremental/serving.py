@@ -111,7 +111,7 @@ class InferenceService(Service):
         front = HttpFront(serving.answer, serving.describe, self.threads, self.limits)
         with front.serve(settings.port) as address:
             serving.run(address)
-        serving.end_window(is_last=True)
+        serving.end(address)
 
 
 class _Serving:
@@ -175,6 +175,12 @@ class _Serving:
                 if self._counted() != self._said:
                     self._say_ready(address)
         loader.shutdown(wait=False, cancel_futures=True)
+
+    def end(self, address: str) -> None:
+        """Stores what is left of the last window, and reports its counts; all requests are answered."""
+        self.end_window(is_last=True)
+        if self._counted() != self._said:
+            self._say_ready(address)
 
     def answer(self, inputs: Any) -> HttpAnswer:
         """Returns the answer to a request, by the model that is served when it begins."""

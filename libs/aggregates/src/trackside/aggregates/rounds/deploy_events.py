@@ -245,4 +245,5 @@ def hard_examples_reported(job: IncrementalJob, event: HardExamplesReported, rec
         by = (event.attempt, event.placement)
         inferences, hard = service.counted if by == service.counted_by else (0, 0)
         service.counted_by, service.counted = by, (inferences + event.inferences, hard + event.hard)
+        service.left = None
     return Outcome.APPLIED

@@ -1,27 +1,22 @@
 """What the dispatcher decides about the inference services of a job: their tasks, and their counts. Pure."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from trackside.aggregates.rounds.deploy_messages import HardExamplesReported
 from trackside.aggregates.rounds.messages import JobStatus
 from trackside.aggregates.rounds.others import dataset_state
 from trackside.aggregates.rounds.parts import service_targets, service_task
-from trackside.aggregates.rounds.state import IncrementalJob, ServiceState
-from trackside.contracts.artifacts import ArtifactReference
+from trackside.aggregates.rounds.state import IncrementalJob, ProcessCounts, ServiceState
+from trackside.aggregates.rounds.tasks import new_counts, unreported
 from trackside.contracts.message import Json
 from trackside.contracts.resources import ServicePolicy
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
 from trackside.domain.lookup import Lookup
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
-from trackside.domain.task import Task
-from trackside.domain.task_instructions import is_ready
 
 RESERVED = "service"
 """The parameter of the task of a service that says which one it is, and what it serves."""
-HARD_EXAMPLES = "hard-examples"
-"""The name of the artifacts in which services save hard examples."""
 
 
 def lacking(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposal]:
@@ -29,6 +24,10 @@ def lacking(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposal
     job, traceparent = stream.root, stream.traceparent
     wanted = service_targets(job.spec.deploy) if job.status is not JobStatus.DELETED else {}
     for target, service in job.services.items():
+        if service.left is not None:  # the next task begins once that is reported
+            counted = _reported(target, service, service.left)
+            yield Proposal("count inferences", [counted], job.changed_at, traceparent)
+            continue
         if not service.running:
             if target in wanted:
                 begun = _task(job, target, service, lookup)
@@ -40,8 +39,9 @@ def lacking(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposal
         if service.retired and not task.stop_reason:
             stop = TaskStopRequested(task_id=task.task_id, reason="user")
             yield Proposal("stop service", [stop], job.changed_at, traceparent)
-        counted = _counted(target, service, task)
-        if counted is not None:
+        counts = unreported(service, task)
+        if counts is not None:
+            counted = _reported(target, service, counts)
             yield Proposal("count inferences", [counted], task.changed_at, traceparent)
 
 
@@ -73,35 +73,18 @@ def _task(job: IncrementalJob, target: str, service: ServiceState, lookup: Looku
     )
 
 
-def _counted(target: str, service: ServiceState, task: Task) -> HardExamplesReported | None:
-    """Returns what a service has counted since its last window; None without anything new.
+def _reported(target: str, service: ServiceState, counts: ProcessCounts) -> HardExamplesReported:
+    """Returns what a process has counted since its last window.
 
-    It says how much its process has counted in all, so a report that is lost is in the next one.
+    It says how much it has counted in all, so a report that is lost is in the next one.
     """
-    attempt = task.attempts[-1]
-    inferences, hard = (_number(attempt.ready.get(name)) for name in ("inferences", "hard"))
-    if not is_ready(task):
-        return None
-    by = (attempt.number, attempt.placement)
-    before = service.counted if by == service.counted_by else (0, 0)
-    new, new_hard = inferences - before[0], hard - before[1]
-    if new <= 0 or not 0 <= new_hard <= new:
-        return None
+    inferences, hard = new_counts(service, counts) or (0, 0)
     return HardExamplesReported(
         service=target,
         window=service.counts.windows + 1,
-        inferences=new,
-        hard=new_hard,
-        attempt=attempt.number,
-        placement=attempt.placement,
-        artifact=_saved(task) if new_hard else None,
+        inferences=inferences,
+        hard=hard,
+        attempt=counts.attempt,
+        placement=counts.placement,
+        artifact=counts.artifact if hard else None,
     )
-
-
-def _saved(task: Task) -> ArtifactReference | None:
-    saved = task.artifacts.get(HARD_EXAMPLES)
-    return None if saved is None else saved.reference
-
-
-def _number(given: Any) -> int:
-    return given if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 2**53 else 0

@@ -211,6 +211,22 @@ class ServiceCounts:
 
 
 @dataclass(slots=True)
+class ProcessCounts:
+    """What a process of a service has counted in all."""
+
+    attempt: int
+    """The number of its attempt."""
+    placement: int
+    """The placement of that."""
+    inferences: int
+    """How many inferences it had counted."""
+    hard: int
+    """How many of them were hard examples."""
+    artifact: ArtifactReference | None = None
+    """The newest artifact with hard examples that its task has saved; None without one."""
+
+
+@dataclass(slots=True)
 class ServiceState:
     """An inference service of a job: what it serves, and what it has counted."""
 
@@ -241,6 +257,8 @@ class ServiceState:
     """What its newest placement has counted, inferences and hard examples, as of the last window."""
     counted_by: tuple[int, int] = (0, 0)
     """The attempt and placement that this is of."""
+    left: ProcessCounts | None = None
+    """What its last process had counted when its task ended, until that is reported; None without more."""
 
 
 @dataclass(slots=True)
