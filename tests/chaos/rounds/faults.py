@@ -94,20 +94,24 @@ def _purpose(task: Task) -> str:
 
 @dataclass
 class Faults:
-    """Faults of some kinds after events of these numbers, in the order of the kinds, again and again."""
+    """Faults of some kinds after events of these numbers, in the order of the kinds, again and again.
+
+    One whose process is not there is made after the next event with which it is.
+    """
 
     job: TwoRounds
     at: set[int]
     kinds: list[str]
     rng: random.Random
-    said: list[str] = field(default_factory=list)
-    """A line for each of them."""
+    made: list[str] = field(default_factory=list)
+    """A line for each that was made."""
+    due: int = 0
+    """How many are still to be made."""
 
     async def after(self, number: int) -> None:
-        """Makes the next fault if there is one after the event of this number."""
-        if number not in self.at:
-            return
-        kind = self.kinds[len(self.said) % len(self.kinds)]
-        self.said.append(f"{kind} after event {number}")
-        if not await make(kind, self.job, self.rng):
-            self.said[-1] += ": not made, as there was none"
+        """Makes the next fault if there is one to be made after the event of this number."""
+        self.due += number in self.at
+        kind = self.kinds[len(self.made) % len(self.kinds)]
+        if self.due and await make(kind, self.job, self.rng):
+            self.made.append(f"{kind} after event {number}")
+            self.due -= 1
