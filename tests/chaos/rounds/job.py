@@ -158,10 +158,23 @@ class TwoRounds:
         assert job is not None
         assert (job.rounds, job.ended_rounds, job.failed_rounds) == (ROUNDS, ROUNDS, 0)
         assert job.live.artifact.sha256 == live
+        await self._assert_answers(live)
+
+    async def _assert_answers(self, live: str) -> None:
+        """Asks the services for their digest, again once they are back if a fault has ended one meanwhile."""
+        history = self.cluster.history
         async with aiohttp.ClientSession() as session:
-            for address in self.addresses():
-                async with session.get(f"{address}/model") as answer:
-                    assert (await answer.json())["sha256"] == live
+            while True:
+                start = len(history.records)
+                try:
+                    for address in self.addresses():
+                        async with session.get(f"{address}/model") as answer:
+                            assert (await answer.json())["sha256"] == live
+                except aiohttp.ClientError:
+                    again = lambda: len(history.records) > start and self.is_over()  # noqa: B023, E731
+                    await history.until("that the services are ready again", again, WAIT_S)
+                else:
+                    return
 
     def _assert_files(self) -> str:
         """Compares the manifests and the copied models; returns the digest of the last model."""
