@@ -9,8 +9,10 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+SHORT = {"backoff_s": 0.2, "max_backoff_s": 2.0}
 WAITS: dict[str, dict[str, dict[str, float]]] = {
-    "trackside.domain.retries": {"_AGAIN": {"backoff_s": 0.2, "max_backoff_s": 2.0}},
+    "trackside.domain.retries": {"_AGAIN": SHORT},
+    "trackside.verify.checks.running_tasks": {"SERVICE_RETRY": SHORT},
 }
 """By module and name: the fields of a rule of retries."""
 
