@@ -32,6 +32,7 @@ _ASSUMED = (
     "it with the same samples. Nothing else is known of models: a round that depends on more is unknown.",
     f"If more than {MOST_LIVE} models may be live, which one is live is unknown.",
     "A round takes as long as recorded, deployed or not; a deployment that was not recorded succeeds.",
+    "A deployment that was not recorded doesn't wait for deploy.check_period_s.",
 )
 
 
