@@ -142,6 +142,7 @@ def test_a_rollback_makes_an_earlier_version_live(log: JobLog) -> None:
         if isinstance(event, CommandRefused)
     ]
     assert refused.code == "never_live"
+    assert refused.message.endswith("those were: digits-model@1, digits-model@2")
 
 
 def test_a_deleted_job_ends_its_services_and_keeps_its_id(log: JobLog) -> None:

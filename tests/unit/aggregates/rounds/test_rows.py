@@ -3,7 +3,7 @@
 import json
 
 from tests.unit.aggregates.rounds.history import SERVICE, JobHistory
-from trackside.aggregates.rounds.deploy_messages import DeployApproved
+from trackside.aggregates.rounds.deploy_messages import DeployApproved, HardExamplesReported
 from trackside.aggregates.rounds.messages import RoundEnded, StageBlocked, StageState
 from trackside.aggregates.rounds.state import TaskOutcome
 
@@ -46,6 +46,16 @@ def test_what_hinders_a_stage_is_in_its_row_until_it_goes_on() -> None:
     assert told.row("incremental_jobs")["blocked_message"] == said["message"]
     told.whole_round(0.90, 0.80)
     assert told.row("stages", 1, "train")["blocked"] == ""
+
+
+def test_what_a_service_outside_of_trackside_reports_counts_for_its_job() -> None:
+    """I41: `ReportHardExamples` of a service that is no task."""
+    told = JobHistory()
+    told.report_hard_examples(10, 2)
+    counted = {"service": "edge-camera", "window": 1, "inferences": 120, "hard": 7, "command_id": "c1"}
+    told.tell(HardExamplesReported.model_validate(counted))
+    row = told.row("incremental_jobs")
+    assert (row["inferences"], row["hard_examples"]) == (130, 9)
 
 
 def test_each_sample_is_in_one_range_of_a_round_or_waits() -> None:

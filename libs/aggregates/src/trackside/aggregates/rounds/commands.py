@@ -178,8 +178,8 @@ def rollback(stream: Stream, wanted: RollbackModel, command_id: str, lookup: Loo
         None,
     ) or round_model(lookup, name, wanted.version)
     if model is None or not was_live(job, model):
-        live = ", ".join(f"{job.spec.model}@{version}" for version in job.newest_live)
-        known = f"{job.initial.model}@{job.initial.version}{', ' if live else ''}{live}"
+        live = [f"{job.spec.model}@{version}" for version in job.newest_live]
+        known = ", ".join(dict.fromkeys([f"{job.initial.model}@{job.initial.version}", *live]))
         message = f"{name}@{wanted.version} was never live in job {job.job_id}; those were: {known}"
         return Problem(code="never_live", path="$.version", message=message)
     if job.deploying:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from trackside.aggregates.rounds.round_display import as_number
+from trackside.aggregates.rounds.services import all_counts
 from trackside.aggregates.rounds.state import IncrementalJob
 from trackside.domain.gauges import GaugeReading
 
@@ -15,7 +16,7 @@ def readings(job: IncrementalJob) -> Iterator[GaugeReading]:
     """Yields the numbers of a job; none once it is over."""
     if job.over:
         return
-    pool, services = job.pool, job.services.values()
+    pool, counts = job.pool, all_counts(job)
     numbers: dict[str, float] = {
         "job_training.samples": pool.training,
         "job_evaluation.samples": pool.evaluation,
@@ -24,8 +25,8 @@ def readings(job: IncrementalJob) -> Iterator[GaugeReading]:
         "job_blocked.stages": int(bool(job.blocked)),
         "job_live.versions": job.live.version,
         "job_updating.targets": 0 if job.update is None else len(job.update.open),
-        "job_inferences.requests": sum(service.counts.inferences for service in services),
-        "job_hard.requests": sum(service.counts.hard for service in services),
+        "job_inferences.requests": sum(each.inferences for each in counts),
+        "job_hard.requests": sum(each.hard for each in counts),
     }
     for name, value in numbers.items():
         yield GaugeReading(f"{PREFIX}.{name}", (job.job_id,), value)

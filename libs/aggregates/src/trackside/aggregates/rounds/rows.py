@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from trackside.aggregates.rounds.deployment_rows import DeploymentRows, HardExampleRows, TriggerRows
 from trackside.aggregates.rounds.history_rows import DefinitionRows, RoundRows, SampleRangeRows, StageRows
+from trackside.aggregates.rounds.services import all_counts
 from trackside.aggregates.rounds.split import count
 from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.aggregates.rounds.trigger_display import trigger_rows
@@ -81,8 +82,8 @@ class IncrementalJobRows:
             going is not None and going.waits_for_approval,
             None if going is None or not going.waits_for_approval else going.approval_due_ms,
             sum(not service.retired for service in job.services.values()),
-            sum(service.counts.inferences for service in job.services.values()),
-            sum(service.counts.hard for service in job.services.values()),
+            sum(counts.inferences for counts in all_counts(job)),
+            sum(counts.hard for counts in all_counts(job)),
             job.hard_examples,
             job.created_ms,
             time_or_null(job.last_round_ms) if job.ended_rounds else None,

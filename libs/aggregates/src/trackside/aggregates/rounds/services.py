@@ -6,7 +6,7 @@ from trackside.aggregates.rounds.deploy_messages import HardExamplesReported
 from trackside.aggregates.rounds.messages import JobStatus
 from trackside.aggregates.rounds.others import dataset_state
 from trackside.aggregates.rounds.parts import service_targets, service_task
-from trackside.aggregates.rounds.state import IncrementalJob, ProcessCounts, ServiceState
+from trackside.aggregates.rounds.state import IncrementalJob, ProcessCounts, ServiceCounts, ServiceState
 from trackside.aggregates.rounds.tasks import new_counts, unreported
 from trackside.contracts.message import Json
 from trackside.contracts.resources import ServicePolicy
@@ -71,6 +71,11 @@ def _task(job: IncrementalJob, target: str, service: ServiceState, lookup: Looku
         needs=spec.needs.model_copy(update={"service": spec.needs.service or ServicePolicy()}),
         inputs={**spec.inputs, "model": job.live.artifact},
     )
+
+
+def all_counts(job: IncrementalJob) -> list[ServiceCounts]:
+    """Returns what each service of a job has counted, and each that reports by a command."""
+    return [*(service.counts for service in job.services.values()), *job.foreign.values()]
 
 
 def _reported(target: str, service: ServiceState, counts: ProcessCounts) -> HardExamplesReported:
