@@ -33,3 +33,12 @@ def test_neither_a_heading_nor_a_number_with_its_unit_is_broken() -> None:
 def test_what_may_be_left_out_is_left_out_where_the_rest_needs_the_width() -> None:
     assert "why" in printed(100)[0]
     assert "why" not in printed(60)[0]
+
+
+def test_a_long_text_is_cut_short_and_what_names_a_row_is_not() -> None:
+    columns = [Column("dataset", keep=True), Column("reason"), Column("format")]
+    console = Console(width=60)
+    with console.capture() as captured:
+        console.print(table(columns, [["camera-7", "bad line " * 20, "jsonl"]], width=60))
+    (_, row) = captured.get().splitlines()
+    assert row.startswith("camera-7  bad line") and row.rstrip().endswith("…  jsonl")

@@ -139,6 +139,7 @@ def table(
     texts = [[cell(value) for value in row] for row in rows]
     shown = _fitting(columns, texts, width)
     columns, texts = [columns[at] for at in shown], [[row[at] for at in shown] for row in texts]
+    widths = _cut(columns, texts, width)
     for at, column in enumerate(columns):
         made.add_column(
             column.heading,
@@ -146,6 +147,7 @@ def table(
             no_wrap=not column.keep,
             overflow="fold" if column.keep else "ellipsis",
             min_width=_least_width(column, [row[at] for row in texts]) if column.keep else None,
+            max_width=widths.get(at),
         )
     for row in texts:
         made.add_row(*(styled(text) for text in row))
@@ -159,6 +161,18 @@ def _fitting(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: i
         if sum(needed.values()) > width + GAP and columns[at].optional:
             del needed[at]
     return list(needed)
+
+
+def _cut(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> dict[int, int]:
+    """Returns the widths of columns that are cut short so that all fit: the widest first, none of `keep`."""
+    needed = [_least_width(column, [row[at] for row in texts]) for at, column in enumerate(columns)]
+    excess = sum(needed) + GAP * (len(needed) - 1) - width
+    widths: dict[int, int] = {}
+    for at in sorted(range(len(columns)), key=lambda at: -needed[at]):
+        if excess > 0 and not columns[at].keep:
+            widths[at] = max(len(columns[at].heading), needed[at] - excess)
+            excess -= needed[at] - widths[at]
+    return widths
 
 
 def _least_width(column: Column, cells: Sequence[str]) -> int:
