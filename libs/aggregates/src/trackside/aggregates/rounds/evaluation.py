@@ -5,7 +5,7 @@ from typing import Any
 
 from trackside.aggregates.rounds import metrics, triggers
 from trackside.aggregates.rounds.deploy_messages import ConditionResult, DeployDecided
-from trackside.aggregates.rounds.job_spec import StageName
+from trackside.aggregates.rounds.job_spec import DeploySpec, StageName, StageSpec
 from trackside.aggregates.rounds.messages import (
     JobStatus,
     RoundEnded,
@@ -55,7 +55,12 @@ def trigger_of(job: IncrementalJob) -> Trigger | None:
 def earliest_ms(job: IncrementalJob) -> int:
     """Returns when the stage that a job is in may begin at the earliest: after its period, or a failure."""
     spec = job.spec if job.round is None else job.round.spec
-    period_s = {"train": spec.train, "eval": spec.eval, "deploy": spec.deploy}[job.stage].check_period_s
+    stages: dict[str, StageSpec | DeploySpec] = {
+        "train": spec.train,
+        "eval": spec.eval,
+        "deploy": spec.deploy,
+    }
+    period_s = stages[job.stage].check_period_s
     fired_ms = job.triggers.get(job.stage, TriggerState()).fired_ms
     after_failure = job.last_round_ms + backoff_ms(job.failed_rounds) if job.stage == "train" else 0
     return max(fired_ms + int(period_s * 1000) if fired_ms else 0, after_failure)
