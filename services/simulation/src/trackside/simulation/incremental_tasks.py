@@ -37,7 +37,7 @@ FAILING_SHARE = 0.1
 SERVED_S = (1.0, 60.0)
 """How long an inference service serves that is to fail, s."""
 ATTEMPTS_THAT_MAY_FAIL = 2
-"""Up to which attempt an inference service fails after a while."""
+"""Up to which attempt an inference service fails: it waits longer after each."""
 
 
 class SimulatedWatcher(InstructedTask):
@@ -188,7 +188,7 @@ class SimulatedInference(InstructedTask):
         if detail is None:
             detail = {"update": command.parameters["service"]["update"]}
             detail["sha256"] = command.inputs["model"].sha256
-            if not await self._is_readable(detail["sha256"]):
+            if not await self._is_readable(detail["sha256"]) and placement.key[1] <= ATTEMPTS_THAT_MAY_FAIL:
                 await self._end(AttemptEnd.FAILED)
                 return
         self._serve(detail)

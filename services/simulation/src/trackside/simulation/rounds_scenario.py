@@ -79,7 +79,7 @@ class RoundsScenario(StreamScenario):
         }
         self._definition = self._drawn(rng)
         self._expected = ExpectedRounds(STREAM, self.files, self._failing)
-        self._sent: set[str] = set()
+        self._deletes = self._deletes_dataset = False
         self._changes = 0
         self._rests_since_s: float | None = None
         self._targets: list[str] = []
@@ -95,7 +95,7 @@ class RoundsScenario(StreamScenario):
         batch = {"type": "condition", "metric": "num_of_samples", "operator": ">=", "threshold": self._batch}
         threshold = rng.choice([-0.3, 0.0])
         better = {"type": "condition", "metric": "accuracy_delta", "operator": ">", "threshold": threshold}
-        deploy: Json = {"trigger": better, "tries": rng.choice([2, 4]), "confirm_s": rng.choice([5.0, 40.0])}
+        deploy: Json = {"trigger": better, "tries": rng.choice([2, 4]), "confirm_s": rng.choice([20.0, 60.0])}
         if rng.random() < 0.2:
             deploy["trigger"] = {"type": "all_of", "triggers": [better, MANUAL]}
         if rng.random() < 0.3:
@@ -176,9 +176,15 @@ class RoundsScenario(StreamScenario):
             ready = all(name in streams.by_id for name in (DATASET, MODEL)) and self._has_model(streams)
             return (STREAM, self.command()) if ready and rng.random() < 0.3 else None
         if job.status is JobStatus.DELETED:
-            return self._once(DATASET, DeleteDataset()) if job.over else None
+            if self._deletes_dataset or not job.over:
+                return None
+            self._deletes_dataset = True
+            return DATASET, DeleteDataset()
+        if self._deletes:
+            return None
         if self._is_done(job, streams) and self._rests(job, stream):
-            return self._once(STREAM, DeleteIncrementalJob())
+            self._deletes = True
+            return STREAM, DeleteIncrementalJob()
         command = self._command(job, rng)
         return None if command is None else (STREAM, command)
 
@@ -186,13 +192,6 @@ class RoundsScenario(StreamScenario):
     def _has_model(streams: Streams) -> bool:
         model = streams.by_id[MODEL].root
         return model is not None and bool(model.versions) and dataset_of(streams.by_id[DATASET]) is not None
-
-    def _once(self, stream_id: str, command: Command) -> tuple[str, Command] | None:
-        what = type(command).__name__
-        if what in self._sent:
-            return None
-        self._sent.add(what)
-        return stream_id, command
 
     def _command(self, job: IncrementalJob, rng: Random) -> Command | None:
         """Returns what a job waits for, or how the user disturbs it."""
@@ -206,7 +205,7 @@ class RoundsScenario(StreamScenario):
             fired = self._fire(job, rng)
             if fired is not None:
                 return fired
-        if self._changes < CHANGES and rng.random() < 0.08:
+        if self._changes < CHANGES and rng.random() < 0.05:
             self._changes += 1
             return self._change(job, rng)
         return None
@@ -232,13 +231,14 @@ class RoundsScenario(StreamScenario):
     def _change(self, job: IncrementalJob, rng: Random) -> Command:
         """Returns a change of a job: a pause, a rollback, or another definition."""
         chosen = rng.random()
-        if chosen < 0.2:
+        others = [version for version in {1, *job.newest_live} if version != job.live.version]
+        if others and chosen < 0.6:
+            return RollbackModel(version=rng.choice(sorted(others)))
+        if chosen < 0.8:
             return PauseIncrementalJob()
-        if chosen < 0.7:
-            return RollbackModel(version=rng.choice([1, *job.newest_live]))
         changed = job.spec.model_dump(mode="json", exclude_unset=True)
         changed["dataset"]["train_prob"] = rng.choice([0.8, 0.5, 0.25])
-        if chosen < 0.85:
+        if chosen < 0.9:
             changed["deploy"]["services"] = [self._service(rng, rng.randint(1, 2))]
         return UpdateIncrementalJob.model_validate({"job": changed})
 
