@@ -17,7 +17,8 @@ from trackside.aggregates.rounds.deploy_messages import (
 from trackside.aggregates.rounds.messages import JobStatus, StageState
 from trackside.aggregates.rounds.number_sets import has_number, with_number
 from trackside.aggregates.rounds.parts import file_targets, targets_of
-from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, Round, ServiceCounts, TriggerState
+from trackside.aggregates.rounds.service_counts import ServiceCounts
+from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, Round, TriggerState
 from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
 from trackside.domain.retries import backoff_ms

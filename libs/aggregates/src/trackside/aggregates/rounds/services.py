@@ -6,8 +6,13 @@ from trackside.aggregates.rounds.deploy_messages import HardExamplesReported
 from trackside.aggregates.rounds.messages import JobStatus
 from trackside.aggregates.rounds.others import dataset_state
 from trackside.aggregates.rounds.parts import service_targets, service_task
-from trackside.aggregates.rounds.state import IncrementalJob, ProcessCounts, ServiceCounts, ServiceState
-from trackside.aggregates.rounds.tasks import new_counts, unreported
+from trackside.aggregates.rounds.service_counts import (
+    ProcessCounts,
+    ServiceCounts,
+    new_counts,
+    unreported,
+)
+from trackside.aggregates.rounds.state import IncrementalJob, ServiceState
 from trackside.contracts.message import Json
 from trackside.contracts.resources import ServicePolicy
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
@@ -39,7 +44,7 @@ def lacking(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposal
         if service.retired and not task.stop_reason:
             stop = TaskStopRequested(task_id=task.task_id, reason="user")
             yield Proposal("stop service", [stop], job.changed_at, traceparent)
-        counts = unreported(service, task)
+        counts = unreported(task, service.counted, service.counted_by)
         if counts is not None:
             counted = _reported(target, service, counts)
             yield Proposal("count inferences", [counted], task.changed_at, traceparent)
@@ -83,7 +88,7 @@ def _reported(target: str, service: ServiceState, counts: ProcessCounts) -> Hard
 
     It says how much it has counted in all, so a report that is lost is in the next one.
     """
-    inferences, hard = new_counts(service, counts) or (0, 0)
+    inferences, hard = new_counts(counts, service.counted, service.counted_by) or (0, 0)
     return HardExamplesReported(
         service=target,
         window=service.counts.windows + 1,

@@ -6,6 +6,7 @@ from trackside.aggregates.rounds.deploy_messages import DatasetPlace, RoundModel
 from trackside.aggregates.rounds.job_spec import InferenceSpec, JobSpec, StageName
 from trackside.aggregates.rounds.messages import JobStatus, ModelVersionSummary, Range, StageState
 from trackside.aggregates.rounds.number_sets import largest
+from trackside.aggregates.rounds.service_counts import ProcessCounts, ServiceCounts
 from trackside.aggregates.rounds.split import SplitRule, count
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Json
@@ -196,34 +197,6 @@ class ConfigRemoval:
     """When it is given up, in ms since 1970; 0 before the first task."""
     ended: bool = False
     """Whether the folder was removed, or stays."""
-
-
-@dataclass(slots=True)
-class ServiceCounts:
-    """What a service has counted."""
-
-    windows: int = 0
-    """How many windows of counts it has reported."""
-    inferences: int = 0
-    """How many inferences it has counted in all."""
-    hard: int = 0
-    """How many of them were hard examples."""
-
-
-@dataclass(slots=True)
-class ProcessCounts:
-    """What a process of a service has counted in all."""
-
-    attempt: int
-    """The number of its attempt."""
-    placement: int
-    """The placement of that."""
-    inferences: int
-    """How many inferences it had counted."""
-    hard: int
-    """How many of them were hard examples."""
-    artifact: ArtifactReference | None = None
-    """The newest artifact with hard examples that its task has saved; None without one."""
 
 
 @dataclass(slots=True)

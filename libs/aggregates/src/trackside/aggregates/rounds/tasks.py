@@ -16,10 +16,10 @@ from trackside.aggregates.rounds.parts import (
     service_task,
     update_task,
 )
+from trackside.aggregates.rounds.service_counts import unreported
 from trackside.aggregates.rounds.state import (
     IncrementalJob,
     ModelUpdate,
-    ProcessCounts,
     ServiceState,
     TaskOutcome,
 )
@@ -34,8 +34,6 @@ from trackside.domain.retries import backoff_ms
 from trackside.domain.task import Task
 from trackside.domain.trained_models import models_of_child, trained_model
 
-HARD_EXAMPLES = "hard-examples"
-"""The name of the artifacts in which services save hard examples."""
 SUCCEEDED = frozenset({"SUCCEEDED", "DONE"})
 """The statuses of a child that has done what it was for."""
 
@@ -169,7 +167,7 @@ def _service_changed(job: IncrementalJob, target: str, task: Task, record: Recor
         if asked and (job.update is None or target not in job.update.open):
             _note_answer(service, event, record)
     if task.end is not None and service.running:
-        service.left = unreported(service, task)
+        service.left = unreported(task, service.counted, service.counted_by)
         service.running = service.retired = False
         job.settled.append(task.task_id)
 
@@ -181,33 +179,6 @@ def _note_answer(service: ServiceState, event: InstructionAcknowledged, record: 
         return
     service.failures += 1
     service.again_ms = record.append_time_ms + backoff_ms(service.failures)
-
-
-def unreported(service: ServiceState, task: Task) -> ProcessCounts | None:
-    """Returns what a process of a service has said that it has counted, if not all of it was reported.
-
-    The oldest such process: a task begins another one when one ends.
-    """
-    saved = task.artifacts.get(HARD_EXAMPLES)
-    artifact = None if saved is None else saved.reference
-    for attempt in task.attempts:
-        inferences, hard = (_number(attempt.ready.get(name)) for name in ("inferences", "hard"))
-        counts = ProcessCounts(attempt.number, attempt.placement, inferences, hard, artifact)
-        if new_counts(service, counts) is not None:
-            return counts
-    return None
-
-
-def new_counts(service: ServiceState, counts: ProcessCounts) -> tuple[int, int] | None:
-    """Returns the inferences and hard examples that were not reported yet; None without any."""
-    by = (counts.attempt, counts.placement)
-    before = service.counted if by == service.counted_by else (0, 0)
-    new, hard = counts.inferences - before[0], counts.hard - before[1]
-    return None if by < service.counted_by or new <= 0 or not 0 <= hard <= new else (new, hard)
-
-
-def _number(given: Any) -> int:
-    return given if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 2**53 else 0
 
 
 def child_changed(job: IncrementalJob, child: Child, record: Record) -> None:
