@@ -29,7 +29,7 @@ from trackside.projections.reads import open_read_models
 from trackside.verify.postgres import verify_with_postgres
 
 LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
-JOBS = 40
+JOBS = 20
 """How many jobs share the faults of a long run, at most, for each of its TRACKSIDE_CHAOS_RUNS."""
 FEW, LAST = 2, 150
 """How many faults a short run has, and the number of an event that each of these jobs has."""
