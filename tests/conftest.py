@@ -125,11 +125,9 @@ def fake_nvml(nvml_library: Path, tmp_path: Path) -> FakeNvml:
 
 
 @pytest.fixture(autouse=True)
-def _log_settings() -> Iterator[None]:
-    """Puts the settings of the log back: a command line that a test calls sets a level for its process."""
-    before = structlog.get_config()
-    yield
-    structlog.configure(**before)
+def _log_settings() -> None:
+    """Puts the settings of the log back: a command that was called before has set a level for its process."""
+    structlog.reset_defaults()
 
 
 @pytest.fixture
