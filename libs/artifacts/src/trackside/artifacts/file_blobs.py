@@ -55,12 +55,12 @@ class FileBlobs:
         if len(sources) == 1:
             written = [self._put(sources[0])]
             with self._errors():
-                _sync(self._path(written[0].sha256).parent)
+                sync_folder(self._path(written[0].sha256).parent)
             return written
         with ThreadPoolExecutor(max(1, min(MAX_THREADS, len(sources)))) as threads:
             written = _results([threads.submit(self._put, each) for each in sources])
             with self._errors():
-                for _ in threads.map(_sync, {self._path(each.sha256).parent for each in written}):
+                for _ in threads.map(sync_folder, {self._path(each.sha256).parent for each in written}):
                     pass
         return written
 
@@ -132,7 +132,7 @@ class FileBlobs:
                         blob = self._path(digest)
                         if not blob.parent.is_dir():
                             blob.parent.mkdir(mode=0o700, exist_ok=True)
-                            _sync(blob.parent.parent)
+                            sync_folder(blob.parent.parent)
                         temporary.replace(blob)
             finally:
                 with suppress(OSError):
@@ -242,7 +242,8 @@ def _digest(file: io.FileIO) -> str:
     return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Returns once the names in a folder would outlast a power cut; raises OSError."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -4,11 +4,11 @@ Only what copies have written is removed; files of others stay, and their folder
 """
 
 import errno
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.artifacts.credentials import Credential
+from trackside.artifacts.file_blobs import sync_folder
 from trackside.incremental.model_config import CONFIG_FILE, is_model
 from trackside.incremental.outputs import (
     ORDER,
@@ -72,11 +72,7 @@ def _remove_empty(folder: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):  # files of others, or a link
             raise
         return
-    handle = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_folder(folder.parent)
 
 
 def _remove_objects(folder: str, credential: Credential | None) -> RemovedFiles:

@@ -31,6 +31,7 @@ from trackside.artifacts.errors import (
     CredentialMissing,
     StoreFull,
 )
+from trackside.artifacts.file_blobs import sync_folder
 from trackside.artifacts.object_blobs import S3, ObjectBlobs, open_object_blobs
 from trackside.artifacts.opening import load_credentials
 from trackside.artifacts.settings import StoreSettings
@@ -164,7 +165,7 @@ def write_file(
                 _compare(url, digest.hexdigest(), hashlib.file_digest(file, "sha256").hexdigest())
                 with nullcontext() if time_ms is None else in_order(order or order_of(path), url, time_ms):
                     temporary.replace(path)
-                _sync(path.parent)
+                sync_folder(path.parent)
     finally:
         with suppress(OSError):
             temporary.unlink()
@@ -255,7 +256,7 @@ def _make_folders(folder: Path) -> None:
     if not folder.exists():
         _make_folders(folder.parent)
         folder.mkdir(exist_ok=True)
-        _sync(folder.parent)
+        sync_folder(folder.parent)
 
 
 def _mode_of(path: Path) -> int:
@@ -267,14 +268,6 @@ def _mode_of(path: Path) -> int:
     if not stat.S_ISREG(found):
         raise IsADirectoryError(errno.EISDIR, "not a regular file")
     return stat.S_IMODE(found)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def write_object(
