@@ -6,11 +6,10 @@ Nothing but its folder is removed: outputs, the file of `copy_to`, and the bytes
 from collections.abc import Iterator
 
 from trackside.aggregates.rounds.deploy_messages import ConfigRemovalEnded
-from trackside.aggregates.rounds.parts import removal_task
+from trackside.aggregates.rounds.parts import file_task_needs, removal_task
 from trackside.aggregates.rounds.state import ConfigRemoval, IncrementalJob, TaskOutcome
 from trackside.contracts.fleet import COPY_MODEL
 from trackside.contracts.message import Json, Record
-from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
@@ -19,8 +18,6 @@ from trackside.domain.stream import Stream
 
 REMOVAL_MS = 600_000
 """How long the removal may take, all tries counted, from the first task on."""
-MEMORY_BYTES = 268_435_456
-"""What its task reserves."""
 STAYS = "config_stays"
 """Why a job that was deleted is `blocked`: its folder could not be removed."""
 
@@ -85,11 +82,7 @@ def _submission(stream: Stream[IncrementalJob]) -> Proposal:
         "time_ms": job.removal.time_ms,
         **credential,
     }
-    needs = Needs(
-        queue=job.spec.train.needs.queue,
-        resources=Resources(devices=0, estimate_memory=MEMORY_BYTES),
-        credentials=[] if config.credential is None else [config.credential],
-    )
+    needs = file_task_needs(job.spec.train.needs.queue, config.credential)
     submitted = TaskSubmitted(
         task_id=task_id, task_type=COPY_MODEL, parameters=parameters, part=part, needs=needs
     )

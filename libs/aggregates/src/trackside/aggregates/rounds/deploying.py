@@ -17,16 +17,16 @@ from trackside.aggregates.rounds.messages import RoundEnded, StageEnded, StageSt
 from trackside.aggregates.rounds.parts import (
     CONFIG,
     file_targets,
+    file_task_needs,
     service_task,
     targets_of,
     update_task,
 )
-from trackside.aggregates.rounds.stages import MANIFEST_MEMORY_BYTES, failed
+from trackside.aggregates.rounds.stages import failed
 from trackside.aggregates.rounds.state import IncrementalJob, ModelUpdate, TaskOutcome
 from trackside.contracts.fleet import COPY_MODEL
 from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.message import Event, Json
-from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
@@ -168,17 +168,12 @@ def submit_copy(job: IncrementalJob, update: ModelUpdate, target: str) -> TaskSu
         "time_ms": update.published_ms,
         **credential,
     }
-    needs = Needs(
-        queue=job.spec.train.needs.queue,
-        resources=Resources(devices=0, estimate_memory=MANIFEST_MEMORY_BYTES),
-        credentials=[] if place.credential is None else [place.credential],
-    )
     return TaskSubmitted(
         task_id=task_id,
         task_type=COPY_MODEL,
         parameters=parameters,
         part=part,
-        needs=needs,
+        needs=file_task_needs(job.spec.train.needs.queue, place.credential),
         inputs={"model": model.artifact},
     )
 
@@ -273,11 +268,7 @@ def _again(stream: Stream[IncrementalJob], update: ModelUpdate, target: str) -> 
             return None
         submitted = submit_copy(job, update, target)
         return Proposal("copy model", [submitted], job.changed_at, stream.traceparent)
-    task = _serving(stream, target)
-    if task is None:
-        return None
-    given = instruction(update.number, update.model, task)
-    return Proposal("instruct service", [given], job.changed_at, stream.traceparent)
+    return _instruct(stream, target, update.number, update.model)
 
 
 def _reload(stream: Stream[IncrementalJob], target: str) -> Proposal | None:
@@ -288,11 +279,16 @@ def _reload(stream: Stream[IncrementalJob], target: str) -> Proposal | None:
     job = stream.root
     if job.update is not None or not job.services[target].again_ms:
         return None
+    return _instruct(stream, target, job.live_update, job.live)
+
+
+def _instruct(stream: Stream[IncrementalJob], target: str, update: int, model: RoundModel) -> Proposal | None:
+    """Returns the instruction of a service to take a model; None if it can't be instructed now."""
     task = _serving(stream, target)
     if task is None:
         return None
-    given = instruction(job.live_update, job.live, task)
-    return Proposal("instruct service", [given], job.changed_at, stream.traceparent)
+    given = instruction(update, model, task)
+    return Proposal("instruct service", [given], stream.root.changed_at, stream.traceparent)
 
 
 def _serving(stream: Stream[IncrementalJob], target: str) -> Task | None:

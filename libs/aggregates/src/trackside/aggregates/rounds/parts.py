@@ -10,6 +10,7 @@ JOB.delete.folder.N             removes the folder below `config` of a job that 
 from trackside.aggregates.rounds.job_spec import DeploySpec, InferenceSpec, StageName
 from trackside.aggregates.rounds.state import REMOVAL_TASKS, IncrementalJob
 from trackside.contracts.parts import Part
+from trackside.contracts.resources import Needs, Resources
 
 ROUND, UPDATE, SERVE, DELETE = "round", "update", "serve", "delete"
 """The kinds of parts that tasks are for; the number is that of the round, update, replica or try."""
@@ -17,6 +18,8 @@ FOLDER = "folder"
 """What the task of a deletion is for."""
 COPY, CONFIG = "copy", "config"
 """The targets of an update that are files."""
+FILE_TASK_BYTES = 268_435_456
+"""The memory that a task of Trackside reserves that writes or removes files: it holds few bytes at a time."""
 
 
 def samples_of(stage: StageName) -> str:
@@ -53,6 +56,15 @@ def service_task(job: IncrementalJob, target: str, number: int | None = None) ->
     replica = int(target.rpartition(".")[2])
     part = Part(kind=SERVE, number=replica, name=service.spec.name)
     return f"{job.job_id}.{target}.{service.tasks + 1 if number is None else number}", part
+
+
+def file_task_needs(queue: str, *credentials: str | None) -> Needs:
+    """Returns what a task of Trackside needs that writes or removes files, with those of the credentials."""
+    return Needs(
+        queue=queue,
+        resources=Resources(devices=0, estimate_memory=FILE_TASK_BYTES),
+        credentials=sorted({each for each in credentials if each is not None}),
+    )
 
 
 def service_targets(deploy: DeploySpec) -> dict[str, InferenceSpec]:

@@ -15,7 +15,7 @@ from trackside.aggregates.rounds.messages import (
     StageState,
 )
 from trackside.aggregates.rounds.others import model_state, round_model
-from trackside.aggregates.rounds.parts import file_fields, round_task, samples_of
+from trackside.aggregates.rounds.parts import file_fields, file_task_needs, round_task, samples_of
 from trackside.aggregates.rounds.split import SplitRule
 from trackside.aggregates.rounds.stage_events import OPEN
 from trackside.aggregates.rounds.state import IncrementalJob, Round, TaskOutcome
@@ -23,16 +23,12 @@ from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
 from trackside.contracts.children import ChildRequested
 from trackside.contracts.fleet import WRITE_MANIFEST
 from trackside.contracts.message import Event, Json
-from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.command import ReceivedCommand
 from trackside.domain.lookup import Lookup
 from trackside.domain.outgoing import answer_of, effect_is_read
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
-
-MANIFEST_MEMORY_BYTES = 268_435_456
-"""What a task of ours reserves that copies bytes: it holds a few lines at a time."""
 
 
 def lacking(stream: Stream[IncrementalJob], lookup: Lookup) -> Iterator[Proposal]:
@@ -114,7 +110,6 @@ def _blocked(job: IncrementalJob, round_: Round, reason: str, message: str) -> S
 def submit_manifest(job: IncrementalJob, round_: Round) -> TaskSubmitted:
     """Returns the task that writes the samples of the stage."""
     spec, dataset, stage = round_.spec, round_.dataset, job.stage
-    credentials = {each for each in (dataset.credential, spec.output.credential) if each is not None}
     ranges = [round_.train] if stage == "train" else round_.evaluation
     task_id, part = round_task(job, samples_of(stage))
     parameters: Json = {
@@ -126,11 +121,8 @@ def submit_manifest(job: IncrementalJob, round_: Round) -> TaskSubmitted:
         "output": spec.output.model_dump(mode="json", exclude_none=True),
         "path": f"data/{stage}/{round_.number}/data.{dataset.format}",
     }
-    needs = Needs(
-        queue=(spec.train if stage == "train" else spec.eval).needs.queue,
-        resources=Resources(devices=0, estimate_memory=MANIFEST_MEMORY_BYTES),
-        credentials=sorted(credentials),
-    )
+    queue = (spec.train if stage == "train" else spec.eval).needs.queue
+    needs = file_task_needs(queue, dataset.credential, spec.output.credential)
     return TaskSubmitted(
         task_id=task_id, task_type=WRITE_MANIFEST, parameters=parameters, part=part, needs=needs
     )
