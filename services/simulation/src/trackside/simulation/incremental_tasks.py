@@ -8,6 +8,7 @@ import asyncio
 from hashlib import sha256
 
 from trackside.aggregates.rounds.split import SplitRule, samples
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST
 from trackside.contracts.instructions import Instruction
 from trackside.contracts.message import Json
@@ -89,40 +90,44 @@ class SimulatedManifest(CoroutineTask):
         await self._end(AttemptEnd.FINISHED)
 
 
-class SimulatedFit(CoroutineTask):
-    """Trains and saves a model; fails in the rounds that its parameters name."""
+class SimulatedStage(CoroutineTask):
+    """A stage of a round; fails in the rounds that its parameters name."""
+
+    async def _run(self) -> None:
+        await asyncio.sleep(drawn(self._rng, self._workload.seconds))
+        command = self.placement.command
+        assert command is not None
+        if command.parameters["round"]["number"] in command.parameters["failing_rounds"]:
+            await self._end(AttemptEnd.FAILED)
+            return
+        self._do_stage(command)
+        await self._end(AttemptEnd.FINISHED)
+
+    def _do_stage(self, command: RunTask) -> None:
+        """Does what the stage is for."""
+        raise NotImplementedError
+
+
+class SimulatedFit(SimulatedStage):
+    """Trains and saves a model."""
 
     def begin(self) -> None:
         """Takes its uploads up, and trains."""
         self.uploads = SimulatedUploads(self._store, self.placement, self._reporter.saved)
         super().begin()
 
-    async def _run(self) -> None:
-        await asyncio.sleep(drawn(self._rng, self._workload.seconds))
-        command = self.placement.command
-        assert command is not None
-        if command.parameters["round"]["number"] in command.parameters["failing_rounds"]:
-            await self._end(AttemptEnd.FAILED)
-            return
+    def _do_stage(self, command: RunTask) -> None:
         model = fitted(command.inputs["model"].sha256, command.inputs["samples"].sha256)
         self._save("weights", "model", model)
-        await self._end(AttemptEnd.FINISHED)
 
 
-class SimulatedComparison(CoroutineTask):
-    """Evaluates the trained and the deployed model; fails in the rounds that its parameters name."""
+class SimulatedComparison(SimulatedStage):
+    """Evaluates the trained and the deployed model."""
 
-    async def _run(self) -> None:
-        await asyncio.sleep(drawn(self._rng, self._workload.seconds))
-        command = self.placement.command
-        assert command is not None
-        if command.parameters["round"]["number"] in command.parameters["failing_rounds"]:
-            await self._end(AttemptEnd.FAILED)
-            return
+    def _do_stage(self, command: RunTask) -> None:
         self.placement.result = {
             name: {"accuracy": accuracy_of(command.inputs[name].sha256)} for name in ("trained", "deployed")
         }
-        await self._end(AttemptEnd.FINISHED)
 
 
 class SimulatedCopy(CoroutineTask):
