@@ -31,7 +31,6 @@ from trackside.contracts.refusals import (
 )
 from trackside.contracts.topics import DAY_MS, HOUR_MS, Topic, Topics
 from trackside.summary_indexer.api import pages
-from trackside.telemetry.names import METRICS
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "reference"
@@ -198,17 +197,10 @@ def _shown(value: Any) -> str:
 
 def metrics() -> str:
     """Gives the page of all metrics as Prometheus has them."""
-    rows = (
-        (
-            f"`{metric.prometheus_name}{'_total' if metric.kind == 'counter' else ''}`",
-            metric.kind,
-            ", ".join(f"`{label}`" for label in metric.labels),
-            metric.help,
-        )
-        for metric in METRICS
-    )
-    introduction = "Each service serves its metrics at `/metrics`, in the text format of Prometheus."
-    return _page("Metrics", introduction, table(("Metric", "Kind", "Labels", "Means"), rows))
+    sys.path.insert(0, str(ROOT))
+    from deploy import metric_texts
+
+    return _page("Metrics", metric_texts.INTRODUCTION, table(metric_texts.HEAD, metric_texts.rows()))
 
 
 def refusals() -> str:

@@ -228,7 +228,7 @@ async def test_what_a_task_uses_is_told_while_it_runs_and_at_its_end(
     assert {"system/memory_bytes", "system/cpu_percent", "system/gpu_percent"} <= tags
     lines = [line for line in metrics.exposition().decode().splitlines() if 'device="gpu-0"' in line]
     shown = {line.partition("{")[0]: float(line.split()[-1]) for line in lines}
-    assert shown["trackside_worker_device_utilisation_percent"] == 64
+    assert shown["trackside_worker_device_utilisation_ratio"] == 0.64
     assert shown["trackside_worker_device_memory_bytes"] == 3 * GIB
     assert shown["trackside_worker_device_reserved_bytes"] == 4 * GIB
     assert shown["trackside_worker_device_tasks"] == 1

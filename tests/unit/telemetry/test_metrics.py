@@ -4,12 +4,13 @@ from typing import get_args
 import pytest
 
 from trackside.telemetry import metrics
-from trackside.telemetry.names import METRICS, CounterName, GaugeName, HistogramName, Metric
+from trackside.telemetry.metric import Metric
+from trackside.telemetry.names import METRICS, CounterName, GaugeName, HistogramName
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_a_metric_is_named_by_service_noun_and_unit_and_has_help(metric: Metric) -> None:
-    assert re.fullmatch(r"trackside(\.[a-z_]+){3}", metric.name)
+    assert re.fullmatch(r"trackside((\.[a-z_]+){3}|\.build\.info)", metric.name)
     assert metric.help.endswith(".") and "\n" not in metric.help
     assert bool(metric.buckets) == (metric.kind == "histogram")
     assert sorted(metric.buckets) == list(metric.buckets)

@@ -45,9 +45,9 @@ def test_fm_19_a_device_that_has_failed_has_no_series_any_more() -> None:
     known = ledger("gpu-7", "gpu-8")
     gauges = Gauges()
     gauges.set(snapshot(reading("gpu-7", 1, 10), reading("gpu-8", 1, None)), known, {})
-    assert "trackside_worker_host_processor_percent 37.5" in metrics.exposition().decode()
+    assert "trackside_worker_host_processor_ratio 0.375" in metrics.exposition().decode()
     assert (len(lines("gpu-7")), len(lines("gpu-8"))) == (5, 4), "of one the driver tells no utilisation"
-    assert 'trackside_worker_device_utilisation_percent{device="gpu-7"} 10.0' in lines("gpu-7")
+    assert 'trackside_worker_device_utilisation_ratio{device="gpu-7"} 0.1' in lines("gpu-7")
     gauges.set(snapshot(reading("gpu-8", 1, None)), known, {})
     assert (len(lines("gpu-7")), len(lines("gpu-8"))) == (0, 4)
     gauges.set(snapshot(), known, {})

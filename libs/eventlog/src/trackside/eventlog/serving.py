@@ -1,10 +1,12 @@
 """How every service process starts and ends: telemetry, health, signals, exit code."""
 
 import asyncio
+import platform
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from importlib.metadata import version
 from typing import Protocol
 
 import structlog
@@ -20,6 +22,7 @@ from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.settings import StackSettings
+from trackside.telemetry import metrics
 from trackside.telemetry.health import Health, serve
 from trackside.telemetry.setup import configure
 
@@ -63,6 +66,7 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    _register_metrics(role)
     health = Health(role)
     background = Background()
     async with (
@@ -78,6 +82,13 @@ async def _run(
             await run(service)
         finally:
             await background.close()
+
+
+def _register_metrics(role: str) -> None:
+    service = role.replace("-", "_")
+    metrics.register("build", "health", "eventlog", service)
+    build = metrics.gauge("trackside.build.info")
+    build.labels(role, version("trackside"), platform.python_version()).set(1)
 
 
 async def wait_for_topics(service: ServiceContext, topics: list[Topic]) -> bool:

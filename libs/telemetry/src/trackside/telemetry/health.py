@@ -106,14 +106,14 @@ async def serve(health: Health, port: int, *, host: str = "127.0.0.1") -> AsyncI
 
 
 async def measure_loop_lag(health: Health, every_s: float = LOOP_LAG_EVERY_S) -> None:
-    """Sets the loop-lag gauge every `every_s` seconds to how late this task woke; runs until cancelled."""
+    """Measures every `every_s` seconds how late this task woke; runs until cancelled."""
     loop = asyncio.get_running_loop()
-    lag = metrics.gauge("trackside.health.loop_lag.seconds")
+    lag = metrics.histogram("trackside.health.loop_lag.seconds")
     while True:
         due = loop.time() + every_s
         await asyncio.sleep(every_s)
         health.loop_lag_s = max(0.0, loop.time() - due)
-        lag.set(health.loop_lag_s)
+        lag.observe(health.loop_lag_s)
 
 
 def respond(health: Health, request_line: str) -> tuple[HTTPStatus, str, bytes]:

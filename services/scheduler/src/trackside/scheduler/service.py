@@ -346,7 +346,7 @@ class Scheduler:
     def _set_gauges(self) -> None:
         devices = sum(len(host.devices) for host in self._cluster.hosts.open)
         busy = self._cluster.hosts.busy_devices
-        gauge("trackside.scheduler.queue.tasks").set(len(self._cluster.waiting))
+        gauge("trackside.scheduler.queue.tasks").labels("device_busy").set(len(self._cluster.waiting))
         gauge("trackside.scheduler.busy.devices").set(busy)
         gauge("trackside.scheduler.free.devices").set(max(0, devices - busy))
         ready = sum(map(is_ready, self._cluster.placed.values()))

@@ -58,7 +58,7 @@ class Gauges:
         """Sets all gauges to the last sample."""
         metrics.gauge("trackside.worker.host_memory.bytes").set(snapshot.host.memory_bytes)
         metrics.gauge("trackside.worker.host_available.bytes").set(snapshot.host.available_bytes)
-        metrics.gauge("trackside.worker.host_processor.percent").set(round(snapshot.cpu_percent, 1))
+        metrics.gauge("trackside.worker.host_processor.ratio").set(snapshot.cpu_percent / 100)
         values: dict[tuple[GaugeName, str], float] = {}
         for device_id, use in device_uses(snapshot, ledger, usages).items():
             values["trackside.worker.device_total.bytes", device_id] = use.total_bytes
@@ -66,7 +66,7 @@ class Gauges:
             values["trackside.worker.device_reserved.bytes", device_id] = use.reserved_bytes
             values["trackside.worker.device.tasks", device_id] = use.tasks
             if use.percent is not None:
-                values["trackside.worker.device_utilisation.percent", device_id] = use.percent
+                values["trackside.worker.device_utilisation.ratio", device_id] = use.percent / 100
         for (name, device_id), value in values.items():
             metrics.gauge(name).labels(device=device_id).set(value)
         for name, device_id in sorted(self._exported - values.keys()):

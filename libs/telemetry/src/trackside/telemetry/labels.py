@@ -1,0 +1,89 @@
+"""The labels of metrics, each with the values that it can have.
+
+Where the values are an enumeration of the code they are listed, so that every series exists at 0 before its
+first event. A value outside of the list, such as a code of a user's plugin, is counted as `other`: what users
+name can't add series. The names of statuses and reasons are repeated here because this package is below those
+that define them; tests/house compares them.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from trackside.contracts.refusals import ARTIFACT_CODES, DEAD_LETTER_CODES, REFUSAL_CODES, TASK_REFUSAL_CODES
+from trackside.contracts.tasks import AttemptEnd
+
+OTHER: Final = "other"
+"""The value of a label in place of one that is not listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricLabel:
+    """One label: `values` lists what it can be, or is empty where a process learns it when it starts.
+
+    `means` says what the value is. `bounded`: values that are not listed become `other`.
+    """
+
+    name: str
+    means: str
+    values: tuple[str, ...] = ()
+    bounded: bool = True
+
+
+def _open(name: str, means: str) -> MetricLabel:
+    return MetricLabel(name, means, bounded=False)
+
+
+TOPIC: Final = _open("topic", "a topic of the log, with its prefix")
+FOLDER: Final = _open("folder", "a folder whose disk is watched")
+DEVICE: Final = _open("device", "the id of a device of the worker")
+JOB: Final = _open("job", "the id of an incremental job")
+OWNER: Final = _open("projection", "the service that writes the read models")
+TABLE: Final = _open("projection", "a table of the read models")
+SERVICE: Final = _open("service", "the role of the process")
+VERSION: Final = _open("version", "the version of Trackside")
+PYTHON: Final = _open("python", "the version of Python")
+STAGE: Final = _open("stage", "the stage of the job")
+STAGE_STATE: Final = _open("state", "the state of the stage")
+MODEL: Final = _open("model", "which model of the job")
+METRIC: Final = _open("metric", "the name of a metric of the job")
+
+COMMAND_TYPE: Final = MetricLabel("type", "the wire type of a command that this release knows")
+TUNER: Final = MetricLabel("tuner", "a tuner that is installed, or built in")
+
+VERDICT: Final = MetricLabel("verdict", "why the event had no effect", ("duplicate", "overtaken"))
+DEAD_LETTER_CODE: Final = MetricLabel("reason", "the code of a dead letter", (*DEAD_LETTER_CODES, OTHER))
+REFUSAL_CODE: Final = MetricLabel("code", "the code of a refusal", (*REFUSAL_CODES, OTHER))
+SEARCH_END: Final = MetricLabel(
+    "status", "the status of a search that has ended", ("DONE", "STOPPED", "ERROR")
+)
+TRIAL_END: Final = MetricLabel(
+    "status",
+    "the status of a trial that has ended",
+    ("SUCCEEDED", "FAILED", "USER_CANCELED", "SYS_CANCELED", "EARLY_STOPPED"),
+)
+IGNORED_REASON: Final = MetricLabel(
+    "reason", "why the report had no effect", ("late", "stale", "repeat", "foreign", "orphan")
+)
+LANE: Final = MetricLabel("lane", "an advisor process", ("tuner", "assessor", "own-tuner", "own-assessor"))
+WAIT_REASON: Final = MetricLabel(
+    "reason",
+    "why the task waits: a free device fits it now; a live device fits it, and is taken; it pauses before "
+    "its next try; no live worker can ever run it; a disk is nearly full",
+    ("device_free", "device_busy", "retry", "unschedulable", "disk_low"),
+)
+WORKER_STATE: Final = MetricLabel("state", "the state of a worker", ("present", "left", "lost"))
+RETURN_CAUSE: Final = MetricLabel(
+    "cause", "why the task was queued again", ("preempted", "lost", "refused", "recalled")
+)
+ATTEMPT_END: Final = MetricLabel("status", "how the attempt ended", tuple(end.value for end in AttemptEnd))
+RESOURCE: Final = MetricLabel("resource", "the memory that was used up", ("host", "device"))
+TASK_REFUSAL_CODE: Final = MetricLabel(
+    "code", "the code of a refusal by a worker", (*TASK_REFUSAL_CODES, OTHER)
+)
+UPLOAD_CODE: Final = MetricLabel("code", "the code of an error of the store", (*ARTIFACT_CODES, OTHER))
+SUMMARY_CODE: Final = MetricLabel(
+    "code",
+    "why the bytes were not stored",
+    (*ARTIFACT_CODES, "bad_summary", "spool_full", "too_many_tags", OTHER),
+)
+CACHED: Final = MetricLabel("cached", "whether the curve was in memory", ("yes", "no"))
