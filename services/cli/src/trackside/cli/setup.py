@@ -1,5 +1,6 @@
 """Makes an installation ready for its services: topics and read models. `python -m trackside.cli.setup`."""
 
+import argparse
 import asyncio
 import sys
 from functools import partial
@@ -13,18 +14,17 @@ from trackside.projections.log_identity import AnotherLogError, claim_schema, lo
 from trackside.projections.migrate import migrate
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, PostgresGoneError, database
 
+DESCRIPTION = "Creates the topics and the read models that are missing, and checks those that are there."
 PATIENCE_S = 30.0
 
 
-async def prepare(settings: StackSettings) -> None:
+async def prepare(settings: StackSettings, patience_s: float = PATIENCE_S) -> None:
     """Creates the topics and tables that are missing, and checks the topics that were there.
 
-    Raises TransientError, PreflightError, PostgresGoneError, NewerSchemaError or AnotherLogError.
+    Waits `patience_s` seconds for Kafka. Raises TransientError, PreflightError, PostgresGoneError,
+    NewerSchemaError or AnotherLogError.
     """
-    async with KafkaLog(settings.kafka_bootstrap, client_id="trackside-setup") as log:
-        # Again for a while: a broker that stood still for a moment makes no topics in the next.
-        await retry_with_timeout(partial(_topics, log, settings), "all", PATIENCE_S)
-        log_id = await log_id_of(log, settings.topics)
+    log_id = await prepare_topics(settings, patience_s)
 
     async def tables(connection: Connection) -> None:
         await migrate(connection)
@@ -35,6 +35,17 @@ async def prepare(settings: StackSettings) -> None:
         await opened.transaction(tables)
 
 
+async def prepare_topics(settings: StackSettings, patience_s: float = PATIENCE_S) -> str:
+    """Creates the topics that are missing, and checks those that were there; returns the id of the log.
+
+    Raises TransientError or PreflightError.
+    """
+    async with KafkaLog(settings.kafka_bootstrap, client_id="trackside-setup") as log:
+        # Again for a while: a broker that stood still for a moment makes no topics in the next.
+        await retry_with_timeout(partial(_topics, log, settings), "all", patience_s)
+        return await log_id_of(log, settings.topics)
+
+
 async def _topics(log: KafkaLog, settings: StackSettings) -> None:
     await log.ensure(settings.topics.shared)
     await log.preflight(settings.topics.shared)
@@ -42,13 +53,27 @@ async def _topics(log: KafkaLog, settings: StackSettings) -> None:
 
 def main() -> int:
     """Prepares what the settings name; exit 1 with the reason if that fails."""
+    options = _options(sys.argv[1:])
     settings = read_settings(StackSettings)
     try:
-        asyncio.run(prepare(settings))
+        asyncio.run((prepare_topics if options.topics else prepare)(settings, options.wait_s))
     except (TransientError, PreflightError, PostgresGoneError, NewerSchemaError, AnotherLogError) as error:
         sys.stderr.write(f"setup: {error}\n")
         return 1
     return 0
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "python -m trackside.cli.setup", description=DESCRIPTION, allow_abbrev=False
+    )
+    parser.add_argument(
+        "--topics", action="store_true", help="prepare the topics only: Postgres is not needed"
+    )
+    parser.add_argument(
+        "--wait-s", type=float, default=PATIENCE_S, help="how long to wait for Kafka, s (%(default)s)"
+    )
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
