@@ -1,0 +1,202 @@
+"""The manifests for Kubernetes agree with the settings, the metrics and the pods that they are about."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import yaml
+from deploy import kubernetes_manifests
+
+from tests.unit.kubernetes.findings import (
+    findings,
+    of_containers,
+    of_selectors,
+    of_settings,
+    of_single_instances,
+    of_variables,
+    of_volumes,
+)
+from tests.unit.kubernetes.manifests import KUBERNETES, OVERLAYS, Manifest, name_of, of_kind, rendered
+from trackside.telemetry.names import METRICS
+
+MAX_CONFIG_MAP_BYTES = 1_048_576
+METRIC = re.compile(r"\btrackside_\w+")
+
+
+def manifest(manifests: list[Manifest], name: str) -> Any:
+    """Returns the one with this kind and name."""
+    (found,) = (each for each in manifests if name_of(each) == name)
+    return found
+
+
+def pod(manifests: list[Manifest], name: str) -> Any:
+    """Returns the pod of a workload."""
+    return manifest(manifests, name)["spec"]["template"]["spec"]
+
+
+def service(manifests: list[Manifest], name: str) -> Any:
+    """Returns the container of a workload that is the service."""
+    return pod(manifests, name)["containers"][0]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_an_overlay_has_no_findings(overlay: str) -> None:
+    assert findings(rendered(overlay)) == []
+
+
+def _misspell(manifests: list[Manifest]) -> None:
+    service(manifests, "Deployment/trackside-dispatcher")["env"].append(
+        {"name": "TRACKSIDE_DISPATCHER_STAND_BY", "value": "true"}
+    )
+
+
+def _bad_value(manifests: list[Manifest]) -> None:
+    service(manifests, "StatefulSet/trackside-worker")["env"].append(
+        {"name": "TRACKSIDE_WORKER_LOAD_EARLY", "value": "-1"}
+    )
+
+
+def _other_port(manifests: list[Manifest]) -> None:
+    service(manifests, "Deployment/trackside-scheduler")["ports"][0]["containerPort"] = 8081
+
+
+def _other_kafka(manifests: list[Manifest]) -> None:
+    manifest(manifests, "Kafka/trackside")["metadata"]["name"] = "log"
+
+
+def _no_grace(manifests: list[Manifest]) -> None:
+    pod(manifests, "StatefulSet/trackside-worker")["terminationGracePeriodSeconds"] = 30
+
+
+def _no_file(manifests: list[Manifest]) -> None:
+    service(manifests, "Deployment/trackside-dispatcher")["volumeMounts"].pop()
+
+
+def _liveness_of_ready(manifests: list[Manifest]) -> None:
+    service(manifests, "DaemonSet/trackside-gpu-worker")["livenessProbe"]["httpGet"]["path"] = "/ready"
+
+
+def _writable(manifests: list[Manifest]) -> None:
+    del service(manifests, "Deployment/trackside-summary-indexer")["securityContext"][
+        "readOnlyRootFilesystem"
+    ]
+
+
+def _links(manifests: list[Manifest]) -> None:
+    pod(manifests, "Job/trackside-setup")["enableServiceLinks"] = True
+
+
+def _no_limit(manifests: list[Manifest]) -> None:
+    del service(manifests, "Deployment/trackside-scheduler")["resources"]["limits"]["memory"]
+
+
+def _no_volume(manifests: list[Manifest]) -> None:
+    pod(manifests, "Deployment/trackside-scheduler")["volumes"].pop()
+
+
+def _lost_settings(manifests: list[Manifest]) -> None:
+    for worker in ("StatefulSet/trackside-worker", "DaemonSet/trackside-gpu-worker"):
+        service(manifests, worker)["envFrom"].pop()
+
+
+def _selects_nothing(manifests: list[Manifest]) -> None:
+    budget = manifest(manifests, "PodDisruptionBudget/trackside-worker")
+    budget["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] = "workers"
+
+
+def _same_pods(manifests: list[Manifest]) -> None:
+    for part in ("-standby", ""):
+        workload = manifest(manifests, f"Deployment/trackside-dispatcher{part}")
+        workload["spec"]["selector"]["matchLabels"].pop("trackside/decides")
+
+
+def _two_indexers(manifests: list[Manifest]) -> None:
+    strategy = {"type": "RollingUpdate"}
+    manifest(manifests, "Deployment/trackside-summary-indexer")["spec"]["strategy"] = strategy
+
+
+def _two_that_decide(manifests: list[Manifest]) -> None:
+    service(manifests, "Deployment/trackside-scheduler-standby")["env"].pop()
+
+
+@pytest.mark.parametrize(
+    ("mistake", "check", "finding"),
+    [
+        (_misspell, of_variables, "TRACKSIDE_DISPATCHER_STAND_BY is no setting"),
+        (_bad_value, of_variables, "TRACKSIDE_WORKER_LOAD_EARLY: Input should be greater"),
+        (_other_port, of_settings, "is not TRACKSIDE_HEALTH_PORT"),
+        (_other_kafka, of_settings, "no Kafka has the address trackside-kafka-bootstrap:9092"),
+        (_no_grace, of_settings, "killed before it has ended its tasks"),
+        (_no_file, of_variables, "where nothing is mounted"),
+        (_liveness_of_ready, of_containers, "livenessProbe is not /health"),
+        (_writable, of_containers, "it may change its image"),
+        (_links, of_containers, "variables of other Services"),
+        (_no_limit, of_containers, "its memory has no limit"),
+        (_no_volume, of_volumes, "no volume"),
+        (_lost_settings, of_volumes, "nothing uses trackside-worker-settings"),
+        (_selects_nothing, of_selectors, "PodDisruptionBudget/trackside-worker selects nothing"),
+        (_same_pods, of_selectors, "selects the pods of"),
+        (_two_indexers, of_single_instances, "two of them may run at once"),
+        (_two_that_decide, of_single_instances, "don't agree"),
+    ],
+)
+def test_a_mistake_is_found(
+    mistake: Callable[[list[Manifest]], None],
+    check: Callable[[list[Manifest]], Iterator[str]],
+    finding: str,
+) -> None:
+    manifests = deepcopy(rendered("production"))
+    mistake(manifests)
+    assert any(finding in sentence for sentence in check(manifests))
+
+
+@pytest.mark.parametrize(
+    "path", sorted(KUBERNETES.rglob("kustomization.yaml")), ids=lambda path: path.parent.name
+)
+def test_a_kustomization_uses_every_file_of_its_folder(path: Any) -> None:
+    """A manifest that is in no list would never be applied; kustomize itself finds the opposite."""
+    listed = yaml.safe_load(path.read_text("utf-8"))
+    used = {*listed.get("resources", []), *(each.get("path") for each in listed.get("patches", []))}
+    files = {each.name for each in path.parent.glob("*.yaml")} - {path.name}
+    assert files - used == set()
+
+
+def test_the_rules_and_the_list_of_dashboards_are_those_of_their_folders() -> None:
+    assert kubernetes_manifests.differing() == [], "run: python deploy/kubernetes_manifests.py"
+
+
+def test_a_cluster_gets_every_rule_and_every_dashboard() -> None:
+    manifests = rendered("production")
+    rules = [each["spec"] for each in of_kind(manifests, "PrometheusRule")]
+    files = sorted(kubernetes_manifests.RULES.glob("*.yml"))
+    assert rules == [yaml.safe_load(path.read_text("utf-8")) for path in files]
+    dashboards = {
+        name: json.loads(text)
+        for each in of_kind(manifests, "ConfigMap")
+        if each["metadata"]["labels"].get("grafana_dashboard") == "1"
+        for name, text in each["data"].items()
+    }
+    originals = kubernetes_manifests.DASHBOARDS.glob("*.json")
+    assert dashboards == {path.name: json.loads(path.read_text("utf-8")) for path in originals}
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_config_map_fits_into_its_limit(overlay: str) -> None:
+    for each in of_kind(rendered(overlay), "ConfigMap"):
+        assert sum(len(text.encode()) for text in each["data"].values()) < MAX_CONFIG_MAP_BYTES
+
+
+def test_workers_are_scaled_by_metrics_that_exist_and_by_the_slots_of_one_worker() -> None:
+    manifests = rendered("production")
+    scaled = manifest(manifests, "ScaledObject/trackside-worker")["spec"]
+    (trigger,) = scaled["triggers"]
+    found = set(METRIC.findall(trigger["metadata"]["query"]))
+    assert found
+    assert found - {metric.prometheus_name for metric in METRICS} == set()
+    worker = manifest(manifests, f"{scaled['scaleTargetRef']['kind']}/{scaled['scaleTargetRef']['name']}")
+    limits = worker["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
+    assert trigger["metadata"]["threshold"] == limits["cpu"]
+    assert "replicas" not in worker["spec"]

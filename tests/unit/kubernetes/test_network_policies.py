@@ -1,0 +1,80 @@
+"""A pod reaches what it needs and nothing else, as the NetworkPolicies of the overlays say."""
+
+from copy import deepcopy
+
+import pytest
+
+from tests.unit.kubernetes.manifests import OVERLAYS, Manifest, pods, rendered
+from tests.unit.kubernetes.network import Peer, is_permitted
+
+OWN = "trackside"
+DECIDERS = ("Deployment/trackside-dispatcher", "Deployment/trackside-scheduler")
+WITH_POSTGRES = (*DECIDERS, "Deployment/trackside-summary-indexer", "Job/trackside-setup")
+WORKER = "StatefulSet/trackside-worker"
+KAFKA, POSTGRES = "KafkaNodePool/broker", "Cluster/trackside-postgres"
+PROMETHEUS = Peer("monitoring", {"app.kubernetes.io/name": "prometheus"})
+GRAFANA = Peer("monitoring", {"app.kubernetes.io/name": "grafana"})
+STRANGER = Peer("default", {"app.kubernetes.io/name": "trackside"})
+OPERATOR = Peer("cnpg-system", {"app.kubernetes.io/name": "cloudnative-pg"})
+
+
+def connects(manifests: list[Manifest], source: str | Peer, target: str | Peer, port: int) -> bool:
+    """Returns whether a connection is possible; a name is that of a workload of the overlay."""
+    labels = pods(manifests)
+    ends = [Peer(OWN, labels[end]) if isinstance(end, str) else end for end in (source, target)]
+    return is_permitted(manifests, ends[0], ends[1], port, OWN)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_service_reaches_what_it_needs(overlay: str) -> None:
+    manifests = rendered(overlay)
+    for source in (*WITH_POSTGRES, WORKER):
+        assert connects(manifests, source, KAFKA, 9092), source
+    for source in WITH_POSTGRES:
+        assert connects(manifests, source, POSTGRES, 5432), source
+    assert connects(manifests, KAFKA, KAFKA, 9091)
+    assert connects(manifests, POSTGRES, POSTGRES, 5432)
+    assert connects(manifests, OPERATOR, POSTGRES, 8000)
+
+
+def test_workers_on_gpus_reach_kafka_and_the_brokers_reach_their_controllers() -> None:
+    manifests = rendered("production")
+    assert connects(manifests, "DaemonSet/trackside-gpu-worker", KAFKA, 9092)
+    assert connects(manifests, "Deployment/trackside-scheduler-standby", POSTGRES, 5432)
+    assert connects(manifests, KAFKA, "KafkaNodePool/controller", 9090)
+
+
+def test_metrics_and_tables_are_read_from_the_namespace_of_monitoring() -> None:
+    manifests = rendered("production")
+    for target in (*DECIDERS, "Deployment/trackside-summary-indexer", WORKER):
+        assert connects(manifests, PROMETHEUS, target, 8080), target
+    assert connects(manifests, PROMETHEUS, KAFKA, 9404)
+    assert connects(manifests, PROMETHEUS, POSTGRES, 9187)
+    assert connects(manifests, GRAFANA, POSTGRES, 5432)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_nothing_else_is_reached(overlay: str) -> None:
+    manifests = rendered(overlay)
+    assert not connects(manifests, WORKER, POSTGRES, 5432)
+    assert not connects(manifests, *DECIDERS, 8080)
+    assert not connects(manifests, WORKER, DECIDERS[0], 8080)
+    assert not connects(manifests, STRANGER, DECIDERS[0], 8080)
+    assert not connects(manifests, STRANGER, KAFKA, 9092)
+    assert not connects(manifests, STRANGER, POSTGRES, 5432)
+    assert not connects(manifests, PROMETHEUS, POSTGRES, 5432)
+    assert not connects(manifests, WORKER, KAFKA, 9091)
+    assert not connects(manifests, WORKER, STRANGER, 443)
+    assert not connects(manifests, KAFKA, POSTGRES, 5432)
+
+
+def test_without_the_default_every_pod_reaches_every_other() -> None:
+    manifests = [each for each in rendered("dev") if each["metadata"]["name"] != "default-deny"]
+    assert connects(manifests, STRANGER, DECIDERS[0], 8080)
+
+
+def test_a_policy_that_selects_no_pod_permits_nothing() -> None:
+    manifests = deepcopy(rendered("dev"))
+    (policy,) = (each for each in manifests if each["metadata"]["name"] == "trackside-to-kafka")
+    policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/name"] = "track-side"
+    assert not connects(manifests, WORKER, KAFKA, 9092)
