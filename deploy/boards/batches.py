@@ -1,0 +1,218 @@
+"""The board of runs of pipelines, with the graph of a run, its steps, gates and metrics; and of batches."""
+
+from boards import annotations, links
+from boards.board import Board, Place, Section
+from boards.panels import Panel, bars, graph, node_graph
+from boards.queries import curves, rows
+from boards.selected import BATCH, BATCH_BOX, RUN, RUN_BOX
+from boards.style import BLUE, COUNT, GREEN, RED, SHARE
+from boards.tables import Column, table
+
+
+def board() -> Board:
+    """Returns the board."""
+    return Board(
+        uid=links.BATCHES,
+        description="Runs of pipelines and batches of tasks: click on one in the lists to select it.",
+        sections=[
+            Section("Run", [Place(_graph(), 14, 14), Place(_runs(), 10, 14)]),
+            Section("Its steps", [Place(_steps(), 24, 9), Place(_metrics(), 12, 8), Place(_gates(), 12, 8)]),
+            Section("Batches", [Place(_batches(), 14, 9), Place(_groups(), 10, 9), Place(_tasks(), 24, 8)]),
+            Section("Schedules", [Place(_schedules(), 24, 6)]),
+        ],
+        variables=[RUN_BOX, BATCH_BOX],
+        annotations=[annotations.changes(RUN), annotations.failures(RUN), annotations.workers()],
+        span="now-7d",
+    )
+
+
+def _graph() -> Panel:
+    return node_graph(
+        "Steps of the run",
+        "A node for each step, with its state; an arrow to each step that needs it.",
+        rows(
+            f"""SELECT id, title, subtitle, mainstat, secondarystat, arc__succeeded, arc__failed,
+                arc__running,
+            arc__waiting, detail__parameters::text AS detail__parameters FROM run_nodes WHERE run_id =
+            {RUN}"""
+        ),
+        rows(f"SELECT id, source, target, mainstat FROM run_edges WHERE run_id = {RUN}"),
+        {"arc__succeeded": GREEN, "arc__failed": RED, "arc__running": BLUE, "arc__waiting": "#b0c4de"},
+    )
+
+
+def _runs() -> Panel:
+    return table(
+        "Runs",
+        "Runs of pipelines within the range, newest first.",
+        rows(
+            f"""SELECT run_id, name, status, progress, ended_steps || '/' || steps AS ended_steps, started_at,
+            duration_s, {links.span("started_at", "ended_at")} FROM runs
+            WHERE started_at <= $__timeTo() AND coalesce(ended_at, now()) >= $__timeFrom()
+            ORDER BY started_at DESC LIMIT 100"""
+        ),
+        [
+            Column("run_id", title="run", link=links.to_run(spans=True)),
+            Column("name", 90),
+            Column("status", 85, status=True),
+            Column("progress", 70),
+            Column("ended_steps", 55, "steps"),
+            Column("started_at", 150, "started"),
+            Column("duration_s", 65, "took"),
+            *(Column(name, hidden=True) for name in ("from_ms", "to_ms")),
+        ],
+    )
+
+
+def _steps() -> Panel:
+    return table(
+        "Steps",
+        "In the order of the definition. `waited` is from ready to started on a worker, `took` from there "
+        "on.",
+        rows(
+            f"""SELECT step, what, state, items, waited_s, took_s, end_kind, reason, started_at, ended_at,
+            parameters::text AS parameters, (SELECT max(task_id) FROM tasks
+            WHERE tasks.stream_id = steps.run_id AND tasks.name = steps.step) AS task_id
+            FROM steps WHERE run_id = {RUN} ORDER BY number LIMIT 500"""
+        ),
+        [
+            Column("step", 150, link=links.to_trial()),
+            Column("what", 120),
+            Column("state", 90, status=True),
+            Column("items", 60),
+            Column("waited_s", 80, "waited"),
+            Column("took_s", 80, "took"),
+            Column("end_kind", 100, "end", status=True),
+            Column("reason", 150),
+            Column("started_at", 160, "started"),
+            Column("ended_at", 160, "ended"),
+            Column("parameters"),
+            Column("task_id", hidden=True),
+        ],
+    )
+
+
+def _metrics() -> Panel:
+    return graph(
+        "Metrics of the run",
+        "Those that its definition shows as its own: the mean of each interval.",
+        curves(
+            f"""SELECT $__timeGroup(wall_time, $__interval) AS time, name || ' ' || step AS metric,
+            avg(value) AS value FROM run_metrics
+            WHERE run_id = {RUN} AND $__timeFilter(wall_time) GROUP BY 1, 2 ORDER BY 1"""
+        ),
+        unit=COUNT,
+        minimum=None,
+    )
+
+
+def _gates() -> Panel:
+    return table(
+        "Gates",
+        "Those of the selected run, and all that are open.",
+        rows(
+            f"""SELECT run_id, step, state, actor, message, opened_at, due_at FROM gates
+            WHERE run_id = {RUN} OR state = 'open' ORDER BY state <> 'open', opened_at DESC LIMIT 100"""
+        ),
+        [
+            Column("run_id", 130, "run", links.to_run()),
+            Column("step", 90),
+            Column("state", 80, status=True),
+            Column("actor", 70),
+            Column("message"),
+            Column("opened_at", 150, "opened"),
+            Column("due_at", 150, "due"),
+        ],
+    )
+
+
+def _batches() -> Panel:
+    return table(
+        "Batches",
+        "Batches within the range, newest first.",
+        rows(
+            f"""SELECT batch_id, name, status, groups_over || '/' || groups AS groups_over, tasks, open_tasks,
+            finished_tasks, unfinished_tasks, started_at, duration_s, {links.span("started_at", "ended_at")}
+            FROM batches WHERE started_at <= $__timeTo() AND coalesce(ended_at, now()) >= $__timeFrom()
+            ORDER BY started_at DESC LIMIT 100"""
+        ),
+        [
+            Column("batch_id", title="batch", link=links.to_batch(spans=True)),
+            Column("name", 100),
+            Column("status", 85, status=True),
+            Column("groups_over", 65, "groups"),
+            Column("tasks", 60),
+            Column("open_tasks", 60, "open"),
+            Column("finished_tasks", 75, "finished"),
+            Column("unfinished_tasks", 70, "failed"),
+            Column("started_at", 155, "started"),
+            Column("duration_s", 70, "took"),
+            *(Column(name, hidden=True) for name in ("from_ms", "to_ms")),
+        ],
+    )
+
+
+def _groups() -> Panel:
+    return bars(
+        "Groups of the batch",
+        "The share of the tasks of each group that have ended.",
+        rows(
+            f"""SELECT group_number || ' ' || name AS name,
+            (submitted - open)::float8 / nullif(tasks + children, 0) AS ended_share
+            FROM groups WHERE batch_id = {BATCH} ORDER BY group_number LIMIT 30"""
+        ),
+        unit=SHARE,
+        steps=((None, BLUE), (1, GREEN)),
+        maximum=1,
+    )
+
+
+def _tasks() -> Panel:
+    return table(
+        "Tasks of the batch that did not finish",
+        "The newest 100: those that still run first, then those that ended otherwise than finished.",
+        rows(
+            f"""SELECT task_id, name, state, ending, attempts, worker_id, unschedulable, queued_at,
+                ended_at, stop_reason
+            FROM tasks WHERE stream_id = {BATCH} AND (ended_at IS NULL OR ending <> 'finished')
+            ORDER BY ended_at DESC NULLS FIRST, queued_at DESC LIMIT 100"""
+        ),
+        [
+            Column("task_id", 260, "task", links.to_trial()),
+            Column("name", 130),
+            Column("state", 90, status=True),
+            Column("ending", 110, status=True),
+            Column("attempts", 80),
+            Column("worker_id", 150, "worker", links.to_worker()),
+            Column("unschedulable", 200),
+            Column("queued_at", 160, "queued"),
+            Column("ended_at", 160, "ended"),
+            Column("stop_reason"),
+        ],
+    )
+
+
+def _schedules() -> Panel:
+    return table(
+        "Schedules of pipelines",
+        "When each is next, and what the last time led to.",
+        rows(
+            """SELECT pipeline_id, schedule, status, cron, timezone, fires, skips, next_at, fired_at,
+            last_run, last_skip,
+            last_message FROM schedules ORDER BY next_at NULLS LAST LIMIT 100"""
+        ),
+        [
+            Column("pipeline_id", 170, "pipeline"),
+            Column("schedule", 130),
+            Column("status", 90, status=True),
+            Column("cron", 110),
+            Column("timezone", 90),
+            Column("fires", 60),
+            Column("skips", 60),
+            Column("next_at", 160, "next"),
+            Column("fired_at", 160, "last time"),
+            Column("last_run", 220, link=links.to_run("last_run")),
+            Column("last_skip", 120, "skipped"),
+            Column("last_message"),
+        ],
+    )

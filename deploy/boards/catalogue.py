@@ -1,0 +1,16 @@
+"""All boards, and the metrics that are on none of them, each with the reason."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from boards import batches, fleet, log_and_services, overview, rounds, search, searches, trial
+from boards.board import Board
+
+NOT_SHOWN: Final[Mapping[str, str]] = {}
+"""Metrics without a panel, with the reason."""
+
+
+def boards() -> list[Board]:
+    """Returns all boards, in the order of their links."""
+    modules = (overview, searches, search, trial, batches, fleet, log_and_services, rounds)
+    return [module.board() for module in modules]

@@ -1,0 +1,312 @@
+"""The board of workers and devices: what each does and uses, which tasks wait and why, what went wrong."""
+
+from boards import annotations, fleet_tasks, links
+from boards.board import Board, Place, Section, Variable
+from boards.fleet_tasks import WORKERS, of_instances
+from boards.overview import WAIT_REASONS, quantile
+from boards.panels import Panel, graph, number, timeline
+from boards.queries import curves, latest, promql, rows
+from boards.style import BLUE, BYTES, COUNT, GREEN, ORANGE, RED, SECONDS, SHARE, series
+from boards.tables import Column, table
+
+MAX_DEVICES = 40
+_RATE = "[$__rate_interval]"
+
+
+def board() -> Board:
+    """Returns the board."""
+    return Board(
+        uid=links.FLEET,
+        description="Workers and their devices: what they do, which tasks wait, what failed.",
+        sections=[
+            Section("Now", [*(Place(panel, 4, 4) for panel in _numbers()), Place(_devices(), 24, 9)]),
+            Section("Devices over time", [Place(_timeline(), 24, 10), *(Place(p, 12, 8) for p in _use())]),
+            Section("Who waits, and why", [*(Place(p, 12, 8) for p in _waits()), Place(_waiting(), 24, 8)]),
+            Section(
+                "What went wrong",
+                [*(Place(p, 8, 8) for p in fleet_tasks.failures()), Place(fleet_tasks.unfinished(), 24, 9)],
+            ),
+            Section("Hosts and workers", [*(Place(p, 8, 8) for p in _hosts()), Place(_workers(), 24, 8)]),
+            Section(
+                "Tasks and artifacts",
+                [*(Place(p, 8, 8) for p in fleet_tasks.tasks()), Place(fleet_tasks.types(), 24, 8)],
+            ),
+            Section(
+                "Services and instructions",
+                [*(Place(p, 8, 8) for p in fleet_tasks.services()), Place(fleet_tasks.ready(), 8, 8)],
+            ),
+        ],
+        variables=[
+            Variable(
+                "worker", "Worker", "SELECT worker_id FROM workers ORDER BY gone_at DESC NULLS FIRST, 1", True
+            ),
+            Variable(
+                "instance",
+                "Instance",
+                f"label_values({series('trackside.worker.running.tasks')}, instance)",
+                all_values=True,
+                prometheus=True,
+            ),
+        ],
+        annotations=[annotations.workers(), annotations.searches(), annotations.restarts()],
+        span="now-6h",
+    )
+
+
+def _numbers() -> list[Panel]:
+    workers = series("trackside.scheduler.fleet.workers")
+    busy, free = series("trackside.scheduler.busy.devices"), series("trackside.scheduler.free.devices")
+    queue = series("trackside.scheduler.queue.tasks")
+    memory = series("trackside.worker.ended.tasks") + '{status=~"oom_.*"}'
+    return [
+        number(
+            "Workers",
+            "Workers that send heartbeats.",
+            latest(f'sum({workers}{{state="present"}})'),
+            unit=COUNT,
+        ),
+        number(
+            "Lost workers",
+            "Workers whose lease ran out, within the range of the board.",
+            latest(f"sum(increase({series('trackside.scheduler.lost.workers')}[$__range]))"),
+            unit=COUNT,
+            steps=((None, GREEN), (1, RED)),
+        ),
+        number(
+            "Busy devices",
+            "Share of the devices of live workers that have a task.",
+            latest(f"sum({busy}) / (sum({busy}) + sum({free}))"),
+            unit=SHARE,
+        ),
+        number(
+            "Tasks that fit a free device",
+            "They wait although a free device fits them now: more than a moment of this is a fault.",
+            latest(f'sum({queue}{{reason="device_free"}})'),
+            unit=COUNT,
+            steps=((None, GREEN), (10, ORANGE)),
+        ),
+        number(
+            "Unschedulable tasks",
+            "Tasks that no live worker can ever run.",
+            latest(f'sum({queue}{{reason="unschedulable"}})'),
+            unit=COUNT,
+            steps=((None, GREEN), (1, RED)),
+        ),
+        number(
+            "Out of memory",
+            "Attempts that ended out of memory, within the range of the board.",
+            latest(f"sum(increase({memory}[$__range]))"),
+            unit=COUNT,
+            steps=((None, GREEN), (1, RED)),
+        ),
+    ]
+
+
+def _devices() -> Panel:
+    return table(
+        "Devices now",
+        "With the task that was assigned last. Reserved is what the scheduler holds for tasks.",
+        rows(
+            f"""SELECT worker_id, device_id, kind, name, state, tasks, reserved_bytes, memory_bytes,
+                task_id, stream_id,
+            attempt_status, since AS since_at, unhealthy FROM devices WHERE {WORKERS}
+            ORDER BY worker_id, device_id LIMIT 500"""
+        ),
+        [
+            Column("worker_id", 170, "worker", links.to_worker()),
+            Column("device_id", 90, "device"),
+            Column("kind", 60),
+            Column("name", 150),
+            Column("state", 80, status=True),
+            Column("tasks", 60),
+            Column("reserved_bytes", 90, "reserved"),
+            Column("memory_bytes", 90, "memory"),
+            Column("task_id", 220, "task", links.to_trial()),
+            Column("stream_id", 190, "stream", links.to_search("stream_id")),
+            Column("attempt_status", 95, "attempt", status=True),
+            Column("since_at", 155, "since"),
+            Column("unhealthy"),
+        ],
+    )
+
+
+def _timeline() -> Panel:
+    return timeline(
+        "Device timeline",
+        f"The share of each interval in which tasks held the device, of the first {MAX_DEVICES} devices of "
+        f"the workers.",
+        curves(
+            f"""WITH span AS (
+                SELECT extract(epoch FROM $__timeFrom()::timestamptz) AS began,
+                extract(epoch FROM least($__timeTo()::timestamptz, now())) AS ended,
+                greatest(1, extract(epoch FROM $__timeTo()::timestamptz - $__timeFrom()::timestamptz) / 120)
+                AS width
+            ), chosen AS (
+                SELECT worker_id, device_id FROM devices WHERE {WORKERS} ORDER BY 1, 2 LIMIT {MAX_DEVICES}
+            ), held AS (
+                SELECT worker_id, device_id, extract(epoch FROM began_at) AS began,
+                extract(epoch FROM coalesce(ended_at, now())) AS ended FROM device_use JOIN chosen
+                USING (worker_id, device_id)
+                WHERE began_at <= $__timeTo() AND (ended_at IS NULL OR ended_at >= $__timeFrom())
+            ), used AS (
+                SELECT held.worker_id, held.device_id, bucket, sum(
+                    least(held.ended, span.began + (bucket + 1) * width)
+                    - greatest(held.began, span.began + bucket * width)
+                ) / min(width) AS share
+                FROM span CROSS JOIN held CROSS JOIN LATERAL generate_series(
+                    floor(greatest(0, held.began - span.began) / width)::int,
+                    floor((least(held.ended, span.ended) - span.began) / width)::int
+                ) AS bucket GROUP BY 1, 2, 3
+            )
+            SELECT span.began + bucket * width AS time, worker_id || ' ' || device_id AS metric,
+            least(1, coalesce(used.share, 0)) AS value FROM span
+            CROSS JOIN LATERAL generate_series(0, floor((span.ended - span.began) / width)::int) AS bucket
+            CROSS JOIN chosen LEFT JOIN used USING (worker_id, device_id, bucket) ORDER BY 1, 2"""
+        ),
+        unit=SHARE,
+        steps=((None, "#d8d9da"), (0.001, "super-light-blue"), (0.5, "light-blue"), (0.9, BLUE)),
+    )
+
+
+def _use() -> list[Panel]:
+    return [
+        graph(
+            "Time in use of devices",
+            "The share of the time that tasks held each device: right also for tasks of milliseconds.",
+            promql(
+                f"rate({of_instances('trackside.worker.device_busy.seconds')}{_RATE})",
+                "{{instance}} {{device}}",
+            ),
+            unit=SHARE,
+        ),
+        graph(
+            "Cores in use",
+            "Of a GPU the sampled use of its cores; of a CPU slot the processor time of its tasks, 1 is "
+            "one core.",
+            promql(
+                of_instances("trackside.worker.device_utilisation.ratio"), "{{instance}} {{device}} sampled"
+            ),
+            promql(
+                f"rate({of_instances('trackside.worker.device_processor.seconds')}{_RATE})",
+                "{{instance}} {{device}} processor",
+            ),
+            unit=SHARE,
+        ),
+        graph(
+            "Memory of devices",
+            "In use and reserved, and what there is.",
+            promql(of_instances("trackside.worker.device_memory.bytes"), "{{instance}} {{device}} in use"),
+            promql(
+                of_instances("trackside.worker.device_reserved.bytes"), "{{instance}} {{device}} reserved"
+            ),
+            promql(of_instances("trackside.worker.device_total.bytes"), "{{instance}} {{device}} size"),
+            unit=BYTES,
+        ),
+        graph(
+            "Tasks on devices",
+            "Tasks that have a process and the device.",
+            promql(of_instances("trackside.worker.device.tasks"), "{{instance}} {{device}}"),
+            unit=COUNT,
+        ),
+    ]
+
+
+def _waits() -> list[Panel]:
+    wait = "trackside.scheduler.queue_wait.seconds"
+    return [
+        graph(
+            "Waiting tasks by reason",
+            "`device_free`: a free device fits the task now; `device_busy`: it waits for one; `retry`: it "
+            "pauses.",
+            promql(f"sum by (reason) ({series('trackside.scheduler.queue.tasks')})", "{{reason}}"),
+            unit=COUNT,
+            style="area",
+            statuses=WAIT_REASONS,
+        ),
+        graph(
+            "Wait for a device",
+            "From queued to assigned.",
+            promql(quantile(0.5, wait), "median", exemplars=True),
+            promql(quantile(0.95, wait), "p95", exemplars=True),
+            unit=SECONDS,
+        ),
+    ]
+
+
+def _waiting() -> Panel:
+    return table(
+        "Waiting tasks",
+        "The longest waiting 100, those that no worker can run first.",
+        rows(
+            f"""SELECT task_id, stream_id, task_type, queue, kind, devices, priority, attempts,
+            extract(epoch FROM now() - queued_at) AS waiting_s, unschedulable, not_before,
+            {links.span("queued_at", "ended_at")} FROM tasks WHERE state = 'queued'
+            ORDER BY unschedulable IS NULL, queued_at LIMIT 100"""
+        ),
+        [
+            Column("task_id", 240, "task", links.to_trial(spans=True)),
+            Column("stream_id", 200, "stream", links.to_search("stream_id")),
+            Column("task_type", 120, "type"),
+            Column("queue", 100),
+            Column("kind", 60),
+            Column("devices", 65),
+            Column("priority", 65),
+            Column("attempts", 70),
+            Column("waiting_s", 90, "waiting"),
+            Column("unschedulable", title="why no worker can run it"),
+            Column("not_before", 160, "next try"),
+            *(Column(name, hidden=True) for name in ("from_ms", "to_ms")),
+        ],
+    )
+
+
+def _hosts() -> list[Panel]:
+    workers = series("trackside.scheduler.fleet.workers")
+    return [
+        graph(
+            "Processors of hosts",
+            "1 is all cores of a host.",
+            promql(of_instances("trackside.worker.host_processor.ratio"), "{{instance}}"),
+            unit=SHARE,
+            maximum=1,
+        ),
+        graph(
+            "Memory of hosts",
+            "What processes could still get, and what there is.",
+            promql(of_instances("trackside.worker.host_available.bytes"), "{{instance}} available"),
+            promql(of_instances("trackside.worker.host_memory.bytes"), "{{instance}} size"),
+            unit=BYTES,
+        ),
+        graph(
+            "Workers",
+            "By state.",
+            promql(f"sum by (state) ({workers})", "{{state}}"),
+            unit=COUNT,
+            style="steps",
+            statuses=("present", "left", "lost"),
+        ),
+    ]
+
+
+def _workers() -> Panel:
+    return table(
+        "Workers",
+        "Newest first. One that left or was lost stays in the list.",
+        rows(
+            """SELECT worker_id, host, status, memory_bytes, max_tasks, array_to_string(queues, ', ') AS
+            queues,
+            array_to_string(task_types, ', ') AS task_types, joined_at, gone_at FROM workers
+            ORDER BY gone_at DESC NULLS FIRST, joined_at DESC LIMIT 200"""
+        ),
+        [
+            Column("worker_id", 200, "worker", links.to_worker()),
+            Column("host", 200),
+            Column("status", 90, status=True),
+            Column("memory_bytes", 90, "memory"),
+            Column("max_tasks", 90),
+            Column("queues", 150),
+            Column("task_types"),
+            Column("joined_at", 160, "joined"),
+            Column("gone_at", 160, "gone"),
+        ],
+    )

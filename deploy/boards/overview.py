@@ -1,0 +1,270 @@
+"""The board that shows whether all is well: readiness, lag, latency and its goals, work, failures."""
+
+from boards import annotations, links
+from boards.board import Board, Place, Section
+from boards.panels import Panel, graph, number
+from boards.queries import latest, promql
+from boards.style import BLUE, COUNT, GREEN, ORANGE, PER_MINUTE, RED, SECONDS, SHARE, series
+
+TRIAL_ENDS = ("SUCCEEDED", "EARLY_STOPPED", "FAILED", "USER_CANCELED", "SYS_CANCELED")
+WAIT_REASONS = ("device_free", "device_busy", "retry", "unschedulable", "disk_low")
+_NONE_IS_GOOD = ((None, GREEN), (1, RED))
+_GOAL = ((None, RED), (0.99, ORANGE), (0.999, GREEN))
+_RATE = "[$__rate_interval]"
+
+
+def quantile(share: float, name: str, *, by: str = "", where: str = "") -> str:
+    """Returns the PromQL of a quantile of a histogram of the registry."""
+    labels = f"le, {by}" if by else "le"
+    return f"histogram_quantile({share}, sum by ({labels}) (rate({series(name)}_bucket{where}{_RATE})))"
+
+
+def board() -> Board:
+    """Returns the board."""
+    return Board(
+        uid=links.OVERVIEW,
+        description="Whether Trackside is well, and if not, which board has the reason.",
+        sections=[
+            Section("Is it well", [Place(panel, 3, 4) for panel in [*_health(), *_faults()]]),
+            Section("Goals", [Place(panel, 6, 4) for panel in _goals()]),
+            Section("Work", [Place(panel, 8, 8) for panel in [*_work(), *_searches()]]),
+            Section("Speed", [Place(panel, 8, 8) for panel in _speed()]),
+        ],
+        annotations=[annotations.searches(), annotations.workers(), annotations.restarts()],
+        refresh="10s",
+    )
+
+
+def _health() -> list[Panel]:
+    ready, lag = series("trackside.health.ready.services"), series("trackside.health.log_lag.seconds")
+    progress = series("trackside.dispatcher.oldest_progress.seconds")
+    queue = series("trackside.scheduler.queue.tasks") + '{reason="unschedulable"}'
+    return [
+        number(
+            "Services not ready",
+            "Processes that are scraped and say that they are not ready.",
+            latest(f"sum(1 - {ready})"),
+            unit=COUNT,
+            steps=_NONE_IS_GOOD,
+        ),
+        number(
+            "Log lag",
+            "Age of the oldest record that a service has not folded yet; the worst service.",
+            latest(f"max({lag})"),
+            unit=SECONDS,
+            steps=((None, GREEN), (1, ORANGE), (5, RED)),
+        ),
+        number(
+            "Oldest progress",
+            "The longest time without an event of a search that runs.",
+            latest(f"max({progress})"),
+            unit=SECONDS,
+            steps=((None, GREEN), (600, ORANGE), (3600, RED)),
+        ),
+        number(
+            "Unschedulable tasks",
+            "Tasks that no live worker can ever run.",
+            latest(f"sum({queue})"),
+            unit=COUNT,
+            steps=_NONE_IS_GOOD,
+        ),
+    ]
+
+
+def _faults() -> list[Panel]:
+    letters = series("trackside.eventlog.dead_letters.records")
+    disk, lost = series("trackside.health.disk_low.services"), series("trackside.scheduler.lost.workers")
+    memory = series("trackside.worker.ended.tasks") + '{status=~"oom_.*"}'
+    return [
+        number(
+            "Out of memory",
+            "Attempts that ended out of memory within the range of the board.",
+            latest(f"sum(increase({memory}[$__range]))"),
+            unit=COUNT,
+            steps=_NONE_IS_GOOD,
+        ),
+        number(
+            "Lost workers",
+            "Workers whose lease ran out within the range of the board.",
+            latest(f"sum(increase({lost}[$__range]))"),
+            unit=COUNT,
+            steps=_NONE_IS_GOOD,
+        ),
+        number(
+            "Dead letters",
+            "Records that could not be decoded or folded, within the range of the board.",
+            latest(f"sum(increase({letters}[$__range]))"),
+            unit=COUNT,
+            steps=_NONE_IS_GOOD,
+        ),
+        number(
+            "Disks nearly full",
+            "Services that start no new task because a disk is nearly full.",
+            latest(f"sum({disk})"),
+            unit=COUNT,
+            steps=_NONE_IS_GOOD,
+        ),
+    ]
+
+
+def _within(name: str, bound: str) -> str:
+    """Returns the PromQL of the share of a histogram up to a bound, over the range of the board."""
+    bucket, count = series(name) + "_bucket", series(name) + "_count"
+    return f'sum(increase({bucket}{{le="{bound}"}}[$__range])) / sum(increase({count}[$__range]))'
+
+
+def _goals() -> list[Panel]:
+    ready = series("trackside.health.ready.services")
+    return [
+        number(
+            "Decisions within 0.5 s",
+            "From reading a record to the acknowledgement of what was decided. The goal is 99.9%.",
+            latest(_within("trackside.eventlog.decision.seconds", "0.5")),
+            unit=SHARE,
+            steps=_GOAL,
+        ),
+        number(
+            "Commands answered within 1 s",
+            "From the record of a command to that of its answer. The goal is 99.9%.",
+            latest(_within("trackside.dispatcher.command.seconds", "1.0")),
+            unit=SHARE,
+            steps=_GOAL,
+        ),
+        number(
+            "Records folded within 1 s",
+            "From the append of a record to its fold in each service that reads it. The goal is 99.9%.",
+            latest(_within("trackside.eventlog.hop.seconds", "1.0")),
+            unit=SHARE,
+            steps=_GOAL,
+        ),
+        number(
+            "Services ready",
+            "Share of the time that services were ready, of those that were scraped. The goal is 99.9%.",
+            latest(f"avg(avg_over_time({ready}[$__range]))"),
+            unit=SHARE,
+            steps=_GOAL,
+        ),
+    ]
+
+
+def _work() -> list[Panel]:
+    ended = series("trackside.dispatcher.ended.trials")
+    busy, free = series("trackside.scheduler.busy.devices"), series("trackside.scheduler.free.devices")
+    return [
+        graph(
+            "Trials ended per minute",
+            "By status. Out of memory has a panel of its own on the board of the fleet.",
+            promql(f"sum by (status) (rate({ended}{_RATE})) * 60", "{{status}}"),
+            unit=PER_MINUTE,
+            style="area",
+            statuses=TRIAL_ENDS,
+        ),
+        graph(
+            "Waiting tasks by reason",
+            "`device_free`: a free device fits the task now; `device_busy`: it waits for one; `retry`: it "
+            "pauses.",
+            promql(f"sum by (reason) ({series('trackside.scheduler.queue.tasks')})", "{{reason}}"),
+            unit=COUNT,
+            style="area",
+            statuses=WAIT_REASONS,
+        ),
+        graph(
+            "Devices",
+            "Devices of live workers with and without tasks.",
+            promql(f"sum({busy})", "busy"),
+            promql(f"sum({free})", "free"),
+            unit=COUNT,
+            style="area",
+            statuses=("busy", "free"),
+        ),
+    ]
+
+
+def _searches() -> list[Panel]:
+    running = series("trackside.dispatcher.running.searches")
+    slots = series("trackside.dispatcher.waiting_slots.trials")
+    started = series("trackside.dispatcher.started.searches")
+    finished = series("trackside.dispatcher.ended.searches")
+    return [
+        graph(
+            "Searches that run",
+            "Searches that have not ended and are not paused, and their open slots without a suggestion.",
+            promql(f"sum({running})", "running searches"),
+            promql(f"sum({slots})", "slots without a suggestion"),
+            unit=COUNT,
+        ),
+        graph(
+            "Searches started and ended",
+            "In each interval of the graph; ended ones by status.",
+            promql(f"sum(increase({started}[$__interval]))", "started"),
+            promql(f"sum by (status) (increase({finished}[$__interval]))", "{{status}}"),
+            unit=COUNT,
+            style="steps",
+            statuses=("DONE", "STOPPED", "ERROR"),
+            interval="1m",
+        ),
+        graph(
+            "Commands per minute",
+            "Received and accepted commands, and refused ones by code.",
+            promql(f"sum(rate({series('trackside.dispatcher.received.commands')}{_RATE})) * 60", "received"),
+            promql(f"sum(rate({series('trackside.dispatcher.accepted.commands')}{_RATE})) * 60", "accepted"),
+            promql(
+                f"sum by (code) (rate({series('trackside.dispatcher.refused.commands')}{_RATE})) * 60 > 0",
+                "refused: {{code}}",
+            ),
+            unit=PER_MINUTE,
+        ),
+    ]
+
+
+def _speed() -> list[Panel]:
+    decision, command = "trackside.eventlog.decision.seconds", "trackside.dispatcher.command.seconds"
+    lag, ignored = series("trackside.health.log_lag.seconds"), series("trackside.eventlog.ignored.events")
+    wait = "trackside.scheduler.queue_wait.seconds"
+    return [
+        graph(
+            "Time of a decision",
+            "From reading a record to the acknowledgement of what was decided.",
+            promql(quantile(0.5, decision, by="service"), "{{service}} median", exemplars=True),
+            promql(quantile(0.99, decision, by="service"), "{{service}} p99", exemplars=True),
+            unit=SECONDS,
+            steps=((None, GREEN), (0.5, RED)),
+        ),
+        graph(
+            "Time to answer a command",
+            "From the record of a command to that of its answer.",
+            promql(quantile(0.5, command), "median", exemplars=True),
+            promql(quantile(0.99, command), "p99", exemplars=True),
+            unit=SECONDS,
+            steps=((None, GREEN), (1, RED)),
+        ),
+        graph(
+            "Wait for a device",
+            "From the moment that a task is queued until it is assigned.",
+            promql(quantile(0.5, wait), "median", exemplars=True),
+            promql(quantile(0.95, wait), "p95", exemplars=True),
+            unit=SECONDS,
+        ),
+        graph(
+            "Log lag by service",
+            "Age of the oldest record that is not folded yet, over all topics of a service.",
+            promql(f"max by (service, instance) ({lag})", "{{service}} {{instance}}"),
+            unit=SECONDS,
+            steps=((None, GREEN), (5, RED)),
+        ),
+        graph(
+            "Decisions without effect per minute",
+            "Events of decisions that another instance had made (duplicate) or that came too late "
+            "(overtaken).",
+            promql(f"sum by (service, verdict) (rate({ignored}{_RATE})) * 60", "{{service}} {{verdict}}"),
+            unit=PER_MINUTE,
+        ),
+        graph(
+            "Lag of the read models",
+            "Age of the oldest record that is not in Postgres yet: how old what the other boards show is.",
+            promql(f"max by (projection) ({series('trackside.projections.lag.seconds')})", "{{projection}}"),
+            promql(f"max({series('trackside.summary_indexer.lag.seconds')})", "points"),
+            unit=SECONDS,
+            steps=((None, BLUE), (5, ORANGE)),
+        ),
+    ]

@@ -1,0 +1,73 @@
+"""The two datasources and their queries: PromQL, and SQL for the Postgres plugin, which the SDK lacks."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from grafana_foundation_sdk.builders import prometheus
+from grafana_foundation_sdk.cog import builder, variants
+from grafana_foundation_sdk.models.common import DataSourceRef
+
+POSTGRES = DataSourceRef(type_val="postgres", uid="trackside-postgres")
+PROMETHEUS = DataSourceRef(type_val="prometheus", uid="trackside-prometheus")
+Format = Literal["table", "time_series"]
+
+
+@dataclass(slots=True)
+class PostgresDataquery(variants.Dataquery):
+    """A statement as the Postgres plugin stores it; `ref_id` distinguishes the queries of a panel."""
+
+    statement: str
+    result: Format
+    ref_id: str = "A"
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the target as it is in the JSON of a dashboard."""
+        return {
+            "datasource": POSTGRES,
+            "editorMode": "code",
+            "format": self.result,
+            "rawQuery": True,
+            "rawSql": self.statement,
+            "refId": self.ref_id,
+        }
+
+
+class PostgresQuery(builder.Builder[variants.Dataquery]):
+    """Builds a query of the read models. White space is folded, so that the JSON is readable."""
+
+    def __init__(self, statement: str, result: Format = "table") -> None:
+        self._internal = PostgresDataquery(" ".join(statement.split()), result)
+
+    def build(self) -> variants.Dataquery:
+        """Returns the query."""
+        return self._internal
+
+    def ref_id(self, ref_id: str) -> "PostgresQuery":
+        """Names the query within its panel."""
+        self._internal.ref_id = ref_id
+        return self
+
+
+Query = PostgresQuery | prometheus.Dataquery
+
+
+def rows(statement: str) -> PostgresQuery:
+    """Returns a query whose result is a table."""
+    return PostgresQuery(statement)
+
+
+def curves(statement: str) -> PostgresQuery:
+    """Returns a query of time series: columns `time` (ascending), `metric` (the name) and `value`."""
+    return PostgresQuery(statement, "time_series")
+
+
+def promql(expression: str, legend: str = "", *, exemplars: bool = False) -> prometheus.Dataquery:
+    """Returns a query over the range of the board; `legend` has labels in double braces."""
+    query = prometheus.Dataquery().expr(" ".join(expression.split())).legend_format(legend).range()
+    return query.datasource(PROMETHEUS).exemplar(exemplars)
+
+
+def latest(expression: str, legend: str = "") -> prometheus.Dataquery:
+    """Returns a query for the values at the end of the range of the board."""
+    query = prometheus.Dataquery().expr(" ".join(expression.split())).legend_format(legend).instant()
+    return query.datasource(PROMETHEUS)

@@ -1,0 +1,164 @@
+"""The board of all searches: which there are, how they go, and what tuners and assessors take."""
+
+from boards import annotations, links
+from boards.board import Board, Place, Section, Variable
+from boards.overview import TRIAL_ENDS, quantile
+from boards.panels import Panel, graph, histogram
+from boards.queries import curves, promql, rows
+from boards.style import COUNT, PER_MINUTE, SECONDS, SHARE, series
+from boards.tables import Column, table
+
+_RATE = "[$__rate_interval]"
+_NAMED = (
+    "(search_id ILIKE '%' || ${contains:sqlstring} || '%' OR name ILIKE '%' || ${contains:sqlstring} || '%')"
+)
+
+
+def board() -> Board:
+    """Returns the board."""
+    return Board(
+        uid=links.SEARCHES,
+        description="Searches, newest first: click on one to open its board at the time when it ran.",
+        sections=[
+            Section("Searches", [Place(_list(), 24, 12), *(Place(panel, 12, 8) for panel in _compared())]),
+            Section("Trials and tuners", [Place(panel, 8, 8) for panel in _tuners()]),
+        ],
+        variables=[Variable("contains", "Id or name contains")],
+        annotations=[annotations.searches(), annotations.workers(), annotations.restarts()],
+        span="now-7d",
+    )
+
+
+def _list() -> Panel:
+    return table(
+        "Searches",
+        "The newest 200 of those that ran within the range. Best value: of the first objective.",
+        rows(
+            f"""SELECT search_id, name, status, ended_trials, running_trials, max_trials, best_value,
+                best_trial,
+            tuner, assessor, started_at, duration_s, failure, {links.span("started_at", "ended_at")}
+            FROM searches WHERE started_at <= $__timeTo() AND coalesce(ended_at, now()) >= $__timeFrom()
+            AND {_NAMED} ORDER BY started_at DESC LIMIT 200"""
+        ),
+        [
+            Column("search_id", 230, "search", links.to_search(spans=True)),
+            Column("name", 150),
+            Column("status", 120, status=True),
+            Column("ended_trials", 80, "ended"),
+            Column("running_trials", 80, "running"),
+            Column("max_trials", 80, "limit"),
+            Column("best_value", 110, "best"),
+            Column("best_trial", 80),
+            Column("tuner", 90),
+            Column("assessor", 100),
+            Column("started_at", 160, "started"),
+            Column("duration_s", 90, "took"),
+            Column("failure"),
+            Column("from_ms", hidden=True),
+            Column("to_ms", hidden=True),
+        ],
+    )
+
+
+def _compared() -> list[Panel]:
+    return [
+        graph(
+            "Running trials",
+            "Trials that have been suggested and have not ended, of the 20 newest searches of the range.",
+            curves(
+                f"""WITH chosen AS (
+                    SELECT search_id FROM searches WHERE started_at <= $__timeTo()
+                    AND coalesce(ended_at, now()) >= $__timeFrom() AND {_NAMED} ORDER BY started_at DESC
+                    LIMIT 20
+                ), changed AS (
+                    SELECT search_id, greatest(suggested_at, $__timeFrom()) AS at, 1 AS change
+                    FROM trials WHERE search_id IN (SELECT * FROM chosen)
+                    UNION ALL
+                    SELECT search_id, greatest(ended_at, $__timeFrom()), -1
+                    FROM trials WHERE search_id IN (SELECT * FROM chosen) AND ended_at IS NOT NULL
+                ), bucketed AS (
+                    SELECT $__timeGroup(at, $__interval) AS time,
+                    search_id,
+                    sum(change) AS change FROM changed WHERE at <= $__timeTo() GROUP BY 1, 2
+                )
+                SELECT time, search_id AS metric, sum(change) OVER (PARTITION BY search_id ORDER BY time) AS
+                value
+                FROM bucketed ORDER BY time"""
+            ),
+            unit=COUNT,
+            style="steps",
+        ),
+        histogram(
+            "Trials by status",
+            "Of the 20 newest searches of the range: how the trials ended, and how many still run.",
+            rows(
+                f"""SELECT search_id, {_counted()} FROM trials WHERE search_id IN (
+                    SELECT search_id FROM searches WHERE started_at <= $__timeTo()
+                    AND coalesce(ended_at, now()) >= $__timeFrom() AND {_NAMED} ORDER BY started_at DESC
+                    LIMIT 20
+                ) GROUP BY search_id ORDER BY min(suggested_at) DESC"""
+            ),
+            unit=COUNT,
+            statuses=(*TRIAL_ENDS, "RUNNING", "WAITING"),
+            stacked=True,
+        ),
+    ]
+
+
+def _counted() -> str:
+    return ", ".join(
+        f"count(*) FILTER (WHERE status = '{status}') AS \"{status}\""
+        for status in (*TRIAL_ENDS, "RUNNING", "WAITING")
+    )
+
+
+def _tuners() -> list[Panel]:
+    ended, trial = series("trackside.dispatcher.ended.trials"), "trackside.dispatcher.trial.seconds"
+    suggestion = "trackside.dispatcher.suggestion.seconds"
+    suggested = series("trackside.dispatcher.suggested.trials")
+    early = f'sum(increase({ended}{{status="EARLY_STOPPED"}}[$__interval]))'
+    return [
+        graph(
+            "Trials per minute",
+            "Suggested by tuners, and ended.",
+            promql(f"sum(rate({suggested}{_RATE})) * 60", "suggested"),
+            promql(f"sum(rate({ended}{_RATE})) * 60", "ended"),
+            unit=PER_MINUTE,
+        ),
+        graph(
+            "Early-stopped share",
+            "Of the trials that ended in each interval, those that an assessor stopped.",
+            promql(f"{early} / (sum(increase({ended}[$__interval])) > 0)", "early-stopped share"),
+            unit=SHARE,
+            maximum=1,
+            interval="1m",
+        ),
+        graph(
+            "Time of a trial",
+            "From its suggestion to its end, by status.",
+            promql(quantile(0.5, trial, by="status"), "{{status}}", exemplars=True),
+            unit=SECONDS,
+            statuses=TRIAL_ENDS,
+        ),
+        graph(
+            "Time of a suggestion",
+            "What a tuner took to suggest parameters, 95th percentile.",
+            promql(quantile(0.95, suggestion, by="tuner"), "{{tuner}}"),
+            unit=SECONDS,
+        ),
+        graph(
+            "Requests waiting for tuners and assessors",
+            "Each tuner and assessor runs in a process of its own.",
+            promql(f"sum by (lane) ({series('trackside.dispatcher.lane_backlog.requests')})", "{{lane}}"),
+            unit=COUNT,
+        ),
+        graph(
+            "Reports without effect per minute",
+            "Reports of metrics that did not count, by reason.",
+            promql(
+                f"sum by (reason) (rate({series('trackside.dispatcher.uncounted.metrics')}{_RATE})) * 60",
+                "{{reason}}",
+            ),
+            unit=PER_MINUTE,
+        ),
+    ]

@@ -1,0 +1,193 @@
+"""The boards of Grafana: files are what the code builds, every metric is shown, links lead to their end."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from boards import links
+from boards.__main__ import FOLDER, differences, write
+from boards.answers import targets
+from boards.catalogue import NOT_SHOWN, boards
+from boards.checks import expression_unit_problems
+from boards.style import STATUS_COLOURS
+from boards.tables import COLUMN_PX, PANEL_PADDING_PX
+
+from trackside.aggregates.batch.messages import BatchStatus
+from trackside.aggregates.run.messages import RunStatus
+from trackside.aggregates.run.step_messages import StepState
+from trackside.aggregates.search.messages import SearchStatus, TrialStatus
+from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.task import TaskState
+from trackside.telemetry import labels
+from trackside.telemetry.names import METRICS
+
+BOARDS = [board.to_json() for board in boards()]
+NAMES = [board["uid"] for board in BOARDS]
+LINKED = {"search_id", "trial", "worker_id", "run_id", "batch_id", "job_id"}
+LEAST_PX = 60
+"""What a column needs that has no width of its own."""
+UNIT = re.compile(r"_(bucket|sum|count|total)$")
+
+
+def panels(board: dict[str, Any], kind: str = "") -> Iterator[dict[str, Any]]:
+    for panel in board["panels"]:
+        if panel["type"] not in ("row", "text") and kind in ("", panel["type"]):
+            yield panel
+
+
+def properties(panel: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns what is set for each column of a panel."""
+    return {
+        override["matcher"]["options"]: {each["id"]: each["value"] for each in override["properties"]}
+        for override in panel["fieldConfig"]["overrides"]
+    }
+
+
+def test_the_files_of_the_boards_are_what_the_code_builds() -> None:
+    assert differences(FOLDER) == []
+
+
+def test_a_file_that_was_edited_is_missing_or_belongs_to_no_board_is_found(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "fleet.json").write_text("{}")
+    (tmp_path / "trial.json").unlink()
+    (tmp_path / "mine.json").write_text("{}")
+    assert differences(tmp_path) == [
+        "trial.json: missing",
+        "mine.json: belongs to no board",
+        "fleet.json: differs",
+    ]
+
+
+def test_the_addresses_of_the_boards_stay() -> None:
+    assert [
+        *("trackside-overview", "trackside-searches", "trackside-search", "trackside-trial"),
+        *("trackside-batches", "trackside-fleet", "trackside-log", "trackside-rounds"),
+    ] == NAMES
+
+
+def test_every_metric_is_on_a_board_or_has_a_reason_why_not() -> None:
+    asked = " ".join(target.text for board in BOARDS for target in targets(board) if not target.is_sql)
+    shown = {UNIT.sub("", name) for name in re.findall(r"\btrackside_\w+", asked)}
+    missing = {metric.name for metric in METRICS if metric.prometheus_name not in shown}
+    assert missing == set(NOT_SHOWN)
+
+
+def test_every_metric_of_a_board_is_in_the_registry() -> None:
+    endings = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
+    exposed = {metric.prometheus_name + end for metric in METRICS for end in endings[metric.kind]}
+    asked = " ".join(target.text for board in BOARDS for target in targets(board) if not target.is_sql)
+    named = set(re.findall(r"\btrackside_\w+", asked))
+    assert named - exposed == set()
+
+
+def test_every_status_has_a_colour() -> None:
+    listed = (SearchStatus, TrialStatus, AttemptEnd, TaskState, StepState, RunStatus, BatchStatus)
+    statuses = {member.value for enumeration in listed for member in enumeration}
+    statuses |= {*labels.WAIT_REASON.values, *labels.WORKER_STATE.values}
+    assert statuses - set(STATUS_COLOURS) == set()
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=NAMES)
+def test_every_panel_has_a_unit_a_description_and_a_place_of_its_own(board: dict[str, Any]) -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in panels(board):
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken and place["x"] + place["w"] <= 24, panel["title"]
+        taken |= cells
+        assert panel["description"], panel["title"]
+        assert panel["type"] in ("table", "nodeGraph") or panel["fieldConfig"]["defaults"]["unit"], panel[
+            "title"
+        ]
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=NAMES)
+def test_the_unit_of_a_panel_is_that_of_its_metrics(board: dict[str, Any]) -> None:
+    asked = [target for target in targets(board) if not target.is_sql]
+    assert [problem for target in asked for problem in expression_unit_problems(target)] == []
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=NAMES)
+def test_lines_of_several_series_are_not_broken_into_dots(board: dict[str, Any]) -> None:
+    for panel in panels(board, "timeseries"):
+        assert panel["fieldConfig"]["defaults"]["custom"]["spanNulls"] is True, panel["title"]
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=NAMES)
+def test_the_columns_of_a_table_fit_its_panel_on_a_screen_of_1600_pixels(board: dict[str, Any]) -> None:
+    for panel in panels(board, "table"):
+        columns = [column for column in properties(panel).values() if not column.get("custom.hidden")]
+        widths = [column.get("custom.width", LEAST_PX) for column in columns]
+        assert sum(widths) <= panel["gridPos"]["w"] * COLUMN_PX - PANEL_PADDING_PX, (
+            panel["title"],
+            sum(widths),
+        )
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=NAMES)
+def test_a_cell_that_names_a_search_trial_run_or_worker_links_to_exactly_that_one(
+    board: dict[str, Any],
+) -> None:
+    boxes = {
+        found["uid"]: {variable["name"]: variable for variable in found["templating"]["list"]}
+        for found in BOARDS
+    }
+    for panel in panels(board, "table"):
+        columns = properties(panel)
+        for name, column in columns.items():
+            if name in LINKED and not column.get("custom.hidden") and panel["title"] != "Trial":
+                assert column["links"], (panel["title"], name)
+            for link in column.get("links", ()):
+                uid, variable = re.match(r"/d/([\w-]+)\?var-(\w+)=", link["url"]).groups()  # type: ignore[union-attr]
+                box = boxes[uid][variable]
+                limited = box["type"] == "query" and "LIMIT" in box["query"]
+                assert not limited, f"{panel['title']}: a value that is not among the newest is not selected"
+                for used in re.findall(r"__data\.fields\.(\w+)", link["url"]):
+                    assert used in columns, (panel["title"], used)
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=NAMES)
+def test_a_link_to_another_board_leads_to_one_that_exists(board: dict[str, Any]) -> None:
+    assert {link["url"] for link in board["links"]} == {links.board(uid) for uid in NAMES} - {
+        links.board(board["uid"])
+    }
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=NAMES)
+def test_what_is_chosen_is_quoted_in_sql(board: dict[str, Any]) -> None:
+    known = {variable["name"] for variable in board["templating"]["list"]}
+    for target in targets(board):
+        names = set(re.findall(r"\$\{?(\w+)", target.text)) - {
+            "__timeFilter",
+            "__timeFrom",
+            "__timeTo",
+            "__timeGroup",
+        }
+        assert names - {"__interval", "__interval_ms", "__rate_interval", "__range"} <= known, target.name
+        if target.is_sql:
+            for name in known:
+                assert not re.search(rf"\${name}\b|\${{{name}}}", target.text), target.name
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=NAMES)
+def test_a_macro_has_arguments_that_the_postgres_plugin_can_read(board: dict[str, Any]) -> None:
+    """Its arguments end at the first parenthesis and are separated by commas, of whatever they are part."""
+    for target in targets(board):
+        for arguments in re.findall(r"\$__(?:timeFilter|timeGroup)\(([^)]*)\)", target.text):
+            assert re.fullmatch(r"\w+(, \$__interval)?", arguments), target.name
+
+
+def test_all_boards_are_in_the_model_of_grafana_9_4() -> None:
+    for board in BOARDS:
+        assert board["schemaVersion"] == 37
+        assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+        for panel in panels(board, "table"):
+            assert "cellOptions" not in json.dumps(panel)
