@@ -5,12 +5,13 @@ import sys
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from trackside.contracts.memory import bytes_of
 from trackside.contracts.redaction import redact
 from trackside.contracts.topics import PREFIX_RULE, Topics, is_topic_prefix
+from trackside.eventlog.password_file import dsn_with_password, read_password
 from trackside.eventlog.variables import warn_of_unknown_variables
 from trackside.telemetry.disk_space import DiskLimits
 
@@ -34,8 +35,16 @@ class StackSettings(BaseSettings):
     kafka_bootstrap: str = Field(
         "127.0.0.1:9092", min_length=1, description="Kafka's host:port, comma separated."
     )
+    postgres_password_file: Path | None = Field(
+        None,
+        description="File with the password of the read models in its first line, for an address that has "
+        "a user and no password; read once, at the start.",
+    )
     postgres_dsn: str = Field(
-        "postgresql://127.0.0.1:5432/trackside", min_length=1, description="Address of the read models."
+        "postgresql://127.0.0.1:5432/trackside",
+        min_length=1,
+        validate_default=True,
+        description="Address of the read models.",
     )
     topic_prefix: Annotated[str, AfterValidator(_topic_prefix)] = Field(
         "", description="Put before every topic name, to share a cluster."
@@ -63,6 +72,19 @@ class StackSettings(BaseSettings):
         description="Folders of the log and the read models, separated by colons: while a disk of one is "
         "low, the scheduler places no task. Workers watch the disk of their own data.",
     )
+
+    @field_validator("postgres_password_file")
+    @classmethod
+    def _readable(cls, path: Path | None) -> Path | None:
+        if path is not None:
+            read_password(path)
+        return path
+
+    @field_validator("postgres_dsn")
+    @classmethod
+    def _with_password(cls, dsn: str, validated: ValidationInfo) -> str:
+        path = validated.data.get("postgres_password_file")
+        return dsn if path is None else dsn_with_password(dsn, read_password(path))
 
     @property
     def disk_limits(self) -> DiskLimits:

@@ -332,9 +332,19 @@ class WorkerRunner:
 
     async def _lock_data_dir(self, path: Path) -> int:
         """Waits until no other worker uses the data directory; returns the descriptor of its lock."""
+        waiting = False
         while (descriptor := try_lock(path)) is None:
-            self._health.waiting(f"another worker uses {path.parent}")
+            if not waiting:
+                waiting = True
+                self._health.waiting(f"another worker uses {path.parent}")
+                log.warning(
+                    "waiting until the other worker that uses this folder ends: each needs one of its own",
+                    worker=self.id,
+                    data_dir=str(path.parent),
+                )
             await asyncio.sleep(RETRY_S)
+        if waiting:
+            log.info("the other worker that used this folder has ended", worker=self.id)
         self._health.waiting(None)
         return descriptor
 

@@ -13,6 +13,7 @@ from trackside.contracts.fleet import (
     CatalogueChanged,
     DeviceUnhealthy,
     WorkerHeartbeat,
+    WorkerJoined,
     WorkerLeft,
     WorkerLost,
 )
@@ -116,11 +117,26 @@ class Incarnation:
                     await asyncio.sleep(READ_S)
                     continue
                 for entry in entries:
-                    message = _decoded(entry)[1]
-                    if isinstance(message, WorkerLost) and message.incarnation == self.id:
-                        self.lost.set()
+                    self._read_fleet(entry)
         finally:
             await reader.close()
+
+    def _read_fleet(self, entry: Entry) -> None:
+        message = _decoded(entry)[1]
+        if isinstance(message, WorkerLost):
+            if message.incarnation == self.id:
+                self.lost.set()
+        elif isinstance(message, WorkerJoined) and self._is_namesake(message, entry.offset):
+            log.warning(
+                "another worker has joined under this name: give each its own TRACKSIDE_WORKER_ID",
+                worker=message.worker_id,
+                host=message.host,
+            )
+
+    def _is_namesake(self, joined: WorkerJoined, offset: int) -> bool:
+        """Returns whether another worker of this name joined after this one."""
+        is_own_name = joined.worker_id == self._publisher.writer.instance
+        return is_own_name and joined.incarnation != self.id and offset > self.joined_at >= 0
 
     async def guard_exclusive(self) -> None:
         """Ends exclusive tasks before the scheduler may declare this worker lost; begins at the join.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 BOOTSTRAP = "TRACKSIDE_KAFKA_BOOTSTRAP"
 DSN = "TRACKSIDE_POSTGRES_DSN"
+PASSWORD_FILE = "TRACKSIDE_POSTGRES_PASSWORD_FILE"
 PREFIX = "TRACKSIDE_TOPIC_PREFIX"
 STORE = "TRACKSIDE_STORE"
 
@@ -36,7 +37,8 @@ class Addresses:
     @property
     def dsn(self) -> str:
         """The DSN of the read models; raises CommandFailed if it is not known."""
-        found = os.environ.get(DSN) or _found(DSN).postgres_dsn
+        given = os.environ.get(DSN)
+        found = _with_password(given) if given else _found(DSN).postgres_dsn
         watch_postgres(found)
         return found
 
@@ -64,6 +66,18 @@ class Addresses:
 
         given = os.environ.get("XDG_CACHE_HOME")
         return StateCache((Path(given) / "trackside" if given else cache_folder()) / "states")
+
+
+def _with_password(dsn: str) -> str:
+    path = os.environ.get(PASSWORD_FILE)
+    if not path:
+        return dsn
+    from trackside.eventlog.password_file import dsn_with_password, read_password
+
+    try:
+        return dsn_with_password(dsn, read_password(Path(path)))
+    except ValueError as error:
+        raise BadUsage(f"{DSN} with {PASSWORD_FILE}={path}: {error}") from error
 
 
 def _found(variable: str) -> "Stack":

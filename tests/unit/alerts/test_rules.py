@@ -1,0 +1,119 @@
+"""Alerts are about metrics that exist, each is tested by promtool, and has a runbook under its name."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.house import words
+from tests.house.source import ROOT
+from tests.house.words import Text
+from tests.unit.alerts.rules import FOLDER, Rule, alerts, problems, rules
+from tests.unit.docs.test_links import anchors
+
+RUNBOOKS = ROOT / "docs" / "operations.md"
+CASES = sorted(Path(__file__).parent.glob("*.test.yml"))
+SEVERITIES = ("page", "warning", "info")
+DURATION = re.compile(r"\b\d+(?:ms|s|m|h|d|w|y)\b")
+PROMTOOL = shutil.which("promtool")
+needs_promtool = pytest.mark.skipif(
+    PROMTOOL is None,
+    reason="promtool is not on PATH: it is part of Prometheus (Debian: apt install prometheus)",
+)
+
+
+def runbooks() -> list[str]:
+    """Returns the headings of the runbooks."""
+    return re.findall(r"^### (Trackside\w+)$", RUNBOOKS.read_text("utf-8"), re.MULTILINE)
+
+
+def planted(expr: str, description: str = "") -> Rule:
+    """Returns an alert with this expression."""
+    return Rule("Planted", "", expr, "5m", {}, {"description": description})
+
+
+def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
+    assert sorted(runbooks()) == sorted(alert.name for alert in alerts())
+    for alert in alerts():
+        page, _, anchor = alert.annotations["runbook_url"].partition("#")
+        assert ROOT / page == RUNBOOKS
+        assert anchor == alert.name.lower()
+        assert anchor in anchors(RUNBOOKS)
+
+
+def test_every_alert_says_how_urgent_it_is_and_what_happens() -> None:
+    assert len(alerts()) > 20
+    for alert in alerts():
+        assert alert.labels["severity"] in SEVERITIES, alert.name
+        assert alert.annotations.keys() == {"summary", "description", "runbook_url"}, alert.name
+        assert "{{" in alert.annotations["description"], f"{alert.name} shows no value"
+
+
+def test_no_alert_has_a_word_that_people_would_not_understand() -> None:
+    texts = [
+        Text(f"{alert.name}: {name}", text) for alert in alerts() for name, text in alert.annotations.items()
+    ]
+    assert words.violations(iter(texts)) == []
+
+
+def test_rules_name_only_what_exists() -> None:
+    assert [problem for rule in rules() for problem in problems(rule)] == []
+
+
+@pytest.mark.parametrize(
+    ("expr", "problem"),
+    [
+        ("trackside_health_ready == 0", "no metric trackside_health_ready"),
+        ("increase(trackside_scheduler_lost_workers[5m]) > 0", "no metric trackside_scheduler_lost_workers"),
+        ('trackside_scheduler_queue_tasks{reason="unplaceable"} > 0', "no reason 'unplaceable', only"),
+        ('rate(trackside_eventlog_hop_seconds_bucket{le="0.3"}[5m]) > 0', "no le '0.3', only"),
+        ('trackside_scheduler_queue_tasks{queue="gpu"} > 0', "has no label queue"),
+        ('absent(trackside_build_info{service="dispatch"})', "no service 'dispatch', only"),
+        ("sum by (worker) (trackside_worker_running_tasks) > 0", "no metric of it has a label worker"),
+        ("namespace:trackside_worker:late5m > 1", "namespace:trackside_worker:late5m is not recorded"),
+    ],
+)
+def test_what_does_not_exist_is_found(expr: str, problem: str) -> None:
+    (found,) = problems(planted(expr))
+    assert problem in found
+
+
+def test_a_text_that_shows_a_label_without_value_is_found() -> None:
+    (found,) = problems(planted("trackside_worker_running_tasks > 0", "On {{ $labels.device }}."))
+    assert "shows the label device" in found
+
+
+def test_durations_of_rules_are_whole_minutes() -> None:
+    written = " ".join(path.read_text("utf-8") for path in FOLDER.glob("*.yml"))
+    assert {duration[-1] for duration in DURATION.findall(written)} <= {"m", "h"}
+
+
+def test_every_alert_is_tested_to_fire_and_not_to_fire() -> None:
+    fires: set[str] = set()
+    silent: set[str] = set()
+    for path in CASES:
+        for case in yaml.safe_load(path.read_text("utf-8"))["tests"]:
+            for step in case["alert_rule_test"]:
+                (fires if step["exp_alerts"] else silent).add(step["alertname"])
+    assert fires == silent == {alert.name for alert in alerts()}
+
+
+@needs_promtool
+def test_the_rules_are_valid() -> None:
+    assert_promtool("check", "rules", "--lint-fatal", *map(str, sorted(FOLDER.glob("*.yml"))))
+
+
+@needs_promtool
+def test_alerts_fire_when_they_should_and_not_before() -> None:
+    assert len(CASES) > 3
+    assert_promtool("test", "rules", *map(str, CASES))
+
+
+def assert_promtool(*arguments: str) -> None:
+    """Runs promtool, which must find nothing."""
+    assert PROMTOOL is not None
+    ended = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
