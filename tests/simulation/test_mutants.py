@@ -14,7 +14,8 @@ from trackside.domain import task_events
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
 from trackside.eventlog import reactor
-from trackside.eventlog.reactor import Facts, Reactor
+from trackside.eventlog.decider import Facts
+from trackside.eventlog.reactor import Reactor
 from trackside.scheduler import decide, hosts, service
 from trackside.scheduler.device_commands import PendingCommand, pending_commands
 from trackside.scheduler.service import Scheduler

@@ -16,9 +16,9 @@ from trackside.contracts.message import Envelope, Event, Message, Record
 from trackside.contracts.topics import partition_of
 from trackside.dispatcher.service import Dispatcher
 from trackside.domain.streams import MAX_IDLE_IN_MEMORY, Streams
+from trackside.eventlog.decider import Facts
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.reactor import Facts
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.spill import SpillStore
 

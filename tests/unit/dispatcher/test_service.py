@@ -1,18 +1,14 @@
-"""Ends of trials as the advice loop counts them, and the rows of an assessor for an interrupted trial."""
+"""The rows of an assessor for an interrupted trial."""
 
-from prometheus_client import REGISTRY
-
-from tests.unit.domain.given import STREAM, begun, over, report, status, task_active, token
+from tests.unit.domain.given import begun, report, status, task_active, token
 from trackside.aggregates.search.messages import Assessor
 from trackside.contracts.tasks import Reservation, TaskError, TaskInterrupted, TaskStatus
 from trackside.contracts.topics import Topics
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdvisorProcess
-from trackside.domain.outcome import Outcome
 from trackside.eventlog.background import Background
 
 TOPICS = Topics()
-ENDED_TRIALS = "trackside_dispatcher_ended_trials_total"
 
 
 class Listening(AdviceLoop):
@@ -22,17 +18,6 @@ class Listening(AdviceLoop):
         super().__init__(
             AdvisorProcess("tuner", timeout_s=1), AdvisorProcess("assessor", timeout_s=1), Background()
         )
-
-
-def succeeded() -> float:
-    return REGISTRY.get_sample_value(ENDED_TRIALS, {"status": "SUCCEEDED"}) or 0.0
-
-
-def test_the_end_of_a_trial_is_counted_once_if_it_is_applied() -> None:
-    advice, before = Listening(), succeeded()
-    for outcome in (Outcome.APPLIED, Outcome.DUPLICATE, Outcome.OVERTAKEN):
-        advice.note(STREAM, over(0), outcome)
-    assert succeeded() == before + 1
 
 
 def test_an_attempt_that_trains_again_after_an_interrupt_restarts_the_past_of_its_trial() -> None:

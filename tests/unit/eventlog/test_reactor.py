@@ -9,13 +9,15 @@ import pytest
 from trackside.aggregates.search.messages import SearchExhausted
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.eventlog import reactor as reactor_module
 from trackside.eventlog.clock import now_ms
+from trackside.eventlog.decider import Decision, Facts
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing, TopicPartition
 from trackside.eventlog.memory import MemoryLog, MemoryReader
-from trackside.eventlog.reactor import Decision, Facts, Reactor
+from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.service_context import ServiceContext
 
 TOPIC = Topics(event_partitions=2).events
@@ -28,15 +30,22 @@ class CountingDecider:
     def __init__(self, done: asyncio.Event) -> None:
         self.folded: list[int] = []
         self.applied: list[int] = []
+        self.counted: list[int] = []
         self.acted: list[int] = []
         self.now_ms = 0
         self.done = done
 
-    def fold(self, record: Record) -> None:
+    def fold(self, record: Record) -> Outcome:
         assert isinstance(record.message, SearchExhausted)
         self.folded.append(record.message.trials)
-        if record.message.trials == len(self.applied):
-            self.applied.append(record.message.trials)
+        if record.message.trials != len(self.applied):
+            return Outcome.OVERTAKEN
+        self.applied.append(record.message.trials)
+        return Outcome.APPLIED
+
+    def count(self, record: Record) -> None:
+        assert isinstance(record.message, SearchExhausted)
+        self.counted.append(record.message.trials)
 
     def arrive(self, entry: Entry) -> None:
         raise AssertionError(entry)
@@ -138,7 +147,7 @@ async def test_every_decision_is_folded_before_the_next_is_made() -> None:
 
 async def test_an_append_of_unknown_fate_is_neither_lost_nor_doubled() -> None:
     (alone,) = await run(FaultyLog(), 1)
-    assert alone.applied == list(range(GOAL))
+    assert alone.applied == alone.counted == list(range(GOAL))
     assert alone.folded == sorted(alone.folded)
 
 
@@ -147,6 +156,7 @@ async def test_rivals_agree_and_the_first_in_the_log_wins() -> None:
     shorter = min(len(first.folded), len(second.folded))
     assert first.folded[:shorter] == second.folded[:shorter]
     assert first.applied == second.applied == list(range(GOAL))
+    assert sorted(first.counted + second.counted) == list(range(GOAL)), "the winner counts, the other doesn't"
 
 
 @pytest.mark.parametrize("instances", [1, 2])
@@ -162,6 +172,7 @@ async def test_nothing_is_decided_before_the_log_was_folded_to_its_end() -> None
     await run(log, 1)
     (late,) = await run(log, 1)
     assert late.folded == list(range(GOAL))
+    assert late.counted == [], "another process decided them, of the same instance"
 
 
 async def test_an_error_in_the_background_ends_the_loop() -> None:

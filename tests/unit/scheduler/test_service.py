@@ -24,9 +24,9 @@ from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
 from trackside.eventlog.clock import now_ms
+from trackside.eventlog.decider import Facts
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.reactor import Facts
 from trackside.eventlog.service_context import ServiceContext
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings

@@ -10,6 +10,7 @@ from tests.unit.scheduler.given import worker
 from tests.unit.scheduler.test_service import FACTS, TOPICS, ServiceHarness
 from trackside.contracts.device_commands import GiveInstruction
 from trackside.contracts.tasks import AttemptEnd, TaskAssigned
+from trackside.domain.outcome import Outcome
 
 ANSWERED = "trackside_scheduler_instruction_seconds_count"
 RESTARTS = "trackside_scheduler_restarted_services_tasks_total"
@@ -47,6 +48,17 @@ async def test_a_service_that_is_placed_again_is_counted_and_its_first_placement
     harness.fold_all(told)
     before = sample(RESTARTS)
     later = replace(FACTS, now_ms=told.task().not_before_ms + 1)
-    decided = [event for each in harness.scheduler.decide(later) for event in each.proposal.events]
-    assert [event.attempt for event in decided if isinstance(event, TaskAssigned)] == [2]
+    (placed,) = [
+        event
+        for each in harness.scheduler.decide(later)
+        for event in each.proposal.events
+        if isinstance(event, TaskAssigned)
+    ]
+    assert placed.attempt == 2
+    assert sample(RESTARTS) == before, "the log does not have it yet"
+    told.next_offset += later.now_ms  # an append time later than the pause before the attempt
+    told.tell(placed, role="scheduler")
+    assert harness.scheduler.fold(told.records[-1]) is Outcome.APPLIED
+    assert sample(RESTARTS) == before, "any scheduler may have decided it"
+    harness.scheduler.count(told.records[-1])
     assert sample(RESTARTS) == before + 1

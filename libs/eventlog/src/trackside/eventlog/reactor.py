@@ -6,27 +6,35 @@ whose batch isn't folded yet, no decision at all before the log is folded to the
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import structlog
 
-from trackside.contracts.message import Envelope, Message, Record
+from trackside.contracts.message import Envelope, Record
 from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
-from trackside.domain.proposal import Proposal, cause_of
+from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import cause_of
 from trackside.eventlog import clock
 from trackside.eventlog.clock import monotonic_s, now_ms
+from trackside.eventlog.decider import Decider, Decision, Facts
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.inbox import Inbox
 from trackside.eventlog.log import Appended, Entry, Outgoing, Reader, TopicPartition
+from trackside.eventlog.own_events import OwnEvents
+from trackside.eventlog.partition_writer import (
+    Batch,
+    PartitionWriter,
+    WaitingDecision,
+    measure_append,
+    measure_hops,
+)
 from trackside.eventlog.retry import retry_until_reachable
 from trackside.eventlog.service_context import ServiceContext
 from trackside.telemetry import context
-from trackside.telemetry.metrics import counter, histogram
+from trackside.telemetry.metrics import counter, declare, histogram
 
 log = structlog.get_logger("trackside.eventlog")
 
@@ -36,71 +44,23 @@ STANDBY_SILENCE_S = 0.2
 """How long no record may arrive, in s, before a standby decides: else both would write the same decisions."""
 MOST_READ = 10_000
 """How many records are read at once; only if so many come, the last decision may have been read in part."""
+FINISH_S = 2.0
+"""How long a service that was asked to stop waits until it has folded what it has sent, in s."""
 _ENTRY_OVERHEAD = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A proposal on its way into the log: for one stream of one topic."""
-
-    topic: str
-    stream: str
-    proposal: Proposal
-
-
 @dataclass(slots=True)
-class Facts:
-    """What a decision may use besides the state: the time, and which partitions have appends in flight."""
+class _Read:
+    """Entries, and when they were read: seconds of the monotonic clock."""
 
-    now_ms: int
-    busy: Callable[[str, str], bool]
-    """Returns whether the partition of (topic, stream) has an append in flight: don't decide about it now."""
-
-
-class Decider(Protocol):
-    """A service as the reactor drives it. None of these may block or await."""
-
-    def fold(self, record: Record) -> None:
-        """Folds a record of one of our own topics into the state."""
-        ...
-
-    def arrive(self, entry: Entry) -> None:
-        """Receives an undecoded entry of a topic that others write to."""
-        ...
-
-    def decide(self, facts: Facts) -> Iterable[Decision]:
-        """Returns the decisions that the state needs. Called again after any change."""
-        ...
-
-    def reconsider(self, stream: str) -> None:
-        """Marks a stream to be decided about again: its last decision may not have reached the log."""
-        ...
-
-    def act(self, facts: Facts) -> None:
-        """Starts the actions that are due; must be idempotent."""
-        ...
-
-    def next_due_ms(self) -> int | None:
-        """Returns the next time, in ms since 1970, at which something is due without a record."""
-        ...
-
-
-@dataclass(slots=True)
-class _PartitionWriter:
-    """Writes one partition: decisions that wait, the batch in flight, how far it must be folded."""
-
-    waiting: deque[Decision] = field(default_factory=deque)
-    sent: list[Decision] = field(default_factory=list)
-    in_flight: bool = False
-    fold_to: int = 0
+    entries: list[Entry]
+    read_s: float
 
 
 @dataclass(slots=True)
 class _Acknowledged:
-    topic_partition: TopicPartition
+    batch: Batch
     appended: Appended
-    records: list[Outgoing]
-    messages: list[Message]
 
 
 @dataclass(slots=True)
@@ -141,13 +101,15 @@ class Reactor:
         self._standby = standby
         self.ready = asyncio.Event()
         self._catch_up_ends: dict[TopicPartition, int] | None = None
-        self._partition_writers: dict[TopicPartition, _PartitionWriter] = {}
-        self._inbox: Inbox[list[Entry] | _Acknowledged | _UnknownOutcome | None] = Inbox(8)
+        self._partition_writers: dict[TopicPartition, PartitionWriter] = {}
+        self._own = OwnEvents()
+        self._inbox: Inbox[_Read | _Acknowledged | _UnknownOutcome | None] = Inbox(8)
         self._stop = service.stop
         self._background = service.background
         self._background.alarm = self.wake
-        self._last_record_s = monotonic_s()
+        self._last_record_s = self._read_s = monotonic_s()
         self._time = clock.ClockReading(now_ms(), self._last_record_s)
+        _declare_topics({topic for topic, _ in self._positions}, self._partitions)
 
     def wake(self) -> None:
         """Makes the loop run once more: something outside the log is ready for a decision."""
@@ -169,6 +131,7 @@ class Reactor:
                     histogram("trackside.eventlog.recovery.seconds").observe(monotonic_s() - started)
                     self._health.ready = True
                     self.ready.set()
+            await self._finish()
         finally:
             await self._background.close()
             await reader.close()
@@ -183,15 +146,29 @@ class Reactor:
         if not self._standby or monotonic_s() - self._last_record_s >= STANDBY_SILENCE_S:
             for decision in list(self._decider.decide(facts)):
                 partition = partition_of(decision.stream, self._partitions[decision.topic])
-                self._partition_writer((decision.topic, partition)).waiting.append(decision)
+                writer = self._partition_writer((decision.topic, partition))
+                read_s = self._read_s if writer.wanted_s is None else writer.wanted_s
+                writer.waiting.append(WaitingDecision(decision, read_s))
             for topic_partition, writer in self._partition_writers.items():
+                if not self._has_unfolded(topic_partition, writer):
+                    writer.wanted_s = None
                 if writer.waiting:
                     self._send(topic_partition, writer)
         self._decider.act(facts)
 
+    async def _finish(self) -> None:
+        """Folds what was sent before the end, so that it is counted; decides nothing more."""
+        until_s = monotonic_s() + FINISH_S
+        while (left_s := until_s - monotonic_s()) > 0 and self._background.failure is None:
+            if not any(self._has_unfolded(*each) for each in self._partition_writers.items()):
+                return
+            for item in await self._inbox.take(left_s):
+                self._handle(item)
+
     async def _take_in(self) -> bool:
         """Waits for an item of the inbox, then handles all of them; returns whether any of them is new."""
         items = await self._inbox.take(self._wait_s())
+        self._read_s = min((item.read_s for item in items if isinstance(item, _Read)), default=monotonic_s())
         news = not items
         for item in items:
             news = self._handle(item) or news
@@ -205,9 +182,9 @@ class Reactor:
             wait = max(wait, STANDBY_SILENCE_S - (monotonic_s() - self._last_record_s))
         return wait
 
-    def _handle(self, item: list[Entry] | _Acknowledged | _UnknownOutcome | None) -> bool:
-        if isinstance(item, list):
-            return self._fold_entries(item)
+    def _handle(self, item: _Read | _Acknowledged | _UnknownOutcome | None) -> bool:
+        if isinstance(item, _Read):
+            return self._fold_entries(item.entries)
         if isinstance(item, _Acknowledged):
             self._fold_own(item)
         elif isinstance(item, _UnknownOutcome):
@@ -221,19 +198,22 @@ class Reactor:
     def _fold_entries(self, entries: list[Entry]) -> bool:
         """Folds entries not folded yet; returns False if there are none: own batches are read back, too."""
         folded: dict[str, int] = {}
-        latest_ms = 0
+        times_ms: dict[str, dict[int, None]] = {}
+        latest_ms, is_live = 0, self._health.ready
         for entry in entries:
             topic_partition = (entry.topic, entry.partition)
             if entry.offset < self._positions[topic_partition]:
                 continue
             self._positions[topic_partition] = entry.offset + 1
             folded[entry.topic] = folded.get(entry.topic, 0) + 1
+            if is_live:
+                times_ms.setdefault(entry.topic, {})[entry.append_time_ms] = None
             if entry.topic in self._raw:
                 self._decider.arrive(entry)
             elif (record := self._decoded(entry)) is not None:
                 if entry.append_time_ms > latest_ms:
                     latest_ms = entry.append_time_ms
-                self._decider.fold(record)
+                self._fold(record)
         self._time = clock.not_before(self._time, latest_ms)
         if len(entries) >= MOST_READ:
             self._await_rest(entries[-1])
@@ -241,9 +221,20 @@ class Reactor:
             self._last_record_s = monotonic_s()
             for topic, count in folded.items():
                 counter("trackside.eventlog.read.records").labels(topic).inc(count)
+            for topic, times in times_ms.items():
+                measure_hops(topic, list(times))
             last = entries[-1]
             self._health.set_lag(last.topic, max(0.0, (now_ms() - last.append_time_ms) / 1000))
         return bool(folded)
+
+    def _fold(self, record: Record) -> None:
+        outcome = self._decider.fold(record)
+        if not self._own.take(record):
+            return
+        if outcome is Outcome.APPLIED:
+            self._decider.count(record)
+        else:
+            counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
 
     def _await_rest(self, last: Entry) -> None:
         """Lets nothing be decided about a partition before the rest of its last decision is read, too.
@@ -261,19 +252,19 @@ class Reactor:
 
     def _fold_own(self, acknowledged: _Acknowledged) -> None:
         """Folds an acknowledged batch at once, unless records of others precede it."""
-        writer = self._partition_writer(acknowledged.topic_partition)
+        batch, appended = acknowledged.batch, acknowledged.appended
+        writer = self._partition_writer(batch.topic_partition)
         writer.in_flight = False
-        first = acknowledged.appended.offset
-        writer.fold_to = first + len(acknowledged.records)
-        if self._positions[acknowledged.topic_partition] != first:
+        writer.fold_to = appended.offset + len(batch.records)
+        if self._positions[batch.topic_partition] != appended.offset:
             return
-        topic, partition = acknowledged.topic_partition
-        self._positions[acknowledged.topic_partition] = writer.fold_to
-        self._time = clock.not_before(self._time, acknowledged.appended.append_time_ms)
-        for at, (record, message) in enumerate(zip(acknowledged.records, acknowledged.messages, strict=True)):
+        topic, partition = batch.topic_partition
+        self._positions[batch.topic_partition] = writer.fold_to
+        time_ms = appended.append_time_ms
+        self._time = clock.not_before(self._time, time_ms)
+        for at, (record, message) in enumerate(zip(batch.records, batch.messages, strict=True)):
             envelope = Envelope({name: octets or b"" for name, octets in record.headers})
-            time = acknowledged.appended.append_time_ms
-            self._decider.fold(Record(topic, partition, first + at, time, envelope, message))
+            self._fold(Record(topic, partition, appended.offset + at, time_ms, envelope, message))
 
     def _time_ms(self) -> int:
         """Returns the wall clock in ms, corrected if it was set back or is behind the log's.
@@ -286,58 +277,61 @@ class Reactor:
     def _busy(self, topic: str, stream: str) -> bool:
         topic_partition = (topic, partition_of(stream, self._partitions[topic]))
         writer = self._partition_writers.get(topic_partition)
-        return writer is not None and self._is_busy(topic_partition, writer)
+        if writer is None or not (writer.waiting or self._has_unfolded(topic_partition, writer)):
+            return False
+        if writer.wanted_s is None:
+            writer.wanted_s = self._read_s
+        return True
 
-    def _is_busy(self, topic_partition: TopicPartition, writer: _PartitionWriter) -> bool:
-        return writer.in_flight or bool(writer.waiting) or self._positions[topic_partition] < writer.fold_to
+    def _has_unfolded(self, topic_partition: TopicPartition, writer: PartitionWriter) -> bool:
+        return writer.in_flight or self._positions[topic_partition] < writer.fold_to
 
-    def _partition_writer(self, topic_partition: TopicPartition) -> _PartitionWriter:
-        return self._partition_writers.setdefault(topic_partition, _PartitionWriter())
+    def _partition_writer(self, topic_partition: TopicPartition) -> PartitionWriter:
+        return self._partition_writers.setdefault(topic_partition, PartitionWriter())
 
-    def _send(self, topic_partition: TopicPartition, writer: _PartitionWriter) -> None:
+    def _send(self, topic_partition: TopicPartition, writer: PartitionWriter) -> None:
         """Sends as many whole decisions as fit one batch, unless the partition has a batch in flight."""
-        if writer.in_flight or self._positions[topic_partition] < writer.fold_to:
+        if self._has_unfolded(topic_partition, writer):
             return
-        records: list[Outgoing] = []
-        messages: list[Message] = []
+        batch = Batch(topic_partition)
         writer.sent = []
         size = 0
         while writer.waiting:
-            made = self._records(writer.waiting[0])
+            decision, read_s = writer.waiting[0]
+            traceparent, made = self._records(decision)
             weight = sum(len(record.value or b"") + _ENTRY_OVERHEAD for record in made)
-            if records and size + weight > MAX_BATCH_BYTES:
+            if batch.records and size + weight > MAX_BATCH_BYTES:
                 break
-            decision = writer.waiting.popleft()
-            records += made
-            messages += decision.proposal.events
+            writer.waiting.popleft()
+            batch.records += made
+            batch.messages += decision.proposal.events
+            batch.read_s.append(read_s)
+            batch.traceparents.append(traceparent)
             writer.sent.append(decision)
             size += weight
         writer.in_flight = True
-        self._background.spawn(self._append(topic_partition, records, messages))
+        self._own.add(batch.records)
+        self._background.spawn(self._append(batch))
 
-    def _records(self, decision: Decision) -> list[Outgoing]:
+    def _records(self, decision: Decision) -> tuple[str, list[Outgoing]]:
         stream, proposal = decision.stream, decision.proposal
         cause = cause_of(proposal.follows_in or stream, proposal.follows)
         with context.start(proposal.span, proposal.traceparent or None, {"stream": stream}) as traceparent:
-            return self._writer.decision(stream, proposal.events, cause=cause, traceparent=traceparent)
+            made = self._writer.decision(stream, proposal.events, cause=cause, traceparent=traceparent)
+        return traceparent, made
 
-    async def _append(
-        self, topic_partition: TopicPartition, records: list[Outgoing], messages: list[Message]
-    ) -> None:
-        topic, partition = topic_partition
-        began = monotonic_s()
+    async def _append(self, batch: Batch) -> None:
+        topic, partition = batch.topic_partition
+        began_s = monotonic_s()
         try:
-            appended = await self._log.append(topic, partition, records)
+            appended = await self._log.append(topic, partition, batch.records)
         except TransientError as error:
             counter("trackside.eventlog.append_retries.batches").labels(topic).inc()
-            await self._inbox.put(
-                _UnknownOutcome(topic_partition, await self._end_of(topic_partition, str(error)))
-            )
+            end = await self._end_of(batch.topic_partition, str(error))
+            await self._inbox.put(_UnknownOutcome(batch.topic_partition, end))
             return
-        histogram("trackside.eventlog.append.seconds").labels(topic).observe(monotonic_s() - began)
-        counter("trackside.eventlog.appended.batches").labels(topic).inc()
-        counter("trackside.eventlog.appended.events").labels(topic).inc(len(records))
-        await self._inbox.put(_Acknowledged(topic_partition, appended, records, messages))
+        measure_append(batch, appended, began_s)
+        await self._inbox.put(_Acknowledged(batch, appended))
 
     async def _end_of(self, topic_partition: TopicPartition, reason: str) -> int:
         """Requests the end of the partition until the broker responds; health shows why it waits."""
@@ -376,7 +370,7 @@ class Reactor:
         while True:
             entries = await reader.read(IDLE_S, MOST_READ)
             if entries:
-                await self._inbox.put(entries)
+                await self._inbox.put(_Read(entries, monotonic_s()))
             else:
                 self._reset_lag()
 
@@ -387,3 +381,15 @@ class Reactor:
     async def _when_stopped(self) -> None:
         await self._stop.wait()
         await self._inbox.put(None)
+
+
+def _declare_topics(read: Iterable[str], written: Iterable[str]) -> None:
+    declare("trackside.eventlog.read.records", topic=tuple(read))
+    declare("trackside.eventlog.hop.seconds", topic=tuple(read))
+    for name in (
+        "trackside.eventlog.append.seconds",
+        "trackside.eventlog.appended.batches",
+        "trackside.eventlog.appended.events",
+        "trackside.eventlog.append_retries.batches",
+    ):
+        declare(name, topic=tuple(written))

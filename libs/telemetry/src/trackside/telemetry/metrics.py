@@ -19,6 +19,7 @@ from prometheus_client import (
     generate_latest,
 )
 
+from trackside.telemetry import context
 from trackside.telemetry.labels import OTHER, MetricLabel
 from trackside.telemetry.metric import Metric, MetricKind
 from trackside.telemetry.names import METRICS, CounterName, GaugeName, HistogramName
@@ -41,7 +42,7 @@ class _NoMetric:
     def labels(self, *_: object, **__: object) -> Self:
         return self
 
-    def inc(self, _: float = 1) -> None:
+    def inc(self, *_: object) -> None:
         """Counts nothing."""
 
     set = dec = observe = inc
@@ -70,6 +71,12 @@ def gauge(name: GaugeName) -> Gauge:
 def histogram(name: HistogramName) -> Histogram:
     """Returns the histogram of this name; raises UnknownMetric. Use `.labels(...).observe(value)`."""
     return _NO_METRIC if MUTED.get() else _histogram(name)
+
+
+def exemplar(traceparent: str | None) -> dict[str, str] | None:
+    """Returns the labels of the exemplar of an observation: the id of its trace, if it has one."""
+    found = None if MUTED.get() else context.trace_id(traceparent)
+    return None if found is None else {"trace_id": found}
 
 
 def register(*owners: str) -> None:

@@ -89,7 +89,7 @@ async def _decide(
     receipts, raw = await _receipts(service, settings, streams)
     for answers in (topics.suggestions, topics.assessments):
         raw |= await from_end(service.log, answers)
-    dispatcher = Dispatcher(service, streams, advice, receipts, signatures)
+    dispatcher = Dispatcher(service, streams, advice, receipts, signatures, standby=settings.standby)
     reactor = Reactor(
         service,
         dispatcher,

@@ -9,6 +9,7 @@ from trackside.contracts.commands import CommandAccepted, CommandReceived, Comma
 from trackside.contracts.message import Record
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.deadlines import Deadlines
+from trackside.dispatcher.decision_counts import DecisionCounts
 from trackside.dispatcher.intake.intake import Intake
 from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
@@ -26,8 +27,8 @@ from trackside.domain.stream import Stream, shrink
 from trackside.domain.stream_index import StreamIndex
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, write_dead_letter
+from trackside.eventlog.decider import Decision, Facts
 from trackside.eventlog.log import Entry
-from trackside.eventlog.reactor import Decision, Facts
 from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.ignored_reports import ignored_reason
 from trackside.telemetry.metrics import counter, gauge
@@ -45,6 +46,8 @@ class Dispatcher:
         advice: AdviceLoop,
         receipts: Receipts | None = None,
         signatures: SignatureVerifier = SIGNATURES_OFF,
+        *,
+        standby: bool = False,
     ) -> None:
         self._log = service.log
         self._topics = service.topics
@@ -64,24 +67,28 @@ class Dispatcher:
         self._watchers = Watchers(streams)
         self._index = StreamIndex(streams)
         self._gauges = StreamGauges(streams.aggregates)
+        self._counts = DecisionCounts(streams)
+        self._health = service.health
+        self._counts_reports = not standby
 
-    def fold(self, record: Record) -> None:
+    def fold(self, record: Record) -> Outcome:
         """Folds a record of the events or the fleet topic."""
         if record.topic == self._topics.fleet.name:
-            if fleet.evolve(self._fleet, record) is Outcome.APPLIED:
+            outcome = fleet.evolve(self._fleet, record)
+            if outcome is Outcome.APPLIED:
                 self._capabilities = None
-            return
+            return outcome
         stream, outcome = self._streams.fold(record)
         message = record.message  # of each kind as such: an isinstance that says no costs 0.3 us
         if type(message) is CommandReceived:
             self._intake.recorded(message)
-        self._advice.note(stream.stream_id, message, outcome)
+        self._advice.note(stream.stream_id, message)
         if outcome is Outcome.APPLIED:
             self._index.fold(stream, message)
+            self._counts.note(message, record.append_time_ms)
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
                 self._receipts.answer(message, record.offset)
-        else:
-            counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
+        elif self._counts_reports and self._health.ready:
             reason = ignored_reason(stream, record)
             if reason is not None:
                 counter("trackside.dispatcher.uncounted.metrics").labels(reason).inc()
@@ -89,6 +96,11 @@ class Dispatcher:
         self._look_at(stream.stream_id)
         self._changed.update(self._parents.fold(stream, message))
         self._changed.update(self._watchers.fold(stream))
+        return outcome
+
+    def count(self, record: Record) -> None:
+        """Counts an event of a decision of this process that was just folded as applied."""
+        self._counts.count(record)
 
     def reconsider(self, stream: str) -> None:
         """Looks at a stream again, and asks again: a suggestion for it may have been lost on its way.
@@ -174,7 +186,6 @@ class Dispatcher:
         events = self._topics.events.name
         for stream_id, received, traceparent in self._intake.unrecorded(self._streams):
             if not facts.busy(events, stream_id):
-                counter("trackside.dispatcher.received.commands").labels(self._kind(received)).inc()
                 yield Decision(events, stream_id, Proposal("receive command", [received], -1, traceparent))
 
     def _advised(self, facts: Facts) -> Iterable[Decision]:
@@ -206,12 +217,4 @@ class Dispatcher:
                     yield Decision(events, stream_id, proposal)
 
     def _decision(self, stream_id: str, proposal: Proposal) -> Decision:
-        for event in proposal.events:
-            if isinstance(event, CommandRefused):
-                counter("trackside.dispatcher.refused.commands").labels(event.code).inc()
         return Decision(self._topics.events.name, stream_id, proposal)
-
-    def _kind(self, received: CommandReceived) -> str:
-        """Gives a command's type as a label: unknown ones share one, so that nobody can flood the labels."""
-        known = {kind.wire_type() for kind in self._streams.aggregates.commands}
-        return received.command_type if received.command_type in known else "unknown"

@@ -6,7 +6,7 @@ import structlog
 
 from trackside.contracts.fleet import RunningPlacement, SchedulerHeartbeat, WorkerHeartbeat
 from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused, TaskReturned
+from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused
 from trackside.domain import fleet
 from trackside.domain.fleet import Worker
 from trackside.domain.outcome import Outcome
@@ -17,12 +17,11 @@ from trackside.domain.task import Task, TaskState
 from trackside.domain.task_events import task_of
 from trackside.domain.task_instructions import is_ready, is_unacknowledged
 from trackside.eventlog.clock import now_ms
+from trackside.eventlog.decider import Decision, Facts
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry
-from trackside.eventlog.reactor import Decision, Facts
 from trackside.eventlog.service_context import ServiceContext
-from trackside.scheduler import decide
-from trackside.scheduler.actions import Assign, Preempt
+from trackside.scheduler import decide, decision_counts
 from trackside.scheduler.cluster_state import ClusterState
 from trackside.scheduler.device_commands import (
     CommandKey,
@@ -41,7 +40,7 @@ from trackside.scheduler.requirements import requirements_of
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.telemetry import context
 from trackside.telemetry.disk_space import DiskWatch
-from trackside.telemetry.metrics import counter, gauge, histogram
+from trackside.telemetry.metrics import gauge, histogram
 
 log = structlog.get_logger("trackside.scheduler")
 
@@ -93,27 +92,19 @@ class Scheduler:
         if peaks is not None:  # these include the peaks of the tasks above
             self._cluster.peaks = peaks
 
-    def fold(self, record: Record) -> None:
+    def fold(self, record: Record) -> Outcome:
         """Folds a record of the events, the fleet or the heartbeats topic."""
         if record.topic == self._topics.heartbeats.name:
             self._fold_heartbeat(record)
-        elif record.topic == self._topics.fleet.name:
-            if fleet.evolve(self._fleet, record) is not Outcome.APPLIED:
-                return
-            self._lease_check_due = True
-            current = {worker.incarnation for worker in self._fleet.workers.values()}
-            self._live_workers = frozenset(
-                (worker.worker_id, worker.incarnation)
-                for worker in self._fleet.workers.values()
-                if not worker.gone
-            )
-            self._leases.retain(current)
-            self._suspects = {name: keys for name, keys in self._suspects.items() if name in current}
-            self._ended_incarnations &= current
-            self._full_incarnations &= current
-            self._sync_hosts()
-        else:
-            self._fold_event(record)
+            return Outcome.APPLIED
+        if record.topic == self._topics.fleet.name:
+            return self._fold_fleet(record)
+        return self._fold_event(record)
+
+    def count(self, record: Record) -> None:
+        """Counts an event of a decision of this process that was just folded as applied."""
+        stream = self._streams.find(record.envelope.stream)
+        decision_counts.count(record, None if stream is None else stream.tasks)
 
     def reconsider(self, stream: str) -> None:
         """Reports unschedulable tasks again; everything else is decided from the state each time."""
@@ -128,7 +119,6 @@ class Scheduler:
             self._lease_check_due = False
             lease_ms = int(self._settings.lease_s * 1000)
             for worker, lost in decide.lost_workers(self._fleet, self._leases, lease_ms):
-                counter("trackside.scheduler.lost.workers").inc()
                 silent_ms = self._leases.silent_ms(worker.incarnation)
                 log.warning("worker lost", worker=worker.worker_id, silent_ms=silent_ms)
                 self._lease_check_due = True  # check again until it is in the log
@@ -137,14 +127,6 @@ class Scheduler:
         if self._lagging and self._lagging != self._lagging_incarnations():
             self._sync_hosts()
         for action in self._planner.plan(facts.now_ms, lambda stream: self._is_busy(facts, stream)):
-            if isinstance(action, Assign):
-                counter("trackside.scheduler.assigned.tasks").inc()
-                waited_s = max(0, facts.now_ms - action.task.queued_at[0]) / 1000
-                histogram("trackside.scheduler.queue_wait.seconds").observe(waited_s)
-                if action.task.needs.service is not None and _is_new_attempt(action.task):
-                    counter("trackside.scheduler.restarted_services.tasks").inc()
-            elif isinstance(action, Preempt):
-                counter("trackside.scheduler.returned.tasks").labels("preempted").inc()
             yield self._decision(action.task, decide.proposal_of(action, self._fleet.position))
 
     def act(self, facts: Facts) -> None:
@@ -186,7 +168,6 @@ class Scheduler:
             self._cluster, self._fleet, self._streams.positions, self._live_workers
         ):
             if not self._is_busy(facts, self._cluster.stream_of[task.task_id]):
-                counter("trackside.scheduler.returned.tasks").labels("lost").inc()
                 yield self._decision(task, ended)
         for task in self._cluster.given_up.values():
             if not self._is_busy(facts, self._cluster.stream_of[task.task_id]):
@@ -226,7 +207,25 @@ class Scheduler:
         if was_low != bool(self._disks.low):
             self._sync_hosts()
 
-    def _fold_event(self, record: Record) -> None:
+    def _fold_fleet(self, record: Record) -> Outcome:
+        outcome = fleet.evolve(self._fleet, record)
+        if outcome is not Outcome.APPLIED:
+            return outcome
+        self._lease_check_due = True
+        current = {worker.incarnation for worker in self._fleet.workers.values()}
+        self._live_workers = frozenset(
+            (worker.worker_id, worker.incarnation)
+            for worker in self._fleet.workers.values()
+            if not worker.gone
+        )
+        self._leases.retain(current)
+        self._suspects = {name: keys for name, keys in self._suspects.items() if name in current}
+        self._ended_incarnations &= current
+        self._full_incarnations &= current
+        self._sync_hosts()
+        return outcome
+
+    def _fold_event(self, record: Record) -> Outcome:
         stream, outcome = self._streams.fold(record)
         message = record.message
         if type(message) is AttemptEnded and message.recovered and record.envelope.role == "worker":
@@ -234,26 +233,25 @@ class Scheduler:
             self._ended_incarnations.add(message.incarnation)
             self._sync_hosts()
         if outcome is not Outcome.APPLIED:
-            counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
             if type(message) is TaskAssigned and record.envelope.source == self._writer.source:
                 self._retry_later(stream.tasks.get(message.task_id))
-            return
+            return outcome
         if type(message) is MetricReported:
-            return
+            return outcome
         took_s = self._instruction_times.fold(record, self._sent)
         if took_s is not None:
             histogram("trackside.scheduler.instruction.seconds").observe(took_s)
         task = stream.tasks.get(task_of(message))
         if type(message) is TaskRefused and task is not None:
-            counter("trackside.scheduler.returned.tasks").labels("refused").inc()
             self._avoid_refusing_devices(message, task)
-        elif type(message) is TaskReturned:
-            counter("trackside.scheduler.returned.tasks").labels("recalled").inc()
+        if self._health.ready and not self._settings.standby:
+            decision_counts.count_return(message)
         if task is not None:
             self._cluster.update(stream.stream_id, task)
             if task.state is TaskState.ENDED:
                 self._instruction_times.forget(task.task_id)
         shrink(stream)
+        return outcome
 
     def _avoid_refusing_devices(self, refused: TaskRefused, task: Task) -> None:
         """Avoids the devices that refused a task; for equal tasks only if they lacked memory."""
@@ -355,8 +353,3 @@ class Scheduler:
         gauge("trackside.scheduler.unacknowledged.instructions").set(unacknowledged)
         self._streams.spill_idle()
         gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))
-
-
-def _is_new_attempt(task: Task) -> bool:
-    """Says whether a task is to be placed for the first time in an attempt that follows another one."""
-    return task.attempt.number > 1 and not task.attempt.placement

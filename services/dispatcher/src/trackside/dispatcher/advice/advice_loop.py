@@ -16,7 +16,6 @@ from trackside.aggregates.search.messages import (
     SearchExhausted,
     SearchFailed,
     Suggester,
-    TrialEnded,
     TrialSuggested,
 )
 from trackside.aggregates.search.objectives import directions_of
@@ -37,14 +36,13 @@ from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory, without_starts
 from trackside.dispatcher.tuners.completion import complete
 from trackside.dispatcher.tuners.tuner import TunerWaits, suggestion_seed
-from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry
 from trackside.telemetry import context
-from trackside.telemetry.metrics import counter, histogram
+from trackside.telemetry.metrics import histogram
 
 log = structlog.get_logger("trackside.dispatcher")
 
@@ -113,7 +111,7 @@ class AdviceLoop:
             self._background.spawn(self._suggest(stream, search, advised, history, number))
         self._assessments.update(stream)
 
-    def note(self, stream_id: str, message: Message, outcome: Outcome) -> None:
+    def note(self, stream_id: str, message: Message) -> None:
         """Takes in a folded event: what a tuner answered allows the next request, applied or not."""
         advised = self._searches.get(stream_id)
         if type(message) is TrialSuggested:
@@ -121,8 +119,6 @@ class AdviceLoop:
                 self.allow_next(stream_id)
         elif type(message) in _CONCLUDES:
             self.allow_next(stream_id)
-        elif type(message) is TrialEnded and outcome is Outcome.APPLIED:
-            counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
 
     def allow_next(self, stream_id: str) -> None:
         """Allows the next request for a search: its last proposal has been folded or rejected."""
