@@ -226,7 +226,7 @@ async def test_what_a_task_uses_is_told_while_it_runs_and_at_its_end(
     )
     tags = {series.tag for batch in of(batches, MetricPointsReported) for series in batch.series}
     assert {"system/memory_bytes", "system/cpu_percent", "system/gpu_percent"} <= tags
-    lines = [line for line in metrics.exposition().decode().splitlines() if 'device="gpu-0"' in line]
+    lines = [line for line in metrics.exposition()[1].decode().splitlines() if 'device="gpu-0"' in line]
     shown = {line.partition("{")[0]: float(line.split()[-1]) for line in lines}
     assert shown["trackside_worker_device_utilisation_ratio"] == 0.64
     assert shown["trackside_worker_device_memory_bytes"] == 3 * GIB

@@ -97,6 +97,25 @@ async def test_metrics_are_in_the_prometheus_text_format(port: int, state: Healt
     assert b"trackside_health_loop_lag_seconds" in reply.body
 
 
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics"])
+async def test_head_is_answered_like_get_without_the_body(port: int, state: Health, path: str) -> None:
+    state.ready = True
+    head = await send(port, f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    assert (head.status, head.body) == (200, b"")
+    assert "Content-Length: 0" not in head.head
+    assert not state.scraped.is_set()
+
+
+async def test_openmetrics_is_served_to_those_that_ask_for_it(port: int, state: Health) -> None:
+    request = (
+        b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: application/openmetrics-text;version=1.0.0\r\n\r\n"
+    )
+    reply = await send(port, request)
+    assert "application/openmetrics-text" in reply.head
+    assert reply.body.endswith(b"# EOF\n")
+    assert state.scraped.is_set()
+
+
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [

@@ -43,6 +43,38 @@ def test_what_is_counted_is_exposed_with_its_labels() -> None:
     assert metrics.counter("trackside.dispatcher.refused.commands") is metrics.counter(
         "trackside.dispatcher.refused.commands"
     )
-    text = metrics.exposition().decode()
+    text = metrics.exposition()[1].decode()
     assert 'trackside_dispatcher_refused_commands_total{code="unknown_search"} 2.0' in text
     assert 'trackside_scheduler_queue_wait_seconds_bucket{le="0.5"} 1.0' in text
+
+
+def test_every_series_whose_labels_are_listed_exists_at_0_before_its_first_event() -> None:
+    metrics.register("worker")
+    text = metrics.exposition()[1].decode()
+    ends = 'trackside_worker_ended_tasks_total{status="%s"} 0.0'
+    assert all(ends % end in text for end in ("finished", "oom_host", "oom_device", "lost"))
+    assert 'trackside_worker_refused_tasks_total{code="out_of_memory"} 0.0' in text
+    assert "trackside_summary_indexer_index_seconds" not in text, "of another service"
+
+
+def test_a_value_that_is_not_listed_is_counted_as_other() -> None:
+    metrics.declare("trackside.dispatcher.accepted.commands", type=["trackside.start-search.v1"])
+    accepted = metrics.counter("trackside.dispatcher.accepted.commands")
+    for number in range(100):
+        accepted.labels(type=f"made-up-{number}").inc()
+    accepted.labels("trackside.start-search.v1").inc()
+    shown = {line for line in metrics.exposition()[1].decode().splitlines() if "accepted_commands" in line}
+    assert 'trackside_dispatcher_accepted_commands_total{type="other"} 100.0' in shown
+    assert 'trackside_dispatcher_accepted_commands_total{type="trackside.start-search.v1"} 1.0' in shown
+    assert not any("made-up" in line for line in shown)
+
+
+def test_openmetrics_has_the_trace_of_an_observation_as_its_exemplar() -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    metrics.histogram("trackside.eventlog.decision.seconds").observe(
+        0.3, metrics.exemplar(f"00-{trace}-b7ad6b7169203331-01")
+    )
+    kind, body = metrics.exposition("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2")
+    assert kind.startswith("application/openmetrics-text")
+    assert f'le="0.5"}} 1.0 # {{trace_id="{trace}"}} 0.3'.encode() in body
+    assert metrics.exposition("text/plain;version=0.0.4")[0].startswith("text/plain; version=0.0.4")

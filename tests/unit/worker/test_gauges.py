@@ -22,7 +22,7 @@ def reading(device_id: str, used_gib: float, percent: float | None) -> DeviceRea
 
 def lines(device_id: str) -> list[str]:
     """Returns the series of a device that no other test uses."""
-    text = metrics.exposition().decode()
+    text = metrics.exposition()[1].decode()
     return [line for line in text.splitlines() if f'device="{device_id}"' in line]
 
 
@@ -45,7 +45,7 @@ def test_fm_19_a_device_that_has_failed_has_no_series_any_more() -> None:
     known = ledger("gpu-7", "gpu-8")
     gauges = Gauges()
     gauges.set(snapshot(reading("gpu-7", 1, 10), reading("gpu-8", 1, None)), known, {})
-    assert "trackside_worker_host_processor_ratio 0.375" in metrics.exposition().decode()
+    assert "trackside_worker_host_processor_ratio 0.375" in metrics.exposition()[1].decode()
     assert (len(lines("gpu-7")), len(lines("gpu-8"))) == (5, 4), "of one the driver tells no utilisation"
     assert 'trackside_worker_device_utilisation_ratio{device="gpu-7"} 0.1' in lines("gpu-7")
     gauges.set(snapshot(reading("gpu-8", 1, None)), known, {})

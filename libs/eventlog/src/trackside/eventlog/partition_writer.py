@@ -34,7 +34,7 @@ class PartitionWriter:
 
 
 @dataclass(slots=True)
-class Batch:
+class AppendBatch:
     """The records of whole decisions, to be appended at once; `read_s` and `traceparents` by decision."""
 
     topic_partition: TopicPartition
@@ -44,7 +44,7 @@ class Batch:
     traceparents: list[str] = field(default_factory=list)
 
 
-def measure_append(batch: Batch, appended: Appended, began_s: float) -> None:
+def measure_append(batch: AppendBatch, appended: Appended, began_s: float) -> None:
     """Measures an acknowledged append: its time, that of its decisions, and how far the clocks differ."""
     topic, done_s = batch.topic_partition[0], monotonic_s()
     histogram("trackside.eventlog.append.seconds").labels(topic).observe(done_s - began_s)

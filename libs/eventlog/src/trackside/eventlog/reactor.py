@@ -25,7 +25,7 @@ from trackside.eventlog.inbox import Inbox
 from trackside.eventlog.log import Appended, Entry, Outgoing, Reader, TopicPartition
 from trackside.eventlog.own_events import OwnEvents
 from trackside.eventlog.partition_writer import (
-    Batch,
+    AppendBatch,
     PartitionWriter,
     WaitingDecision,
     measure_append,
@@ -59,7 +59,7 @@ class _Read:
 
 @dataclass(slots=True)
 class _Acknowledged:
-    batch: Batch
+    batch: AppendBatch
     appended: Appended
 
 
@@ -293,7 +293,7 @@ class Reactor:
         """Sends as many whole decisions as fit one batch, unless the partition has a batch in flight."""
         if self._has_unfolded(topic_partition, writer):
             return
-        batch = Batch(topic_partition)
+        batch = AppendBatch(topic_partition)
         writer.sent = []
         size = 0
         while writer.waiting:
@@ -320,7 +320,7 @@ class Reactor:
             made = self._writer.decision(stream, proposal.events, cause=cause, traceparent=traceparent)
         return traceparent, made
 
-    async def _append(self, batch: Batch) -> None:
+    async def _append(self, batch: AppendBatch) -> None:
         topic, partition = batch.topic_partition
         began_s = monotonic_s()
         try:

@@ -4,7 +4,7 @@ import asyncio
 import platform
 import signal
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Protocol
@@ -82,6 +82,16 @@ async def _run(
             await run(service)
         finally:
             await background.close()
+        await _linger(health, settings.metrics_linger_s)
+
+
+async def _linger(health: Health, limit_s: float) -> None:
+    """Serves the last counts until they were scraped, at most for `limit_s` seconds."""
+    health.ready = False
+    health.scraped.clear()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            await health.scraped.wait()
 
 
 def _register_metrics(role: str) -> None:

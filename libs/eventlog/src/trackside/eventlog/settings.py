@@ -57,6 +57,14 @@ class StackSettings(BaseSettings):
         min_length=1,
         description="Address that /health, /ready and /metrics are served on; 0.0.0.0 in a container.",
     )
+    metrics_linger_s: float = Field(
+        0.0,
+        ge=0,
+        le=300,
+        description="How long a service that was asked to stop serves /metrics at most, s, until it was "
+        "scraped once more: more than the interval of the scrapes. 0: it does not wait, and what it counted "
+        "since the last scrape is lost.",
+    )
     instance: str = Field("1", min_length=1, description="Name of this instance in the events it writes.")
     disk_low_percent: float = Field(
         95.0,

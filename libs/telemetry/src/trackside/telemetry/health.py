@@ -20,8 +20,8 @@ REQUEST_LIMIT_S: Final = 5.0
 CONNECTIONS_LIMIT: Final = 64
 LOOP_LAG_EVERY_S: Final = 0.25
 
+METHODS: Final = ("GET", "HEAD")
 _JSON: Final = "application/json"
-_PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def _utc_now() -> datetime:
@@ -41,6 +41,8 @@ class Health:
     lag_s: dict[str, float] = field(default_factory=dict)
     loop_lag_s: float = 0.0
     disk_low: str = ""
+    scraped: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set whenever a client has received `/metrics`."""
     facts: dict[str, object] = field(default_factory=dict)
     """What else a service says in `/ready`, by name."""
     _waiting: tuple[str, datetime] | None = None
@@ -116,14 +118,17 @@ async def measure_loop_lag(health: Health, every_s: float = LOOP_LAG_EVERY_S) ->
         lag.observe(health.loop_lag_s)
 
 
-def respond(health: Health, request_line: str) -> tuple[HTTPStatus, str, bytes]:
-    """Returns status, content type and body for the first line of a request."""
+def respond(health: Health, request_line: str, accept: str = "") -> tuple[HTTPStatus, str, bytes]:
+    """Returns status, content type and body for the first line of a request and its header Accept.
+
+    The answer to HEAD has the body of GET, which is not sent.
+    """
     parts = request_line.split()
     if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
         return _error(HTTPStatus.BAD_REQUEST, "expected: GET /path HTTP/1.1")
     method, target, _ = parts
-    if method != "GET":
-        return _error(HTTPStatus.METHOD_NOT_ALLOWED, f"{method[:16]} is not supported, only GET")
+    if method not in METHODS:
+        return _error(HTTPStatus.METHOD_NOT_ALLOWED, f"{method[:16]} is not supported, only GET and HEAD")
     match target.partition("?")[0]:
         case "/health":
             return _json(HTTPStatus.OK, _health(health))
@@ -131,9 +136,14 @@ def respond(health: Health, request_line: str) -> tuple[HTTPStatus, str, bytes]:
             return _json(HTTPStatus.OK if health.is_ready else HTTPStatus.SERVICE_UNAVAILABLE, _ready(health))
         case "/metrics":
             metrics.gauge("trackside.health.ready.services").set(health.is_ready)
-            return HTTPStatus.OK, _PROMETHEUS, metrics.exposition()
+            return HTTPStatus.OK, *metrics.exposition(accept)
         case _:
             return _error(HTTPStatus.NOT_FOUND, "available: /health, /ready and /metrics")
+
+
+def is_scrape(request_line: str) -> bool:
+    """Returns whether the first line of a request is one for `/metrics`, with its body."""
+    return request_line.startswith(("GET /metrics ", "GET /metrics?"))
 
 
 class _Connections:
@@ -163,26 +173,34 @@ class _Connections:
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) > CONNECTIONS_LIMIT:
+            request = ""
             status, content_type, body = _error(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")
         else:
-            status, content_type, body = await self._read_and_answer(reader)
+            request, (status, content_type, body) = await self._read_and_answer(reader)
         head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
             f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
         )
-        writer.write(head.encode("ascii") + body)
+        writer.write(head.encode("ascii") + (b"" if request.startswith("HEAD ") else body))
         async with asyncio.timeout(REQUEST_LIMIT_S):
             await writer.drain()
+        if is_scrape(request):
+            self._health.scraped.set()
 
-    async def _read_and_answer(self, reader: asyncio.StreamReader) -> tuple[HTTPStatus, str, bytes]:
+    async def _read_and_answer(
+        self, reader: asyncio.StreamReader
+    ) -> tuple[str, tuple[HTTPStatus, str, bytes]]:
         try:
             async with asyncio.timeout(REQUEST_LIMIT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
-            return _error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"over {REQUEST_LIMIT_BYTES} bytes")
+            message = f"over {REQUEST_LIMIT_BYTES} bytes"
+            return "", _error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
         except asyncio.IncompleteReadError:
-            return _error(HTTPStatus.BAD_REQUEST, "the request ended before its empty line")
-        return respond(self._health, head.split(b"\r\n", 1)[0].decode("latin-1"))
+            return "", _error(HTTPStatus.BAD_REQUEST, "the request ended before its empty line")
+        request, *headers = head.decode("latin-1").split("\r\n")
+        accept = (line[7:].strip() for line in headers if line[:7].lower() == "accept:")
+        return request, respond(self._health, request, ",".join(accept))
 
 
 def _health(health: Health) -> dict[str, object]:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Final, Self, TypeVar
 
 from prometheus_client import (
+    CONTENT_TYPE_PLAIN_0_0_4,
     REGISTRY,
     Counter,
     Gauge,
@@ -18,6 +19,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.openmetrics import exposition as openmetrics
 
 from trackside.telemetry import context
 from trackside.telemetry.labels import OTHER, MetricLabel
@@ -106,9 +108,14 @@ def _make_series(metric: Metric, values: Mapping[str, Collection[str]]) -> None:
             made.labels(*each)
 
 
-def exposition() -> bytes:
-    """Returns all metrics of this process in the Prometheus text format, version 0.0.4."""
-    return generate_latest(REGISTRY)
+def exposition(accept: str = "") -> tuple[str, bytes]:
+    """Returns the content type and all metrics of this process, in a format that the header Accept asks for.
+
+    That is OpenMetrics, which has exemplars, or else the text format of Prometheus, version 0.0.4.
+    """
+    if "application/openmetrics-text" in accept:
+        return openmetrics.CONTENT_TYPE_LATEST, openmetrics.generate_latest(REGISTRY)  # type: ignore[no-untyped-call]
+    return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(REGISTRY)
 
 
 def _find(name: str, kind: MetricKind) -> Metric:

@@ -13,7 +13,7 @@ from trackside.projections.summaries.errors import SummaryReadRefused, quoted
 from trackside.summary_indexer.api.pages import PAGES, SummaryPage
 from trackside.summary_indexer.api.problems import as_refusal, problem
 from trackside.summary_indexer.api.reads import ApiReads
-from trackside.telemetry.health import Health, measure_loop_lag, respond
+from trackside.telemetry.health import Health, is_scrape, measure_loop_lag, respond
 from trackside.telemetry.local_names import is_local, is_local_name
 
 log = structlog.get_logger("trackside.summary_indexer")
@@ -158,6 +158,10 @@ class _Closed(asyncio.Protocol):
 
 
 async def _health_page(health: Health, request: web.Request) -> web.Response:
-    status, content_type, body = respond(health, f"GET {request.path} HTTP/1.1")
+    accept = ",".join(request.headers.getall("Accept", ()))
+    request_line = f"{request.method} {request.path} HTTP/1.1"
+    status, content_type, body = respond(health, request_line, accept)
+    if is_scrape(request_line):
+        health.scraped.set()
     headers = {"Content-Type": content_type, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     return web.Response(status=status, body=body, headers=headers)

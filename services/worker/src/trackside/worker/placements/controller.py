@@ -390,11 +390,6 @@ class PlacementController:
     def _end(self, entry: JournalEntry, reporter: Reporter, ending: Ending) -> None:
         event, _ = reporter.ended(ending, partial(self._on_end_appended, entry))
         self._fencing.record_answer(entry.task_id, entry.token, event)
-        metrics.counter("trackside.worker.ended.tasks").labels(status=event.end.value).inc()
-        if event.load_time_ms >= 0:
-            metrics.histogram("trackside.worker.load.seconds").observe(event.load_time_ms / 1000)
-        if event.train_time_ms >= 0:
-            metrics.histogram("trackside.worker.train.seconds").observe(event.train_time_ms / 1000)
 
     def _on_end_appended(self, entry: JournalEntry, _: Appended) -> None:
         self.spawn(self._context.journal.remove(entry, self._policy.keep_workdirs))

@@ -38,6 +38,7 @@ from trackside.worker.report_messages import (
     StepReport,
     SummaryValueReport,
 )
+from trackside.worker.reporting.attempt_counts import count_end
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.outbox import WorkerOutbox
 from trackside.worker.reporting.output_lines import OutputLines, OutputSource
@@ -268,7 +269,8 @@ class Reporter:
         self.resources_freed()
         fields = {**self._token, "incarnation": self._entry.incarnation, "memory_measure": "own"}
         event = AttemptEnded.model_validate({**fields, **ending})
-        return event, self._send(event, on_appended, number=self._end_number)
+        appended = partial(count_end, event, self._traceparent, on_appended)
+        return event, self._send(event, appended, number=self._end_number)
 
     def points(self, items: Sequence[MetricPoint]) -> None:
         """Sends metric points, in batches of 200 or at most every 0.1 s."""
