@@ -20,7 +20,8 @@ Labels = Mapping[str, str]
 
 
 @cache
-def _text(overlay: str) -> str:
+def rendered(overlay: str) -> list[Manifest]:
+    """Returns the manifests of an overlay, not to be changed; skips the test if nothing can render them."""
     folder = KUBERNETES / "overlays" / overlay
     if shutil.which("kustomize"):
         command = ["kustomize", "build", str(folder)]
@@ -30,12 +31,7 @@ def _text(overlay: str) -> str:
         pytest.skip("needs kustomize or kubectl on PATH")
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    return run.stdout
-
-
-def rendered(overlay: str) -> list[Manifest]:
-    """Returns the manifests of an overlay; skips the test where nothing can render them."""
-    return list(yaml.load_all(_text(overlay), yaml.CSafeLoader))
+    return list(yaml.load_all(run.stdout, yaml.CSafeLoader))
 
 
 def name_of(manifest: Manifest) -> str:
