@@ -18,11 +18,13 @@ from tests.unit.kubernetes.findings import (
     of_single_instances,
     of_variables,
     of_volumes,
+    settings,
 )
 from tests.unit.kubernetes.manifests import KUBERNETES, OVERLAYS, Manifest, name_of, of_kind, rendered
 from trackside.telemetry.names import METRICS
 
 MAX_CONFIG_MAP_BYTES = 1_048_576
+VARIABLE = re.compile(r"\bTRACKSIDE_[A-Z_]+[A-Z]\b")
 METRIC = re.compile(r"\btrackside_\w+")
 
 
@@ -162,6 +164,14 @@ def test_a_kustomization_uses_every_file_of_its_folder(path: Any) -> None:
     used = {*listed.get("resources", []), *(each.get("path") for each in listed.get("patches", []))}
     files = {each.name for each in path.parent.glob("*.yaml")} - {path.name}
     assert files - used == set()
+
+
+def test_every_variable_in_a_file_is_a_setting() -> None:
+    """Where nothing can render the manifests, this much is tested of their variables."""
+    text = "".join(path.read_text("utf-8") for path in sorted(KUBERNETES.rglob("*.yaml")))
+    found = set(VARIABLE.findall(text))
+    assert len(found) > 10
+    assert found - settings().keys() - {"TRACKSIDE_READER_PASSWORD"} == set()  # Grafana's own
 
 
 def test_the_rules_and_the_list_of_dashboards_are_those_of_their_folders() -> None:
