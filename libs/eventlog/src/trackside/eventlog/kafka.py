@@ -61,7 +61,7 @@ class KafkaLog:
         builder = producer.create_batch()
         for record in batch:
             added = builder.append(
-                key=record.key, value=record.value, timestamp=None, headers=list(record.headers)
+                key=record.key, value=record.value, timestamp=record.time_ms, headers=list(record.headers)
             )
             if added is None:
                 raise TooLargeError(

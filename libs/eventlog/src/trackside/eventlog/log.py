@@ -25,11 +25,12 @@ class Entry:
 
 @dataclass(slots=True)
 class Outgoing:
-    """A record to append."""
+    """A record to append; `time_ms` is for topics that keep a writer's time, None is now."""
 
     key: bytes | None
     value: bytes | None
     headers: RecordHeaders
+    time_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from trackside.cli.interface import (
     summaries,
     summary_changes,
     summary_directories,
+    transfer,
 )
 from trackside.cli.interface.help_text import help_text
 from trackside.cli.runtime.failures import CommandFailed
@@ -115,8 +116,8 @@ REPLAY_COMMANDS: Mapping[str, Callable[..., None]] = {
     "show": replay.show,
     "diff": replay.diff,
     "why": replay.why,
-    "export": replay.export_stream,
-    "import": replay.import_stream,
+    "export": transfer.export_stream,
+    "import": transfer.import_stream,
     "rebuild": replay.rebuild,
     "whatif": replay.whatif,
     "dry-run": replay.dry_run,

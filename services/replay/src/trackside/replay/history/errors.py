@@ -91,3 +91,15 @@ class PartLostError(ReplayError):
     """One of several processes that read the log has died, so that its rows are missing."""
 
     code = "part_lost"
+
+
+class AnotherInstallationError(ReplayError):
+    """A backup is of another log than the one that is read or written."""
+
+    code = "another_installation"
+
+
+class IncompleteLogError(ReplayError):
+    """The log lacks records that a backup needs, or that it has."""
+
+    code = "log_incomplete"

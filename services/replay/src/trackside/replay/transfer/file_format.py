@@ -69,9 +69,9 @@ class ExportedRecord:
         return {
             "offset": self.offset,
             "time_ms": self.time_ms,
-            "key": _encode(self.key),
-            "headers": [[name, _encode(data)] for name, data in self.headers],
-            "value": _encode(self.value),
+            "key": encode_bytes(self.key),
+            "headers": [[name, encode_bytes(data)] for name, data in self.headers],
+            "value": encode_bytes(self.value),
         }
 
 
@@ -160,9 +160,9 @@ class LineReader:
     def record(self, body: JsonObject) -> ExportedRecord:
         """Parses the line of a record."""
         try:
-            headers = [(str(name), _decode(data)) for name, data in body["headers"]]
-            value = _decode(body["value"])
-            key = _decode(body["key"])
+            headers = [(str(name), decode_bytes(data)) for name, data in body["headers"]]
+            value = decode_bytes(body["value"])
+            key = decode_bytes(body["key"])
         except (KeyError, TypeError, ValueError):
             raise self.damaged("is not the line of a record") from None
         if value is None:
@@ -205,7 +205,7 @@ def _version(data: bytes) -> object:
     return body.get("trackside_export") if isinstance(body, dict) else None
 
 
-def _encode(data: bytes | None) -> str | JsonObject | None:
+def encode_bytes(data: bytes | None) -> str | JsonObject | None:
     """Encodes bytes as text, and as base64 if they are not UTF-8."""
     if data is None:
         return None
@@ -215,7 +215,8 @@ def _encode(data: bytes | None) -> str | JsonObject | None:
         return {"base64": b64encode(data).decode()}
 
 
-def _decode(written: Any) -> bytes | None:
+def decode_bytes(written: Any) -> bytes | None:
+    """Decodes what `encode_bytes` has written; raises KeyError, TypeError or ValueError."""
     if written is None:
         return None
     if isinstance(written, dict):

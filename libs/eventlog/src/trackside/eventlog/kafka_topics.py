@@ -1,0 +1,73 @@
+"""Changes of topics that only a restore makes: settings of topics that are there, and where they begin."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.admin.records_to_delete import RecordsToDelete
+from aiokafka.errors import KafkaError
+
+from trackside.contracts.topics import Topic
+from trackside.eventlog.client_lifecycle import start_client
+from trackside.eventlog.errors import TransientError, error_text
+from trackside.eventlog.log import TopicPartition as Partition
+
+ANSWER_MS = 30_000
+TIME_SETTING = "message.timestamp.type"
+
+
+async def times_of(bootstrap: str, topics: Sequence[Topic]) -> dict[str, str]:
+    """Returns whose times the records of topics have, `LogAppendTime` or `CreateTime`, by topic.
+
+    Topics that don't exist are left out. Raises TransientError.
+    """
+    async with _admin(bootstrap, "settings of topics") as admin:
+        known = set(await admin.list_topics())
+        resources = [_resource(topic, None) for topic in topics if topic.name in known]
+        if not resources:
+            return {}
+        return {
+            name: entry[1]
+            for response in await admin.describe_configs(resources)
+            for _code, _text, _kind, name, entries in response.resources
+            for entry in entries
+            if entry[0] == TIME_SETTING
+        }
+
+
+async def set_settings(bootstrap: str, topics: Sequence[Topic]) -> None:
+    """Gives topics their settings, in place of all that were set before. Raises TransientError."""
+    async with _admin(bootstrap, "settings of topics") as admin:
+        for response in await admin.alter_configs([_resource(topic, topic.settings) for topic in topics]):
+            for code, text, _kind, name in response.resources:
+                if code:
+                    raise TransientError(f"settings of topic {name} were refused: error {code} {text or ''}")
+
+
+async def delete_before(bootstrap: str, starts: Mapping[Partition, int]) -> None:
+    """Lets partitions begin at the offsets given: records before them are deleted. Raises TransientError."""
+    wanted = {TopicPartition(*place): RecordsToDelete(offset) for place, offset in starts.items()}
+    async with _admin(bootstrap, "the beginning of topics") as admin:
+        await admin.delete_records(wanted)
+
+
+@asynccontextmanager
+async def _admin(bootstrap: str, about: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(
+        bootstrap_servers=bootstrap, client_id="trackside-topics", request_timeout_ms=ANSWER_MS
+    )
+    try:
+        await start_client(admin)
+        yield admin
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise TransientError(
+            f"no answer from Kafka at {bootstrap} about {about}: {error_text(error)}"
+        ) from error
+    finally:
+        await admin.close()
+
+
+def _resource(topic: Topic, settings: Mapping[str, str] | None) -> ConfigResource:
+    return ConfigResource(ConfigResourceType.TOPIC, topic.name, None if settings is None else dict(settings))

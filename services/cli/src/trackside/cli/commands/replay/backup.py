@@ -1,0 +1,163 @@
+"""Commands that back an installation up and restore it: `replay export --all`, `replay import --all`."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trackside.artifacts.opening import open_store
+from trackside.artifacts.settings import StoreSettings
+from trackside.artifacts.store import Store
+from trackside.cli.commands import stack_process
+from trackside.cli.commands.artifacts.finding import installed_store
+from trackside.cli.render import screen
+from trackside.cli.render.progress import late_progress
+from trackside.cli.render.screen import StepReporter
+from trackside.cli.runtime.addresses import BOOTSTRAP, Addresses
+from trackside.cli.runtime.failures import BadUsage, CommandFailed
+from trackside.cli.runtime.run import run
+from trackside.contracts.memory import shown
+from trackside.contracts.topics import Topics
+from trackside.domain.display.text import counted
+from trackside.embedded import stack
+from trackside.embedded.folder import claim, held_leash
+from trackside.eventlog.clock import rfc3339
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.settings import read_settings
+from trackside.replay.transfer.backup import BackupSummary, CopyArtifacts, add_to_backup, backup_lock
+from trackside.replay.transfer.backup_blobs import check_blobs, copy_to_backup, copy_to_store
+from trackside.replay.transfer.backup_files import BackupManifest, check_runs, read_manifest
+from trackside.replay.transfer.restore import RestoreSummary, check_target, manifest_to_restore, restore
+
+CLIENT = "trackside-replay"
+
+
+def export_all(folder: Path, *, with_artifacts: bool, as_json: bool) -> None:
+    """Adds what is new in the log to a backup, and prints what that was."""
+    with _readable(folder), backup_lock(folder):
+        known = read_manifest(folder)
+        if known is not None and known.runs and (known.blobs is not None) != with_artifacts:
+            has = "has artifacts: add --with-artifacts" if known.blobs is not None else "has no artifacts"
+            raise BadUsage(f"the backup in {folder} {has}; what a backup has is chosen by its first run")
+        made = run(_add(folder, _copier(folder) if with_artifacts else None))
+    manifest, last = made.manifest, made.run
+    if as_json:
+        screen.emit(
+            {"installation": manifest.installation, "runs": len(manifest.runs)}
+            | {"file": None if last is None else last.file, "records": 0 if last is None else last.records}
+            | {"until_ms": manifest.until_ms, "gaps": list(made.gaps)}
+            | {"blobs": None if manifest.blobs is None else len(manifest.blobs)}
+        )
+        return
+    blobs = "" if manifest.blobs is None else f"; {counted(len(manifest.blobs), 'artifact blob')} in all"
+    if last is None:
+        screen.say(f"nothing is new since {rfc3339(manifest.until_ms)}{blobs}")
+    else:
+        screen.say(
+            f"{last.file}: {counted(last.records, 'record')} up to {rfc3339(last.until_ms)}, "
+            f"{shown(last.size_bytes)}{blobs}"
+        )
+    for gap in made.gaps:
+        screen.complain(f"the log has deleted records that no run has: {gap}; a restore begins after them")
+
+
+def import_all(folder: Path, *, as_json: bool) -> None:
+    """Restores a backup: checks all of it, then writes its artifacts, then its records."""
+    addresses = Addresses()
+    topics = Topics(prefix=addresses.prefix)
+    with _readable(folder):
+        manifest = manifest_to_restore(topics, folder)
+        with late_progress("checking records") as report:
+            check_runs(folder, manifest, report)
+        with late_progress("checking artifacts") as report:
+            check_blobs(folder, manifest.blobs or (), report)
+    with _target() as (bootstrap, store):
+        made = run(_restore(folder, bootstrap, topics, manifest, store))
+    if as_json:
+        screen.emit(
+            {"records": made.written + made.found, "written": made.written, "until_ms": manifest.until_ms}
+            | {"blobs": None if manifest.blobs is None else len(manifest.blobs)}
+        )
+        return
+    again = f", {made.found} of them by an earlier try" if made.found else ""
+    blobs = "" if manifest.blobs is None else f" and {counted(len(manifest.blobs), 'artifact blob')}"
+    screen.say(
+        f"restored {counted(made.written + made.found, 'record')}{again}{blobs}: the log as it was at "
+        f"{rfc3339(manifest.until_ms)}"
+    )
+    screen.say("next: start the services; open searches continue, what ran is tried again")
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """Turns what a folder refuses into a message; a full disk has a message of its own."""
+    try:
+        yield
+    except (PermissionError, NotADirectoryError, FileExistsError, IsADirectoryError) as error:
+        raise CommandFailed(f"{error.filename or folder}: {error.strerror or error}") from error
+
+
+def _copier(folder: Path) -> CopyArtifacts:
+    store = installed_store()
+    store.check_reachable()
+
+    def copy() -> list[str]:
+        blobs = list(store.list_blobs())
+        with late_progress("copying artifacts") as report:
+            copy_to_backup(store.blobs, blobs, folder, report)
+        return [blob.sha256 for blob in blobs]
+
+    return copy
+
+
+async def _add(folder: Path, copy: CopyArtifacts | None) -> BackupSummary:
+    addresses = Addresses()
+    topics = Topics(prefix=addresses.prefix)
+    async with KafkaLog(addresses.bootstrap, client_id=CLIENT) as log:
+        with late_progress("copying records") as report:
+            return await add_to_backup(log, topics, folder, report, copy)
+
+
+@contextmanager
+def _target() -> Iterator[tuple[str, Store | None]]:
+    """Yields the address of Kafka, and the store: of a server that runs, else of this folder.
+
+    The folder's Kafka is started without services, and stopped at the end.
+    """
+    settings = read_settings(StoreSettings)
+    if os.environ.get(BOOTSTRAP) or stack_process.running() is not None:
+        bootstrap = Addresses().bootstrap
+        found = stack_process.running()
+        url = settings.store or (found.store if found is not None else "")
+        yield bootstrap, _store_at(settings, url)
+        return
+    home = claim(stack_process.folder())
+    with held_leash(home / "leash") as leash:
+        steps = StepReporter()
+        with steps.shown():
+            made = stack.start(home, stack.StackOptions(leash=leash, store=settings.store or None), steps)
+        try:
+            yield made.bootstrap_servers, _store_at(settings, made.store)
+        finally:
+            stack.stop(home)
+
+
+def _store_at(settings: StoreSettings, url: str) -> Store | None:
+    return open_store(settings.model_copy(update={"store": url})) if url else None
+
+
+async def _restore(
+    folder: Path, bootstrap: str, topics: Topics, manifest: BackupManifest, store: Store | None
+) -> RestoreSummary:
+    if manifest.blobs and store is None:
+        raise CommandFailed(
+            f"the backup has {counted(len(manifest.blobs), 'artifact blob')}: set TRACKSIDE_STORE to the "
+            "store of the new installation"
+        )
+    async with KafkaLog(bootstrap, client_id=CLIENT) as log:
+        await check_target(log, bootstrap, topics)
+        if manifest.blobs and store is not None:
+            with late_progress("copying artifacts") as report:
+                copy_to_store(folder, manifest.blobs, store.blobs, report)
+        with late_progress("restoring records") as report:
+            return await restore(log, bootstrap, topics, folder, manifest, report)

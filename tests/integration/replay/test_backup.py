@@ -1,0 +1,317 @@
+"""Backups of a log on a real Kafka: runs that add what is new, and restores that equal what was backed up."""
+
+import asyncio
+import gzip
+import json
+import os
+from collections.abc import AsyncIterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+
+from tests.integration.projections.harness import all_rows, running_projections
+from tests.polling import poll_until
+from tests.small_disk import small_disk
+from tests.stack import Servers, fresh_database
+from tests.unit.projections.given import write_small_history
+from trackside.contracts.topics import Topics
+from trackside.eventlog.errors import PreflightError
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka_topics import delete_before
+from trackside.eventlog.log import Entry, Outgoing
+from trackside.replay.history.errors import (
+    AnotherInstallationError,
+    DamagedFileError,
+    IncompleteLogError,
+    LiveTargetError,
+    ReplayError,
+)
+from trackside.replay.history.recorded_stream import read_entries
+from trackside.replay.transfer.backup import add_to_backup, topics_of_backup
+from trackside.replay.transfer.backup_files import MANIFEST, PARTIAL, check_runs, read_manifest
+from trackside.replay.transfer.restore import RestoreSummary, manifest_to_restore, restore
+from trackside.verify.log import verify
+
+OWNERS = ("dispatcher", "scheduler", "summary-indexer")
+FIRST = "000001.jsonl.gz"
+
+
+class Given:
+    """A log with a small history on Kafka, and what a test does with it."""
+
+    def __init__(self, log: KafkaLog, bootstrap: str, topics: Topics, folder: Path) -> None:
+        self.log, self.bootstrap, self.topics, self.folder = log, bootstrap, topics, folder
+
+    async def say(self, line: bytes, topic: str = "logs") -> None:
+        """Appends a line of output, or a record of another topic."""
+        await self.log.append(f"{self.topics.prefix}trackside.{topic}", 1, [Outgoing(b"t", line, [])])
+
+    async def back_up(self) -> int:
+        """Adds a run; returns how many records it has."""
+        made = await add_to_backup(self.log, self.topics, self.folder)
+        return 0 if made.run is None else made.run.records
+
+    async def restore(self) -> RestoreSummary:
+        """Restores the backup, as the command does."""
+        manifest = manifest_to_restore(self.topics, self.folder)
+        check_runs(self.folder, manifest, lambda done, total: None)
+        return await restore(self.log, self.bootstrap, self.topics, self.folder, manifest)
+
+    async def delete_topics(self) -> None:
+        """Deletes all topics, as a new cluster has none."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
+        await admin.start()
+        try:
+            names = [topic.name for topic in self.topics.shared]
+            there = set(await admin.list_topics())
+            await admin.delete_topics([name for name in names if name in there])
+
+            async def gone() -> bool:
+                return not set(names) & set(await admin.list_topics())
+
+            await poll_until(gone)
+        finally:
+            await admin.close()
+
+    async def entries(self) -> list[Entry]:
+        """Returns all records of the topics that a backup has, by place and offset."""
+        found: list[Entry] = []
+        for topic in topics_of_backup(self.topics):
+            begins = await self.log.beginnings(topic.name)
+            for partition, end in (await self.log.ends(topic.name)).items():
+                place = (topic.name, partition)
+                async for batch in read_entries(self.log, place, begins[partition], end):
+                    found += batch
+        return found
+
+    async def rows(self, dsn: str) -> dict[str, list[tuple[object, ...]]]:
+        """Returns all rows of all read models, made from the log."""
+        async with running_projections(self.log, dsn, *OWNERS, topics=self.topics) as projections:
+            await projections.caught_up()
+        return await all_rows(dsn)
+
+
+@pytest.fixture
+async def given(stack: Servers, topic_prefix: str, tmp_path: Path) -> AsyncIterator[Given]:
+    topics = Topics(prefix=topic_prefix, event_partitions=3)
+    folder = tmp_path / "backup"
+    folder.mkdir()
+    async with KafkaLog(stack.kafka_bootstrap, client_id="backup-test") as log:
+        await log.ensure(topics.shared)
+        await write_small_history(log, topics)
+        yield Given(log, stack.kafka_bootstrap, topics, folder)
+
+
+async def test_a_restored_log_has_each_record_at_its_offset_and_time_and_makes_the_same_rows(
+    given: Given, database: str, stack: Servers
+) -> None:
+    for line in (b"one", b"two", b"three", bytes(range(256))):
+        await given.say(line)
+    await delete_before(given.bootstrap, {(given.topics.logs.name, 1): 2})
+    before, rows = await given.entries(), await given.rows(database)
+    assert await given.back_up() == len(before) > 150
+    await given.delete_topics()
+    assert (await given.restore()).written == len(before)
+    assert await given.entries() == before
+    assert (await given.log.beginnings(given.topics.logs.name))[1] == 2
+    await given.log.preflight(given.topics.shared)
+    assert await verify(given.log, given.topics) == []
+    with fresh_database(stack.postgres_dsn) as fresh:
+        assert await given.rows(fresh) == rows
+
+
+async def test_a_later_run_adds_what_is_new_and_an_idle_log_adds_nothing(given: Given) -> None:
+    first = await given.back_up()
+    files = {path.name: path.read_bytes() for path in given.folder.glob("*.gz")}
+    await given.say(b"a line")
+    assert (first > 100, await given.back_up(), await given.back_up()) == (True, 1, 0)
+    assert files.keys() == {FIRST}
+    assert (given.folder / FIRST).read_bytes() == files[FIRST]
+    assert sorted(path.name for path in given.folder.iterdir()) == [FIRST, "000002.jsonl.gz", MANIFEST]
+
+
+async def test_a_run_that_is_killed_leaves_the_backup_as_it_was(given: Given) -> None:
+    await given.back_up()
+    kept = (given.folder / MANIFEST).read_bytes()
+    for _ in range(3):
+        await given.say(b"a line")
+    arguments = (given.bootstrap, given.topics.prefix, str(given.folder))
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool, pytest.raises(BrokenProcessPool):
+        await asyncio.wrap_future(pool.submit(_killed_while_it_copies, *arguments))
+    assert (given.folder / PARTIAL).exists()
+    assert (given.folder / MANIFEST).read_bytes() == kept
+    assert await given.back_up() == 3
+    assert not (given.folder / PARTIAL).exists()
+
+
+def _killed_while_it_copies(bootstrap: str, prefix: str, folder: str) -> None:
+    def die(done: int, total: int) -> None:
+        os._exit(9)
+
+    async def copy() -> None:
+        async with KafkaLog(bootstrap, client_id="backup-test") as log:
+            await add_to_backup(log, Topics(prefix=prefix, event_partitions=3), Path(folder), die)
+
+    asyncio.run(copy())
+
+
+async def test_a_restore_that_was_interrupted_is_refused_by_services_and_continues_when_repeated(
+    given: Given,
+) -> None:
+    before = await given.entries()
+    await given.back_up()
+    await given.delete_topics()
+    manifest = manifest_to_restore(given.topics, given.folder)
+
+    def interrupt(done: int, total: int) -> None:
+        if done > total // 2:
+            raise KeyError("interrupted")
+
+    with pytest.raises(KeyError, match="interrupted"):
+        await restore(given.log, given.bootstrap, given.topics, given.folder, manifest, interrupt)
+    await given.log.ensure(given.topics.shared)  # as a start does, before it checks them
+    with pytest.raises(PreflightError, match=r"message\.timestamp\.type"):
+        await given.log.preflight(given.topics.shared)
+    made = await given.restore()
+    assert made.found > len(before) // 2
+    assert made.written + made.found == len(before)
+    assert await given.entries() == before
+
+
+async def test_records_that_the_log_has_deleted_between_runs_are_a_gap_that_a_restore_begins_after(
+    given: Given,
+) -> None:
+    await given.say(b"one")
+    await given.back_up()
+    for line in (b"two", b"three", b"four"):
+        await given.say(line)
+    await delete_before(given.bootstrap, {(given.topics.logs.name, 1): 3})
+    made = await add_to_backup(given.log, given.topics, given.folder)
+    assert made.gaps == [f"{given.topics.logs.name}-1: offsets 1 to 2"]
+    before = await given.entries()
+    await given.delete_topics()
+    await given.restore()
+    assert await given.entries() == before
+
+
+async def test_a_backup_is_not_restored_to_a_log_that_has_data(given: Given) -> None:
+    await given.back_up()
+    before = await given.entries()
+    with pytest.raises(LiveTargetError, match="restore to a new installation"):
+        await given.restore()
+    assert await given.entries() == before
+
+
+async def test_a_log_that_lost_records_is_not_added_to_its_backup(given: Given) -> None:
+    await given.back_up()
+    kept = (given.folder / MANIFEST).read_bytes()
+    await given.delete_topics()
+    await given.log.ensure(given.topics.shared)
+    with pytest.raises(IncompleteLogError, match="the log has lost records"):
+        await given.back_up()
+    await delete_before_the_second_event(given)
+    other = given.folder / "other"
+    other.mkdir()
+    with pytest.raises(IncompleteLogError, match="without them no state can be restored"):
+        await add_to_backup(given.log, given.topics, other)
+    assert (given.folder / MANIFEST).read_bytes() == kept
+    assert list(other.iterdir()) == []
+
+
+async def delete_before_the_second_event(given: Given) -> None:
+    """Writes a history whose first event is gone."""
+    await write_small_history(given.log, given.topics)
+    ends = await given.log.ends(given.topics.events.name)
+    partition = next(number for number, end in ends.items() if end > 1)
+    await delete_before(given.bootstrap, {(given.topics.events.name, partition): 1})
+
+
+async def test_a_backup_of_another_installation_is_refused_and_says_so(given: Given) -> None:
+    await given.back_up()
+    another = Topics(prefix=f"{given.topics.prefix}b.", event_partitions=3)
+    await given.log.ensure(another.shared)
+    with pytest.raises(AnotherInstallationError, match="use a folder of its own for each installation"):
+        await add_to_backup(given.log, another, given.folder)
+    with pytest.raises(AnotherInstallationError, match="TRACKSIDE_TOPIC_PREFIX"):
+        manifest_to_restore(another, given.folder)
+
+
+def _cut(folder: Path) -> None:
+    whole = (folder / FIRST).read_bytes()
+    (folder / FIRST).write_bytes(whole[: len(whole) // 2])
+
+
+def _edit_a_line(folder: Path) -> None:
+    lines = gzip.decompress((folder / FIRST).read_bytes()).splitlines(keepends=True)
+    lines[4] = lines[4].replace(b'"time_ms":1', b'"time_ms":2')
+    (folder / FIRST).write_bytes(gzip.compress(b"".join(lines)))
+
+
+def _pack_again(folder: Path) -> None:
+    (folder / FIRST).write_bytes(gzip.compress(gzip.decompress((folder / FIRST).read_bytes())))
+
+
+def _remove(folder: Path) -> None:
+    (folder / FIRST).unlink()
+
+
+def _edit_the_manifest(folder: Path) -> None:
+    body: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+    body["runs"] = []
+    (folder / MANIFEST).write_text(json.dumps(body))
+
+
+def _no_backup(folder: Path) -> None:
+    (folder / MANIFEST).unlink()
+
+
+DAMAGES = [
+    (_cut, f"{FIRST} was cut off or changed"),
+    (_edit_a_line, f"line 5 of {FIRST} was changed"),
+    (_pack_again, f"{FIRST} was changed: {MANIFEST} has another digest of it"),
+    (_remove, f"{FIRST} is missing"),
+    (_edit_the_manifest, f"{MANIFEST} was changed or cut off"),
+    (_no_backup, "has no backup"),
+]
+
+
+async def test_a_damaged_backup_is_refused_with_the_place_before_anything_is_written(given: Given) -> None:
+    await given.back_up()
+    whole = {path.name: path.read_bytes() for path in given.folder.iterdir()}
+    await given.delete_topics()
+    for damage, message in DAMAGES:
+        damage(given.folder)
+        with pytest.raises(DamagedFileError, match=message):
+            await given.restore()
+        for name, content in whole.items():
+            (given.folder / name).write_bytes(content)
+    admin = AIOKafkaAdminClient(bootstrap_servers=given.bootstrap)
+    await admin.start()
+    assert not {topic.name for topic in given.topics.shared} & set(await admin.list_topics())
+    await admin.close()
+
+
+async def test_a_disk_that_is_full_during_a_run_leaves_the_backup_as_it_was(
+    given: Given, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "small", "1m") as disk:
+        folder = disk.folder / "backup"
+        folder.mkdir()
+        await add_to_backup(given.log, given.topics, folder)
+        kept = {path.name: path.read_bytes() for path in folder.iterdir()}
+        await given.say(os.urandom(100_000))
+        disk.fill(leave_bytes=16_384)
+        with pytest.raises(OSError, match="No space left on device") as raised:
+            await add_to_backup(given.log, given.topics, folder)
+        assert not isinstance(raised.value, ReplayError)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == kept
+        disk.empty()
+        made = await add_to_backup(given.log, given.topics, folder)
+        assert made.run is not None
+        assert made.run.records == 1
+        assert read_manifest(folder) == made.manifest
