@@ -20,7 +20,7 @@ from trackside.contracts.message import Event, Record
 from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned
 from trackside.embedded.stack import Stack
-from trackside.embedded.supervisor import STEADY_AFTER_S
+from trackside.embedded.supervised import STEADY_AFTER_S
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 

@@ -68,10 +68,15 @@ def test_the_wheel_holds_every_file_of_the_packages_and_no_test(wheel: Path) -> 
     }
     assert wanted - names == set()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"trackside"}
-    examples = {name for name in names - wanted if ".dist-info/" not in name}
-    assert {name.rpartition("/")[0] for name in examples} == {
+    shipped = {name for name in names - wanted if ".dist-info/" not in name}
+    assert {name.rpartition("/")[0] for name in shipped} == {
         "trackside/cli/examples/digits",
         "trackside/cli/examples/first_search",
+        "trackside/embedded/dashboards/grafana/dashboards",
+        "trackside/embedded/dashboards/grafana/provisioning/dashboards",
+        "trackside/embedded/dashboards/grafana/provisioning/datasources",
+        "trackside/embedded/dashboards/prometheus",
+        "trackside/embedded/dashboards/prometheus/rules",
     }
     assert any(name.endswith("licenses/LICENSE") for name in names)
 

@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 
 from tests.polling import poll_until_sync
-from trackside.embedded import stack
+from trackside.embedded import readiness, stack
 from trackside.embedded.checks import is_responding
 from trackside.embedded.errors import StackError, StackMissing, StackRunning
 from trackside.embedded.folder import StackStatus, held_leash, is_locked, read_status
@@ -259,7 +259,7 @@ def test_a_service_that_never_gets_ready_is_named_with_its_output(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = stack.ServiceSpec("broken", argv=FAILING)
-    monkeypatch.setattr(stack, "time", FastClock(folder / "logs" / "broken.log", "no topics here"))
+    monkeypatch.setattr(readiness, "time", FastClock(folder / "logs" / "broken.log", "no topics here"))
     with pytest.raises(StackError, match=r"(?s)broken is .*no topics here"):
         stack.start(folder, stack.StackOptions([broken], **WITHOUT_SERVERS))
     assert not is_locked(folder)
@@ -290,7 +290,7 @@ def test_a_cut_leash_stops_the_stack_and_removes_an_ephemeral_folder(folder: Pat
 def test_a_killed_starter_takes_its_stack_along(folder: Path, tmp_path: Path) -> None:
     starter = f"""
 import pathlib, time
-from trackside.embedded import stack
+from trackside.embedded import readiness, stack
 from trackside.embedded.folder import held_leash
 with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
     stack.start(pathlib.Path({str(folder)!r}), stack.StackOptions(leash=held, **{WITHOUT_SERVERS!r}))

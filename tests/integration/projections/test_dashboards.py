@@ -15,7 +15,10 @@ from tests.house.source import ROOT
 from tests.polling import poll_until
 from tests.stack import Servers
 from trackside.projections.migrate import migrate
+from trackside.projections.postgres import Connection
 from trackside.projections.postgres import database as opened_database
+from trackside.projections.reader_login import ensure_login
+from trackside.projections.settings import READER
 
 GRAFANA = ROOT / "deploy" / "grafana"
 DASHBOARDS = sorted((GRAFANA / "dashboards").glob("*.json"))
@@ -29,6 +32,11 @@ VIEW = View(
     variables=dict.fromkeys(("search", "task", "run", "batch", "job", "contains", "tag"), "a")
     | {"worker": ["a", "b"], "instance": ["a"], "service": ["a"]},
 )
+
+
+async def login(connection: Connection) -> None:
+    """Makes the login of dashboards, as the set-up does."""
+    await ensure_login(connection, "secret")
 
 
 def targets_of(path: Path) -> list[Target]:
@@ -51,10 +59,10 @@ def test_the_graph_of_runs_has_the_frames_and_fields_of_a_node_graph() -> None:
 async def test_grafana_s_role_may_ask_what_a_dashboard_asks(path: Path, database: str) -> None:
     async with opened_database(database) as opened:
         await opened.transaction(migrate)
+        await opened.transaction(login)
     connection = await asyncpg.connect(database)
     try:
-        await connection.execute((GRAFANA / "reader.sql").read_text("utf-8"))
-        await connection.execute("SET ROLE grafana")
+        await connection.execute(f"SET ROLE {READER}")
         await connection.execute("SET search_path = dashboards")
         statements = [sql(target.text, VIEW) for target in targets_of(path) if target.is_sql]
         for statement in statements:
@@ -82,26 +90,23 @@ def test_prometheus_scrapes_every_service_of_the_compose_file() -> None:
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
     ours = {f"{name}:8080" for name, service in services.items() if service.get("command") == [name]}
     settings = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
-    assert set(settings["scrape_configs"][0]["static_configs"][0]["targets"]) == ours
+    [found] = settings["scrape_configs"][0]["dns_sd_configs"]
+    assert {f"{name}:{found['port']}" for name in found["names"]} == ours
 
 
 async def test_grafana_s_role_may_be_made_from_two_databases_at_once(database: str, stack: Servers) -> None:
     """A role is of the whole server: one who makes it must not fail because another is doing so."""
-    statement = (GRAFANA / "reader.sql").read_text("utf-8")
     async with opened_database(database) as opened:
         await opened.transaction(migrate)
 
     async def made() -> None:
-        connection = await asyncpg.connect(stack.postgres_dsn)
-        try:
-            await connection.execute(statement)
-        finally:
-            await connection.close()
+        async with opened_database(stack.postgres_dsn) as other:
+            await other.transaction(login)
 
     first = await asyncpg.connect(database)
     try:
         async with first.transaction():
-            await first.execute(statement)
+            await login(first)
             second = asyncio.create_task(made())
 
             async def done_or_waiting() -> bool:

@@ -22,7 +22,7 @@ from trackside.embedded.ports import FIRST_PORT, LAST_PORT, free_ports, held_por
 from trackside.embedded.postgres.account import Account, can_enter
 from trackside.embedded.postgres.server import clear_stale_pid
 from trackside.embedded.processes import Check, ProcessSpec
-from trackside.embedded.supervisor import next_backoff
+from trackside.embedded.supervised import next_backoff
 
 
 @given(st.lists(st.floats(min_value=0, max_value=9.9), min_size=6, max_size=20))

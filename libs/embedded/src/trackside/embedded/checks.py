@@ -13,10 +13,11 @@ STARTUP = struct.pack("!i", 196608) + b"user\0trackside\0database\0trackside\0\0
 CANNOT_CONNECT_NOW = b"57P03"
 
 
-def is_responding(check: Check, port: int | None, timeout_s: float = 2.0) -> bool:
+def is_responding(check: Check, port: int | None, timeout_s: float = 2.0, path: str = "/ready") -> bool:
     """Returns whether the server on the loopback port responds now in the protocol that `check` names.
 
-    "started" and "exit" are always true: whether the process runs or has ended is known to its parent.
+    "http" asks for `path`. "started" and "exit" are always true: whether the process runs or has ended is
+    known to its parent.
     """
     if port is None:
         return True
@@ -27,7 +28,7 @@ def is_responding(check: Check, port: int | None, timeout_s: float = 2.0) -> boo
             case "postgres":
                 return _postgres(port, timeout_s)
             case "http":
-                return _http(port, timeout_s)
+                return _http(port, path, timeout_s)
             case _:
                 return True
     except (OSError, struct.error, http.client.HTTPException):
@@ -73,10 +74,10 @@ def _postgres(port: int, timeout_s: float) -> bool:
         return kind == b"R" or (kind == b"E" and CANNOT_CONNECT_NOW not in body)
 
 
-def _http(port: int, timeout_s: float) -> bool:
+def _http(port: int, path: str, timeout_s: float) -> bool:
     connection = http.client.HTTPConnection(HOST, port, timeout=timeout_s)
     try:
-        connection.request("GET", "/ready")
+        connection.request("GET", path)
         return connection.getresponse().status == 200
     finally:
         connection.close()

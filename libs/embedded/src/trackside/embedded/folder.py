@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,8 @@ from trackside.embedded.processes import ProcessSpec
 from trackside.telemetry.disk_space import DiskLimits
 
 NAME = ".trackside"
+PLAN_CHANGED = signal.SIGUSR1
+"""What the supervisor is signalled when plan.json has more processes than it runs."""
 DISK_LOW = "disk_low"
 """The subject of the problem that a disk is nearly full: while it is there, no new task is started."""
 
@@ -27,7 +30,8 @@ class Plan:
 
     With `ephemeral` the folder is removed once everything has stopped. With `leash` everything stops when the
     process that holds the leash is gone, however it died. The supervisor answers on `health_port`; `disk` is
-    when it says that a disk is nearly full. `store` is the URL of the store of artifacts.
+    when it says that a disk is nearly full. `store` is the URL of the store of artifacts; `reader_dsn` has
+    the login of dashboards, and is empty where a Postgres was given without one.
     """
 
     processes: list[ProcessSpec]
@@ -39,13 +43,15 @@ class Plan:
     health_port: int | None = None
     disk: DiskLimits = field(default_factory=DiskLimits)
     store: str = ""
+    reader_dsn: str = ""
 
 
 @dataclass
 class ProcessStatus:
     """The status of one process: `state` is waiting, starting, ready, ended, restarting or blocked.
 
-    A blocked process can't write: it is started when it can. `obstacle` says what is in its way.
+    A blocked process can't write: it is started when it can. `obstacle` says what is in its way. The stack is
+    ready without one that is `optional`.
     """
 
     name: str
@@ -55,6 +61,8 @@ class ProcessStatus:
     health_port: int | None = None
     log: str = ""
     obstacle: str = ""
+    port: int | None = None
+    optional: bool = False
 
 
 @dataclass
@@ -73,11 +81,13 @@ class StackStatus:
     health_port: int | None = None
     problems: dict[str, str] = field(default_factory=dict)
     store: str = ""
+    reader_dsn: str = ""
 
     @property
     def is_ready(self) -> bool:
-        """Whether all processes are ready and the stack starts new tasks."""
-        ready = all(each.state in ("ready", "ended") for each in self.processes.values())
+        """Whether all processes that the stack needs are ready, and it starts new tasks."""
+        needed = [each for each in self.processes.values() if not each.optional]
+        ready = all(each.state in ("ready", "ended") for each in needed)
         return self.state == "running" and ready and DISK_LOW not in self.problems
 
 

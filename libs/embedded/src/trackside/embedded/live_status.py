@@ -1,7 +1,7 @@
 """The status of a stack as its supervisor has it in memory: on a full disk `stack.json` is out of date.
 
 The supervisor answers `/health`, `/ready` and `/status` on a loopback port from its only thread, one request
-at a time. The password of Postgres is in no answer: every user of the machine may ask.
+at a time. The passwords of Postgres are in no answer: every user of the machine may ask.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ ASK_S = 3.0
 REQUEST_S = 0.2
 """How long a client may take to send its request, while the supervisor does nothing else."""
 REQUEST_BYTES = 4_096
+WITH_PASSWORD = ("postgres_dsn", "reader_dsn")
 
 
 def current_status(folder: Path) -> StackStatus:
@@ -85,7 +86,7 @@ def _response(request_line: str, status: StackStatus) -> bytes:
             body = {"service": "supervisor", "ready": status.is_ready, "waiting": waiting}
             code = code if status.is_ready else "503 Service Unavailable"
         case ["GET", "/status"]:
-            body = {name: value for name, value in asdict(status).items() if name != "postgres_dsn"}
+            body = {name: value for name, value in asdict(status).items() if name not in WITH_PASSWORD}
         case _:
             body, code = {"error": "available: GET /health, /ready and /status"}, "404 Not Found"
     octets = json.dumps(body).encode() + b"\n"

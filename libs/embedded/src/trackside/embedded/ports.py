@@ -4,15 +4,20 @@ A connect loop on an ephemeral port can connect to itself and mistake a dead ser
 (measured), so every port returned here is below 32768.
 """
 
+import json
 import secrets
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from trackside.embedded.files import write_whole
 
 FIRST_PORT = 20_000
 LAST_PORT = 32_767
 HOST = "127.0.0.1"
+RECORD = "ports.json"
 
 
 def is_free(port: int) -> bool:
@@ -53,6 +58,31 @@ def held_ports(count: int, taken: frozenset[int] = frozenset()) -> Iterator[list
         if sys.platform != "linux":
             held.close()  # other systems don't permit to listen on a port that is bound twice
         yield found
+
+
+def recorded_ports(folder: Path) -> dict[str, int]:
+    """Returns the ports that the servers and services of a folder were given last, by name."""
+    try:
+        recorded: dict[str, int] = json.loads((folder / RECORD).read_text())
+    except (OSError, ValueError):
+        return {}
+    return recorded
+
+
+@contextmanager
+def kept_ports(folder: Path, names: Sequence[str], outside: Collection[str] = ()) -> Iterator[dict[str, int]]:
+    """Yields the port of each name: the one that it had before in the folder if that is free, else a new one.
+
+    What listens on the ports of the names in `outside` is not of the stack: these are kept also if they are
+    taken. No other stack is given the new ones while the block runs.
+    """
+    own = set(names) - set(outside)
+    kept = {name: port for name, port in recorded_ports(folder).items() if name not in own or is_free(port)}
+    missing = [name for name in names if name not in kept]
+    with held_ports(len(missing), frozenset(kept.values())) as new:
+        ports = {**kept, **dict(zip(missing, new, strict=True))}
+        write_whole(folder / RECORD, json.dumps(ports))
+        yield ports
 
 
 def _holds(held: ExitStack, port: int) -> bool:

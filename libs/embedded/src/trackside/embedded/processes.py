@@ -20,9 +20,9 @@ class ProcessSpec:
     """A process to keep running: its command, environment, log file, and its readiness check.
 
     Processes of tier n start once all of tier n-1 are ready. `check` is "exit" for a command that runs once
-    and must end with 0; "kafka", "postgres" and "http" ask `port` in that protocol ("http" asks `/ready`).
+    and must end with 0; "kafka", "postgres" and "http" ask `port` in that protocol, "http" for `ready_path`.
     `env` is added to the supervisor's own environment. `uid` and `gid` are set only where root starts it. It
-    writes to the folder `data`.
+    writes to the folder `data`. The stack is ready, and continues, without a process that is `optional`.
     """
 
     name: str
@@ -38,6 +38,8 @@ class ProcessSpec:
     gid: int | None = None
     stop_signal: str = "SIGTERM"
     data: str | None = None
+    ready_path: str = "/ready"
+    optional: bool = False
 
 
 def _libc() -> ctypes.CDLL | None:

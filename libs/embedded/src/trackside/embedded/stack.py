@@ -1,19 +1,19 @@
 """Start, find and stop a stack: Kafka, Postgres and services under one supervisor, in one folder."""
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trackside.embedded import kafka
+from trackside.embedded.dashboards import servers as dashboards
+from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackError, StackMissing
-from trackside.embedded.files import last_lines, write_whole
 from trackside.embedded.folder import (
     NAME,
     Plan,
@@ -30,9 +30,11 @@ from trackside.embedded.folder import (
 from trackside.embedded.installation import identify
 from trackside.embedded.jars import ReportProgress
 from trackside.embedded.live_status import current_status
-from trackside.embedded.ports import held_ports, is_free
+from trackside.embedded.ports import kept_ports
 from trackside.embedded.postgres import server as postgres
+from trackside.embedded.postgres.reader import own_password, reader_dsn
 from trackside.embedded.processes import ProcessSpec, open_log
+from trackside.embedded.readiness import await_optional, await_ready
 from trackside.telemetry.disk_space import DiskLimits
 
 SETUP_TIER = 1
@@ -64,12 +66,13 @@ class StackOptions:
     """What a stack runs besides Kafka and Postgres, and how it starts and stops.
 
     `setup` commands run one after the other, once Kafka and Postgres answer and before the services start.
-    Kafka or Postgres is left out where an address is given; artifacts are in the folder of the stack unless
-    `store` is the URL of another store. `durable=False` is for tests: their servers start
-    faster and may lose data at a power cut. `ephemeral` removes the folder after the stop. The stack stops by
+    Kafka or Postgres is left out where an address is given; `reader_password` is the file with the password
+    of the login of dashboards in that Postgres. Artifacts are in the folder of the stack unless `store` is
+    the URL of another store. `durable=False` is for tests: their servers start faster and may lose data at a
+    power cut. `ephemeral` removes the folder after the stop. The stack stops by
     itself when no process holds `leash` any more. It must be ready within `timeout_s` seconds, downloads not
     counted; at the stop each tier gets `grace_s` seconds before it is killed. No new task is started while a
-    disk is low by `disk`.
+    disk is low by `disk`. With `dashboards` Prometheus and Grafana run too, where their programs are found.
     """
 
     services: Sequence[ServiceSpec] = ()
@@ -84,6 +87,8 @@ class StackOptions:
     grace_s: float = 10.0
     disk: DiskLimits = field(default_factory=DiskLimits)
     store: str | None = None
+    reader_password: Path | None = None
+    dashboards: DashboardSettings | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,8 @@ def start(
         except OSError as error:
             raise unusable(folder, error) from error
         try:
-            return _await_ready(folder, options.timeout_s, progress)
+            await_ready(folder, options.timeout_s, progress)
+            return Stack(folder, await_optional(folder, progress))
         except BaseException:
             stop(folder)
             raise
@@ -153,8 +159,14 @@ def _plan(
     folder: Path, options: StackOptions, cluster: str, progress: ReportProgress, holds: contextlib.ExitStack
 ) -> tuple[Plan, list[int]]:
     """Prepares the servers; returns what the supervisor runs, and the locks that it takes over."""
-    ports = holds.enter_context(_ports(folder, options.services))
-    bootstrap, dsn = options.bootstrap_servers, options.postgres_dsn
+    listening = ["supervisor", *(service.name for service in options.services)]
+    names = ["kafka", "controller", "postgres", *(f"health:{name}" for name in listening)]
+    outside: list[str] = []
+    if options.dashboards is not None:
+        names += dashboards.PORTS
+        outside = dashboards.find_programs(options.dashboards).missing
+    ports = holds.enter_context(kept_ports(folder, names, outside))
+    bootstrap, dsn, password_file = options.bootstrap_servers, options.postgres_dsn, options.reader_password
     servers: list[ProcessSpec] = []
     locks: list[int] = []
     if bootstrap is None:
@@ -172,23 +184,20 @@ def _plan(
             folder / "postgres", ports["postgres"], progress, holds, durable=options.durable
         )
         servers.append(server)
+        password_file = own_password(folder / "postgres")
     store = options.store or (folder / STORE).as_uri()
-    env = {
-        "TRACKSIDE_STORE": store,
-        "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap,
-        "TRACKSIDE_POSTGRES_DSN": dsn,
-        "TRACKSIDE_DISK_FOLDERS": os.pathsep.join(
-            [str(folder), *(each.data for each in servers if each.data)]
-        ),
-        "TRACKSIDE_DISK_LOW_PERCENT": str(options.disk.low_percent),
-        "TRACKSIDE_DISK_LOW_FREE": str(options.disk.low_free_bytes),
-        **options.env,
+    env = _environment(folder, options, servers, bootstrap, dsn, store) | {
+        "TRACKSIDE_READER_PASSWORD_FILE": str(password_file or "")
     }
+    tier = SETUP_TIER + len(options.setup)
     processes = [
         *servers,
         *_setup(folder, options.setup, env),
-        *_services(folder, options.services, env, ports, SETUP_TIER + len(options.setup)),
+        *_services(folder, options.services, env, ports, tier),
     ]
+    reader = "" if password_file is None else reader_dsn(dsn, password_file)
+    if options.dashboards is not None:
+        processes += dashboards.prepare(folder, processes, ports, reader, options.dashboards)
     plan = Plan(
         processes,
         bootstrap,
@@ -199,8 +208,31 @@ def _plan(
         health_port=ports["health:supervisor"],
         disk=options.disk,
         store=store,
+        reader_dsn=reader,
     )
     return plan, locks
+
+
+def _environment(
+    folder: Path,
+    options: StackOptions,
+    servers: Sequence[ProcessSpec],
+    bootstrap: str,
+    dsn: str,
+    store: str,
+) -> dict[str, str]:
+    """Returns what every service and the set-up are given."""
+    return {
+        "TRACKSIDE_STORE": store,
+        "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap,
+        "TRACKSIDE_POSTGRES_DSN": dsn,
+        "TRACKSIDE_DISK_FOLDERS": os.pathsep.join(
+            [str(folder), *(each.data for each in servers if each.data)]
+        ),
+        "TRACKSIDE_DISK_LOW_PERCENT": str(options.disk.low_percent),
+        "TRACKSIDE_DISK_LOW_FREE": str(options.disk.low_free_bytes),
+        **options.env,
+    }
 
 
 def load(folder: Path) -> Stack:
@@ -256,26 +288,6 @@ def _clear(folder: Path) -> None:
     (folder / "stack.json").unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _ports(folder: Path, services: Sequence[ServiceSpec]) -> Iterator[dict[str, int]]:
-    """Yields the port of each server and service: the one it had before where that is free, else a new one.
-
-    No other stack is given the new ones while the block runs.
-    """
-    record = folder / "ports.json"
-    kept: dict[str, int] = {}
-    with contextlib.suppress(OSError, ValueError):
-        before: dict[str, int] = json.loads(record.read_text())
-        kept = {name: port for name, port in before.items() if is_free(port)}
-    listening = ["supervisor", *(service.name for service in services)]
-    names = ["kafka", "controller", "postgres", *(f"health:{name}" for name in listening)]
-    missing = [name for name in names if name not in kept]
-    with held_ports(len(missing), frozenset(kept.values())) as new:
-        ports = {**kept, **dict(zip(missing, new, strict=True))}
-        write_whole(record, json.dumps(ports))
-        yield ports
-
-
 def _setup(folder: Path, commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[ProcessSpec]:
     return [
         ProcessSpec(
@@ -329,42 +341,3 @@ def _launch(folder: Path, locks: Sequence[int]) -> None:
     ]
     with os.fdopen(open_log(str(logs / "supervisor.log")), "ab") as out:
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=locks, check=True)
-
-
-def _await_ready(folder: Path, timeout_s: float, progress: ReportProgress) -> Stack:
-    deadline = time.monotonic() + timeout_s
-    shown: set[tuple[str, str]] = set()
-    while True:
-        alive = is_locked(folder)
-        with contextlib.suppress(StackMissing):
-            status = current_status(folder)
-            for each in status.processes.values():
-                if each.state == "blocked":
-                    raise StackError(f"{each.name} can't start: {each.obstacle}")
-                if each.state in ("starting", "ready", "ended") and (each.name, each.state) not in shown:
-                    shown.add((each.name, each.state))
-                    progress(f"{each.name}: {each.state}")
-            if status.reason:
-                raise StackError(status.reason)
-            if status.state == "running":
-                return Stack(folder, status)
-        if not (folder / "lock").exists():
-            raise StackError(f"{folder} was removed while its stack started: start it again")
-        if not alive:
-            raise StackError(f"the supervisor ended:\n{last_lines(folder / 'logs' / 'supervisor.log')}")
-        if time.monotonic() > deadline:
-            raise StackError(_why_late(folder, timeout_s))
-        time.sleep(LOOK_EVERY_S)
-
-
-def _why_late(folder: Path, timeout_s: float) -> str:
-    try:
-        late = [
-            each for each in current_status(folder).processes.values() if each.state not in ("ready", "ended")
-        ]
-    except StackMissing:
-        late = []
-    tails = [
-        f"{each.name} is {each.state}; the end of {each.log}:\n{last_lines(Path(each.log))}" for each in late
-    ]
-    return f"the stack in {folder} was not ready within {timeout_s:.0f} s\n" + "\n".join(tails)

@@ -25,8 +25,8 @@ from trackside.embedded.checks import is_responding
 from trackside.embedded.files import last_lines
 from trackside.embedded.folder import (
     DISK_LOW,
+    PLAN_CHANGED,
     Plan,
-    ProcessStatus,
     StackStatus,
     change_of_place,
     is_cut,
@@ -36,45 +36,15 @@ from trackside.embedded.folder import (
 )
 from trackside.embedded.postgres import server as postgres
 from trackside.embedded.problems import ProblemLog
-from trackside.embedded.processes import ProcessSpec
+from trackside.embedded.supervised import STARTS_BEFORE_FAILED, SupervisedProcess
 from trackside.telemetry.disk_space import DiskWatch, write_obstacle
 
-FIRST_BACKOFF_S = 0.2
-LONGEST_BACKOFF_S = 5.0
-STEADY_AFTER_S = 10.0
-STARTS_BEFORE_FAILED = 3
 CHECK_EVERY_S = 0.05
 DISKS_EVERY_S = 1.0
 """How often the disks are read, and how often a blocked process is tried."""
 STATUS_FILE = "status_file"
 DUE = ("restarting", "blocked")
 """States of processes that are started when they are due."""
-
-
-def next_backoff(backoff_s: float, alive_s: float) -> float:
-    """Returns the pause in seconds before the next start: doubled up to 5, and 0.2 again after 10 s alive."""
-    if alive_s >= STEADY_AFTER_S or backoff_s == 0.0:
-        return FIRST_BACKOFF_S
-    return min(2 * backoff_s, LONGEST_BACKOFF_S)
-
-
-@dataclass
-class SupervisedProcess:
-    """A process spec, its status, and the process that runs now, if any."""
-
-    spec: ProcessSpec
-    status: ProcessStatus
-    process: subprocess.Popen[bytes] | None = None
-    started: float = 0.0
-    due: float = 0.0
-    backoff_s: float = 0.0
-    was_ready: bool = False
-    failed_starts: int = 0
-
-    @property
-    def is_once(self) -> bool:
-        """Returns whether the process is a command that runs once."""
-        return self.spec.check == "exit"
 
 
 @dataclass
@@ -87,19 +57,20 @@ class Supervisor:
     supervised: list[SupervisedProcess] = field(default_factory=list)
     status: StackStatus = field(init=False)
     stop_requests: int = 0
+    plan_changed: bool = False
     published: str = ""
     disks_due: float = 0.0
     listening: socket.socket | None = None
 
     def __post_init__(self) -> None:
         for spec in self.plan.processes:
-            status = ProcessStatus(spec.name, health_port=spec.health_port, log=spec.log)
-            self.supervised.append(SupervisedProcess(spec, status))
+            self.supervised.append(SupervisedProcess(spec))
         self.status = StackStatus(
             state="starting",
             supervisor_pid=os.getpid(),
             bootstrap_servers=self.plan.bootstrap_servers,
             postgres_dsn=self.plan.postgres_dsn,
+            reader_dsn=self.plan.reader_dsn,
             processes={each.spec.name: each.status for each in self.supervised},
             health_port=self.plan.health_port,
             store=self.plan.store,
@@ -117,6 +88,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_stop)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(PLAN_CHANGED, self._on_plan_changed)
         processes.adopt_orphans()
         leash = open_leash(self.plan.leash)
         self._listen()
@@ -124,7 +96,14 @@ class Supervisor:
         sources += [self.listening.fileno()] if self.listening is not None else []
         write_status(self.folder, self.status)  # without it nobody finds the stack, so this may fail
         while not (self.stop_requests or self.status.reason or is_cut(leash)):
-            for step in (self._reap, self._check_disks, self._start_due, self._check, self._publish):
+            for step in (
+                self._reap,
+                self._check_disks,
+                self._add_processes,
+                self._start_due,
+                self._check,
+                self._publish,
+            ):
                 self._take(step)
             select.select(sources, [], [], self._pause_s())
             with contextlib.suppress(BlockingIOError):
@@ -168,6 +147,20 @@ class Supervisor:
 
     def _on_stop(self, *_: object) -> None:
         self.stop_requests += 1
+
+    def _on_plan_changed(self, *_: object) -> None:
+        self.plan_changed = True
+
+    def _add_processes(self) -> None:
+        """Adds the processes that plan.json has now and had not before; the others stay as they are."""
+        if not self.plan_changed:
+            return
+        self.plan_changed = False
+        self.plan = read_plan(self.folder)
+        for spec in self.plan.processes:
+            if spec.name not in self.status.processes:
+                self.supervised.append(added := SupervisedProcess(spec))
+                self.status.processes[spec.name] = added.status
 
     def _pause_s(self) -> float:
         """Returns how long to wait for a signal before something is due, in seconds."""
@@ -238,11 +231,13 @@ class Supervisor:
             if (
                 each.status.state == "starting"
                 and not each.is_once
-                and is_responding(each.spec.check, _port(each.spec))
+                and is_responding(each.spec.check, each.port, path=each.spec.ready_path)
             ):
                 each.status.state = "ready"
                 each.was_ready = True
-        if self.status.state == "starting" and all(each.was_ready for each in self.supervised):
+                self.problems.set(f"{each.spec.name}_failed", "")
+        required = [each for each in self.supervised if not each.spec.optional]
+        if self.status.state == "starting" and all(each.was_ready for each in required):
             self.status.state = "running"
 
     def _reap(self) -> None:
@@ -264,17 +259,15 @@ class Supervisor:
         each.status.restarts += 1
         if self._is_blocked(each):  # an end for lack of room says nothing about the next start
             return
-        each.backoff_s = next_backoff(each.backoff_s, now - each.started)
-        each.due = now + each.backoff_s
-        each.status.state = "restarting"
-        each.failed_starts += not each.was_ready
-        must_start = each.is_once or each.spec.check in ("kafka", "postgres")
-        if must_start and each.failed_starts >= STARTS_BEFORE_FAILED:
-            tail = last_lines(Path(each.spec.log))
-            self.status.reason = (
-                f"{each.spec.name} ended with {code} {STARTS_BEFORE_FAILED} times before it was ready; "
-                f"the end of {each.spec.log}:\n{tail}"
-            )
+        each.wait_longer(now)
+        if not each.has_failed:
+            return
+        name, log = each.spec.name, each.spec.log
+        failed = f"{name} ended with {code} {STARTS_BEFORE_FAILED} times before it was ready"
+        if each.is_once or each.spec.check in ("kafka", "postgres"):
+            self.status.reason = f"{failed}; the end of {log}:\n{last_lines(Path(log))}"
+        elif each.spec.optional:
+            self.problems.set(f"{name}_failed", f"{failed}, and is tried again; its output is in {log}")
 
     def _kill_orphans(self) -> None:
         """Kills orphans of dead children; a process of the stack never outlives its own parent."""
@@ -336,10 +329,6 @@ def _end_all_children() -> None:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-
-
-def _port(spec: ProcessSpec) -> int | None:
-    return spec.health_port if spec.check == "http" else spec.port
 
 
 def _detach() -> None:

@@ -4,31 +4,46 @@ import argparse
 import asyncio
 import sys
 from functools import partial
+from pathlib import Path
 
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.password_file import read_password
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.log_identity import AnotherLogError, claim_schema, log_id_of
 from trackside.projections.migrate import migrate
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, PostgresGoneError, database
+from trackside.projections.reader_login import LoginRefusedError, ensure_login
+from trackside.projections.settings import ReaderSettings
 
 DESCRIPTION = "Creates the topics and the read models that are missing, and checks those that are there."
 PATIENCE_S = 30.0
+FAILURES = (
+    TransientError,
+    PreflightError,
+    PostgresGoneError,
+    NewerSchemaError,
+    AnotherLogError,
+    LoginRefusedError,
+)
 
 
-async def prepare(settings: StackSettings, patience_s: float = PATIENCE_S) -> None:
+async def prepare(settings: StackSettings, patience_s: float = PATIENCE_S, reader_password: str = "") -> None:
     """Creates the topics and tables that are missing, and checks the topics that were there.
 
-    Waits `patience_s` seconds for Kafka. Raises TransientError, PreflightError, PostgresGoneError,
-    NewerSchemaError or AnotherLogError.
+    Waits `patience_s` seconds for Kafka. With `reader_password` it creates the login of dashboards too.
+    Raises TransientError, PreflightError, PostgresGoneError, NewerSchemaError, AnotherLogError or
+    LoginRefusedError.
     """
     log_id = await prepare_topics(settings, patience_s)
 
     async def tables(connection: Connection) -> None:
         await migrate(connection)
         await claim_schema(connection, LIVE_SCHEMA, log_id)
+        if reader_password:
+            await ensure_login(connection, reader_password)
 
     async with database(settings.postgres_dsn) as opened:
         opened.limit_s = None  # a migration may count all points
@@ -54,10 +69,13 @@ async def _topics(log: KafkaLog, settings: StackSettings) -> None:
 def main() -> int:
     """Prepares what the settings name; exit 1 with the reason if that fails."""
     options = _options(sys.argv[1:])
-    settings = read_settings(StackSettings)
+    settings, reader = read_settings(StackSettings), read_settings(ReaderSettings)
     try:
-        asyncio.run((prepare_topics if options.topics else prepare)(settings, options.wait_s))
-    except (TransientError, PreflightError, PostgresGoneError, NewerSchemaError, AnotherLogError) as error:
+        if options.topics:
+            asyncio.run(prepare_topics(settings, options.wait_s))
+        else:
+            asyncio.run(prepare(settings, options.wait_s, _password(reader.reader_password_file)))
+    except FAILURES as error:
         sys.stderr.write(f"setup: {error}\n")
         return 1
     return 0
@@ -74,6 +92,16 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         "--wait-s", type=float, default=PATIENCE_S, help="how long to wait for Kafka, s (%(default)s)"
     )
     return parser.parse_args(arguments)
+
+
+def _password(name: str) -> str:
+    """Returns the password in a file, "" if none is named; LoginRefusedError if it has none."""
+    if not name:
+        return ""
+    try:
+        return read_password(Path(name))
+    except ValueError as error:
+        raise LoginRefusedError(f"TRACKSIDE_READER_PASSWORD_FILE: {name}: {error}") from error
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from trackside.cli.commands import stack_process
+from trackside.cli.commands import dashboards, stack_process
 from trackside.cli.render import screen
 from trackside.cli.render.screen import StepReporter
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
@@ -14,10 +14,14 @@ from trackside.cli.runtime.run import run
 from trackside.domain.display.text import Column
 from trackside.domain.table import ViewRow
 from trackside.embedded import stack
+from trackside.embedded.dashboards.joining import add_dashboards
+from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import DISK_LOW, ProcessStatus, StackStatus
 from trackside.embedded.live_status import current_status, json_answer
+from trackside.embedded.postgres.reader import without_password
 from trackside.embedded.stack import Stack
+from trackside.eventlog.settings import read_settings
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
 from trackside.projections.reads import json_row, open_read_models
 
@@ -26,22 +30,33 @@ WATCH_S = 1.0
 """How often a stack in the foreground is asked what is wrong."""
 
 
-def up(catalogue: Path | None, slots: int, foreground: bool, leash: Path | None) -> None:
+def up(
+    catalogue: Path | None, slots: int, foreground: bool, with_dashboards: bool, leash: Path | None
+) -> None:
     """Starts the stack of this folder, or prints that it runs; in the foreground it runs until a signal."""
+    settings = read_settings(DashboardSettings) if with_dashboards else None
     found = stack_process.running()
     if found is not None:
         screen.say(f"the stack in {found.folder} runs already; see `trackside status`")
         from trackside.cli.commands import catalogue as catalogues  # the worker's: not needed for a start
 
         catalogues.read_again(found, catalogue)
+        if settings is not None:
+            with (steps := StepReporter()).shown():
+                added = add_dashboards(found, settings, steps)
+            dashboards.say(added, settings)
         return
     if foreground:
-        with stack_process.started(catalogue, slots, StepReporter()) as made:
+        with stack_process.started(catalogue, slots, StepReporter(), settings) as made:
             screen.say(f"the stack runs; Kafka is at {made.bootstrap_servers}. Ctrl-C stops it.")
+            if settings is not None:
+                dashboards.say(made, settings)
             run(_until_signal(made))
         return
-    made = stack_process.start(catalogue, slots, StepReporter(), leash)
+    made = stack_process.start(catalogue, slots, StepReporter(), leash, settings)
     screen.say(f"the stack runs in {made.folder}; Kafka is at {made.bootstrap_servers}")
+    if settings is not None:
+        dashboards.say(made, settings)
     for problem in made.status.problems.values():
         screen.complain(problem)
     screen.say("next: trackside status, trackside submit SPEC.yaml, trackside down")
@@ -67,13 +82,15 @@ def status(as_json: bool) -> None:
     state = found.status
     processes = run(_processes(state))
     devices, queue = run(_fleet(found))
-    ready = state.is_ready and all(row["state"] in ("ready", "ended") for row in processes)
+    needed = [row for row in processes if not row["optional"]]
+    ready = state.is_ready and all(row["state"] in ("ready", "ended") for row in needed)
     if as_json:
         listed = [json_row(row) for row in devices]
         screen.emit(
             {"folder": str(found.folder), "state": state.state, "ready": ready, "processes": processes}
             | {"problems": list(state.problems.values()), "disk_low": DISK_LOW in state.problems}
-            | {"kafka": found.bootstrap_servers, "devices": listed, "queue": queue}
+            | {"kafka": found.bootstrap_servers, "postgres": without_password(state.postgres_dsn)}
+            | {"reader": without_password(state.reader_dsn), "devices": listed, "queue": queue}
         )
     else:
         _show(found, state, processes, devices, queue)
@@ -122,7 +139,9 @@ def _process(each: ProcessStatus, answer: dict[str, Any] | None) -> dict[str, An
         "state": state,
         "pid": each.pid,
         "restarts": each.restarts,
+        "port": each.port,
         "health_port": each.health_port,
+        "optional": each.optional,
         "lag_s": max(lags.values(), default=None),
         "waiting": waiting,
         "log": each.log,
@@ -154,11 +173,11 @@ def _show(
         Column("state"),
         Column("pid", right=True),
         Column("restarts", right=True),
-        Column("health port", right=True),
+        Column("port", right=True),
         Column("lag s", right=True),
         Column("waiting for", keep=True),
     ]
-    names = ("name", "state", "pid", "restarts", "health_port", "lag_s", "waiting")
+    names = ("name", "state", "pid", "restarts", "port", "lag_s", "waiting")
     screen.show_table(columns, [[row[name] for name in names] for row in processes])
     columns = [
         Column("device", keep=True),

@@ -11,10 +11,12 @@ from trackside.cli.render.screen import StepReporter
 from trackside.cli.runtime import examples
 from trackside.cli.runtime.addresses import BOOTSTRAP, DSN
 from trackside.embedded import stack
+from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import NAME, claim, current_folder, held_leash
 from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
 from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.projections.settings import ReaderSettings
 
 WORKER = "worker"
 SETUP: Sequence[Sequence[str]] = ((sys.executable, "-m", "trackside.cli.setup"),)
@@ -49,15 +51,22 @@ def services(home: Path, catalogue: Path, slots: int) -> list[ServiceSpec]:
     ]
 
 
-def start(catalogue: Path | None, slots: int, steps: StepReporter, leash: Path | None = None) -> Stack:
+def start(
+    catalogue: Path | None,
+    slots: int,
+    steps: StepReporter,
+    leash: Path | None = None,
+    dashboards: DashboardSettings | None = None,
+) -> Stack:
     """Starts the stack of this folder and returns it when all of it is ready.
 
     Kafka and Postgres are not started where the environment names a server. The stack stops by itself when no
-    process holds the pipe `leash` open. Raises StackError with the end of the log of the process that failed;
-    nothing is left running then.
+    process holds the pipe `leash` open. With `dashboards` Prometheus and Grafana run too.
+    Raises StackError with the end of the log of the process that failed; nothing is left running then.
     """
     home = folder()
     listed = services(home, examples.catalogue(catalogue), slots)
+    password = read_settings(ReaderSettings).reader_password_file
     with steps.shown():
         options = StackOptions(
             listed,
@@ -67,16 +76,20 @@ def start(catalogue: Path | None, slots: int, steps: StepReporter, leash: Path |
             leash=leash,
             store=read_settings(StoreSettings).store or None,
             disk=read_settings(StackSettings).disk_limits,
+            reader_password=Path(password) if password else None,
+            dashboards=dashboards,
         )
         return stack.start(home, options, steps)
 
 
 @contextmanager
-def started(catalogue: Path | None, slots: int, steps: StepReporter) -> Iterator[Stack]:
+def started(
+    catalogue: Path | None, slots: int, steps: StepReporter, dashboards: DashboardSettings | None = None
+) -> Iterator[Stack]:
     """Starts a stack for the block: it is stopped at its end, or when this process ends."""
     home = claim(folder())
     with held_leash(home / "leash") as leash:
-        made = start(catalogue, slots, steps, leash)
+        made = start(catalogue, slots, steps, leash, dashboards)
         try:
             yield made
         finally:

@@ -45,6 +45,10 @@ def up(
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Run until Ctrl-C, which stops the whole stack.")
     ] = False,
+    dashboards: Annotated[
+        bool,
+        typer.Option("--dashboards", help="Run Prometheus and Grafana too, or write what they need."),
+    ] = False,
     leash: Annotated[
         Path | None,
         typer.Option("--leash", hidden=True, help="Stop the stack when no process holds this pipe open."),
@@ -56,15 +60,20 @@ def up(
     of the example search. The first start downloads Kafka; later ones take seconds. Where
     TRACKSIDE_KAFKA_BOOTSTRAP or TRACKSIDE_POSTGRES_DSN is set, that server is used and none is started.
 
+    With --dashboards Prometheus and Grafana are started where their programs are on PATH, or in the folders
+    TRACKSIDE_PROMETHEUS_HOME and TRACKSIDE_GRAFANA_HOME, also for a stack that runs already. For one that is
+    missing, the command that runs it in a container is printed. What they need is in ./.trackside/dashboards.
+
     \b
     Examples:
       trackside up
+      trackside up --dashboards
       trackside up --catalogue my-tasks/catalogue.yaml --slots 4
       trackside up --foreground
     """
     from trackside.cli.commands import stack
 
-    stack.up(catalogue, slots, foreground, leash)
+    stack.up(catalogue, slots, foreground, dashboards, leash)
 
 
 def down() -> None:

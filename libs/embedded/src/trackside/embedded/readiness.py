@@ -1,0 +1,88 @@
+"""Waits until a stack is ready, and reports the progress of its processes."""
+
+import contextlib
+import time
+from pathlib import Path
+
+from trackside.embedded.errors import StackError, StackMissing
+from trackside.embedded.files import last_lines
+from trackside.embedded.folder import ProcessStatus, StackStatus, is_locked
+from trackside.embedded.jars import ReportProgress
+from trackside.embedded.live_status import current_status
+from trackside.embedded.supervised import STARTS_BEFORE_FAILED
+
+LOOK_EVERY_S = 0.02
+OPTIONAL_S = 60.0
+"""How long a start waits for Prometheus and Grafana; they continue to start after that."""
+
+
+def await_ready(folder: Path, timeout_s: float, progress: ReportProgress) -> StackStatus:
+    """Waits until all that a stack needs is ready; returns its status. StackError if that takes too long."""
+    deadline = time.monotonic() + timeout_s
+    shown: set[tuple[str, str]] = set()
+    while True:
+        alive = is_locked(folder)
+        with contextlib.suppress(StackMissing):
+            status = current_status(folder)
+            needed = [each for each in status.processes.values() if not each.optional]
+            for each in needed:
+                if each.state == "blocked":
+                    raise StackError(f"{each.name} can't start: {each.obstacle}")
+                _show(each, shown, progress)
+            if status.reason:
+                raise StackError(status.reason)
+            if status.state == "running":
+                return status
+        if not (folder / "lock").exists():
+            raise StackError(f"{folder} was removed while its stack started: start it again")
+        if not alive:
+            raise StackError(f"the supervisor ended:\n{last_lines(folder / 'logs' / 'supervisor.log')}")
+        if time.monotonic() > deadline:
+            raise StackError(_why_late(folder, timeout_s))
+        time.sleep(LOOK_EVERY_S)
+
+
+def await_added(folder: Path, names: set[str], timeout_s: float = OPTIONAL_S) -> None:
+    """Waits until the supervisor has processes of these names. StackError if that takes too long."""
+    deadline = time.monotonic() + timeout_s
+    while not names <= current_status(folder).processes.keys():
+        if time.monotonic() > deadline or not is_locked(folder):
+            raise StackError(f"the supervisor of {folder} did not start {', '.join(sorted(names))}")
+        time.sleep(LOOK_EVERY_S)
+
+
+def await_optional(folder: Path, progress: ReportProgress, timeout_s: float = OPTIONAL_S) -> StackStatus:
+    """Waits until the optional processes of a stack are ready, or can't start; returns its status."""
+    deadline = time.monotonic() + timeout_s
+    shown: set[tuple[str, str]] = set()
+    while True:
+        status = current_status(folder)
+        optional = [each for each in status.processes.values() if each.optional]
+        for each in optional:
+            _show(each, shown, progress)
+        if all(_is_settled(each) for each in optional) or time.monotonic() > deadline or status.reason:
+            return status
+        time.sleep(LOOK_EVERY_S)
+
+
+def _show(each: ProcessStatus, shown: set[tuple[str, str]], progress: ReportProgress) -> None:
+    if each.state in ("starting", "ready", "ended") and (each.name, each.state) not in shown:
+        shown.add((each.name, each.state))
+        progress(f"{each.name}: {each.state}")
+
+
+def _is_settled(each: ProcessStatus) -> bool:
+    return each.state in ("ready", "blocked") or each.restarts >= STARTS_BEFORE_FAILED
+
+
+def _why_late(folder: Path, timeout_s: float) -> str:
+    try:
+        needed = [each for each in current_status(folder).processes.values() if not each.optional]
+    except StackMissing:
+        needed = []
+    tails = [
+        f"{each.name} is {each.state}; the end of {each.log}:\n{last_lines(Path(each.log))}"
+        for each in needed
+        if each.state not in ("ready", "ended")
+    ]
+    return f"the stack in {folder} was not ready within {timeout_s:.0f} s\n" + "\n".join(tails)

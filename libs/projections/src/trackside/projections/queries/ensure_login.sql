@@ -1,0 +1,25 @@
+-- The login of dashboards. What a role is granted it inherits, but not the settings of sessions: they are repeated.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'trackside_dashboards') THEN
+        CREATE ROLE trackside_dashboards;
+    END IF;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN
+    NULL;  -- another has just made it: roles belong to all databases
+END
+$$;
+DO $$
+BEGIN
+    EXECUTE format(
+        'ALTER ROLE trackside_dashboards LOGIN CONNECTION LIMIT 20 PASSWORD %L',
+        current_setting('trackside.reader_verifier')
+    );
+    GRANT trackside_reader TO trackside_dashboards;
+    ALTER ROLE trackside_dashboards SET default_transaction_read_only = on;
+    ALTER ROLE trackside_dashboards SET statement_timeout = '15s';
+    ALTER ROLE trackside_dashboards SET idle_in_transaction_session_timeout = '60s';
+    ALTER ROLE trackside_dashboards SET search_path = dashboards;
+EXCEPTION WHEN internal_error OR unique_violation THEN
+    NULL;  -- "tuple concurrently updated": another has just done the same
+END
+$$
