@@ -16,6 +16,7 @@ from bench import (
     artifact_saves,
     assessments,
     back_tests,
+    board_queries,
     command_latency,
     ended_trials,
     fork_rate,
@@ -47,7 +48,7 @@ from trackside.telemetry.logs import configure_logs
 PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
-    *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests"),
+    *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests", "boards"),
 )
 
 
@@ -70,6 +71,9 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--decisions", type=int, default=5_000, help="decisions of the scheduler (5000)")
     parser.add_argument(
         "--jobs", type=int, default=100_000, help="jobs of 100 points each that are read (100000)"
+    )
+    parser.add_argument(
+        "--board-trials", type=int, default=100_000, help="trials of 100 points that boards show (100000)"
     )
     parser.add_argument("--seed", type=int, default=16, help="seed of what is drawn (16)")
     parser.add_argument(
@@ -144,6 +148,7 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         if "verdicts" in parts:
             console.print("reports of 100 live trials through an assessor")
             measurements.append(await assessments.measure(log))
+        measurements += await board_queries.measure(stack.postgres_dsn, options, console)
         measurements += await summaries.measure(stack, log, options, console, append_p50_ms)
         measurements += await rounds.measure(log, options, console, append_p50_ms)
     return measurements

@@ -104,7 +104,7 @@ async def fill(dsn: str, jobs: Sequence[Job], seed: int) -> str:
     try:
         await _copy_jobs(connection, jobs, seed)
         await connection.copy_to_table(
-            "metric_points", source=_copied(jobs, seed), format="binary",
+            "metric_points", source=copied_points(jobs, seed), format="binary",
             columns=["series", "step", "wall_time_ms", "value", "non_finite"],
         )  # fmt: skip
         counted = await count_metrics(connection)
@@ -117,9 +117,9 @@ async def fill(dsn: str, jobs: Sequence[Job], seed: int) -> str:
 
 async def _copy_jobs(connection: Connection, jobs: Sequence[Job], seed: int) -> None:
     tasks = [job for job in jobs if job.is_task]
-    await _fill_table(connection, "tasks", _task_rows(tasks, seed))
-    await _fill_table(connection, "attempts", [_attempt_row(job) for job in tasks])
-    await _fill_table(connection, "summary_jobs", [_directory_row(job) for job in jobs if not job.is_task])
+    await fill_table(connection, "tasks", _task_rows(tasks, seed))
+    await fill_table(connection, "attempts", [_attempt_row(job) for job in tasks])
+    await fill_table(connection, "summary_jobs", [_directory_row(job) for job in jobs if not job.is_task])
     series = [
         (series_id(job.job_id, job.attempt, tag), job.stream, job.job_id, job.attempt, tag, SCALAR)
         for job in jobs
@@ -186,7 +186,7 @@ def _directory_row(job: Job) -> Mapping[str, Any]:
     }
 
 
-async def _fill_table(connection: Connection, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+async def fill_table(connection: Connection, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Copies rows into a table; a column that they don't have is NULL, or empty where NULL isn't allowed."""
     columns = await connection.fetch(
         "SELECT column_name, data_type, is_nullable = 'NO' AS required FROM information_schema.columns "
@@ -215,7 +215,7 @@ _EMPTY = {
 }
 
 
-async def _copied(jobs: Sequence[Job], seed: int) -> AsyncIterator[bytes]:
+async def copied_points(jobs: Sequence[Job], seed: int) -> AsyncIterator[bytes]:
     """Yields the points as bytes of COPY in binary format."""
     yield _SIGNATURE
     numbers = np.random.default_rng(seed + 1)

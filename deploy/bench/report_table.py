@@ -9,6 +9,8 @@ from rich.table import Table
 from bench.measurements import Figure, Goal
 
 WIDTH = 100
+SLOWEST = 15
+"""How many of the queries of the boards are listed, the slowest first."""
 STYLES = {"aim": "green", "floor": "yellow", "below": "red"}
 
 
@@ -52,6 +54,9 @@ def print_report(
     if cpu_ms := details.get("warm_cpu_ms"):
         each = "; ".join(f"{name} {number(value)}" for name, value in cpu_ms.items())
         console.print(f"\nof a warm trial, ms: {each}; in all {number(sum(cpu_ms.values()))}")
+    for query in details.get("board_queries", ())[:SLOWEST]:
+        measured = f"{query['ms']:7.0f} ms {query['rows']:6} rows {query['bytes'] / 1000:7.0f} kB"
+        console.print(f"  {measured}  {query['query']}")
     if pids := details.get("pids"):
         console.print(
             f"\nfresh pids: {', '.join(map(str, pids[:8]))} ... {pids[-1]} ({len(set(pids))} in all)"

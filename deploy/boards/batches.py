@@ -46,19 +46,18 @@ def _runs() -> Panel:
         "Runs",
         "Runs of pipelines within the range, newest first.",
         rows(
-            f"""SELECT run_id, name, status, progress, ended_steps || '/' || steps AS ended_steps, started_at,
+            f"""SELECT run_id, status, progress, ended_steps || '/' || steps AS ended_steps, started_at,
             duration_s, {links.span("started_at", "ended_at")} FROM runs
             WHERE started_at <= $__timeTo() AND coalesce(ended_at, now()) >= $__timeFrom()
             ORDER BY started_at DESC LIMIT 100"""
         ),
         [
             Column("run_id", title="run", link=links.to_run(spans=True)),
-            Column("name", 90),
-            Column("status", 85, status=True),
+            Column("status", 105, status=True),
             Column("progress", 70),
             Column("ended_steps", 55, "steps"),
             Column("started_at", 150, "started"),
-            Column("duration_s", 65, "took"),
+            Column("duration_s", 75, "took"),
             *(Column(name, hidden=True) for name in ("from_ms", "to_ms")),
         ],
     )
@@ -111,14 +110,13 @@ def _gates() -> Panel:
         "Gates",
         "Those of the selected run, and all that are open.",
         rows(
-            f"""SELECT run_id, step, state, actor, message, opened_at, due_at FROM gates
+            f"""SELECT run_id, step, state, message, opened_at, due_at FROM gates
             WHERE run_id = {RUN} OR state = 'open' ORDER BY state <> 'open', opened_at DESC LIMIT 100"""
         ),
         [
-            Column("run_id", 130, "run", links.to_run()),
-            Column("step", 90),
-            Column("state", 80, status=True),
-            Column("actor", 70),
+            Column("run_id", 120, "run", links.to_run()),
+            Column("step", 80),
+            Column("state", 75, status=True),
             Column("message"),
             Column("opened_at", 150, "opened"),
             Column("due_at", 150, "due"),
@@ -138,14 +136,14 @@ def _batches() -> Panel:
         ),
         [
             Column("batch_id", title="batch", link=links.to_batch(spans=True)),
-            Column("name", 100),
-            Column("status", 85, status=True),
+            Column("name", 90),
+            Column("status", 80, status=True),
             Column("groups_over", 65, "groups"),
-            Column("tasks", 60),
-            Column("open_tasks", 60, "open"),
-            Column("finished_tasks", 75, "finished"),
-            Column("unfinished_tasks", 70, "failed"),
-            Column("started_at", 155, "started"),
+            Column("tasks", 50),
+            Column("open_tasks", 50, "open"),
+            Column("finished_tasks", 70, "finished"),
+            Column("unfinished_tasks", 55, "failed"),
+            Column("started_at", 150, "started"),
             Column("duration_s", 70, "took"),
             *(Column(name, hidden=True) for name in ("from_ms", "to_ms")),
         ],

@@ -3,6 +3,7 @@
 from boards import annotations, fleet_tasks, links
 from boards.board import Board, Place, Section, Variable
 from boards.fleet_tasks import WORKERS, of_instances
+from boards.held_devices import held_devices
 from boards.overview import WAIT_REASONS, quantile
 from boards.panels import Panel, graph, number, timeline
 from boards.queries import curves, latest, promql, rows
@@ -113,10 +114,10 @@ def _devices() -> Panel:
             ORDER BY worker_id, device_id LIMIT 500"""
         ),
         [
-            Column("worker_id", 170, "worker", links.to_worker()),
-            Column("device_id", 90, "device"),
+            Column("worker_id", 150, "worker", links.to_worker()),
+            Column("device_id", 80, "device"),
             Column("kind", 60),
-            Column("name", 150),
+            Column("name", 120),
             Column("state", 80, status=True),
             Column("tasks", 60),
             Column("reserved_bytes", 90, "reserved"),
@@ -136,32 +137,14 @@ def _timeline() -> Panel:
         f"The share of each interval in which tasks held the device, of the first {MAX_DEVICES} devices of "
         f"the workers.",
         curves(
-            f"""WITH span AS (
-                SELECT extract(epoch FROM $__timeFrom()::timestamptz) AS began,
-                extract(epoch FROM least($__timeTo()::timestamptz, now())) AS ended,
-                greatest(1, extract(epoch FROM $__timeTo()::timestamptz - $__timeFrom()::timestamptz) / 120)
-                AS width
-            ), chosen AS (
-                SELECT worker_id, device_id FROM devices WHERE {WORKERS} ORDER BY 1, 2 LIMIT {MAX_DEVICES}
-            ), held AS (
-                SELECT worker_id, device_id, extract(epoch FROM began_at) AS began,
-                extract(epoch FROM coalesce(ended_at, now())) AS ended FROM device_use JOIN chosen
-                USING (worker_id, device_id)
-                WHERE began_at <= $__timeTo() AND (ended_at IS NULL OR ended_at >= $__timeFrom())
-            ), used AS (
-                SELECT held.worker_id, held.device_id, bucket, sum(
-                    least(held.ended, span.began + (bucket + 1) * width)
-                    - greatest(held.began, span.began + bucket * width)
-                ) / min(width) AS share
-                FROM span CROSS JOIN held CROSS JOIN LATERAL generate_series(
-                    floor(greatest(0, held.began - span.began) / width)::int,
-                    floor((least(held.ended, span.ended) - span.began) / width)::int
-                ) AS bucket GROUP BY 1, 2, 3
+            held_devices(
+                f"""SELECT device_use.* FROM device_use JOIN (
+                    SELECT worker_id, device_id FROM devices WHERE {WORKERS} ORDER BY 1, 2 LIMIT {MAX_DEVICES}
+                ) AS chosen USING (worker_id, device_id)""",
+                "greatest(1, extract(epoch FROM $__timeTo()::timestamptz - $__timeFrom()::timestamptz) / "
+                "120)",
+                "worker_id || ' ' || device_id",
             )
-            SELECT span.began + bucket * width AS time, worker_id || ' ' || device_id AS metric,
-            least(1, coalesce(used.share, 0)) AS value FROM span
-            CROSS JOIN LATERAL generate_series(0, floor((span.ended - span.began) / width)::int) AS bucket
-            CROSS JOIN chosen LEFT JOIN used USING (worker_id, device_id, bucket) ORDER BY 1, 2"""
         ),
         unit=SHARE,
         steps=((None, "#d8d9da"), (0.001, "super-light-blue"), (0.5, "light-blue"), (0.9, BLUE)),

@@ -153,13 +153,34 @@ def types() -> Panel:
     """Returns the table of memory by type of task."""
     return table(
         "Memory by type of task",
-        "What users requested, what the tasks used at most, and what is reserved for one without a request.",
+        "Of the newest 5,000 attempts of the range: what users requested, what tasks used at most, and "
+        "what is reserved "
+        "for one without a request (10% above the peak of the newest 20 that finished).",
         rows(
-            """SELECT task_type, runs, finished, out_of_memory, load_time_p50_ms, train_time_p50_ms,
-            estimate_memory_bytes,
-            peak_memory_max_bytes, learned_memory_bytes, estimate_cuda_memory_bytes,
-            peak_cuda_memory_max_bytes,
-            learned_cuda_memory_bytes FROM task_types ORDER BY runs DESC LIMIT 100"""
+            """SELECT task_type, count(*) AS runs, count(*) FILTER (WHERE ending = 'finished') AS finished,
+            count(*) FILTER (WHERE ending IN ('oom_host', 'oom_device')) AS out_of_memory,
+            percentile_disc(0.5) WITHIN GROUP (ORDER BY load_time_ms) AS load_time_p50_ms,
+            percentile_disc(0.5) WITHIN GROUP (ORDER BY train_time_ms) AS train_time_p50_ms,
+            max(estimate_memory_bytes) AS estimate_memory_bytes, max(peak_memory_bytes) AS
+            peak_memory_max_bytes,
+            trunc(1.1 * max(peak_memory_bytes) FILTER (WHERE ending = 'finished' AND place <= 20)) AS
+            learned_memory_bytes,
+            max(estimate_cuda_memory_bytes) AS estimate_cuda_memory_bytes,
+            max(peak_cuda_memory_bytes) AS peak_cuda_memory_max_bytes,
+            trunc(1.1 * max(peak_cuda_memory_bytes) FILTER (WHERE ending = 'finished' AND place <= 20))
+            AS learned_cuda_memory_bytes FROM (
+                SELECT newest.*, tasks.task_type, tasks.estimate_memory_bytes,
+                tasks.estimate_cuda_memory_bytes,
+                row_number() OVER (PARTITION BY tasks.task_type, newest.ending ORDER BY newest.ended_at
+                DESC) AS place
+                FROM (
+                    SELECT task_id, stream_id, ending, ended_at, load_time_ms, train_time_ms,
+                    peak_memory_bytes,
+                    peak_cuda_memory_bytes FROM attempts WHERE $__timeFilter(ended_at) ORDER BY ended_at
+                    DESC LIMIT 5000
+                ) AS newest JOIN tasks ON tasks.task_id = newest.task_id AND tasks.stream_id =
+                newest.stream_id
+            ) AS placed GROUP BY task_type ORDER BY runs DESC LIMIT 100"""
         ),
         [
             Column("task_type", title="type"),
@@ -218,8 +239,8 @@ def ready() -> Panel:
         [
             Column("task_id", title="task", link=links.to_trial()),
             Column("state", 75, status=True),
-            Column("restarts", 65),
-            Column("worker_id", 120, "worker", links.to_worker()),
-            Column("ready_since", 150),
+            Column("restarts", 60),
+            Column("worker_id", 80, "worker", links.to_worker()),
+            Column("ready_since", 145),
         ],
     )

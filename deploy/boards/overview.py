@@ -93,7 +93,7 @@ def _faults() -> list[Panel]:
         number(
             "Dead letters",
             "Records that could not be decoded or folded, within the range of the board.",
-            latest(f"sum(increase({letters}[$__range]))"),
+            latest(f"sum(increase({letters}[$__range])) or vector(0)"),
             unit=COUNT,
             steps=_NONE_IS_GOOD,
         ),
@@ -110,7 +110,7 @@ def _faults() -> list[Panel]:
 def _within(name: str, bound: str) -> str:
     """Returns the PromQL of the share of a histogram up to a bound, over the range of the board."""
     bucket, count = series(name) + "_bucket", series(name) + "_count"
-    return f'sum(increase({bucket}{{le="{bound}"}}[$__range])) / sum(increase({count}[$__range]))'
+    return f'sum(increase({bucket}{{le="{bound}"}}[$__range])) / (sum(increase({count}[$__range])) > 0)'
 
 
 def _goals() -> list[Panel]:

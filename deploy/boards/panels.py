@@ -218,6 +218,7 @@ def scatter(
     x: str,
     y: str,
     names: PostgresQuery,
+    none: str,
 ) -> Panel:
     """Returns points: column `x` to the right, column `y` up, named by the one row of `names`.
 
@@ -225,7 +226,7 @@ def scatter(
     series
     is written both as Grafana 9.4 to 11.0 read it and as later releases do; each ignores the other form.
     """
-    built = _xychart(title, description, [query, names], show="points")
+    built = _xychart(title, description, [query, names], show="points").no_value(none)
     by_name = {axis: {"matcher": {"id": "byName", "options": name}} for axis, name in (("x", x), ("y", y))}
     for source, column in (("x_name", x), ("y_name", y)):
         mapping = {"fieldName": source, "handlerKey": "displayName"}

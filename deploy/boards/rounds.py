@@ -83,12 +83,12 @@ def _deployments() -> Panel:
             ORDER BY update_number DESC LIMIT 50"""
         ),
         [
-            Column("deployed_at", 155, "deployed"),
-            Column("version", 65),
+            Column("deployed_at", 150, "deployed"),
+            Column("version", 60),
             Column("cause"),
-            Column("round", 60),
-            Column("state", 85, status=True),
-            Column("live_until", 155),
+            Column("round", 55),
+            Column("state", 80, status=True),
+            Column("live_until", 150),
         ],
     )
 
@@ -129,15 +129,15 @@ def _stages() -> Panel:
             LIMIT 90"""
         ),
         [
-            Column("round", 60),
+            Column("round", 55),
             Column("stage", 70, link=links.to_trial()),
             Column("state", 90, status=True),
-            Column("lines", 70, "samples"),
-            Column("duration_s", 70, "took"),
-            Column("reason", 120),
+            Column("lines", 65, "samples"),
+            Column("duration_s", 60, "took"),
+            Column("reason", 110),
             Column("message"),
-            Column("ready_at", 155, "ready"),
-            Column("ended_at", 155, "ended"),
+            Column("ready_at", 150, "ready"),
+            Column("ended_at", 150, "ended"),
             Column("task_id", hidden=True),
         ],
     )
@@ -153,10 +153,10 @@ def _services() -> Panel:
         ),
         [
             Column("name", link=links.to_trial()),
-            Column("replica", 60),
-            Column("state", 75, status=True),
-            Column("version", 65),
-            Column("is_live", 60, "live"),
+            Column("replica", 55),
+            Column("state", 70, status=True),
+            Column("version", 60),
+            Column("is_live", 50, "live"),
             Column("inferences", 85),
             Column("hard_examples", 65, "hard"),
             Column("hard_share", 65, "share"),

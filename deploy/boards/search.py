@@ -2,6 +2,7 @@
 
 from boards import annotations, links
 from boards.board import Board, Place, Section, Variable
+from boards.held_devices import held_devices
 from boards.overview import TRIAL_ENDS
 from boards.panels import Panel, by_step, graph, histogram, note, number, scatter
 from boards.queries import curves, rows
@@ -118,7 +119,8 @@ def _numbers() -> list[Panel]:
             "Device time",
             "Time that the tasks of the search held devices, summed over devices.",
             rows(
-                f"""SELECT sum(extract(epoch FROM coalesce(ended_at, now()) - began_at)) AS held_s
+                f"""SELECT sum(coalesce(ended_ms, extract(epoch FROM now())::float8 * 1000) - began_ms) /
+                    1000 AS held_s
                 FROM device_use WHERE stream_id = {SEARCH}"""
             ),
             unit=SECONDS,
@@ -274,13 +276,13 @@ def _failed() -> Panel:
 
 
 def _times() -> list[Panel]:
-    times = f"""SELECT {_BUCKET} AS time, metric, percentile_disc(0.5) WITHIN GROUP (ORDER BY seconds) AS
-        value
-        FROM trial_times CROSS JOIN LATERAL (VALUES ('queued', queued_s), ('loading', load_s), ('training',
-        train_s))
-        AS part (metric, seconds)
-        WHERE search_id = {SEARCH} AND $__timeFilter(ended_at) AND seconds IS NOT NULL GROUP BY 1, 2 ORDER
-        BY 1"""
+    times = f"""SELECT time, metric, value FROM (
+            SELECT {_BUCKET} AS time, avg(queued_s) AS queued, avg(load_s) AS loading, avg(train_s) AS
+            training
+            FROM trial_times WHERE search_id = {SEARCH} AND $__timeFilter(ended_at) GROUP BY 1
+        ) AS means
+        CROSS JOIN LATERAL (VALUES ('queued', queued), ('loading', loading), ('training', training))
+        AS part (metric, value) WHERE value IS NOT NULL ORDER BY time"""
     return [
         graph(
             "Ended trials by status",
@@ -295,7 +297,7 @@ def _times() -> list[Panel]:
         ),
         graph(
             "Queue, load and training time",
-            "The median of the trials that ended in each interval: waiting for a device, loading, training.",
+            "The mean of the trials that ended in each interval: waiting for a device, loading, training.",
             curves(times),
             unit=SECONDS,
         ),
@@ -303,23 +305,11 @@ def _times() -> list[Panel]:
             "Devices in use by this search",
             "How many devices its tasks held, on average in each interval.",
             curves(
-                f"""WITH span AS (
-                    SELECT extract(epoch FROM $__timeFrom()::timestamptz) AS began,
-                    extract(epoch FROM least($__timeTo()::timestamptz, now())) AS ended,
-                    greatest($__interval_ms / 1000.0, 1) AS width
-                ), held AS (
-                    SELECT extract(epoch FROM began_at) AS began,
-                    extract(epoch FROM coalesce(ended_at, now())) AS ended FROM device_use
-                    WHERE stream_id = {SEARCH} AND began_at <= $__timeTo()
-                    AND (ended_at IS NULL OR ended_at >= $__timeFrom())
+                held_devices(
+                    f"SELECT began_ms, ended_ms FROM device_use WHERE stream_id = {SEARCH}",
+                    "greatest($__interval_ms / 1000.0, 1)",
+                    "'devices'::text",
                 )
-                SELECT bucket * span.width AS time, 'devices' AS metric,
-                sum(least(held.ended, (bucket + 1) * span.width) - greatest(held.began, bucket * span.width))
-                / span.width AS value FROM span CROSS JOIN held
-                CROSS JOIN LATERAL generate_series(
-                    floor(greatest(held.began, span.began) / span.width),
-                    floor(least(held.ended, span.ended) / span.width)
-                ) AS bucket GROUP BY 1, span.width ORDER BY 1"""
             ),
             unit=COUNT,
             style="area",
@@ -341,6 +331,7 @@ def _pareto() -> Panel:
             f"""SELECT first_objective AS x_name, second_objective AS y_name FROM pareto_front
             WHERE search_id = {SEARCH} LIMIT 1"""
         ),
+        none="The search has one objective",
     )
 
 

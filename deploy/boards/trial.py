@@ -42,7 +42,7 @@ def _task() -> Panel:
             f"""SELECT task_id, stream_id, CASE WHEN trial IS NULL THEN NULL ELSE stream_id END AS search_id,
             task_type, state, ending, attempts, worker_id, array_to_string(device_ids, ', ') AS devices,
             objective,
-            priority, queue, unschedulable, queued_at, ended_at, {links.span("queued_at", "ended_at")}
+            unschedulable, queued_at, ended_at, {links.span("queued_at", "ended_at")}
             FROM tasks WHERE task_id = {TASK}"""
         ),
         [
@@ -56,8 +56,6 @@ def _task() -> Panel:
             Column("worker_id", 100, "worker", links.to_worker()),
             Column("devices", 80),
             Column("objective", 90),
-            Column("priority", 70),
-            Column("queue", 80),
             Column("unschedulable"),
             Column("queued_at", 155, "queued"),
             Column("ended_at", 155, "ended"),
@@ -129,14 +127,14 @@ def _curves() -> list[Panel]:
             ),
             [
                 Column("tag"),
-                Column("attempt", 70),
-                Column("points", 70),
-                Column("last_step", 80),
-                Column("last_value", 90, "newest"),
-                Column("min_value", 90, "least"),
-                Column("max_value", 90, "greatest"),
-                Column("mean_value", 90, "mean"),
-                Column("non_finite", 85),
+                Column("attempt", 65),
+                Column("points", 65),
+                Column("last_step", 75),
+                Column("last_value", 80, "newest"),
+                Column("min_value", 80, "least"),
+                Column("max_value", 80, "greatest"),
+                Column("mean_value", 80, "mean"),
+                Column("non_finite", 80),
             ],
         ),
     ]
@@ -159,15 +157,14 @@ def _attempts() -> Panel:
             Column("ending", 95, status=True),
             Column("worker_id", 100, "worker", links.to_worker()),
             Column("devices", 75),
-            Column("assigned_at", 150, "assigned"),
             Column("ended_at", 150, "ended"),
             Column("load_time_ms", 75, "loading"),
             Column("train_time_ms", 75, "training"),
             Column("reserved_memory_bytes", 85, "reserved"),
             Column("peak_memory_bytes", 80, "peak"),
-            Column("reserved_cuda_memory_bytes", 95, "reserved, GPU"),
-            Column("peak_cuda_memory_bytes", 80, "peak, GPU"),
-            Column("resumed_step", 75, "resumed at"),
+            Column("reserved_cuda_memory_bytes", 110, "reserved, GPU"),
+            Column("peak_cuda_memory_bytes", 85, "peak, GPU"),
+            Column("resumed_step", 90, "resumed at"),
             Column("exit_code", 55, "exit"),
             Column("error_stage", 60, "stage"),
             Column("error_type", 100, "error"),
@@ -235,14 +232,13 @@ def _output() -> list[Panel]:
             "Artifacts",
             "Files and checkpoints that the task has saved, newest first.",
             rows(
-                f"""SELECT name, version, kind, size_bytes, step, saved_at FROM artifacts WHERE task_id =
+                f"""SELECT name, version, size_bytes, step, saved_at FROM artifacts WHERE task_id =
                     {TASK}
                 AND stream_id = {_STREAM} ORDER BY saved_at DESC LIMIT 100"""
             ),
             [
                 Column("name"),
                 Column("version", 55),
-                Column("kind", 70),
                 Column("size_bytes", 75, "size"),
                 Column("step", 60),
                 Column("saved_at", 145, "saved"),

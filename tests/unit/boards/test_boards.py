@@ -27,7 +27,7 @@ from trackside.telemetry.names import METRICS
 BOARDS = [board.to_json() for board in boards()]
 NAMES = [board["uid"] for board in BOARDS]
 LINKED = {"search_id", "trial", "worker_id", "run_id", "batch_id", "job_id"}
-LEAST_PX = 60
+LEAST_PX = 130
 """What a column needs that has no width of its own."""
 UNIT = re.compile(r"_(bucket|sum|count|total)$")
 
