@@ -109,7 +109,7 @@ class Reactor:
         self._background.alarm = self.wake
         self._last_record_s = self._read_s = monotonic_s()
         self._time = clock.ClockReading(now_ms(), self._last_record_s)
-        _declare_topics({topic for topic, _ in self._positions}, self._partitions)
+        _declare_topics({topic for topic, _ in self._positions}, self._partitions, self._raw)
 
     def wake(self) -> None:
         """Makes the loop run once more: something outside the log is ready for a decision."""
@@ -383,7 +383,8 @@ class Reactor:
         await self._inbox.put(None)
 
 
-def _declare_topics(read: Iterable[str], written: Iterable[str]) -> None:
+def _declare_topics(read: Iterable[str], written: Iterable[str], raw: Iterable[str]) -> None:
+    declare("trackside.eventlog.dead_letters.records", topic=tuple(raw))
     declare("trackside.eventlog.read.records", topic=tuple(read))
     declare("trackside.eventlog.hop.seconds", topic=tuple(read))
     for name in (

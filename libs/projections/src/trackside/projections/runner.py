@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from trackside.contracts.topics import Topics
 from trackside.domain.table import Table, TableWrite
-from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log, Reader, TopicPartition
 from trackside.eventlog.service_context import ServiceContext
+from trackside.projections.failed_transactions import OnWaiting, count_failures
 from trackside.projections.log_identity import claim_schema, log_id_of
 from trackside.projections.migrate import migrate
 from trackside.projections.owners import OWNERS, SUMMARY_INDEXER, Owner
@@ -38,7 +39,6 @@ MAX_WAIT_S = 1.0
 BYTES_PER_RECORD = 1_000
 """A partition is saved again after as many records as its snapshots had bytes, divided by this."""
 log = logger("trackside.projections")
-OnWaiting = Callable[[str | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,9 @@ class Runner:
         self._topics = topics
         self._database = opened
         self._on_waiting = on_waiting
+        self._on_retry = count_failures(owner.name, on_waiting)
+        self._oldest_ms: int | None = None
+        gauge("trackside.projections.lag.seconds").labels(projection=owner.name).set_function(self._lag_s)
         self._pace = pace
         self._on_written = on_written
 
@@ -130,11 +133,11 @@ class Runner:
             found = await read_positions(connection, self._owner.name)
             return {topic_partition: found[topic_partition] for topic_partition in partitions}
 
-        written = await self._database.commit_with_retries(prepared, self._on_waiting)
+        written = await self._database.commit_with_retries(prepared, self._on_retry)
         state = ProjectionState(self._owner, self._topics, written)
         if self._owner.of_streams:
             recovered = await self._database.commit_with_retries(
-                load_snapshots, self._on_waiting, repeatable_read=True
+                load_snapshots, self._on_retry, repeatable_read=True
             )
             if recovered is not None:
                 state.adopt(recovered)
@@ -164,6 +167,8 @@ class Runner:
             self._on_waiting(None)
             began = monotonic_s()
             state.fold(entries)
+            if entries and state.pending:
+                self._oldest_ms = min(entry.append_time_ms for entry in entries)
             events = self._topics.events.name
             last_change.update({e.partition: began for e in entries if e.topic == events})
             due = self._due(state, last_change, began)
@@ -177,6 +182,10 @@ class Runner:
                 await self._write(state, [])
             if entries or began - quiet_since >= self._pace.quiet_s:
                 quiet_since = began
+
+    def _lag_s(self) -> float:
+        """Returns the age of the oldest record that is not written, s; it grows while Postgres is away."""
+        return 0.0 if self._oldest_ms is None else max(0.0, (now_ms() - self._oldest_ms) / 1000)
 
     def _due(self, state: ProjectionState, last_change: dict[int, float], now_s: float) -> list[int]:
         """Lists the partitions to snapshot: those with many changes, or with none for a while."""
@@ -227,7 +236,7 @@ class Runner:
             return found
 
         began = monotonic_s()
-        found = await self._database.commit_with_retries(work, self._on_waiting)
+        found = await self._database.commit_with_retries(work, self._on_retry)
         histogram("trackside.projections.transaction.seconds").labels(projection=owner).observe(
             monotonic_s() - began
         )
@@ -235,6 +244,7 @@ class Runner:
             rows = counter("trackside.projections.written.rows").labels(projection=write.table.name)
             rows.inc(len(write.rows))
         gauge("trackside.projections.lag.records").labels(projection=owner).set(0)
+        self._oldest_ms = None
         state.mark_written(found, list(state.pending))
         for partition in due:
             state.unsaved_streams[partition].clear()

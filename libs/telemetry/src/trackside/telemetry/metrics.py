@@ -47,7 +47,7 @@ class _NoMetric:
     def inc(self, *_: object) -> None:
         """Counts nothing."""
 
-    set = dec = observe = inc
+    set = dec = observe = set_function = inc
 
     def remove(self, *_: object) -> None:
         """Removes nothing."""

@@ -10,6 +10,7 @@ from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.projections.failed_transactions import count_failures
 from trackside.projections.log_identity import log_id_of
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.postgres import database
@@ -31,6 +32,7 @@ from trackside.summary_indexer.updaters import UpdaterRunner, installed_updaters
 from trackside.summary_indexer.watching.settings import SummaryDirectoriesSettings
 from trackside.summary_indexer.watching.tag_limits import IndexedTags
 from trackside.summary_indexer.watching.watched_directories import watch_directories
+from trackside.telemetry.metrics import declare
 
 log = structlog.get_logger("trackside.summary_indexer")
 
@@ -62,6 +64,8 @@ async def _run(
     log_id = await retry_with_timeout(partial(log_id_of, service.log, topics), topics.metrics.name)
     wait_reasons = WaitReasons(service.health)
     metrics_log = MetricsLog(service.log, topics, service.writer)
+    declare("trackside.eventlog.dead_letters.records", topic=[topics.metrics.name])
+    on_waiting = count_failures(SUMMARY_INDEXER, wait_reasons.reporter("points"))
     dsn = service.settings.postgres_dsn
     # Each has one connection: on one in common, points would wait for the transactions of the others.
     async with database(dsn) as opened, database(dsn) as for_updaters, database(dsn) as for_purges:
@@ -69,7 +73,7 @@ async def _run(
         failures = FailureReporter(service)
         updaters = UpdaterRunner(for_updaters, installed, failures.report)
         indexer = Indexer(
-            PointsStore(opened, topics.metrics, wait_reasons.reporter("points"), log_id),
+            PointsStore(opened, topics.metrics, on_waiting, log_id),
             metrics_log,
             batch_points=settings.batch_points,
             buffer_points=settings.buffer_points,

@@ -15,13 +15,13 @@ import structlog
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.summaries import SummaryUpdaterFailed
-from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.dead_letters import dead_letter
 from trackside.eventlog.log import Entry
 from trackside.projections.metrics import Reported
 from trackside.summary_indexer.store import PositionAdvance
 from trackside.summary_indexer.validation import decode_summaries, size_of
-from trackside.telemetry.metrics import counter, histogram
+from trackside.telemetry.metrics import counter, gauge, histogram
 
 log = structlog.get_logger("trackside.summary_indexer")
 
@@ -67,6 +67,7 @@ class _BufferedRecord:
     offset: int
     points: int
     message: Reported | None
+    append_time_ms: int
 
 
 @dataclass(slots=True)
@@ -99,6 +100,8 @@ class Indexer:
         self._next_read: dict[int, int] = {}
         self._next_write: dict[int, int] = {}
         self._buffer: deque[_BufferedRecord] = deque()
+        self._writing_ms: int | None = None
+        gauge("trackside.summary_indexer.lag.seconds").set_function(self._lag_s)
         self._arrived, self._room = asyncio.Event(), asyncio.Event()
         self._transaction = asyncio.Lock()
 
@@ -145,7 +148,9 @@ class Indexer:
         points = size_of(message) if message else 1
         self._next_read[entry.partition] = entry.offset + 1
         self._buffered += points
-        self._buffer.append(_BufferedRecord(entry.partition, entry.offset, points, message))
+        self._buffer.append(
+            _BufferedRecord(entry.partition, entry.offset, points, message, entry.append_time_ms)
+        )
         self._arrived.set()
 
     async def run_writer(self) -> None:
@@ -173,6 +178,7 @@ class Indexer:
     def _next_batch(self) -> WriteBatch:
         """Removes the records of the next transaction from the buffer."""
         batch, points = WriteBatch(), 0
+        self._writing_ms = self._buffer[0].append_time_ms if self._buffer else None
         while self._buffer and points < self._batch_points:
             read = self._buffer.popleft()
             points += read.points
@@ -185,6 +191,13 @@ class Indexer:
         self._room.set()
         return batch
 
+    def _lag_s(self) -> float:
+        """Returns the age of the oldest record that is not written, s; it grows while Postgres is away."""
+        oldest_ms = self._writing_ms
+        if oldest_ms is None and self._buffer:
+            oldest_ms = self._buffer[0].append_time_ms
+        return 0.0 if oldest_ms is None else max(0.0, (now_ms() - oldest_ms) / 1000)
+
     async def _write(self, batch: WriteBatch) -> None:
         if not batch.advances:
             return
@@ -193,6 +206,7 @@ class Indexer:
         histogram("trackside.summary_indexer.index.seconds").observe(monotonic_s() - started)
         counter("trackside.summary_indexer.indexed.points").inc(points)
         counter("trackside.summary_indexer.indexed.batches").inc(len(batch.messages))
+        self._writing_ms = None
         self._next_write |= {partition: advance.end for partition, advance in batch.advances.items()}
         jobs = {
             message.task_id for message in batch.messages if not isinstance(message, SummaryUpdaterFailed)
