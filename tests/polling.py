@@ -19,3 +19,8 @@ def poll_until_sync(holds: Callable[[], bool], within_s: float = 240) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"the condition did not hold within {within_s:g} s")
         time.sleep(0.02)
+
+
+async def elapse(duration_s: float) -> None:
+    """Lets so much time pass: faults last for a time, tests never wait for one."""
+    await asyncio.sleep(duration_s)

@@ -1,20 +1,26 @@
-"""A proxy between services and the broker that delays data and cuts connections.
+"""A proxy between services and the broker that delays data, holds appends back, and cuts connections.
 
 It runs in its own thread. The broker returns its address to clients that ask for the brokers; the proxy
-replaces the port in it by its own, so that clients keep using the proxy.
+replaces the port in it by its own, so that clients keep using the proxy. `PlainProxy` is one to any server.
 """
 
 import asyncio
 import re
 import struct
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
+from typing import Self
 
+from tests.polling import elapse
 from trackside.embedded.ports import HOST
 
 CHUNK_BYTES = 65_536
 _SIZE = struct.Struct(">i")
+_KEY = struct.Struct(">h")
+_PRODUCE = 0
+"""The key of a request to append, with which it begins."""
 _LISTENS = re.compile(r"^listeners=PLAINTEXT://[^:]+:(\d+)", re.MULTILINE)
 
 
@@ -34,6 +40,10 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._flows: asyncio.Event | None = None
+        self._appends: asyncio.Event | None = None
+        self._held = threading.Event()
+        self._delay_s = 0.0
+        self._refuses = False
         self._connections: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -43,7 +53,7 @@ class Proxy:
         """The address to connect to."""
         return f"{HOST}:{self.port}"
 
-    def __enter__(self) -> "Proxy":
+    def __enter__(self) -> Self:
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(30)
         return self
@@ -58,23 +68,52 @@ class Proxy:
         """Ends all connections at once, with whatever is in flight."""
         self._loop.call_soon_threadsafe(self._cut)
 
+    def refuse(self) -> None:
+        """Ends all connections, and each new one at once."""
+        self._refuses = True
+        self.cut()
+
+    def accept(self) -> None:
+        """Accepts connections again."""
+        self._refuses = False
+
     def hold(self) -> None:
         """Holds all data back, in both directions; connections stay open."""
-        self._loop.call_soon_threadsafe(self._set, False)
+        self._loop.call_soon_threadsafe(self._set, self._flows, False)
 
     def flow(self) -> None:
         """Passes the data that was held back, in order, and all further data."""
-        self._loop.call_soon_threadsafe(self._set, True)
+        self._loop.call_soon_threadsafe(self._set, self._flows, True)
+
+    def hold_appends(self) -> None:
+        """Holds requests to append back, and what follows on their connections; reading continues."""
+        self._held.clear()
+        self._loop.call_soon_threadsafe(self._set, self._appends, False)
+
+    async def until_held(self) -> None:
+        """Waits until a request to append is held back."""
+        await asyncio.to_thread(self._held.wait)
+
+    def pass_appends(self) -> None:
+        """Passes the requests that were held back."""
+        self._loop.call_soon_threadsafe(self._set, self._appends, True)
+
+    def slow(self, delay_s: float) -> None:
+        """Passes each response so many seconds late; 0: at once."""
+        self._delay_s = delay_s
 
     async def _listen(self) -> None:
-        self._flows = asyncio.Event()
+        self._flows, self._appends = asyncio.Event(), asyncio.Event()
         self._flows.set()
+        self._appends.set()
         self._server = await asyncio.start_server(self._serve, HOST, self.port)
 
     async def _end(self) -> None:
         assert self._server is not None and self._flows is not None
         self._server.close()
         self._flows.set()
+        if self._appends is not None:
+            self._appends.set()
         self._cut()
         for task in list(self._serving):
             task.cancel()
@@ -84,12 +123,12 @@ class Proxy:
         for writer in list(self._connections):
             writer.transport.abort()
 
-    def _set(self, flows: bool) -> None:
-        assert self._flows is not None
-        if flows:
-            self._flows.set()
+    def _set(self, gate: asyncio.Event | None, is_open: bool) -> None:
+        assert gate is not None
+        if is_open:
+            gate.set()
         else:
-            self._flows.clear()
+            gate.clear()
 
     async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -98,6 +137,8 @@ class Proxy:
         writers = [to_client]
         self._connections.add(to_client)
         try:
+            if self._refuses:
+                return
             broker, to_broker = await asyncio.open_connection(HOST, self._upstream())
             writers.append(to_broker)
             self._connections.add(to_broker)
@@ -120,10 +161,15 @@ class Proxy:
             self._serving.discard(task)
 
     async def _ask(self, client: asyncio.StreamReader, to_broker: asyncio.StreamWriter) -> None:
-        assert self._flows is not None
-        while octets := await client.read(CHUNK_BYTES):
+        assert self._flows is not None and self._appends is not None
+        while True:
+            size = await client.readexactly(_SIZE.size)
+            request = await client.readexactly(*_SIZE.unpack(size))
+            if _KEY.unpack_from(request)[0] == _PRODUCE and not self._appends.is_set():
+                self._held.set()
+                await self._appends.wait()
             await self._flows.wait()
-            to_broker.write(octets)
+            to_broker.write(size + request)
             await to_broker.drain()
 
     async def _answer(self, broker: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
@@ -132,6 +178,19 @@ class Proxy:
         while True:
             size = await broker.readexactly(_SIZE.size)
             octets = await broker.readexactly(*_SIZE.unpack(size))
+            await elapse(self._delay_s)
             await self._flows.wait()
             to_client.write(size + octets.replace(theirs, ours))
             await to_client.drain()
+
+
+class PlainProxy(Proxy):
+    """A proxy to a server of any protocol: it passes what it reads, unless it refuses connections."""
+
+    async def _ask(self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter) -> None:
+        while octets := await client.read(CHUNK_BYTES):
+            to_server.write(octets)
+            await to_server.drain()
+
+    async def _answer(self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        await self._ask(server, to_client)

@@ -19,6 +19,7 @@ TARGET_LABELS = frozenset({"namespace", "job", "instance"})
 OF_PROMETHEUS = frozenset({"up", "process_start_time_seconds"})
 """Metrics that Prometheus makes of each scrape, or its client of each process."""
 _SELECTOR = re.compile(r"\b(trackside_[a-z0-9_]+)\s*(?:\{([^}]*)\})?")
+_RECORDED = re.compile(r"\b\w+:\w+:\w+")
 _MATCHER = re.compile(r'(\w+)\s*(=~|=|!=|!~)\s*"([^"]*)"')
 _GROUPING = re.compile(r"\b(?:by|on)\s*\(([^)]*)\)")
 _SHOWN = re.compile(r"\$labels\.(\w+)")
@@ -76,14 +77,19 @@ def service_names() -> frozenset[str]:
     return frozenset(each.name for each in stack_process.services(ROOT, ROOT, 1))
 
 
+def series(rule: Rule) -> set[str]:
+    """Returns the names of the series of services that an expression reads."""
+    return {name for name, _ in _SELECTOR.findall(_RECORDED.sub("", rule.expr))}
+
+
 def problems(rule: Rule) -> Iterator[str]:
     """Yields what an expression and its texts name that does not exist."""
     recorded = {each.record for each in rules() if each.record}
     known: set[str] = set(TARGET_LABELS)
-    for name in re.findall(r"\b\w+:\w+:\w+", rule.expr):
+    for name in _RECORDED.findall(rule.expr):
         if name not in recorded:
             yield f"{rule.name}: {name} is not recorded"
-    for name, matchers in _SELECTOR.findall(re.sub(r"\b\w+:\w+:\w+", "", rule.expr)):
+    for name, matchers in _SELECTOR.findall(_RECORDED.sub("", rule.expr)):
         metric = _metric_of(name)
         if metric is None:
             yield f"{rule.name}: no metric {name}"
