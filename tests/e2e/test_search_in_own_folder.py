@@ -128,7 +128,8 @@ def test_a_search_is_submitted_watched_listed_shown_and_replayed(home: UserFolde
     events = home.json_lines("events", "parabola-1")
     assert events[0]["type"] == "trackside.command-received.v1"
     assert events[-1]["type"] == "trackside.search-ended.v1"
-    assert len({event["traceparent"].split("-")[1] for event in events}) == 1, "one trace from end to end"
+    traces = {event["traceparent"].split("-")[1] for event in events}
+    assert len(traces) == 1 + 6, "one trace of the search, and one of each trial"
     middle = events[5]["offset"]
     assert home.json_lines("events", "parabola-1", "--from", str(middle)) == events[5:]
 

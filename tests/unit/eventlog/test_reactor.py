@@ -1,7 +1,7 @@
 """The loop: what is decided counts only when it came back from the log."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -125,12 +125,16 @@ def reactor(service: ServiceContext, decider: CountingDecider) -> Reactor:
     )
 
 
-async def run(log: MemoryLog, instances: int) -> list[CountingDecider]:
+async def run(
+    log: MemoryLog,
+    instances: int,
+    made: Callable[[ServiceContext, CountingDecider], Reactor] = reactor,
+) -> list[CountingDecider]:
     await log.ensure([TOPIC])
     services = [ServiceContext.on(log, Topics(), "dispatcher", str(at)) for at in range(instances)]
     deciders = [CountingDecider(asyncio.Event()) for _ in services]
     running = [
-        asyncio.create_task(reactor(service, decider).run())
+        asyncio.create_task(made(service, decider).run())
         for service, decider in zip(services, deciders, strict=True)
     ]
     await asyncio.gather(*(decider.done.wait() for decider in deciders))

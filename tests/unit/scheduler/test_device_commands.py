@@ -21,6 +21,7 @@ from tests.unit.scheduler.given import cluster_of, fleet_of, worker
 from trackside.contracts.device_commands import NextParameters, RunTask, StopTask
 from trackside.contracts.fleet import RunningPlacement, WorkerLeft
 from trackside.contracts.message import Message
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.fleet import Fleet
 from trackside.scheduler.device_commands import DeviceMessage, commands_for_orphans, pending_commands
@@ -44,6 +45,7 @@ def test_a_device_is_owed_its_task_until_the_worker_has_answered() -> None:
         parameters={"lr": 0.0},
         device_ids=["cpu-0"],
         interrupts=2,
+        part=Part(kind="trial", number=0),
     )
     assert command.build() == run
     told.tell(begun())

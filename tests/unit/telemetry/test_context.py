@@ -4,22 +4,24 @@ from collections.abc import Iterator
 import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
 
 from trackside.telemetry import context, spans
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
+DSN = "postgresql://trackside:" + "hunter2@127.0.0.1:5432/trackside"
 W3C = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @pytest.fixture
 def exported() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
-    tracers = spans.provider("dispatcher", "one", SimpleSpanProcessor(exporter))
-    context.set_recorder(spans.recorder(tracers))
+    context.set_recorder(
+        spans.recorder(spans.resource_of("dispatcher", "one"), SimpleSpanProcessor(exporter))
+    )
     yield exporter
     context.set_recorder(None)
-    tracers.shutdown()
 
 
 def test_without_an_exporter_a_span_still_continues_its_parents_trace() -> None:
@@ -77,6 +79,40 @@ def test_a_later_version_with_more_fields_is_continued() -> None:
 def test_an_unsampled_trace_stays_unsampled() -> None:
     with context.start("decide", PARENT[:-2] + "00") as traceparent:
         assert traceparent.endswith("-00")
+
+
+def test_so_many_of_the_traces_that_begin_here_are_sampled() -> None:
+    context.set_sampling(0.25)
+    try:
+        sampled = sum(context.new_traceparent().endswith("-01") for _ in range(2_000))
+        assert 350 < sampled < 650
+        assert context.child_of(PARENT).endswith("-01"), "a trace that has begun keeps its decision"
+    finally:
+        context.set_sampling(1.0)
+
+
+def test_an_unsampled_span_is_not_exported(exported: InMemorySpanExporter) -> None:
+    with context.start("decide", PARENT[:-2] + "00"), context.start("ask"):
+        pass
+    assert exported.get_finished_spans() == ()
+
+
+def test_a_kind_and_links_are_exported(exported: InMemorySpanExporter) -> None:
+    with context.start("send", PARENT, kind="producer"):
+        pass
+    context.record(context.Span("trial", PARENT, None, 1, 2, links=(PARENT, "nonsense")))
+    send, trial = exported.get_finished_spans()
+    assert send.kind is SpanKind.PRODUCER
+    (link,) = trial.links
+    assert f"{link.context.trace_id:032x}" == TRACE
+    assert (trial.start_time, trial.end_time, trial.parent) == (1, 2, None)
+
+
+def test_a_secret_in_an_exception_is_redacted_in_its_span(exported: InMemorySpanExporter) -> None:
+    with pytest.raises(ValueError, match="hunter2"), context.start("connect"):
+        raise ValueError(f"no database at {DSN}")
+    (span,) = exported.get_finished_spans()
+    assert "hunter2" not in span.to_json() and "[redacted]" in str(span.status.description)
 
 
 def test_an_exported_span_has_the_ids_that_were_yielded(exported: InMemorySpanExporter) -> None:

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 import structlog
 
+from tests.otlp_receiver import otlp_receiver
 from trackside.telemetry import context, setup
 from trackside.telemetry.logs import configure_logs, logger
+
+DSN = "postgresql://trackside:" + "hunter2@127.0.0.1:5432/trackside"
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +56,7 @@ def test_a_line_has_time_level_logger_and_what_is_bound_around_it() -> None:
         "logger": "trackside.dispatcher",
         "stream": "s-1",
         "task": "t-1",
+        "span_id": traceparent.split("-")[2],
         "trace_id": context.trace_id(traceparent),
         "trial": 7,
     }
@@ -144,6 +148,56 @@ async def test_with_an_endpoint_spans_are_posted_there_before_shutdown_returns(
     assert b"trackside.scheduler" in request and b"assign task" in request
 
 
+@pytest.mark.parametrize(
+    ("sampler", "argument", "share"),
+    [
+        ("", "", 1.0),
+        ("always_off", "", 0.0),
+        ("parentbased_always_on", "0.5", 1.0),
+        ("traceidratio", "0.1", 0.1),
+        ("parentbased_traceidratio", "", 1.0),
+    ],
+)
+def test_the_share_of_sampled_traces_is_that_of_opentelemetrys_variables(
+    sampler: str, argument: str, share: float
+) -> None:
+    variables = {"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": argument}
+    assert setup.sampled_share(variables) == share
+
+
+@pytest.mark.parametrize(
+    ("sampler", "argument", "complaint"),
+    [
+        ("jaeger_remote", "", r"'jaeger_remote' is not a sampler: expected one of \[parentbased_\]always_on"),
+        ("traceidratio", "10%", "'10%' is not a ratio: expected a number from 0 to 1"),
+        ("traceidratio", "2", "'2' is not a ratio"),
+    ],
+)
+def test_a_sampler_that_is_none_is_refused_by_name(sampler: str, argument: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        setup.sampled_share({"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": argument})
+
+
+def test_lines_go_to_a_collector_if_asked_with_their_span_and_without_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with otlp_receiver() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
+        monkeypatch.setenv("OTEL_LOGS_EXPORTER", "otlp")
+        made = setup.configure("worker", instance="one")
+        with context.start("run task") as traceparent:
+            logger("trackside.worker").warning("no store", uri=DSN, tries=2, ids=["a", "b"])
+        assert made.shutdown(60)
+    (received,) = receiver.lines
+    assert (received.service, received.text) == ("trackside.worker", "no store")
+    assert received.line.severity_text == "WARNING"
+    assert [received.line.trace_id.hex(), received.line.span_id.hex()] == traceparent.split("-")[1:3]
+    assert (received.attributes["tries"], received.attributes["ids"]) == (2, '["a", "b"]')
+    assert "[redacted]" in received.attributes["uri"]
+    (span,) = receiver.spans
+    assert (span.trace, span.id, span.name) == (*traceparent.split("-")[1:3], "run task")
+
+
 async def test_a_collector_that_never_answers_does_not_hold_shutdown_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -164,9 +218,6 @@ async def test_a_collector_that_never_answers_does_not_hold_shutdown_back(
         # A thread left behind would try again for 10 s, drawing random waits amid the tests after this one.
         [closing] = [thread for thread in threading.enumerate() if thread.name == "trackside-telemetry-flush"]
         await asyncio.to_thread(closing.join)
-
-
-DSN = "postgresql://trackside:" + "hunter2@127.0.0.1:5432/trackside"
 
 
 def fail_with(dsn: str) -> None:

@@ -8,6 +8,7 @@ from pydantic import Field
 from trackside.contracts.artifacts import ArtifactReference, CheckpointReference
 from trackside.contracts.instructions import Instruction
 from trackside.contracts.message import Command, Json, is_absent
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import Reservation
 
 
@@ -20,7 +21,7 @@ class RunTask(Command):
 
     The task gets `inputs` by their names, and the first of `checkpoints` that can be read. `saved` has the
     newest version of each artifact that it has saved in earlier placements, by name. `instruction` is its
-    newest one.
+    newest one. `part` is what of its aggregate the task is for.
     """
 
     stream: str
@@ -45,6 +46,7 @@ class RunTask(Command):
     unresponsive_s: float | None = Field(default=None, exclude_if=is_absent)
     instruction: Instruction | None = Field(default=None, exclude_if=is_absent)
     step_limit: int | None = Field(default=None, exclude_if=is_absent)
+    part: Part | None = Field(default=None, exclude_if=is_absent)
 
 
 class RecallTask(Command):

@@ -121,6 +121,7 @@ COMMANDS: list[Message] = [
         unresponsive_s=60.0,
         instruction=INSTRUCTION,
         step_limit=27,
+        part=Part(kind="trial", number=3),
     ),
     device_commands.RecallTask(stream="digits-1", **TOKEN),
     device_commands.StopTask(stream="digits-1", **TOKEN, reason="assessor", checkpoint_s=30.0),

@@ -1,7 +1,7 @@
 """Every topic: who keys it, how many partitions it has and how long it is kept."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -45,6 +45,11 @@ class Topic:
 
 
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
+
+
+def command_target(device_ids: Sequence[str]) -> str:
+    """Returns whose topic the commands to a placement go to: the device's, the host's for several devices."""
+    return device_ids[0] if len(device_ids) == 1 else HOST
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from trackside.contracts.message import Event
 class Proposal:
     """Events that count together or not at all, and what they rest on.
 
-    `span` names the decision, for its trace; `traceparent` is the parent of that span. `follows` is the
-    offset of the event that it rests on, in the log of the same stream or of stream `follows_in`: -1 if it
-    rests on none. It is written as `ce_causationid`, see `cause_of`.
+    `span` names the decision, for its trace; `traceparent` is the parent of that span. Events that begin a
+    trace of their own carry `begins_trace`, others the span of the decision. `follows` is the offset of the
+    event that it rests on, in the log of the same stream or of stream `follows_in`: -1 if it rests on none.
+    It is written as `ce_causationid`, see `cause_of`.
     """
 
     span: str
@@ -20,6 +21,7 @@ class Proposal:
     follows: int = -1
     traceparent: str = ""
     follows_in: str = ""
+    begins_trace: str = ""
 
 
 def cause_of(stream: str, offset: int) -> str:

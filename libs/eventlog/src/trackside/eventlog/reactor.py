@@ -93,6 +93,7 @@ class Reactor:
         self._log = service.log
         self._decoded = decoded
         self._writer = service.writer
+        self._spans = service.spans
         self._decider = decider
         self._positions = {**starts, **raw}
         self._raw = frozenset(topic_partition[0] for topic_partition in raw)
@@ -231,6 +232,7 @@ class Reactor:
         outcome = self._decider.fold(record)
         if not self._own.take(record):
             return
+        self._spans.folded(record, outcome)
         if outcome is Outcome.APPLIED:
             self._decider.count(record)
         else:
@@ -298,7 +300,7 @@ class Reactor:
         size = 0
         while writer.waiting:
             decision, read_s = writer.waiting[0]
-            traceparent, made = self._records(decision)
+            traceparent, made = self._records(topic_partition, decision)
             weight = sum(len(record.value or b"") + _ENTRY_OVERHEAD for record in made)
             if batch.records and size + weight > MAX_BATCH_BYTES:
                 break
@@ -313,12 +315,15 @@ class Reactor:
         self._own.add(batch.records)
         self._background.spawn(self._append(batch))
 
-    def _records(self, decision: Decision) -> tuple[str, list[Outgoing]]:
+    def _records(self, topic_partition: TopicPartition, decision: Decision) -> tuple[str, list[Outgoing]]:
         stream, proposal = decision.stream, decision.proposal
         cause = cause_of(proposal.follows_in or stream, proposal.follows)
-        with context.start(proposal.span, proposal.traceparent or None, {"stream": stream}) as traceparent:
-            made = self._writer.decision(stream, proposal.events, cause=cause, traceparent=traceparent)
-        return traceparent, made
+        own = context.child_of(proposal.traceparent)
+        traceparent = proposal.begins_trace or own
+        records = self._writer.decision(stream, proposal.events, cause=cause, traceparent=traceparent)
+        if context.is_recording(own):
+            self._spans.begin(topic_partition, stream, proposal, own, records)
+        return own, records
 
     async def _append(self, batch: AppendBatch) -> None:
         topic, partition = batch.topic_partition

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.topics import Topics
 from trackside.eventlog.background import Background
+from trackside.eventlog.decision_spans import DecisionSpans
 from trackside.eventlog.log import Log
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.settings import StackSettings
@@ -13,7 +14,10 @@ from trackside.telemetry.health import Health
 
 @dataclass(slots=True)
 class ServiceContext:
-    """A service process: its log and topics, how it writes records, its health, its tasks, when to stop."""
+    """A service process: its log and topics, how it writes records, its health, its tasks, when to stop.
+
+    `spans` are those of its decisions: the reactor begins them, the service ends them as it folds these.
+    """
 
     log: Log
     topics: Topics
@@ -22,6 +26,7 @@ class ServiceContext:
     settings: StackSettings
     background: Background = field(default_factory=Background)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    spans: DecisionSpans = field(default_factory=DecisionSpans)
 
     @classmethod
     def on(cls, log: Log, topics: Topics, role: str, instance: str = "1") -> "ServiceContext":

@@ -6,6 +6,7 @@ Publishing is idempotent: publishing a command id twice has the effect of once.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -27,7 +28,6 @@ from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
 from trackside.sdk.batches import BatchInput, to_command
 from trackside.sdk.errors import (
     NotOverError,
-    RefusedError,
     UnansweredError,
     UnreachableError,
     UnsendableError,
@@ -43,11 +43,15 @@ from trackside.sdk.publication import (
     answer_to,
     check_size,
     command_record,
+    raise_if_refused,
+    span_of_publication,
 )
 from trackside.sdk.recorded_steps import recorded_step, resolve_steps
 from trackside.sdk.records import found_answer, of_stream, record_of
 from trackside.sdk.reference_from_log import reference
 from trackside.sdk.signing import Signer
+from trackside.telemetry import messaging
+from trackside.telemetry.setup import trace_client
 
 PUBLISH_S = 15.0
 ANSWER_S = 30.0
@@ -77,6 +81,7 @@ class AsyncClient:
         self._source = f"trackside/sdk/{name}"
         self._log = log
         self._signer = signer
+        self._flush = trace_client(name)
 
     async def __aenter__(self) -> Self:
         return self
@@ -87,9 +92,11 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections, and sends the spans that wait."""
         if self._log is not None:
             await self._log.close()
+        if self._flush is not None:
+            await asyncio.to_thread(self._flush)
 
     async def publish(
         self,
@@ -104,26 +111,21 @@ class AsyncClient:
         A mapping is sent as a structured CloudEvent with `type` and `data`, which the platform validates.
         Raises UnsendableError for a command that can't be accepted, UnreachableError without a response.
         """
-        command_id = command_id or new_id()
-        record = command_record(command, stream_id, command_id, self._source, traceparent or "")
-        if self._signer is not None:
-            record = check_size(self._signer.signed(record, self._topics.commands.name))
+        command_id, commands = command_id or new_id(), self._topics.commands
         what = f"command {command_id} was not confirmed; publish it again under this id, it will count once"
-        began_s = monotonic_s()
-        ends = await self._with_retries(lambda log: log.ends(self._topics.events.name), timeout_s, what)
-        appended = await self._with_retries(
-            lambda log: self._append(log, stream_id, record), timeout_s, what, began_s
-        )
-        commands = self._topics.commands
-        return PublishedCommand(
-            topic=commands.name,
-            partition=partition_of(stream_id, commands.partitions),
-            offset=appended.offset,
-            command_id=command_id,
-            stream_id=stream_id,
-            events_from=ends[partition_of(stream_id, len(ends))],
-            time_ms=appended.append_time_ms,
-        )
+        partition, began_s = partition_of(stream_id, commands.partitions), monotonic_s()
+        sent = messaging.sent(commands.name, partition, key=stream_id, message_id=command_id)
+        with span_of_publication(command, traceparent, sent) as own:
+            record = command_record(command, stream_id, command_id, self._source, own)
+            if self._signer is not None:
+                record = check_size(self._signer.signed(record, commands.name))
+            ends = await self._with_retries(lambda log: log.ends(self._topics.events.name), timeout_s, what)
+            send = partial(self._append, stream_id=stream_id, record=record)
+            appended = await self._with_retries(send, timeout_s, what, began_s)
+            sent["messaging.kafka.offset"] = appended.offset
+        first = ends[partition_of(stream_id, len(ends))]
+        place = commands.name, partition, appended.offset
+        return PublishedCommand(*place, command_id, stream_id, first, appended.append_time_ms)
 
     async def answer(self, publication: PublishedCommand, timeout_s: float = ANSWER_S) -> Accepted | Refused:
         """Waits for the answer to a published command; raises UnansweredError after `timeout_s` seconds."""
@@ -186,7 +188,7 @@ class AsyncClient:
         Raises RefusedError if it is refused, and what `publish` and `answer` raise.
         """
         publication = await self.publish(command, stream_id, command_id)
-        _raise_refused(publication, await self.answer(publication, timeout_s))
+        raise_if_refused(publication, await self.answer(publication, timeout_s))
         return publication
 
     async def instruct(
@@ -228,7 +230,7 @@ class AsyncClient:
         published_s = monotonic_s()
         answer = await self.answer(publication, timeout_s)
         whole_ms = (monotonic_s() - began_s) * 1000
-        _raise_refused(publication, answer)
+        raise_if_refused(publication, answer)
         assert isinstance(answer, Accepted)
         published_ms = (published_s - began_s) * 1000
         return Pong(answer.source, published_ms, answer.time_ms - publication.time_ms, whole_ms)
@@ -392,8 +394,3 @@ class AsyncClient:
                     yield entry
         finally:
             await reader.close()
-
-
-def _raise_refused(publication: PublishedCommand, answer: Accepted | Refused) -> None:
-    if isinstance(answer, Refused):
-        raise RefusedError(publication.stream_id, *answer.all_problems)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from trackside.contracts.codec import Draft, encode
@@ -12,7 +13,9 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import MAX_COMMAND_BYTES
 from trackside.eventlog.clock import now_ms, rfc3339
 from trackside.eventlog.log import Outgoing
-from trackside.sdk.errors import UnsendableError
+from trackside.sdk.errors import RefusedError, UnsendableError
+from trackside.telemetry import context
+from trackside.telemetry.foreign_spans import foreign_span
 
 RECORD_OVERHEAD_BYTES = 128
 """Reserved for what Kafka adds to a record: the header of its batch, lengths and deltas."""
@@ -87,6 +90,12 @@ class Refused:
         return (first, *self.problems[1:])
 
 
+def raise_if_refused(publication: PublishedCommand, answer: Accepted | Refused) -> None:
+    """Raises RefusedError with all problems if the command was refused."""
+    if isinstance(answer, Refused):
+        raise RefusedError(publication.stream_id, *answer.all_problems)
+
+
 def answer_to(publication: PublishedCommand, record: Record) -> Accepted | Refused | None:
     """Returns the answer to a published command if this record is it.
 
@@ -107,6 +116,22 @@ def answer_to(publication: PublishedCommand, record: Record) -> Accepted | Refus
         message.message,
         tuple(message.problems),
     )
+
+
+def span_of_publication(
+    command: Command | Mapping[str, object], traceparent: str | None, attributes: dict[str, str | int]
+) -> AbstractContextManager[str]:
+    """Opens the span of a publication, and yields the `traceparent` that its record carries.
+
+    It is below the given one, one in the command, or the span that is open here, also one of OpenTelemetry's
+    own; below none it is the root of a trace. A program that exports no spans hands the parent on: what it
+    named itself would be missing in the trace.
+    """
+    given = command.get("traceparent") if isinstance(command, Mapping) else None
+    parent = traceparent or (given if isinstance(given, str) else None) or context.current() or foreign_span()
+    if not context.is_recording(parent):
+        return nullcontext(parent or "")
+    return context.start(f"send {attributes['messaging.destination.name']}", parent, attributes, "producer")
 
 
 def command_record(

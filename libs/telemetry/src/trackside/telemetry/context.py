@@ -1,40 +1,61 @@
-"""Trace context: W3C `traceparent` strings that travel in message headers.
+"""Trace context: W3C `traceparent` strings that travel in message headers, and the spans that they name.
 
-This runs once per decision, so without an exporter it only makes ids (about 6 us a span, 55 with one) and
-imports nothing of OpenTelemetry. Ids are made either way: in a log written without a collector, they still
-show which records belong together.
+This runs once per decision, so without an exporter it only makes ids (about 6 us a span) and imports nothing
+of OpenTelemetry. Ids are made either way: in a log written without a collector, they still show which records
+belong together.
 """
 
 import os
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from trackside.contracts.ids import CHANCE
+from trackside.contracts.trace_context import SAMPLED, parse
 
 Attributes = Mapping[str, str | bool | int | float]
-
-_WELL_FORMED: Final = re.compile(
-    r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII
-)
-_SAMPLED: Final = "01"
+SpanKind = Literal["internal", "producer", "consumer", "client"]
+_UNSAMPLED: Final = "00"
+_ALL: Final = 1 << 64
 
 _current: ContextVar[str | None] = ContextVar("trackside_traceparent", default=None)
 
 
-class SpanRecorder(Protocol):
-    """Records one span below `parent` (none: a root) and yields the span's own `traceparent`."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a span failed of: its class in few values, a sentence, and the traceback if there is one."""
 
-    def __call__(
-        self, name: str, parent: str | None, attributes: Attributes | None
-    ) -> AbstractContextManager[str]:
-        """Opens the span; leaving the block ends it."""
-        ...
+    kind: str
+    message: str
+    stacktrace: str = ""
 
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span that is over. `parent` is the `traceparent` of the span above it, none for a root.
+
+    Its times are ns since 1970. `links` are the `traceparent`s of spans of other traces.
+    """
+
+    name: str
+    traceparent: str
+    parent: str | None
+    start_ns: int
+    end_ns: int
+    kind: SpanKind = "internal"
+    attributes: Attributes = field(default_factory=dict)
+    links: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+
+SpanRecorder = Callable[[Span], None]
 
 _recorder: SpanRecorder | None = None
+_sampled_below: int = _ALL
 
 
 def set_recorder(recorder: SpanRecorder | None) -> None:
@@ -43,9 +64,39 @@ def set_recorder(recorder: SpanRecorder | None) -> None:
     _recorder = recorder
 
 
+def set_sampling(ratio: float) -> None:
+    """Sets which share of the traces that begin in this process is sampled, 0 to 1.
+
+    A trace that has begun keeps its decision, in all processes: it is in the flags that the log holds.
+    """
+    global _sampled_below
+    _sampled_below = round(ratio * _ALL)
+
+
+def is_recording(traceparent: str | None = None) -> bool:
+    """Returns whether this process exports spans, and those of the given trace are sampled."""
+    if _recorder is None:
+        return False
+    parts = parse(traceparent)
+    return parts is None or parts.is_sampled
+
+
+def record(span: Span) -> None:
+    """Exports a span, if there is an exporter and its trace is sampled."""
+    if _recorder is not None and is_recording(span.traceparent):
+        _recorder(span)
+
+
+def now_ns() -> int:
+    """Returns the wall clock in ns since 1970, as the times of spans are."""
+    return time.time_ns()  # noqa: TID251 - spans are finer than the ms of the log's clock, and decide nothing
+
+
 def new_traceparent() -> str:
-    """Returns the `traceparent` of a new root span, sampled."""
-    return f"00-{_digits(16)}-{_digits(8)}-{_SAMPLED}"
+    """Returns the `traceparent` of a new root span; whether it is sampled follows from its trace id."""
+    trace = _digits(16)
+    sampled = _sampled_below == _ALL or int(trace[16:], 16) < _sampled_below
+    return f"00-{trace}-{_digits(8)}-{SAMPLED if sampled else _UNSAMPLED}"
 
 
 def current() -> str | None:
@@ -55,12 +106,15 @@ def current() -> str | None:
 
 def trace_id(traceparent: str | None) -> str | None:
     """Returns the 32 hex digits that all spans of one trace share, or none if `traceparent` is malformed."""
-    parts = _parse(traceparent)
-    return parts[0] if parts else None
+    parts = parse(traceparent)
+    return parts.trace if parts else None
 
 
 def start(
-    name: str, parent_traceparent: str | None = None, attributes: Attributes | None = None
+    name: str,
+    parent_traceparent: str | None = None,
+    attributes: Attributes | None = None,
+    kind: SpanKind = "internal",
 ) -> AbstractContextManager[str]:
     """Opens a span and yields its `traceparent`.
 
@@ -69,14 +123,20 @@ def start(
     never raise an error here. An exception that leaves the block is recorded on the span and propagates.
     """
     parent = _current.get() if parent_traceparent is None else parent_traceparent
-    if _recorder is None:
-        return _Opened(child_of(parent))
-    return _recorded(_recorder(name, _well_formed(parent), attributes))
+    own = child_of(parent)
+    if not is_recording(own):
+        return _Opened(own)
+    return _Recorded(own, name, parent if parse(parent) else None, attributes or {}, kind)
+
+
+def within(traceparent: str) -> AbstractContextManager[str]:
+    """Makes a span the open one within a block; who has drawn its ids exports it."""
+    return _Opened(traceparent)
 
 
 def child_of(parent: str | None) -> str:
     """Returns a `traceparent` with a new span id in the parent's trace; without a good parent, a root."""
-    parts = _parse(parent)
+    parts = parse(parent)
     if parts is None:
         return new_traceparent()
     trace, _, flags = parts
@@ -103,21 +163,31 @@ class _Opened:
         _current.reset(self._token)
 
 
-@contextmanager
-def _recorded(span: AbstractContextManager[str]) -> Iterator[str]:
-    with span as traceparent, _Opened(traceparent):
-        yield traceparent
+class _Recorded(_Opened):
+    """A span that is open within a block, and is exported at its end."""
+
+    __slots__ = ("_attributes", "_kind", "_name", "_parent", "_start_ns")
+
+    def __init__(
+        self, traceparent: str, name: str, parent: str | None, attributes: Attributes, kind: SpanKind
+    ) -> None:
+        super().__init__(traceparent)
+        self._name, self._parent, self._attributes, self._kind = name, parent, attributes, kind
+
+    def __enter__(self) -> str:
+        self._start_ns = now_ns()
+        return super().__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
+        failure = next((failure_of(each) for each in raised if isinstance(each, Exception)), None)
+        own, start_ns = self._traceparent, self._start_ns
+        record(
+            Span(self._name, own, self._parent, start_ns, now_ns(), self._kind, self._attributes, (), failure)
+        )
 
 
-def _well_formed(traceparent: str | None) -> str | None:
-    return traceparent if _parse(traceparent) else None
-
-
-def _parse(traceparent: str | None) -> tuple[str, str, str] | None:
-    """Splits into trace id, span id and flags; all-zero ids and version 00 with more fields are malformed."""
-    if traceparent is None or not (found := _WELL_FORMED.fullmatch(traceparent)):
-        return None
-    trace, span, flags, more = found.groups()
-    if (more and traceparent.startswith("00")) or not trace.strip("0") or not span.strip("0"):
-        return None
-    return trace, span, flags
+def failure_of(error: BaseException) -> Failure:
+    """Returns what a span says of an exception."""
+    name = type(error).__qualname__
+    return Failure(name, str(error) or name, "".join(traceback.format_exception(error)))

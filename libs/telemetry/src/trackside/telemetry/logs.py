@@ -14,6 +14,7 @@ from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 from trackside.contracts.redaction import redact
+from trackside.contracts.trace_context import parse
 from trackside.telemetry import context
 
 _HANDLER: Final = "trackside"
@@ -56,13 +57,15 @@ def _shared() -> list[Processor]:
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-        _add_trace_id,
+        _add_span,
     ]
 
 
-def _add_trace_id(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    if trace_id := context.trace_id(context.current()):
-        event.setdefault("trace_id", trace_id)
+def _add_span(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Adds the ids of the span that is open where the line is written."""
+    if span := parse(context.current()):
+        event.setdefault("trace_id", span.trace)
+        event.setdefault("span_id", span.span)
     return event
 
 
@@ -90,20 +93,29 @@ def _columns(out: TextIO) -> Processor:
 
 
 def _handler(out: TextIO, as_json: bool) -> logging.Handler:
-    ending: list[Processor] = (
-        [_JSON_TRACEBACKS, _redact, structlog.processors.JSONRenderer()]
-        if as_json
-        else [structlog.processors.format_exc_info, _redact, _columns(out)]
-    )
+    columns: list[Processor] = [structlog.processors.format_exc_info, _redact, _columns(out)]
     handler = logging.StreamHandler(out)
     handler.set_name(_HANDLER)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=_shared(),
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
-        )
-    )
+    handler.setFormatter(json_formatter() if as_json else _formatter(columns))
     return handler
+
+
+def json_formatter() -> logging.Formatter:
+    """Returns the formatter of lines as JSON, with tracebacks as lists, and secrets redacted."""
+    return _formatter([_JSON_TRACEBACKS, _redact, structlog.processors.JSONRenderer()])
+
+
+def _formatter(ending: list[Processor]) -> logging.Formatter:
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=_shared(),
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
+    )
+
+
+def add_handler(handler: logging.Handler) -> None:
+    """Has another handler take the lines too; `configure_logs` removes it."""
+    handler.set_name(_HANDLER)
+    logging.getLogger().addHandler(handler)
 
 
 def _replace_handler(handler: logging.Handler, level: int) -> None:

@@ -1,46 +1,93 @@
-"""Spans recorded with the OpenTelemetry SDK; imported only where an exporter is configured."""
+"""Spans as the OpenTelemetry SDK exports them; imported only where an exporter is configured."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from typing import Final
 
-from opentelemetry import trace
+from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.semconv.attributes import error_attributes as error
+from opentelemetry.semconv.attributes import exception_attributes as exception
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from trackside.telemetry.context import Attributes, SpanRecorder
+from trackside.contracts.redaction import redact
+from trackside.contracts.trace_context import parse
+from trackside.telemetry.context import Failure, Span, SpanRecorder
+
+SCHEMA: Final = "https://opentelemetry.io/schemas/1.44.0"
+"""The version of the semantic conventions whose names the attributes have."""
+_SCOPE: Final = InstrumentationScope("trackside", schema_url=SCHEMA)
+_KINDS: Final = {
+    "internal": SpanKind.INTERNAL,
+    "producer": SpanKind.PRODUCER,
+    "consumer": SpanKind.CONSUMER,
+    "client": SpanKind.CLIENT,
+}
 
 
-def provider(service: str, instance: str, processor: SpanProcessor) -> TracerProvider:
-    """Returns a tracer provider for one service instance; the caller shuts it down."""
-    resource = Resource.create({"service.name": f"trackside.{service}", "service.instance.id": instance})
-    made = TracerProvider(resource=resource, shutdown_on_exit=False)
-    made.add_span_processor(processor)
-    return made
+def resource_of(service: str, instance: str) -> Resource:
+    """Returns what all spans and log lines of one service instance have in common."""
+    return Resource.create({"service.name": f"trackside.{service}", "service.instance.id": instance})
 
 
-def recorder(tracers: TracerProvider) -> SpanRecorder:
-    """Returns a recorder of spans for `trackside.telemetry.context`, made with this provider."""
-    tracer = tracers.get_tracer("trackside")
+def recorder(resource: Resource, processor: SpanProcessor) -> SpanRecorder:
+    """Returns a recorder of spans for `trackside.telemetry.context`; the processor exports them.
 
-    @contextmanager
-    def record(name: str, parent: str | None, attributes: Attributes | None) -> Iterator[str]:
-        above = trace.set_span_in_context(_remote(parent)) if parent else None
-        with tracer.start_as_current_span(name, context=above, attributes=attributes) as span:
-            yield _traceparent(span.get_span_context())
+    The spans are made whole, for their ids are in the log before they end: a tracer would draw its own.
+    """
+
+    def record(span: Span) -> None:
+        processor.on_end(_exported(span, resource))
 
     return record
 
 
-def _remote(traceparent: str) -> NonRecordingSpan:
-    """Reads a `traceparent` that context.py has found well formed."""
-    _, trace_id, span_id, flags = traceparent.split("-")[:4]
-    return NonRecordingSpan(
-        SpanContext(
-            int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16))
-        )
+def _exported(span: Span, resource: Resource) -> ReadableSpan:
+    context = _context(span.traceparent, is_remote=False)
+    assert context is not None, "a span has ids that are well formed"
+    attributes = dict(span.attributes)
+    if span.failure is not None:
+        attributes[error.ERROR_TYPE] = span.failure.kind
+    return ReadableSpan(
+        name=span.name,
+        context=context,
+        parent=_context(span.parent),
+        resource=resource,
+        attributes=BoundedAttributes(attributes=attributes, immutable=True),
+        events=[] if span.failure is None else [_exception(span.failure, span.end_ns)],
+        links=list(_links(span.links)),
+        kind=_KINDS[span.kind],
+        instrumentation_scope=_SCOPE,
+        status=_status(span.failure),
+        start_time=span.start_ns,
+        end_time=max(span.start_ns, span.end_ns),
     )
 
 
-def _traceparent(span: SpanContext) -> str:
-    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"
+def _status(failure: Failure | None) -> Status:
+    return Status() if failure is None else Status(StatusCode.ERROR, redact(failure.message))
+
+
+def _exception(failure: Failure, at_ns: int) -> Event:
+    attributes = {
+        exception.EXCEPTION_TYPE: failure.kind,
+        exception.EXCEPTION_MESSAGE: redact(failure.message),
+    }
+    if failure.stacktrace:
+        attributes[exception.EXCEPTION_STACKTRACE] = redact(failure.stacktrace)
+    return Event("exception", attributes, at_ns)
+
+
+def _links(traceparents: Iterable[str]) -> Iterable[Link]:
+    for traceparent in traceparents:
+        if (context := _context(traceparent)) is not None:
+            yield Link(context)
+
+
+def _context(traceparent: str | None, *, is_remote: bool = True) -> SpanContext | None:
+    parts = parse(traceparent)
+    if parts is None:
+        return None
+    flags = TraceFlags(int(parts.flags, 16))
+    return SpanContext(int(parts.trace, 16), int(parts.span, 16), is_remote, flags)

@@ -28,7 +28,6 @@ from trackside.sdk.client import Client
 from trackside.sdk.publication import Refused
 from trackside.sdk.specs import read_spec
 from trackside.summaries.plotting import ChartCurve
-from trackside.telemetry import context
 
 BEST = 5
 DRAWN = 3
@@ -74,7 +73,7 @@ def _stack(keep: bool, catalogue: Path) -> Iterator[Stack]:
 async def _search(used: Stack, command: Command) -> None:
     stream_id = new_stream_id(command)
     async with Client(used.bootstrap_servers, name="demo") as client:
-        publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
+        publication = await client.publish(command, stream_id)
         answer = await client.answer(publication, ANSWER_S)
         if isinstance(answer, Refused):
             raise CommandFailed(f"{stream_id} refused: {answer.code} at {answer.path}: {answer.message}")

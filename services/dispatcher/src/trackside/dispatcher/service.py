@@ -10,6 +10,7 @@ from trackside.contracts.message import Record
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.deadlines import Deadlines
 from trackside.dispatcher.decision_counts import DecisionCounts
+from trackside.dispatcher.decision_descriptions import describe
 from trackside.dispatcher.intake.intake import Intake
 from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
@@ -70,6 +71,9 @@ class Dispatcher:
         self._counts = DecisionCounts(streams)
         self._health = service.health
         self._counts_reports = not standby
+        service.spans.describe = lambda stream, proposal: describe(
+            streams.find(stream), proposal, advice.asked
+        )
 
     def fold(self, record: Record) -> Outcome:
         """Folds a record of the events or the fleet topic."""

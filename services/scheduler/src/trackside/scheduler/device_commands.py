@@ -1,6 +1,6 @@
 """The commands that are sent to devices until an event answers them. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypedDict
@@ -14,7 +14,7 @@ from trackside.contracts.device_commands import (
 )
 from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.tasks import AttemptEnd
-from trackside.contracts.topics import HOST
+from trackside.contracts.topics import command_target
 from trackside.domain import retries, task_artifacts, task_instructions
 from trackside.domain.fleet import Fleet
 from trackside.domain.task import Task, TaskState
@@ -127,11 +127,6 @@ def _stop_orphan(placement: RunningPlacement, incarnation: str) -> StopTask:
     )
 
 
-def command_target(device_ids: Sequence[str]) -> str:
-    """Returns whose topic the commands to a placement go to: the device's, the host's for several devices."""
-    return device_ids[0] if len(device_ids) == 1 else HOST
-
-
 class _PlacementFields(TypedDict):
     """The fields by which each device command names its placement."""
 
@@ -206,6 +201,7 @@ def _run_command(task: Task, stream: str, incarnation: str, lease_s: float) -> R
         unresponsive_s=None if task.needs.service is None else task.needs.service.unresponsive_s,
         instruction=task.instruction,
         step_limit=task.step_limit,
+        part=task.part,
         checkpoints=task_artifacts.offered(task),
         saved=task_artifacts.versions(task),
     )

@@ -23,6 +23,8 @@ from trackside.eventlog.log import Entry
 from trackside.eventlog.service_context import ServiceContext
 from trackside.scheduler import decide, decision_counts
 from trackside.scheduler.cluster_state import ClusterState
+from trackside.scheduler.command_span import CommandSpan
+from trackside.scheduler.decision_descriptions import describe
 from trackside.scheduler.device_commands import (
     CommandKey,
     DeviceMessage,
@@ -38,7 +40,6 @@ from trackside.scheduler.lease import Leases
 from trackside.scheduler.planner import Planner
 from trackside.scheduler.requirements import requirements_of
 from trackside.scheduler.settings import SchedulerSettings
-from trackside.telemetry import context
 from trackside.telemetry.disk_space import DiskWatch
 from trackside.telemetry.metrics import gauge, histogram
 
@@ -69,6 +70,7 @@ class Scheduler:
         self._background = service.background
         self._settings = settings
         self._fleet = fleet.Fleet()
+        service.spans.describe = lambda stream, proposal: describe(streams.find(stream), proposal)
         self._cluster = ClusterState(settings.policy)
         self._planner = Planner(self._cluster)
         self._leases = Leases(int(settings.heartbeat_s * 1000))
@@ -322,16 +324,21 @@ class Scheduler:
 
     async def _send(self, pending: PendingCommand, command: DeviceMessage) -> None:
         topic = self._topics.device(pending.worker_id, pending.device_id)
-        with context.start("command device", pending.traceparent or None) as traceparent:
-            cause = cause_of(command.stream, pending.follows)
-            record = self._writer.single(command.task_id, command, cause=cause, traceparent=traceparent)
+        cause = cause_of(command.stream, pending.follows)
+        span = CommandSpan(pending.traceparent, command, pending.worker_id, pending.device_id, topic.name)
+        record = self._writer.single(
+            command.task_id, command, cause=cause, traceparent=span.traceparent, message_id=span.message_id
+        )
         try:
-            await self._log.publish(topic.name, 0, record)
+            appended = await self._log.publish(topic.name, 0, record)
         except TransientError as error:
             self._sent.pop(pending.key, None)
+            span.end(None, error)
             log.warning(
                 "a device command could not be sent, trying again", task=command.task_id, reason=str(error)
             )
+        else:
+            span.end(appended.offset)
 
     async def _send_heartbeat(self) -> None:
         heartbeat = SchedulerHeartbeat(instance=self._writer.instance)

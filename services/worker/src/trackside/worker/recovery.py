@@ -15,6 +15,7 @@ from trackside.worker.attempts.spec import AttemptContext
 from trackside.worker.child.orphans import MAX_NAMED, kill_marked
 from trackside.worker.process_messages import AttemptEnding
 from trackside.worker.report_messages import ArtifactReady
+from trackside.worker.reporting.attempt_spans import AttemptSpans
 from trackside.worker.reporting.journal import Journal, JournalEntry
 from trackside.worker.reporting.reporter import Publisher, Reporter
 
@@ -72,7 +73,10 @@ async def _end(
 ) -> tuple[int, asyncio.Future[Appended]]:
     appended_at: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
     written = context.journal.ending(entry)
-    reporter = Reporter(publisher, entry)
+    accepted_ns = context.journal.accepted_ns(entry)
+    reporter = Reporter(
+        publisher, entry, AttemptSpans(entry, publisher.writer.instance, began_ns=accepted_ns)
+    )
     if entry.held and written is None:
         reporter.returned()
     else:

@@ -9,6 +9,7 @@ from trackside.aggregates.search.state import Search
 from trackside.aggregates.search.suggestions import has_failed, suggestion
 from trackside.aggregates.search.trial_results import awaits_verdict, trial_ended
 from trackside.aggregates.search.trial_reuse import next_task
+from trackside.aggregates.search.trial_traces import trial_trace
 from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
@@ -21,7 +22,7 @@ def lacking(stream: Stream[Search]) -> Iterable[Proposal]:
     """Yields what a search that is not over lacks now."""
     search, tasks = stream.root, stream.tasks
     yield from trial_reuse.lacking(stream)
-    yield from _ended_trials(search, tasks)
+    yield from _ended_trials(stream)
     yield from _stopped_tasks(search, tasks)
     yield from promotion.stops_at_limit(stream)
     yield from _held_tasks(search, tasks)
@@ -30,14 +31,14 @@ def lacking(stream: Stream[Search]) -> Iterable[Proposal]:
     yield from _ended_search(search, stream.traceparent)
 
 
-def _ended_trials(search: Search, tasks: dict[str, Task]) -> Iterable[Proposal]:
+def _ended_trials(stream: Stream[Search]) -> Iterable[Proposal]:
+    search = stream.root
     for number in sorted(search.unended):
-        task = tasks[search.task_of(number)]
+        task = stream.tasks[search.task_of(number)]
         if awaits_verdict(search, task):
             continue
-        yield Proposal(
-            "end trial", [trial_ended(search.spec, number, task)], task.changed_at, task.traceparent
-        )
+        ended = trial_ended(search.spec, number, task)
+        yield Proposal("end trial", [ended], task.changed_at, trial_trace(stream, number))
 
 
 def _stopped_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Proposal]:
@@ -81,7 +82,8 @@ def _added_trial(stream: Stream, search: Search) -> Iterable[Proposal]:
         task = next_task(stream)
         events = suggestion(search, number, parameters, search.opened[number], "customized", task)
         follows = max(search.opened[number], search.added[0].at)
-        yield Proposal("add trial", events, follows, stream.traceparent)
+        trace = trial_trace(stream, number)
+        yield Proposal("add trial", events, follows, stream.traceparent, begins_trace=trace)
 
 
 def _failed_search(search: Search, traceparent: str) -> Iterable[Proposal]:

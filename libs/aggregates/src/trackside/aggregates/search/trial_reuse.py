@@ -10,6 +10,7 @@ from trackside.aggregates.search.messages import TRIAL, SearchStatus
 from trackside.aggregates.search.promotion import promotes
 from trackside.aggregates.search.state import Search
 from trackside.aggregates.search.trial_results import awaits_verdict, trial_ended
+from trackside.aggregates.search.trial_traces import trial_trace
 from trackside.contracts.parts import number_of
 from trackside.domain import task_reuse
 from trackside.domain.proposal import Proposal
@@ -26,7 +27,7 @@ def lacking(stream: Stream[Search]) -> Iterable[Proposal]:
     for trial, task in asking_trials(stream):
         if not awaits_verdict(search, task):
             ended = trial_ended(search.spec, trial, task)
-            yield Proposal("end trial", [ended], task.changed_at, task.traceparent)
+            yield Proposal("end trial", [ended], task.changed_at, trial_trace(stream, trial))
 
 
 def asking_trials(stream: Stream[Search]) -> Iterable[tuple[int, Task]]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -194,13 +195,22 @@ async def publish_and_print(
     was refused, CommandFailed if it was not confirmed or not answered.
     """
     deadline_s = monotonic_s() + publishing.timeout_s
-    trace = "" if isinstance(command, Mapping) else context.new_traceparent()
-    with repeatable(publishing.command_id):
-        publication = await client.publish(
-            command, stream_id, publishing.id_of_part, trace, publishing.timeout_s
-        )
-        answer = await client.answer(publication, max(ANSWER_LEAST_S, deadline_s - monotonic_s()))
-    _print_answer(publication, answer, publishing.as_json, spec)
+    with _span(command, stream_id):
+        with repeatable(publishing.command_id):
+            publication = await client.publish(
+                command, stream_id, publishing.id_of_part, timeout_s=publishing.timeout_s
+            )
+            answer = await client.answer(publication, max(ANSWER_LEAST_S, deadline_s - monotonic_s()))
+        _print_answer(publication, answer, publishing.as_json, spec)
+
+
+def _span(command: Command | Mapping[str, object], stream_id: str) -> AbstractContextManager[str]:
+    """Opens the root span of a command, from here to its answer, if this process exports spans."""
+    if not context.is_recording():
+        return nullcontext("")
+    kind = command.wire_type() if isinstance(command, Command) else str(command.get("type", ""))
+    attributes = {"trackside.stream": stream_id, "trackside.command_type": kind}
+    return context.start("submit command", attributes=attributes)
 
 
 def _print_answer(

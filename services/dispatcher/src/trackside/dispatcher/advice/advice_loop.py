@@ -22,6 +22,7 @@ from trackside.aggregates.search.objectives import directions_of
 from trackside.aggregates.search.promotion import Start, promotes
 from trackside.aggregates.search.state import Search, search_of
 from trackside.aggregates.search.trial_reuse import next_task
+from trackside.aggregates.search.trial_traces import trial_trace
 from trackside.contracts.message import Message
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
@@ -42,6 +43,7 @@ from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry
 from trackside.telemetry import context
+from trackside.telemetry.context import Span
 from trackside.telemetry.metrics import histogram
 
 log = structlog.get_logger("trackside.dispatcher")
@@ -58,6 +60,8 @@ class _AdvisedSearch:
     asking: bool = False
     completing: bool = False
     """Whether the open request is for what a user left out of a trial."""
+    asked: Span | None = None
+    """The span of the newest request that was answered, exported if the suggestion counts."""
 
 
 class AdviceLoop:
@@ -141,6 +145,12 @@ class AdviceLoop:
         if self._searches.pop(search_id, None) is not None:
             self._background.spawn(self._forget(search_id))
 
+    def asked(self, search_id: str, number: int) -> Span | None:
+        """Returns the span of the newest request to the tuner of a search, if that was for this trial."""
+        advised = self._searches.get(search_id)
+        span = None if advised is None else advised.asked
+        return span if span is not None and span.attributes["trackside.trial"] == number else None
+
     async def wait_until_idle(self, limit_s: float) -> None:
         """Waits until no process has an open request, for at most so many seconds."""
         with suppress(TimeoutError):
@@ -180,10 +190,9 @@ class AdviceLoop:
     ) -> None:
         seen, is_random = search.opened[number], suggestions.is_for_chance(search)
         given = search.added[0].parameters if search.added else None
-        began = monotonic_s()
+        began, began_ns = monotonic_s(), context.now_ns()
         try:
-            with context.start("suggest trial", stream.traceparent or None, {"trial": number}):
-                suggested = await self._request(search, advised.setup, history, number, is_random)
+            suggested = await self._request(search, advised.setup, history, number, is_random)
         except AdvisorClosed:
             return
         except TunerWaits:
@@ -194,6 +203,8 @@ class AdviceLoop:
                 search, number, seen, f"tuner_{error.code}", str(error), error.traceback
             )
         else:
+            if stream.closed:  # another dispatcher has suggested the last trial: the rest is forgotten
+                return
             seconds = histogram("trackside.dispatcher.suggestion.seconds")
             seconds.labels(search.spec.tuner.name).observe(monotonic_s() - began)
             source: Suggester = "fallback" if is_random else "algorithm"
@@ -210,7 +221,11 @@ class AdviceLoop:
             else:
                 task = next_task(stream)
                 events = suggestions.suggestion(search, number, parameters, seen, source, task, start)
-        self._propose(search.search_id, Proposal("suggest trial", events, seen, stream.traceparent))
+        if context.is_recording(stream.traceparent):
+            advised.asked = _asked(stream, search, number, began_ns)
+        trace = trial_trace(stream, number) if isinstance(events[0], TrialSuggested) else ""
+        proposal = Proposal("suggest trial", events, seen, stream.traceparent, begins_trace=trace)
+        self._propose(search.search_id, proposal)
 
     def _request(
         self, search: Search, setup: SearchSetup, history: list[HistoryItem], number: int, is_random: bool
@@ -254,3 +269,20 @@ class AdviceLoop:
 def _fallback_id(search_id: str) -> str:
     """Returns the id under which the tuner process has the random fallback of a search."""
     return f"{search_id}/by-chance"
+
+
+def _asked(stream: Stream, search: Search, number: int, began_ns: int) -> Span:
+    """Returns the span of a request for a trial that has just been answered."""
+    return Span(
+        name="ask tuner",
+        traceparent=context.child_of(stream.traceparent),
+        parent=stream.traceparent,
+        start_ns=began_ns,
+        end_ns=context.now_ns(),
+        attributes={
+            "trackside.stream": search.search_id,
+            "trackside.search": search.search_id,
+            "trackside.trial": number,
+            "trackside.tuner": search.spec.tuner.name,
+        },
+    )

@@ -10,6 +10,7 @@ from trackside.aggregates.search import advice, suggestions
 from trackside.aggregates.search.builtin_assessors import ASSESSORS
 from trackside.aggregates.search.messages import TRIAL
 from trackside.aggregates.search.state import Search, search_of
+from trackside.aggregates.search.trial_traces import trial_trace
 from trackside.aggregates.search.verdicts import (
     assessed_end,
     awaiting_verdicts,
@@ -124,7 +125,8 @@ class AssessmentLoop:
                     assessed.proposed.add((trial, row))
                     stop = suggestions.early_stop(search, trial, seen)
                     follows = stream.tasks[search.task_of(trial)].reported_at
-                    self._propose(search.search_id, Proposal("stop trial", stop, follows, stream.traceparent))
+                    trace = trial_trace(stream, trial)
+                    self._propose(search.search_id, Proposal("stop trial", stop, follows, trace))
             _note_verdicts(search, assessed, result, rows)
             self._propose_ends(stream, search, assessed)
         assessed.asking = False
@@ -139,7 +141,8 @@ class AssessmentLoop:
                 row = None
             assessed.ended.add(number)
             ended = assessed_end(search, number, task, row)
-            self._propose(search.search_id, Proposal("end trial", [ended], task.changed_at, task.traceparent))
+            trace = trial_trace(stream, number)
+            self._propose(search.search_id, Proposal("end trial", [ended], task.changed_at, trace))
 
     def _assess(
         self, stream: Stream, search: Search, assessed: _AssessedSearch

@@ -268,9 +268,9 @@ class PlacementController:
 
     async def _run(self, placement: LocalPlacement, trains: bool) -> None:
         entry = placement.entry
-        attributes = {"trackside.task": entry.task_id, "trackside.task_type": placement.task_type.name}
-        with context.start("run task", entry.traceparent or None, attributes) as traceparent:
-            placement.reporter = Reporter(self._publisher, entry, traceparent)
+        spans = placement.spans(self._publisher)
+        with context.within(spans.traceparent) as traceparent:
+            placement.reporter = Reporter(self._publisher, entry, spans)
             placement.reporter.restart_steps(placement.interrupts)
             self._fencing.record_begun(entry.task_id, entry.token)
             self._fencing.record_answer(entry.task_id, entry.token, placement.reporter.accepted())

@@ -8,6 +8,7 @@ from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.memory import shown
 from trackside.contracts.message import Envelope
 from trackside.contracts.tasks import AttemptEnd, Reservation
+from trackside.contracts.topics import command_target
 from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.attempt import AttemptRun
 from trackside.worker.attempts.forkserver_client import TaskProcess
@@ -15,8 +16,9 @@ from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.sampler import OwnedSession
 from trackside.worker.placements.fencing import Refusal
 from trackside.worker.placements.ledger import Allocation, Claim, Stage
+from trackside.worker.reporting.attempt_spans import AttemptSpans
 from trackside.worker.reporting.journal import JournalEntry
-from trackside.worker.reporting.reporter import Reporter
+from trackside.worker.reporting.reporter import Publisher, Reporter
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,12 @@ class LocalPlacement:
             return None
         claimed = self.allocation.claim.cuda_memory_bytes
         return OwnedSession(self.key, self.run.pid, self.entry.device_ids, claimed)
+
+    def spans(self, publisher: Publisher) -> AttemptSpans:
+        """Returns its spans; it begins now."""
+        entry, worker_id, command = self.entry, publisher.writer.instance, self.command
+        topic = publisher.topics.device(worker_id, command_target(entry.device_ids))
+        return AttemptSpans(entry, worker_id, command.part, command.task_type, topic.name)
 
 
 def claim_of(command: RunTask, reserved: Reservation) -> Claim:

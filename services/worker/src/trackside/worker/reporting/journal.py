@@ -113,6 +113,10 @@ class Journal:
         except (OSError, UnreadableMessageError):
             return None
 
+    def accepted_ns(self, entry: JournalEntry) -> int:
+        """Returns when a placement was accepted, in ns since 1970: its file was written then."""
+        return self.entry_file(entry).stat().st_mtime_ns
+
     def entries_without_end(self) -> list[JournalEntry]:
         """Returns the placements whose end may not be in the log."""
         found = []

@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, TaskResumed, artifact_source
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.message import Event
 from trackside.contracts.redaction import redact
-from trackside.contracts.summaries import ItemArtifact, MetricPointsReported, Series
+from trackside.contracts.summaries import ItemArtifact
 from trackside.contracts.tasks import (
     AttemptEnded,
     MetricReported,
-    NonFinite,
     ParametersRequested,
     ParametersTaken,
     Reservation,
@@ -39,7 +38,9 @@ from trackside.worker.report_messages import (
     SummaryValueReport,
 )
 from trackside.worker.reporting.attempt_counts import count_end
+from trackside.worker.reporting.attempt_spans import AttemptSpans
 from trackside.worker.reporting.journal import JournalEntry
+from trackside.worker.reporting.metric_points import points_reported
 from trackside.worker.reporting.outbox import WorkerOutbox
 from trackside.worker.reporting.output_lines import OutputLines, OutputSource
 from trackside.worker.reporting.summary_flow import SummaryFlow
@@ -90,15 +91,16 @@ class Publisher:
 
 
 class Reporter:
-    """Publishes the events of one placement, in order. `traceparent` and `cause` are set on each event.
+    """Publishes the events of one placement, in order, and notes its phases for `spans`.
 
     `cause` is that of the command of the placement, until a later command changes what is reported.
     """
 
-    def __init__(self, publisher: Publisher, entry: JournalEntry, traceparent: str = "") -> None:
+    def __init__(self, publisher: Publisher, entry: JournalEntry, spans: AttemptSpans | None = None) -> None:
         self._publisher = publisher
         self._entry = entry
-        self._traceparent = traceparent or entry.traceparent
+        self._spans = spans
+        self._traceparent = entry.traceparent if spans is None else spans.traceparent
         self.cause = entry.cause
         self._points: list[MetricPoint] = []
         self._lines = OutputLines(entry)
@@ -152,6 +154,8 @@ class Reporter:
         error: Mapping[str, Any],
     ) -> None:
         """Reports a training that ran out of memory and its next reservation; its metrics don't count."""
+        if self._spans is not None:
+            self._spans.interrupt(resource, error)
         self.restart_steps(interrupt)
         event = TaskInterrupted.model_validate(
             {
@@ -229,6 +233,8 @@ class Reporter:
 
     def status(self, status: TaskStatus) -> None:
         """Reports which phase begins."""
+        if self._spans is not None:
+            self._spans.begin(status)
         event = TaskStatusChanged(
             **self._token,
             incarnation=self._entry.incarnation,
@@ -269,6 +275,8 @@ class Reporter:
         self.resources_freed()
         fields = {**self._token, "incarnation": self._entry.incarnation, "memory_measure": "own"}
         event = AttemptEnded.model_validate({**fields, **ending})
+        if self._spans is not None:
+            on_appended = self._spans.ends_with(event, on_appended)
         appended = partial(count_end, event, self._traceparent, on_appended)
         return event, self._send(event, appended, number=self._end_number)
 
@@ -304,8 +312,8 @@ class Reporter:
             self._timer.cancel()
             self._timer = None
         if self._points:
-            points = len(self._points)
-            self._metrics(self._point_batch(), points)
+            points, self._points = self._points, []
+            self._metrics(points_reported(self._entry, points), len(points))
         if count := len(self._items):
             self._metrics(self._items.take(), count)
         for batch in self._lines.take():
@@ -316,30 +324,6 @@ class Reporter:
             loop = asyncio.get_running_loop()
             pause_s = max(FIRST_FLUSH_S, self._flushed_s + FLUSH_S - loop.time())
             self._timer = loop.call_later(pause_s, self.flush)
-
-    def _point_batch(self) -> MetricPointsReported:
-        by_tag: dict[str, list[MetricPoint]] = {}
-        for point in self._points:
-            by_tag.setdefault(point.tag, []).append(point)
-        self._points = []
-        series = [
-            Series(
-                tag=tag,
-                steps=[point.step for point in points],
-                times_ms=[point.time_ms for point in points],
-                values=[None if isinstance(point.value, str) else point.value for point in points],
-                non_finite={
-                    at: cast("NonFinite", point.value)
-                    for at, point in enumerate(points)
-                    if isinstance(point.value, str)
-                },
-            )
-            for tag, points in by_tag.items()
-        ]
-        entry = self._entry
-        return MetricPointsReported(
-            stream=entry.stream, task_id=entry.task_id, attempt=entry.attempt, series=series
-        )
 
     def _metric(
         self,
