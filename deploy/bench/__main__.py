@@ -35,6 +35,7 @@ from bench import (
     rounds,
     scheduling,
     simulation_rate,
+    sizes,
     slot_gaps,
     suggestions,
     summaries,
@@ -48,7 +49,7 @@ from trackside.telemetry.logs import configure_logs
 PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
-    *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests", "boards"),
+    *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests", "boards", "sizes"),
 )
 
 
@@ -75,6 +76,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--board-trials", type=int, default=100_000, help="trials of 100 points that boards show (100000)"
     )
+    parser.add_argument("--sized", type=int, default=1_000, help="trials whose bytes are counted (1000)")
     parser.add_argument("--seed", type=int, default=16, help="seed of what is drawn (16)")
     parser.add_argument(
         "--only",
@@ -136,21 +138,34 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         if "pipelines" in parts:
             console.print(f"pipelines: {options.trials} no-op steps, chains of fibo, fan-outs, 10,000 steps")
             measurements.append(await pipelines.measure(stack, log, options.trials, append_p50_ms))
-        if "ended" in parts:
-            console.print(f"the state of a search with {ended_trials.TRIALS:,} ended trials")
-            measurements.append(await ended_trials.measure())
-        if "replay" in parts:
-            console.print("a stream of 100,000 events, looked into; what-if of 300 trials x 50 reports")
-            measurements.append(await replay_queries.measure(log))
-        if "points" in parts:
-            console.print(f"{options.points:,} metric points")
-            measurements.append(await metric_points.measure(log, stack.postgres_dsn, options.points))
-        if "verdicts" in parts:
-            console.print("reports of 100 live trials through an assessor")
-            measurements.append(await assessments.measure(log))
+        measurements += await measure_log(stack, log, options, console)
         measurements += await board_queries.measure(stack.postgres_dsn, options, console)
         measurements += await summaries.measure(stack, log, options, console, append_p50_ms)
         measurements += await rounds.measure(log, options, console, append_p50_ms)
+    return measurements
+
+
+async def measure_log(
+    stack: Stack, log: KafkaLog, options: argparse.Namespace, console: Console
+) -> list[Measurements]:
+    """Measures the parts about states, queries and sizes of the log, and its metric points."""
+    parts = options.parts
+    measurements: list[Measurements] = []
+    if "ended" in parts:
+        console.print(f"the state of a search with {ended_trials.TRIALS:,} ended trials")
+        measurements.append(await ended_trials.measure())
+    if "replay" in parts:
+        console.print("a stream of 100,000 events, looked into; what-if of 300 trials x 50 reports")
+        measurements.append(await replay_queries.measure(log))
+    if "points" in parts:
+        console.print(f"{options.points:,} metric points")
+        measurements.append(await metric_points.measure(log, stack.postgres_dsn, options.points))
+    if "sizes" in parts:
+        console.print(f"{options.sized:,} trials of {sizes.STEPS} steps, and {sizes.IDLE_S:g} s without any")
+        measurements.append(await sizes.measure(stack, log, options.sized))
+    if "verdicts" in parts:
+        console.print("reports of 100 live trials through an assessor")
+        measurements.append(await assessments.measure(log))
     return measurements
 
 
