@@ -59,7 +59,9 @@ class DecisionSpans:
         traceparent: str,
         records: Sequence[Outgoing],
     ) -> None:
-        """Begins the span of a decision whose records are sent next."""
+        """Begins the span of a decision whose records are sent next, if its trace is exported."""
+        if not context.is_recording(traceparent):
+            return
         described = self.describe(stream, proposal)
         message_id = _message_id(records[0])
         topic, partition = topic_partition

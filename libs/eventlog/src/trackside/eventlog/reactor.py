@@ -321,8 +321,7 @@ class Reactor:
         own = context.child_of(proposal.traceparent)
         traceparent = proposal.begins_trace or own
         records = self._writer.decision(stream, proposal.events, cause=cause, traceparent=traceparent)
-        if context.is_recording(own):
-            self._spans.begin(topic_partition, stream, proposal, own, records)
+        self._spans.begin(topic_partition, stream, proposal, own, records)
         return own, records
 
     async def _append(self, batch: AppendBatch) -> None:
