@@ -4,7 +4,7 @@ from boards.board import Annotation
 from boards.queries import promql, rows
 from boards.style import BLUE, GREEN, ORANGE, PURPLE, RED, YELLOW
 
-_RESTARTS = "changes(process_start_time_seconds[$__interval]) > 0"
+_RESTARTS = "changes(process_start_time_seconds[1m]) > 0"
 
 
 def searches(where: str = "") -> Annotation:

@@ -55,24 +55,32 @@ def column_unit_problems(answer: Answer) -> list[str]:
     panel = answer.target.panel
     if not panel or answer.target.is_series or answer.target.kind == "nodeGraph":
         return []
-    overrides = _overridden(panel)
+    overrides, hidden = _overridden(panel), _hidden(panel)
     default = _defaults(panel).get("unit", PLAIN)
     found = []
     for column in answer.columns:
         wanted, shown = unit_of_column(column), overrides.get(column, default)
-        if wanted is not None and wanted != shown:
+        if wanted is not None and wanted != shown and column not in hidden:
             found.append(f"{answer.target.name}: column {column} is shown in {shown}, expected {wanted}")
     return found
 
 
 def _overridden(panel: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the units of columns; of a hidden one the empty text."""
+    """Returns the units of columns that have one of their own."""
     found = {}
     for override in panel["fieldConfig"]["overrides"]:
         properties = {each["id"]: each["value"] for each in override["properties"]}
         if "unit" in properties:
             found[override["matcher"]["options"]] = properties["unit"]
     return found
+
+
+def _hidden(panel: Mapping[str, Any]) -> set[str]:
+    return {
+        override["matcher"]["options"]
+        for override in panel["fieldConfig"]["overrides"]
+        if any(each["id"] == "custom.hidden" for each in override["properties"])
+    }
 
 
 def _defaults(panel: Mapping[str, Any]) -> Mapping[str, Any]:

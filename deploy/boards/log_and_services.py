@@ -73,15 +73,12 @@ def _services() -> list[Panel]:
         ),
         graph(
             "Time of recovery",
-            "From the start of a service to its first decision, mean of each interval with a start.",
+            "From the last start of a service to its first decision.",
             promql(
-                f"sum by (service) (increase({series(recovery)}_sum{_SERVICE}[$__interval])) "
-                f"/ (sum by (service) (increase({series(recovery)}_count{_SERVICE}[$__interval])) > 0)",
-                "{{service}}",
+                f"{series(recovery)}_sum{_SERVICE} / ({series(recovery)}_count{_SERVICE} > 0)",
+                "{{service}} {{instance}}",
             ),
             unit=SECONDS,
-            style="points",
-            interval="1m",
         ),
         graph(
             "Clock skew",

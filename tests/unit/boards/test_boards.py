@@ -19,7 +19,7 @@ from trackside.aggregates.batch.messages import BatchStatus
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.step_messages import StepState
 from trackside.aggregates.search.messages import SearchStatus, TrialStatus
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain.task import TaskState
 from trackside.telemetry import labels
 from trackside.telemetry.names import METRICS
@@ -87,6 +87,7 @@ def test_every_metric_of_a_board_is_in_the_registry() -> None:
 def test_every_status_has_a_colour() -> None:
     listed = (SearchStatus, TrialStatus, AttemptEnd, TaskState, StepState, RunStatus, BatchStatus)
     statuses = {member.value for enumeration in listed for member in enumeration}
+    statuses |= {status.name for status in TaskStatus}
     statuses |= {*labels.WAIT_REASON.values, *labels.WORKER_STATE.values}
     assert statuses - set(STATUS_COLOURS) == set()
 
