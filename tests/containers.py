@@ -22,7 +22,7 @@ from trackside.embedded.postgres.server import UNSAFE_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 KAFKA_IMAGE = "apache/kafka:4.1.1"
-POSTGRES_IMAGE = "postgres:18"
+POSTGRES_IMAGE = "postgres:18.3-bookworm"
 LABEL = "trackside.test-run"
 MARK = "containers"  # the file in a run's folder that marks that there may be containers
 KAFKA_PORT, POSTGRES_PORT = 9092, 5432

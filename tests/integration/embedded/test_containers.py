@@ -3,6 +3,7 @@
 import json
 import socket
 import socketserver
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,11 @@ import yaml
 
 from tests import containers
 from tests.polling import poll_until
+from tests.stack import Servers
 from trackside.embedded.folder import held_leash
 from trackside.embedded.kafka import MAX_MESSAGE_BYTES
+
+KAFKA_READY = containers.ROOT / "deploy/compose/kafka_ready.sh"
 
 
 class Unconnected(BaseHTTPRequestHandler):
@@ -114,5 +118,29 @@ async def test_containers_end_when_the_leash_of_their_run_is_cut(tmp_path: Path)
 
 def test_tests_and_compose_file_use_the_same_images() -> None:
     services = yaml.safe_load((containers.ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
-    assert services["kafka"]["image"] == containers.KAFKA_IMAGE
-    assert services["postgres"]["image"] == containers.POSTGRES_IMAGE
+    assert f"{{KAFKA_IMAGE:-{containers.KAFKA_IMAGE}@sha256:" in services["kafka"]["image"]
+    assert f"{{POSTGRES_IMAGE:-{containers.POSTGRES_IMAGE}@sha256:" in services["postgres"]["image"]
+
+
+def test_the_health_check_of_kafka_asks_the_broker(stack: Servers) -> None:
+    host, port = stack.kafka_bootstrap.split(":")
+    done = subprocess.run(["bash", str(KAFKA_READY), host, port], timeout=30, check=False)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("answer", [b"", b"\0\0\0\x08\0\0\0\1\0\0\0\0"])
+def test_the_health_check_of_kafka_fails_without_a_broker_in_the_answer(answer: bytes) -> None:
+    """A port that is open and says nothing, and metadata that lists no broker, as of a fenced one."""
+
+    class Answering(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.rfile.read(18)
+            self.wfile.write(answer)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Answering) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        port = str(server.server_address[1])
+        done = subprocess.run(["bash", str(KAFKA_READY), "127.0.0.1", port], timeout=30, check=False)
+        thread.join()
+    assert done.returncode == 1
