@@ -139,7 +139,6 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
             console.print(f"pipelines: {options.trials} no-op steps, chains of fibo, fan-outs, 10,000 steps")
             measurements.append(await pipelines.measure(stack, log, options.trials, append_p50_ms))
         measurements += await measure_log(stack, log, options, console)
-        measurements += await board_queries.measure(stack.postgres_dsn, options, console)
         measurements += await summaries.measure(stack, log, options, console, append_p50_ms)
         measurements += await rounds.measure(log, options, console, append_p50_ms)
     return measurements
@@ -148,7 +147,7 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
 async def measure_log(
     stack: Stack, log: KafkaLog, options: argparse.Namespace, console: Console
 ) -> list[Measurements]:
-    """Measures the parts about states, queries and sizes of the log, and its metric points."""
+    """Measures the parts about states, queries and sizes of the log, metric points, and boards."""
     parts = options.parts
     measurements: list[Measurements] = []
     if "ended" in parts:
@@ -166,7 +165,7 @@ async def measure_log(
     if "verdicts" in parts:
         console.print("reports of 100 live trials through an assessor")
         measurements.append(await assessments.measure(log))
-    return measurements
+    return measurements + await board_queries.measure(stack.postgres_dsn, options, console)
 
 
 def measure_alone(options: argparse.Namespace, console: Console) -> list[Measurements]:
