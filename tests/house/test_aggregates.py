@@ -36,6 +36,8 @@ ABOUT_ONE = {
     "trackside.cli.demo": "the demo is a search",
     "trackside.compat.clearml": "the pipelines of ClearML",
     "trackside.compat.sedna": "datasets and jobs of incremental learning from Sedna",
+    "trackside.dispatcher.decision_counts": "searches and trials as metrics count them",
+    "trackside.dispatcher.decision_descriptions": "searches and trials as spans",
     "trackside.dispatcher.advice": "what searches ask their tuners and assessors",
     "trackside.dispatcher.advisor": "the process of tuners and assessors",
     "trackside.dispatcher.assessors": "assess the trials of a search",
