@@ -146,7 +146,7 @@ def _attempts() -> Panel:
         "Each try of the task, with the memory that was reserved and used, and why it ended.",
         rows(
             f"""SELECT attempt, status, ending, worker_id, array_to_string(device_ids, ', ') AS devices,
-            assigned_at, ended_at, load_time_ms, train_time_ms, reserved_memory_bytes, peak_memory_bytes,
+            ended_at, load_time_ms, train_time_ms, reserved_memory_bytes, peak_memory_bytes,
             reserved_cuda_memory_bytes, peak_cuda_memory_bytes, resumed_step, exit_code, error_stage,
             error_type,
             error_message FROM attempts WHERE task_id = {TASK} ORDER BY attempt DESC LIMIT 100"""

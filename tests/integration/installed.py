@@ -71,7 +71,7 @@ def processes(
             for name in ("dispatcher", "scheduler", "worker")
         }
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, _worker_there(settings)).result(120)
+            thread.submit(asyncio.run, worker_has_joined(settings)).result(120)
         yield settings, started
 
 
@@ -88,7 +88,7 @@ async def changes(
             yield record, stream
 
 
-async def _worker_there(settings: StackSettings) -> None:
+async def worker_has_joined(settings: StackSettings) -> None:
     """Waits until the worker is in the log: a search of an unknown task type is refused."""
     async with KafkaLog(settings.kafka_bootstrap, "test") as log:
         reader = log.reader({(settings.topics.fleet.name, 0): 0})

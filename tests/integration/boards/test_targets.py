@@ -1,0 +1,145 @@
+"""Every query of every board, run after real work: none fails, none is empty without a reason, units fit."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from boards.answers import as_reader, ask_postgres, targets
+from boards.catalogue import boards
+from boards.checks import problems
+
+from tests.integration.boards.conftest import Installation
+
+BOARDS = {board.uid: board.to_json() for board in boards()}
+EMPTY = "the panel is empty"
+MAY_BE_EMPTY = {
+    "nothing is wrong": (
+        *(
+            "Dead letters",
+            "Updaters that failed",
+            "Waiting tasks",
+            "Gates",
+            "Traceback",
+            "Commands per minute / C",
+        ),
+        *("Tasks queued again, workers lost / B", "Artifacts per minute / B", "annotation Restarts"),
+    ),
+    "nothing of this kind was done": (
+        *(
+            "Artifacts",
+            "Memory",
+            "Processor and GPU",
+            "Services / A",
+            "Schedules of pipelines",
+            "annotation Changes",
+            "Expected end in",
+        ),
+        *(
+            "Pareto front",
+            "Trials of the Pareto front",
+            "Early-stopped share / A",
+            "Metrics of the run",
+            "annotation Out of memory and lost",
+            "Trial / ",
+        ),
+    ),
+    "no service has counted it yet": (
+        *(
+            "Lag of the read models / A",
+            "Time in use of devices",
+            "Cores in use / B",
+            "Disks / A",
+            "Disks / B",
+        ),
+        *("Records not folded yet", "Failures of read models / A", "Appends repeated, records dropped"),
+    ),
+    "it needs an exporter": (
+        *(
+            "Records appended per second, by topic",
+            "Records kept by topic",
+            "Brokers, partitions without a leader",
+        ),
+        *("Transactions per second", "Size of databases", "Connections"),
+    ),
+}
+
+
+async def problems_of(board: dict[str, Any], worked: Installation) -> list[str]:
+    connection = await as_reader(worked.dsn)
+    try:
+        return [
+            problem
+            for target in targets(board)
+            for problem in await problems(target, worked.view, connection, worked.prometheus)
+        ]
+    finally:
+        await connection.close()
+
+
+def unexpected(found: Sequence[str]) -> list[str]:
+    """Returns what is wrong, without the panels that are empty for a reason."""
+    excused = [title for titles in MAY_BE_EMPTY.values() for title in titles]
+    return [each for each in found if EMPTY not in each or not any(f"/ {title}" in each for title in excused)]
+
+
+@pytest.mark.parametrize("uid", [uid for uid in BOARDS if uid != "trackside-rounds"])
+async def test_no_query_of_a_board_fails_is_empty_or_has_another_unit(uid: str, worked: Installation) -> None:
+    assert unexpected(await problems_of(BOARDS[uid], worked)) == []
+
+
+async def test_the_board_of_rounds_is_empty_without_a_job_and_has_no_other_problem(
+    worked: Installation,
+) -> None:
+    found = await problems_of(BOARDS["trackside-rounds"], worked)
+    assert found and all(EMPTY in problem for problem in found)
+
+
+def edited(uid: str, title: str, query: dict[str, str], unit: str = "") -> dict[str, Any]:
+    """Returns a board of which the first query of one panel, or the unit of that panel, is another."""
+    board = copy.deepcopy(BOARDS[uid])
+    [panel] = [each for each in board["panels"] if each["title"] == title and each["type"] != "row"]
+    panel["targets"][0] |= query
+    if unit:
+        panel["fieldConfig"]["defaults"]["unit"] = unit
+    board["panels"] = [panel]
+    return board
+
+
+async def test_a_planted_error_in_sql_is_found(worked: Installation) -> None:
+    planted = edited("trackside-searches", "Searches", {"rawSql": "SELECT search_idd FROM searches"})
+    assert any('column "search_idd" does not exist' in each for each in await problems_of(planted, worked))
+
+
+async def test_a_planted_empty_panel_is_found(worked: Installation) -> None:
+    planted = edited(
+        "trackside-searches", "Searches", {"rawSql": "SELECT search_id FROM searches WHERE false"}
+    )
+    assert any(EMPTY in each and "Searches" in each for each in await problems_of(planted, worked))
+
+
+async def test_a_planted_wrong_unit_is_found_in_sql_and_in_promql(worked: Installation) -> None:
+    planted = edited("trackside-search", "Device time", {}, unit="bytes")
+    assert any("held_s is shown in bytes, expected s" in each for each in await problems_of(planted, worked))
+    planted = edited("trackside-fleet", "Memory of hosts", {}, unit="s")
+    assert any("the unit is s, expected bytes" in each for each in await problems_of(planted, worked))
+
+
+async def test_series_whose_times_do_not_ascend_are_found(worked: Installation) -> None:
+    statement = "SELECT ended_at AS time, 'a' AS metric, 1 AS value FROM trials ORDER BY ended_at DESC"
+    planted = edited("trackside-search", "Best value so far", {"rawSql": statement})
+    assert any("the times do not ascend" in each for each in await problems_of(planted, worked))
+
+
+async def test_a_link_opens_the_task_that_it_names_of_however_many(worked: Installation) -> None:
+    """The text box of a board is what selects, so a trial that is not among the newest is found too."""
+    connection = await as_reader(worked.dsn)
+    try:
+        oldest = await connection.fetchval("SELECT task_id FROM tasks ORDER BY queued_at LIMIT 1")
+        [task] = [each for each in targets(BOARDS["trackside-trial"]) if each.title == "Task"]
+        view = replace(worked.view, variables={**(worked.view.variables or {}), "task": oldest})
+        answer = await ask_postgres(connection, task, view)
+        assert [row[0] for row in answer.rows] == [oldest]
+    finally:
+        await connection.close()
