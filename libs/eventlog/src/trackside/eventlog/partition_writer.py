@@ -1,7 +1,7 @@
 """What a reactor keeps of a partition that it writes to, and what it measures of each append."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from trackside.contracts.message import Message
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.decider import Decision
 from trackside.eventlog.log import Appended, Outgoing, TopicPartition
-from trackside.telemetry.metrics import counter, exemplar, gauge, histogram
+from trackside.telemetry.metrics import counter, declare, exemplar, gauge, histogram
 
 
 class WaitingDecision(NamedTuple):
@@ -62,3 +62,17 @@ def measure_hops(topic: str, append_times_ms: Sequence[int]) -> None:
     hops, folded_ms = histogram("trackside.eventlog.hop.seconds").labels(topic), now_ms()
     for append_time_ms in append_times_ms:
         hops.observe(max(0, folded_ms - append_time_ms) / 1000)
+
+
+def declare_topics(read: Iterable[str], written: Iterable[str], raw: Iterable[str]) -> None:
+    """Begins the series of the topics that a reactor reads, and of those that it writes to."""
+    declare("trackside.eventlog.dead_letters.records", topic=tuple(raw))
+    declare("trackside.eventlog.read.records", topic=tuple(read))
+    declare("trackside.eventlog.hop.seconds", topic=tuple(read))
+    for name in (
+        "trackside.eventlog.append.seconds",
+        "trackside.eventlog.appended.batches",
+        "trackside.eventlog.appended.events",
+        "trackside.eventlog.append_retries.batches",
+    ):
+        declare(name, topic=tuple(written))

@@ -6,7 +6,7 @@ whose batch isn't folded yet, no decision at all before the log is folded to the
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,13 +28,14 @@ from trackside.eventlog.partition_writer import (
     AppendBatch,
     PartitionWriter,
     WaitingDecision,
+    declare_topics,
     measure_append,
     measure_hops,
 )
 from trackside.eventlog.retry import retry_until_reachable
 from trackside.eventlog.service_context import ServiceContext
 from trackside.telemetry import context
-from trackside.telemetry.metrics import counter, declare, histogram
+from trackside.telemetry.metrics import counter, histogram
 
 log = structlog.get_logger("trackside.eventlog")
 
@@ -104,18 +105,33 @@ class Reactor:
         self._catch_up_ends: dict[TopicPartition, int] | None = None
         self._partition_writers: dict[TopicPartition, PartitionWriter] = {}
         self._own = OwnEvents()
+        self.empty_reads = 0
         self._inbox: Inbox[_Read | _Acknowledged | _UnknownOutcome | None] = Inbox(8)
         self._stop = service.stop
         self._background = service.background
         self._background.alarm = self.wake
         self._last_record_s = self._read_s = monotonic_s()
         self._time = clock.ClockReading(now_ms(), self._last_record_s)
-        _declare_topics({topic for topic, _ in self._positions}, self._partitions, self._raw)
+        declare_topics({topic for topic, _ in self._positions}, self._partitions, self._raw)
 
     def wake(self) -> None:
         """Makes the loop run once more: something outside the log is ready for a decision."""
         if not self._inbox:
             self._inbox.add(None)
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that it reads."""
+        return sorted({topic for topic, _ in self._positions})
+
+    def records_before(self, topic: str, ends: Mapping[int, int]) -> int:
+        """Returns how many offsets of a topic, before these ends, are not folded yet."""
+        positions = self._positions
+        return sum(max(0, end - positions.get((topic, at), end)) for at, end in ends.items())
+
+    def has_read_all(self, topic: str, empty_reads: int) -> bool:
+        """Returns whether others write a topic, whose last offsets may hold no record: none came since."""
+        return topic in self._raw and self.empty_reads >= empty_reads + 2
 
     async def run(self) -> None:
         """Runs until the service is told to stop; raises the error that makes it impossible to continue."""
@@ -376,25 +392,8 @@ class Reactor:
             if entries:
                 await self._inbox.put(_Read(entries, monotonic_s()))
             else:
-                self._reset_lag()
-
-    def _reset_lag(self) -> None:
-        for topic in {topic_partition[0] for topic_partition in self._positions}:
-            self._health.set_lag(topic, 0.0)
+                self.empty_reads += 1
 
     async def _when_stopped(self) -> None:
         await self._stop.wait()
         await self._inbox.put(None)
-
-
-def _declare_topics(read: Iterable[str], written: Iterable[str], raw: Iterable[str]) -> None:
-    declare("trackside.eventlog.dead_letters.records", topic=tuple(raw))
-    declare("trackside.eventlog.read.records", topic=tuple(read))
-    declare("trackside.eventlog.hop.seconds", topic=tuple(read))
-    for name in (
-        "trackside.eventlog.append.seconds",
-        "trackside.eventlog.appended.batches",
-        "trackside.eventlog.appended.events",
-        "trackside.eventlog.append_retries.batches",
-    ):
-        declare(name, topic=tuple(written))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.contracts.memory import shown
+from trackside.telemetry.metrics import gauge
 
 RESUME_FACTOR = 1.1
 """How much more than the limit must be free before new work starts again, so that it doesn't flap."""
@@ -45,6 +46,7 @@ class DiskWatch:
         for folder in self._folders:
             with contextlib.suppress(OSError):
                 device, found = folder.stat().st_dev, os.statvfs(folder)
+                _set_gauges(folder, found)
                 if device not in seen and (sentence := self._low(folder, found, str(folder) in before)):
                     self.low[str(folder)] = sentence
                 seen.add(device)
@@ -64,6 +66,13 @@ class DiskWatch:
             more = int(inodes * share * RESUME_FACTOR)
             return f"the disk of {folder} has {free_inodes} of {inodes} inodes (files) free, {more} needed"
         return ""
+
+
+def _set_gauges(folder: Path, found: os.statvfs_result) -> None:
+    available = gauge("trackside.health.disk_available.bytes")
+    available.labels(str(folder)).set(found.f_bavail * found.f_frsize)
+    size = (found.f_blocks - found.f_bfree + found.f_bavail) * found.f_frsize
+    gauge("trackside.health.disk_size.bytes").labels(str(folder)).set(size)
 
 
 def write_obstacle(folder: Path) -> str:

@@ -16,6 +16,7 @@ from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
 from trackside.domain.streams import Streams
 from trackside.eventlog.log import TopicPartition
+from trackside.eventlog.log_lag import follow_log_lag
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
 from trackside.eventlog.retry import retry_with_timeout
@@ -100,6 +101,7 @@ async def _decide(
     )
     advice.ready = reactor.wake
     service.background.spawn(_project(service, reactor, advice))
+    service.background.spawn(follow_log_lag(service.log, reactor, service.health))
     await reactor.run()
 
 

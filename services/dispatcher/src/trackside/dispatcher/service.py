@@ -17,6 +17,7 @@ from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVeri
 from trackside.dispatcher.parents import Parents
 from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
+from trackside.dispatcher.search_gauges import SearchGauges
 from trackside.dispatcher.stream_gauges import StreamGauges
 from trackside.dispatcher.watchers import Watchers
 from trackside.domain import fleet, stream_commands
@@ -68,6 +69,7 @@ class Dispatcher:
         self._watchers = Watchers(streams)
         self._index = StreamIndex(streams)
         self._gauges = StreamGauges(streams.aggregates)
+        self._search_gauges = SearchGauges()
         self._counts = DecisionCounts(streams)
         self._health = service.health
         self._counts_reports = not standby
@@ -90,6 +92,7 @@ class Dispatcher:
         if outcome is Outcome.APPLIED:
             self._index.fold(stream, message)
             self._counts.note(message, record.append_time_ms)
+            self._search_gauges.note(stream.stream_id, record.append_time_ms)
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
                 self._receipts.answer(message, record.offset)
         elif self._counts_reports and self._health.ready:
@@ -167,7 +170,9 @@ class Dispatcher:
             if stream is not None:
                 self._advice.update(stream)
                 self._gauges.update(stream)
+                self._search_gauges.update(stream, facts.now_ms)
         self._unasked.clear()
+        self._search_gauges.set(facts.now_ms)
         if self._receipts is not None:
             self._receipts.send_answered(self._streams)
         self._streams.spill_idle()

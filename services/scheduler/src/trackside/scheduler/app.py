@@ -4,6 +4,7 @@ from functools import partial
 
 import structlog
 
+from trackside.eventlog.log_lag import follow_log_lag
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
 from trackside.eventlog.retry import retry_with_timeout
@@ -52,6 +53,7 @@ async def _run(service: ServiceContext, settings: SchedulerSettings) -> None:
         standby=settings.standby,
     )
     service.background.spawn(project("scheduler", service))
+    service.background.spawn(follow_log_lag(service.log, reactor, service.health))
     await reactor.run()
 
 

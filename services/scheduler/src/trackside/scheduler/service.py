@@ -40,6 +40,7 @@ from trackside.scheduler.lease import Leases
 from trackside.scheduler.planner import Planner
 from trackside.scheduler.requirements import requirements_of
 from trackside.scheduler.settings import SchedulerSettings
+from trackside.scheduler.wait_reasons import fleet_states, wait_reasons
 from trackside.telemetry.disk_space import DiskWatch
 from trackside.telemetry.metrics import gauge, histogram
 
@@ -351,7 +352,10 @@ class Scheduler:
     def _set_gauges(self) -> None:
         devices = sum(len(host.devices) for host in self._cluster.hosts.open)
         busy = self._cluster.hosts.busy_devices
-        gauge("trackside.scheduler.queue.tasks").labels("device_busy").set(len(self._cluster.waiting))
+        for reason, count in wait_reasons(self._cluster, bool(self._disks.low)).items():
+            gauge("trackside.scheduler.queue.tasks").labels(reason).set(count)
+        for state, count in fleet_states(self._fleet).items():
+            gauge("trackside.scheduler.fleet.workers").labels(state).set(count)
         gauge("trackside.scheduler.busy.devices").set(busy)
         gauge("trackside.scheduler.free.devices").set(max(0, devices - busy))
         ready = sum(map(is_ready, self._cluster.placed.values()))

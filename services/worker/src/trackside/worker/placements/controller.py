@@ -31,6 +31,7 @@ from trackside.worker.host.devices import HostDevice
 from trackside.worker.host.sampler import OwnedSession
 from trackside.worker.host.usage import Usage
 from trackside.worker.placements.admission import AdmissionControl
+from trackside.worker.placements.device_time import DeviceTime
 from trackside.worker.placements.fencing import FencingTable, Refusal
 from trackside.worker.placements.ledger import AHEAD_ON_DEVICES, AHEAD_ON_HOST, Allocation, Ledger, Stage
 from trackside.worker.placements.local_placement import (
@@ -77,6 +78,7 @@ class PlacementController:
         self.ledger = ledger
         self.warm = WarmProcessPool(ledger, context.forkserver, self.advance)
         self._admission = AdmissionControl(ledger, self.warm, host_devices)
+        self._device_time = DeviceTime(ledger.devices)
         self.peak: Callable[[str], Usage] = lambda _: Usage()
         self._host_devices = host_devices
         self._fencing = fencing
@@ -191,6 +193,7 @@ class PlacementController:
 
     def advance(self) -> None:
         """Begins what fits now, in the order of arrival on each device; one worker of a host at a time."""
+        self._device_time.update(self.ledger)
         neighbourhood = self._context.neighbourhood
         with neighbourhood.deciding() as decides:
             if decides:
@@ -199,6 +202,7 @@ class PlacementController:
                 self._admission.make_room_for_neighbours()
                 names = self._publisher.writer.instance, self._fencing.incarnation
                 neighbourhood.publish(published(self.ledger, *names, self._waits_for_neighbours))
+        self._device_time.update(self.ledger)
         if not decides and (self._retry is None or self._retry.when() <= monotonic_s()):
             self._retry = asyncio.get_running_loop().call_later(RETRY_S, self.advance)
 
