@@ -37,6 +37,7 @@ ABOUT_ONE = {
     "trackside.compat.clearml": "the pipelines of ClearML",
     "trackside.compat.sedna": "datasets and jobs of incremental learning from Sedna",
     "trackside.dispatcher.decision_counts": "searches and trials as metrics count them",
+    "trackside.dispatcher.search_gauges": "searches as monitoring follows them",
     "trackside.dispatcher.decision_descriptions": "searches and trials as spans",
     "trackside.dispatcher.advice": "what searches ask their tuners and assessors",
     "trackside.dispatcher.advisor": "the process of tuners and assessors",

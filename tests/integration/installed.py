@@ -56,6 +56,15 @@ def processes(
     stack: Servers, database: str, folder: Path, catalogue: Path = NOOP, **of_worker: str
 ) -> Iterator[tuple[StackSettings, Mapping[str, ServiceProcess]]]:
     """Runs an installation as `installation` does, and gives its processes by name too."""
+    with processes_at(stack, database, folder, catalogue, {}, **of_worker) as running:
+        yield running
+
+
+@contextmanager
+def processes_at(
+    stack: Servers, database: str, folder: Path, catalogue: Path, ports: Mapping[str, int], **more: str
+) -> Iterator[tuple[StackSettings, Mapping[str, ServiceProcess]]]:
+    """Runs an installation whose services serve their health at these ports, by name; 0 if none is given."""
     settings = prepared(stack, database)
     variables = {
         **variables_of(settings),
@@ -63,15 +72,17 @@ def processes(
         "TRACKSIDE_WORKER_CATALOGUE": str(catalogue),
         "TRACKSIDE_WORKER_CPU_SLOTS": "2",
         "TRACKSIDE_WORKER_DATA_DIR": str(folder / "w1"),
-        **of_worker,
+        **more,
     }
     with ExitStack() as running:
         started = {
-            name: running.enter_context(service_process(name, variables, folder))
+            name: running.enter_context(
+                service_process(name, {**variables, "TRACKSIDE_HEALTH_PORT": str(ports.get(name, 0))}, folder)
+            )
             for name in ("dispatcher", "scheduler", "worker")
         }
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, worker_has_joined(settings)).result(120)
+            thread.submit(asyncio.run, worker_has_joined(settings)).result(300)
         yield settings, started
 
 

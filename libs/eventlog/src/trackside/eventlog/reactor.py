@@ -45,8 +45,8 @@ STANDBY_SILENCE_S = 0.2
 """How long no record may arrive, in s, before a standby decides: else both would write the same decisions."""
 MOST_READ = 10_000
 """How many records are read at once; only if so many come, the last decision may have been read in part."""
-FINISH_S = 2.0
-"""How long a service that was asked to stop waits until it has folded what it has sent, in s."""
+FINISH_S = 6.0
+"""How long a service that was asked to stop waits to fold what it has sent, in s: an append has 5."""
 _ENTRY_OVERHEAD = 400
 
 

@@ -291,7 +291,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _counter("trackside.worker.device_busy.seconds", "Time that tasks held a device.", labels.DEVICE),
     _counter(
         "trackside.worker.device_processor.seconds",
-        "Processor time of the tasks on a CPU slot.",
+        "Processor time of the tasks on a CPU slot, as sampled once a second.",
         labels.DEVICE,
     ),
     _gauge("trackside.worker.host_memory.bytes", "Memory of this host, or of this container."),

@@ -7,6 +7,7 @@ in the metrics topic: labelled by task id they would be too many for Prometheus.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from trackside.eventlog.clock import monotonic_s
 from trackside.telemetry import metrics
 from trackside.telemetry.names import GaugeName
 from trackside.worker.host.sampler import Snapshot
@@ -53,6 +54,7 @@ class Gauges:
 
     def __init__(self) -> None:
         self._exported: set[tuple[GaugeName, str]] = set()
+        self._set_s = monotonic_s()
 
     def set(self, snapshot: Snapshot, ledger: Ledger, usages: Mapping[str, Usage]) -> None:
         """Sets all gauges to the last sample."""
@@ -60,11 +62,16 @@ class Gauges:
         metrics.gauge("trackside.worker.host_available.bytes").set(snapshot.host.available_bytes)
         metrics.gauge("trackside.worker.host_processor.ratio").set(snapshot.cpu_percent / 100)
         values: dict[tuple[GaugeName, str], float] = {}
+        now_s = monotonic_s()
+        elapsed_s, self._set_s = now_s - self._set_s, now_s
         for device_id, use in device_uses(snapshot, ledger, usages).items():
             values["trackside.worker.device_total.bytes", device_id] = use.total_bytes
             values["trackside.worker.device_memory.bytes", device_id] = use.used_bytes
             values["trackside.worker.device_reserved.bytes", device_id] = use.reserved_bytes
             values["trackside.worker.device.tasks", device_id] = use.tasks
+            if ledger.devices[device_id].kind == "cpu":
+                spent = metrics.counter("trackside.worker.device_processor.seconds").labels(device_id)
+                spent.inc((use.percent or 0.0) / 100 * elapsed_s)
             if use.percent is not None:
                 values["trackside.worker.device_utilisation.ratio", device_id] = use.percent / 100
         for (name, device_id), value in values.items():
