@@ -1,0 +1,1 @@
+"""Metrics of real services, next to the log that they are about."""
