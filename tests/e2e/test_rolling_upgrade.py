@@ -25,6 +25,7 @@ from trackside.sdk.async_client import AsyncClient
 
 pytestmark = pytest.mark.timeout(900)
 SEARCH, OLDER, SLOTS = "upgraded", "older", 2
+SUGGESTED, STOPPED = "trackside.trial-suggested.v1", "trackside.search-stop-requested.v1"
 TRIALS, WAIT_S = 4, 240
 """How many trials end between two replacements, and how long one may take, s."""
 SPEC = {
@@ -38,6 +39,9 @@ SPEC = {
         "seconds": {"type": "choice", "values": [0.1]},
     },
 }
+
+
+LONG = pytest.mark.skipif("TRACKSIDE_CHAOS_RUNS" not in os.environ, reason="runs in `make chaos`")
 
 
 class Event(NamedTuple):
@@ -178,9 +182,9 @@ async def upgrade_deciders(
     ("order", "new_tables"),
     [
         (("scheduler", "dispatcher"), False),
-        (("dispatcher", "scheduler"), True),
-        pytest.param(("dispatcher", "scheduler"), False, marks=pytest.mark.thorough),
-        pytest.param(("scheduler", "dispatcher"), True, marks=pytest.mark.thorough),
+        pytest.param(("dispatcher", "scheduler"), True, marks=LONG),
+        pytest.param(("dispatcher", "scheduler"), False, marks=LONG),
+        pytest.param(("scheduler", "dispatcher"), True, marks=LONG),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else f"new_tables={value}",
 )
@@ -220,9 +224,14 @@ async def test_a_search_continues_while_each_service_is_replaced_by_its_next_bui
 
 
 def check(on: Installation) -> None:
-    """Compares what the log has: each trial has one end, and only the replaced worker's were tried again."""
-    suggested = [event.body["trial"] for event in on.of("trial-suggested")]
-    assert {event.body["trial"] for event in on.of("trial-ended")} == set(range(max(suggested) + 1))
+    """Compares what the log has: each trial has an end, and only the replaced worker's were tried again.
+
+    A suggestion that comes after the stop has no effect, so it has no end.
+    """
+    ended = {event.body["trial"] for event in on.of("trial-ended")}
+    assert ended == set(range(len(ended)))
+    stopped = next(at for at, event in enumerate(on.events) if event.kind == STOPPED)
+    assert {event.body["trial"] for event in on.events[:stopped] if event.kind == SUGGESTED} <= ended
     assert {event.body.get("build", "") for event in on.of("task-accepted")} == {"", NEXT}
     again = {event.body["task_id"] for event in on.of("task-assigned") if event.body["attempt"] > 1}
     of_the_older = {
