@@ -75,6 +75,10 @@ SPECS = {
     "bowl": f"{SEARCH}, task_type: bowl, max_trials: 70, assessor: {{name: median}}, space: {SPACE}}}",
 }
 ENDED_TRIALS = 75
+MINUTE_S = 60
+"""How long the range goes on after the work, s: bars of a minute end at a whole one."""
+SCRAPES = 5
+"""How often Prometheus reads each service before the work, and again after it."""
 ENDED = {
     "trials WHERE ended_at IS NOT NULL": ENDED_TRIALS,
     "attempts WHERE ended_at IS NOT NULL": ENDED_TRIALS + 4,
@@ -117,8 +121,10 @@ def worked(
             running.enter_context(service_process(name, variables, folder))
         ports = {name: _health_port(folder / f"{name}.log") for name in names}
         url = running.enter_context(_prometheus(folder, ports))
+        _await_scrapes(url, len(ports))  # each counter at 0, so that its first event is an increase
         _work(settings, folder, variables)
         _await_rows(module_database, url)
+        _await_scrapes(url, len(ports))
         chosen: dict[str, Any] = dict.fromkeys(("run", "batch", "job", "contains"), "")
         chosen |= {
             "search": "bowl",
@@ -127,7 +133,8 @@ def worked(
             "worker": ["w1"],
         }
         chosen |= {"instance": [f"127.0.0.1:{port}" for port in ports.values()], "service": list(ports)}
-        yield Installation(module_database, url, View(began - 5, now_ms() / 1000 + 1, variables=chosen))
+        view = View(began - 5, now_ms() / 1000 + MINUTE_S, variables=chosen)
+        yield Installation(module_database, url, view)
 
 
 def _health_port(log: Path) -> int:
@@ -209,6 +216,19 @@ def _await_rows(dsn: str, url: str | None) -> None:
         return scraped and all(have >= wanted for have, wanted in zip(found, ENDED.values(), strict=True))
 
     poll_until_sync(complete)
+
+
+def _await_scrapes(url: str | None, services: int) -> None:
+    """Waits until Prometheus has read each service some times more: rates need several points."""
+    if url is None:
+        return
+    scrapes = "sum_over_time(up[1h])"
+    before = _value(url, f"min({scrapes})") or 0.0
+
+    def read() -> bool:
+        return _value(url, f"count({scrapes} >= {before + SCRAPES})") == services
+
+    poll_until_sync(read)
 
 
 def _best_task(dsn: str) -> str:

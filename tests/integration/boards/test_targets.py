@@ -45,16 +45,6 @@ MAY_BE_EMPTY = {
             "Trial / ",
         ),
     ),
-    "no service has counted it yet": (
-        *(
-            "Lag of the read models / A",
-            "Time in use of devices",
-            "Cores in use / B",
-            "Disks / A",
-            "Disks / B",
-        ),
-        *("Records not folded yet", "Failures of read models / A", "Appends repeated, records dropped"),
-    ),
     "it needs an exporter": (
         *(
             "Records appended per second, by topic",

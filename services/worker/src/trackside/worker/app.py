@@ -26,6 +26,7 @@ from trackside.eventlog.serving import run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.telemetry.disk_space import DiskLimits, DiskWatch
 from trackside.telemetry.health import Health
+from trackside.telemetry.metrics import declare
 from trackside.worker.artifacts.inputs import InputCache
 from trackside.worker.artifacts.store_client import StoreProcess
 from trackside.worker.attempts.cgroups import cgroups_of
@@ -78,6 +79,7 @@ async def _run(service: ServiceContext, settings: WorkerSettings, catalogue: Tas
     if await wait_for_topics(
         service, [topics.events, topics.fleet, topics.heartbeats, topics.metrics, topics.logs]
     ):
+        declare("trackside.worker.dropped.batches", topic=[topics.metrics.name, topics.logs.name])
         limits = service.settings.disk_limits
         worker = WorkerRunner(service.log, topics, settings, catalogue, service.health, limits)
         await run_until_stopped(worker, service.stop)
