@@ -14,6 +14,8 @@ from urllib.parse import urlencode
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.polling import elapse
+
 EVERY_S = 0.5
 Series = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -47,7 +49,7 @@ class Scraper:
         """Scrapes until it is cancelled."""
         while True:
             await asyncio.gather(*map(self._scrape, self._ports))
-            await asyncio.sleep(EVERY_S)
+            await elapse(EVERY_S)
 
     async def scrapes(self) -> int:
         """Returns how often each target was scraped, by the most seldom scraped one."""
