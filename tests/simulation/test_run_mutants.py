@@ -33,7 +33,7 @@ KEPT: Mapping[str, str] = {
 }
 """The guards that refuse nothing which another one would not refuse as well, and why they stay."""
 FOUND_BY: Mapping[str, int] = {
-    "_admits_item: run.may_begin(name) == index": 8,
+    "_admits_item: run.may_begin(name) == index": 42,
     "_archived: record.append_time_ms < event.due_ms": 29,
     "_ended: run.over": 9,
     "_paused: _changed(run, event.change, record)": 2,

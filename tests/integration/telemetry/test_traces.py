@@ -17,6 +17,7 @@ import yaml
 
 from tests.integration.installed import changes, processes, variables_of
 from tests.otlp_receiver import OtlpReceiver, Received, otlp_receiver
+from tests.polling import poll_until
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.aggregates.search.messages import SearchEnded, TrialStatus
@@ -124,15 +125,29 @@ def traced(
             standby = {"TRACKSIDE_INSTANCE": "standby", "TRACKSIDE_DISPATCHER_STANDBY": "true"}
             of_standby = {**variables_of(settings), **variables, **standby}
             with service_process("dispatcher", of_standby, folder / "standby"):
-                searches, records = asyncio.run(run_all(settings, folder, variables, running["worker"]))
+                running_all = run_all(settings, folder, variables, running["worker"], receiver)
+                searches, records = asyncio.run(running_all)
         yield Traced(searches, records, receiver)
 
 
 async def run_all(
-    settings: StackSettings, folder: Path, variables: dict[str, str], worker: ServiceProcess
+    settings: StackSettings,
+    folder: Path,
+    variables: dict[str, str],
+    worker: ServiceProcess,
+    receiver: OtlpReceiver,
 ) -> tuple[dict[str, Search], list[Record]]:
-    """Submits the searches one after another, and kills the worker in the training that waits for that."""
+    """Submits the searches one after another, and kills the worker in the training that waits for that.
+
+    Before that the worker has exported the attempts that have ended: what it still holds dies with it.
+    """
     searches, records = {}, []
+    ended: set[str] = set()
+
+    async def are_exported() -> bool:
+        runs = [each for each in receiver.spans if each.name == "run task"]
+        return ended <= {each.attributes["trackside.task"] for each in runs}
+
     for name, spec in SEARCHES.items():
         submit(settings, folder, variables, name, spec)
         async with aclosing(changes(settings, name, within_s=400)) as followed:
@@ -143,9 +158,12 @@ async def run_all(
                     assert search is not None
                     case = search.trials[int(message.task_id.rpartition(".")[2])].parameters.get("case")
                     if case == "lost" and message.attempt == 1:
+                        await poll_until(are_exported)
                         await asyncio.to_thread(worker.kill)
-                elif isinstance(message, AttemptEnded) and record.envelope.role == "scheduler":
-                    worker.start()
+                elif isinstance(message, AttemptEnded):
+                    ended.add(message.task_id)
+                    if record.envelope.role == "scheduler":
+                        worker.start()
                 elif isinstance(message, SearchEnded):
                     assert search is not None
                     searches[name] = search

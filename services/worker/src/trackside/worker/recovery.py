@@ -8,6 +8,7 @@ import structlog
 
 from trackside.contracts.artifacts import CHECKPOINT, CheckpointReference
 from trackside.eventlog.log import Appended
+from trackside.telemetry.context import now_ns
 from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.device_locks import DeviceLocks
 from trackside.worker.attempts.outcome import recovered_ending
@@ -73,7 +74,7 @@ async def _end(
 ) -> tuple[int, asyncio.Future[Appended]]:
     appended_at: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
     written = context.journal.ending(entry)
-    accepted_ns = context.journal.accepted_ns(entry)
+    accepted_ns = context.journal.accepted_ns(entry) or now_ns()
     reporter = Reporter(
         publisher, entry, AttemptSpans(entry, publisher.writer.instance, began_ns=accepted_ns)
     )

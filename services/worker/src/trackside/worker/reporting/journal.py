@@ -114,8 +114,14 @@ class Journal:
             return None
 
     def accepted_ns(self, entry: JournalEntry) -> int:
-        """Returns when a placement was accepted, in ns since 1970: its file was written then."""
-        return self.entry_file(entry).stat().st_mtime_ns
+        """Returns when a placement was accepted, in ns since 1970: its file was written then.
+
+        Returns 0 if the file is gone: a task of the incarnation before may end, and remove it, meanwhile.
+        """
+        try:
+            return self.entry_file(entry).stat().st_mtime_ns
+        except OSError:
+            return 0
 
     def entries_without_end(self) -> list[JournalEntry]:
         """Returns the placements whose end may not be in the log."""
