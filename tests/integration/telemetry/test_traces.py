@@ -1,185 +1,14 @@
 """The traces of searches, as a collector receives them from real service processes and the command line."""
 
-import asyncio
-import os
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from tests.integration.installed import changes, processes, variables_of
-from tests.otlp_receiver import OtlpReceiver, Received, otlp_receiver
-from tests.polling import poll_until
-from tests.service_processes import ServiceProcess, service_process
-from tests.stack import Servers
-from trackside.aggregates.search.messages import SearchEnded, TrialStatus
-from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnded, TaskStatus, TaskStatusChanged
-from trackside.eventlog.settings import StackSettings
+from tests.integration.telemetry.traced import SEARCHES, Traced
+from trackside.aggregates.search.messages import TrialStatus
 
 pytestmark = pytest.mark.timeout(600)
-
-TASKS = """
-import threading
-from trackside.sdk import Task, trial
-
-class Climbing(Task):
-    def load(self):
-        threading.Event().wait(0.05)
-
-    def train(self, device):
-        given, last = trial.parameters(), trial.last_checkpoint()
-        case = given.get("case")
-        if case == "fails":
-            raise ValueError("there is no such seed")
-        if case == "out of memory":
-            raise MemoryError("16 PiB")
-        if case == "lost" and trial.attempt() == 1:
-            threading.Event().wait()
-        for step in range(0 if last is None else last.step, trial.step_limit() or 3):
-            threading.Event().wait(0.02)
-            trial.report(given.get("rate", 1.0), step)
-            trial.checkpoint(step + 1, {})
-"""
-CATALOGUE = 'tasks: {climbing: {entry: "climbing:Climbing", path: .}}'
-CASES = ["succeeds", "fails", "out of memory", "lost"]
-SEARCHES: dict[str, dict[str, Any]] = {
-    "climbs": {
-        "tuner": {"name": "asha", "options": {"mode": "promote", "max_resource": 2, "reduction_factor": 2}},
-        "space": {"rate": {"type": "uniform", "low": 0.1, "high": 1.0}},
-        "max_trials": 5,
-    },
-    "cases": {
-        "tuner": {"name": "grid"},
-        "space": {"case": {"type": "choice", "values": CASES}},
-        "max_trials": 4,
-    },
-}
-VARIABLES = {
-    "TRACKSIDE_SCHEDULER_LEASE_S": "3",
-    "TRACKSIDE_WORKER_PRELOAD": "json",
-    "OTEL_LOGS_EXPORTER": "otlp",
-}
-
-
-@dataclass(frozen=True)
-class Traced:
-    """Searches that have ended, by their ids, their events, and what was received of them."""
-
-    searches: dict[str, Search]
-    records: Sequence[Record]
-    received: OtlpReceiver
-
-    @property
-    def spans(self) -> list[Received]:
-        return self.received.spans
-
-    def trial(self, search: str, number: int) -> Received:
-        """Returns the span of a trial."""
-        identity = {"trackside.search": search, "trackside.trial": number}
-        (found,) = [
-            each
-            for each in self.spans
-            if each.name == "trial" and identity.items() <= each.attributes.items()
-        ]
-        return found
-
-    def case(self, case: str) -> tuple[Received, list[Received]]:
-        """Returns the span of the trial of a case, and the spans of its attempts in their order."""
-        (number,) = [t.number for t in self.searches["cases"].trials if t.parameters["case"] == case]
-        root = self.trial("cases", number)
-        runs = [each for each in self.spans if each.trace == root.trace and each.name == "run task"]
-        return root, sorted(runs, key=lambda each: each.start_s)
-
-    def below(self, span: Received) -> list[Received]:
-        return [each for each in self.spans if (each.trace, each.parent) == (span.trace, span.id)]
-
-
-@pytest.fixture(scope="module")
-def traced(
-    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Traced]:
-    """Runs two searches over all services and a standby dispatcher; all of them have ended."""
-    folder = tmp_path_factory.mktemp("services")
-    (folder / "climbing.py").write_text(TASKS)
-    (folder / "catalogue.yaml").write_text(CATALOGUE)
-    (folder / "store").mkdir()
-    (folder / "standby").mkdir()
-    with otlp_receiver() as receiver:
-        variables = {
-            **VARIABLES,
-            "TRACKSIDE_STORE": str(folder / "store"),
-            "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
-        }
-        catalogue = folder / "catalogue.yaml"
-        with processes(stack, module_database, folder, catalogue, **variables) as (settings, running):
-            standby = {"TRACKSIDE_INSTANCE": "standby", "TRACKSIDE_DISPATCHER_STANDBY": "true"}
-            of_standby = {**variables_of(settings), **variables, **standby}
-            with service_process("dispatcher", of_standby, folder / "standby"):
-                running_all = run_all(settings, folder, variables, running["worker"], receiver)
-                searches, records = asyncio.run(running_all)
-        yield Traced(searches, records, receiver)
-
-
-async def run_all(
-    settings: StackSettings,
-    folder: Path,
-    variables: dict[str, str],
-    worker: ServiceProcess,
-    receiver: OtlpReceiver,
-) -> tuple[dict[str, Search], list[Record]]:
-    """Submits the searches one after another, and kills the worker in the training that waits for that.
-
-    Before that the worker has exported the attempts that have ended: what it still holds dies with it.
-    """
-    searches, records = {}, []
-    ended: set[str] = set()
-
-    async def are_exported() -> bool:
-        runs = [each for each in receiver.spans if each.name == "run task"]
-        return ended <= {each.attributes["trackside.task"] for each in runs}
-
-    for name, spec in SEARCHES.items():
-        submit(settings, folder, variables, name, spec)
-        async with aclosing(changes(settings, name, within_s=400)) as followed:
-            async for record, stream in followed:
-                records.append(record)
-                message, search = record.message, search_of(stream)
-                if isinstance(message, TaskStatusChanged) and message.status is TaskStatus.TRAINING:
-                    assert search is not None
-                    case = search.trials[int(message.task_id.rpartition(".")[2])].parameters.get("case")
-                    if case == "lost" and message.attempt == 1:
-                        await poll_until(are_exported)
-                        await asyncio.to_thread(worker.kill)
-                elif isinstance(message, AttemptEnded):
-                    ended.add(message.task_id)
-                    if record.envelope.role == "scheduler":
-                        worker.start()
-                elif isinstance(message, SearchEnded):
-                    assert search is not None
-                    searches[name] = search
-    return searches, records
-
-
-def submit(
-    settings: StackSettings, folder: Path, variables: dict[str, str], name: str, spec: dict[str, Any]
-) -> None:
-    """Submits a search by the command line, in a process of its own."""
-    fields = {"kind": "search", "task_type": "climbing", "concurrency": 1, "seed": 5, "retry": {"lost": 1}}
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump({**fields, **spec}))
-    command = [str(Path(sys.executable).with_name("trackside")), "submit", f"{name}.yaml", "--id", name]
-    environment = {**os.environ, **variables_of(settings), **variables}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_every_span_has_its_parent_and_no_id_is_there_twice(traced: Traced) -> None:
@@ -258,11 +87,33 @@ def test_each_trial_is_one_trace_linked_to_its_search_and_to_the_trial_that_it_c
 
 def test_a_record_of_a_trial_carries_its_trace(traced: Traced) -> None:
     for record in traced.records:
-        task_id = getattr(record.message, "task_id", "")
-        if task_id:
-            search, _, number = task_id.rpartition(".")
+        search, _, number = getattr(record.message, "task_id", "").rpartition(".")
+        if search in traced.searches:
             trace = traced.trial(search, int(number)).trace
             assert record.envelope.traceparent.split("-")[1] == trace, record.message
+
+
+def test_the_rows_of_a_trial_and_its_task_have_the_id_of_its_trace(traced: Traced) -> None:
+    found = Counter(row["search_id"] for row in traced.rows["trials"])
+    assert found == {"climbs": 5, "cases": 4, "unsampled": 1}
+    of_trials = {(row["search_id"], row["trial"]): row["trace_id"] for row in traced.rows["trials"]}
+    for task in traced.rows["tasks"]:
+        assert of_trials[task["stream_id"], task["trial"]] == task["trace_id"]
+    for row in traced.rows["trials"]:
+        if row["search_id"] != "unsampled":
+            assert traced.trial(row["search_id"], row["trial"]).trace == row["trace_id"]
+    searches = {row["search_id"]: row["trace_id"] for row in traced.rows["searches"]}
+    for whole in traced.spans:
+        if whole.name == "search":
+            assert searches[whole.attributes["trackside.search"]] == whole.trace
+
+
+def test_no_process_exports_a_span_of_a_search_that_is_not_sampled(traced: Traced) -> None:
+    """Its user has decided that; the ids are in the log and in the rows all the same."""
+    rows = [row for each in traced.rows.values() for row in each if "unsampled" in row.values()]
+    ids = [row["trace_id"] for row in rows]
+    assert len(ids) == 3 and all(ids)
+    assert [each.name for each in traced.spans if each.trace in ids] == []
 
 
 def test_the_spans_of_a_trial_say_which_task_it_is_and_where_it_ran(traced: Traced) -> None:

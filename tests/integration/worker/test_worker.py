@@ -30,6 +30,7 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.contracts.topics import Topics
+from trackside.contracts.trace_context import trace_id
 from trackside.telemetry import context
 from trackside.worker.temporary_folders import link_of
 
@@ -112,7 +113,7 @@ async def test_a_task_sees_an_allow_list_of_the_environment_and_its_own_folder(
     seen = result["environment"]
     assert not {"TRACKSIDE_POSTGRES_DSN", "SOMETHING_ELSE"} & (set(seen) | set(result["began_with"]))
     assert (seen["TRACKSIDE_TASK_ID"], seen["TRACKSIDE_ATTEMPT"]) == ("a", "1")
-    assert context.trace_id(seen["TRACEPARENT"]) == context.trace_id(parent)
+    assert trace_id(seen["TRACEPARENT"]) == trace_id(parent)
     assert seen["CUDA_VISIBLE_DEVICES"] == ""
     assert seen["TMPDIR"] == str(link_of(Path(result["workdir"])))
     assert result["workdir"].startswith(str(tmp_path))

@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 17): "e05ab8cf6c3435ce",
-    ("scheduler", 12): "5f252a0bb6631e9b",
+    ("dispatcher", 18): "b4ef733b8d25874c",
+    ("scheduler", 13): "17edab9f428ab8d5",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

@@ -6,6 +6,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind
 
+from trackside.contracts.trace_context import trace_id
 from trackside.telemetry import context, spans
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -27,7 +28,7 @@ def exported() -> Iterator[InMemorySpanExporter]:
 def test_without_an_exporter_a_span_still_continues_its_parents_trace() -> None:
     with context.start("decide", PARENT) as traceparent:
         assert W3C.fullmatch(traceparent)
-        assert context.trace_id(traceparent) == TRACE
+        assert trace_id(traceparent) == TRACE
         assert traceparent != PARENT
         assert context.current() == traceparent
     assert context.current() is None
@@ -35,20 +36,20 @@ def test_without_an_exporter_a_span_still_continues_its_parents_trace() -> None:
 
 def test_a_span_without_a_parent_is_a_child_of_the_open_one() -> None:
     with context.start("outer") as outer, context.start("inner") as inner:
-        assert context.trace_id(inner) == context.trace_id(outer)
+        assert trace_id(inner) == trace_id(outer)
         assert inner != outer
         assert context.current() == inner
 
 
 def test_a_given_parent_wins_over_the_open_span() -> None:
     with context.start("outer"), context.start("inner", PARENT) as inner:
-        assert context.trace_id(inner) == TRACE
+        assert trace_id(inner) == TRACE
 
 
 def test_a_new_root_is_of_a_trace_of_its_own_each_time() -> None:
     first, second = context.new_traceparent(), context.new_traceparent()
     assert W3C.fullmatch(first)
-    assert context.trace_id(first) != context.trace_id(second)
+    assert trace_id(first) != trace_id(second)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +69,12 @@ def test_a_new_root_is_of_a_trace_of_its_own_each_time() -> None:
 def test_a_malformed_parent_starts_a_new_trace_and_raises_nothing(malformed: str) -> None:
     with context.start("decide", malformed) as traceparent:
         assert W3C.fullmatch(traceparent)
-        assert context.trace_id(traceparent) != TRACE
+        assert trace_id(traceparent) != TRACE
 
 
 def test_a_later_version_with_more_fields_is_continued() -> None:
     with context.start("decide", "01" + PARENT[2:] + "-more") as traceparent:
-        assert context.trace_id(traceparent) == TRACE
+        assert trace_id(traceparent) == TRACE
 
 
 def test_an_unsampled_trace_stays_unsampled() -> None:

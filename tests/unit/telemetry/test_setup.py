@@ -14,6 +14,7 @@ import pytest
 import structlog
 
 from tests.otlp_receiver import otlp_receiver
+from trackside.contracts.trace_context import trace_id
 from trackside.telemetry import context, setup
 from trackside.telemetry.logs import configure_logs, logger
 
@@ -57,7 +58,7 @@ def test_a_line_has_time_level_logger_and_what_is_bound_around_it() -> None:
         "stream": "s-1",
         "task": "t-1",
         "span_id": traceparent.split("-")[2],
-        "trace_id": context.trace_id(traceparent),
+        "trace_id": trace_id(traceparent),
         "trial": 7,
     }
 

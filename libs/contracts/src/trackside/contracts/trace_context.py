@@ -36,6 +36,12 @@ def parse(traceparent: str | None) -> TraceContext | None:
     return TraceContext(trace, span, flags)
 
 
+def trace_id(traceparent: str | None) -> str | None:
+    """Returns the 32 hex digits that all spans of one trace share, or none if `traceparent` is malformed."""
+    parts = parse(traceparent)
+    return parts.trace if parts else None
+
+
 def derive_trace(traceparent: str, *names: str) -> str:
     """Returns the `traceparent` of the first span of a further trace, named relative to a given one.
 

@@ -7,6 +7,7 @@ from trackside.contracts.artifacts import CheckpointReference
 from trackside.contracts.message import Event
 from trackside.contracts.parts import number_of
 from trackside.contracts.resources import Needs
+from trackside.contracts.trace_context import trace_id
 from trackside.domain.cells import bigint, duration_or_null, json_text, time_or_null, without_nul
 from trackside.domain.stream import Stream, forgotten_attempts, settled_part
 from trackside.domain.table import RowKey, RowValues, Table
@@ -59,6 +60,7 @@ class TaskRows:
             "acknowledged_ok",
             "acknowledged_detail",
             "parameters",
+            "trace_id",
         ),
         key_width=2,
     )
@@ -103,6 +105,7 @@ class TaskRows:
             *_readiness(task),
             *_instructions(task),
             json_text(task.parameters),
+            trace_id(task.traceparent),
         )
 
 

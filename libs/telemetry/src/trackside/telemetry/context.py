@@ -104,12 +104,6 @@ def current() -> str | None:
     return _current.get()
 
 
-def trace_id(traceparent: str | None) -> str | None:
-    """Returns the 32 hex digits that all spans of one trace share, or none if `traceparent` is malformed."""
-    parts = parse(traceparent)
-    return parts.trace if parts else None
-
-
 def start(
     name: str,
     parent_traceparent: str | None = None,

@@ -21,7 +21,7 @@ from prometheus_client import (
 )
 from prometheus_client.openmetrics import exposition as openmetrics
 
-from trackside.telemetry import context
+from trackside.contracts.trace_context import trace_id
 from trackside.telemetry.labels import OTHER, MetricLabel
 from trackside.telemetry.metric import Metric, MetricKind
 from trackside.telemetry.names import METRICS, CounterName, GaugeName, HistogramName
@@ -77,7 +77,7 @@ def histogram(name: HistogramName) -> Histogram:
 
 def exemplar(traceparent: str | None) -> dict[str, str] | None:
     """Returns the labels of the exemplar of an observation: the id of its trace, if it has one."""
-    found = None if MUTED.get() else context.trace_id(traceparent)
+    found = None if MUTED.get() else trace_id(traceparent)
     return None if found is None else {"trace_id": found}
 
 

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 
 from trackside.aggregates.search.messages import TRIAL, TrialEnded, TrialSuggested
 from trackside.aggregates.search.state import Search, SearchEvent, Trial, search_of, trial_status
+from trackside.aggregates.search.trial_traces import trial_trace
 from trackside.contracts.message import Event
 from trackside.contracts.parts import number_of
+from trackside.contracts.trace_context import trace_id
 from trackside.domain.cells import bigint, bigints, json_text, time_or_null, without_nul
 from trackside.domain.stream import Stream
 from trackside.domain.table import RowKey, RowValues, Table
@@ -39,6 +41,7 @@ class SearchRows:
             "stop_reason",
             "failure",
             "spec",
+            "trace_id",
         ),
         key_width=1,
     )
@@ -79,6 +82,7 @@ class SearchRows:
             without_nul(search.stop_reason),
             without_nul(search.failure),
             json_text(spec),
+            trace_id(stream.traceparent),
         )
 
 
@@ -110,6 +114,7 @@ class TrialRows:
             "from_trial",
             "from_step",
             "step_limit",
+            "trace_id",
         ),
         key_width=2,
     )
@@ -170,6 +175,7 @@ class TrialRows:
             trial.from_trial,
             None if trial.from_checkpoint is None else bigint(trial.from_checkpoint.step),
             None if trial.step_limit is None else bigint(trial.step_limit),
+            trace_id(trial_trace(stream, key[1])),
         )
 
 

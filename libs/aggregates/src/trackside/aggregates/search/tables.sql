@@ -22,7 +22,8 @@ CREATE TABLE searches (
     stop_reason text NOT NULL,
     failure text NOT NULL,
     spec jsonb NOT NULL,
-    pareto_front integer[] NOT NULL DEFAULT '{}'
+    pareto_front integer[] NOT NULL DEFAULT '{}',
+    trace_id text
 );
 
 CREATE TABLE trials (
@@ -48,5 +49,6 @@ CREATE TABLE trials (
     from_trial integer,
     from_step bigint,
     step_limit bigint,
+    trace_id text,
     PRIMARY KEY (search_id, trial)
 );

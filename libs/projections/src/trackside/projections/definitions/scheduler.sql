@@ -41,6 +41,7 @@ CREATE TABLE tasks (
     acknowledged_ok boolean,
     acknowledged_detail jsonb,
     parameters jsonb NOT NULL,
+    trace_id text,
     PRIMARY KEY (task_id, stream_id)
 );
 

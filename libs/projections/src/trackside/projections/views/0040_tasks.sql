@@ -7,5 +7,5 @@ SELECT
     to_timestamp(ended_ms / 1000.0) AS ended_at,
     service, to_timestamp(ready_ms / 1000.0) AS ready_at, ready,
     instruction_number, instruction_body, acknowledged_number, acknowledged_ok, acknowledged_detail,
-    parameters
+    parameters, trace_id
 FROM tasks

@@ -5,5 +5,5 @@ SELECT
     to_timestamp(started_ms / 1000.0) AS started_at,
     to_timestamp(ended_ms / 1000.0) AS ended_at,
     (ended_ms - started_ms) / 1000.0 AS duration_s,
-    stop_reason, failure, spec
+    stop_reason, failure, spec, trace_id
 FROM searches

@@ -10,6 +10,6 @@ SELECT
     trials.report_steps, trials.report_values,
     trials.trial IS NOT DISTINCT FROM searches.best_trial AS best,
     trials.trial = ANY (searches.pareto_front) AS in_pareto_front,
-    trials.from_trial, trials.from_step, trials.step_limit
+    trials.from_trial, trials.from_step, trials.step_limit, trials.trace_id
 FROM trials
 JOIN searches ON searches.search_id = trials.search_id

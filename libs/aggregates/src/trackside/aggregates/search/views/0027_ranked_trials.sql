@@ -5,7 +5,7 @@ SELECT
     to_timestamp(trials.suggested_ms / 1000.0) AS suggested_at,
     to_timestamp(trials.ended_ms / 1000.0) AS ended_at,
     (trials.ended_ms - trials.suggested_ms) / 1000.0 AS duration_s,
-    cardinality(trials.report_steps) AS reports, trials.last_step, trials.last_value
+    cardinality(trials.report_steps) AS reports, trials.last_step, trials.last_value, trials.trace_id
 FROM trials
 JOIN searches ON searches.search_id = trials.search_id
 WHERE trials.value IS NOT NULL AND trials.value NOT IN ('NaN', 'Infinity', '-Infinity')
