@@ -10,8 +10,8 @@ from tests.unit.aggregates.rounds.history import JobHistory
 from trackside.aggregates.rounds.aggregate import ROUNDS
 from trackside.aggregates.rounds.gauges import readings
 from trackside.aggregates.rounds.messages import JobStatus
-from trackside.dispatcher import stream_gauges
-from trackside.dispatcher.stream_gauges import StreamGauges
+from trackside.dispatcher.monitoring import stream_gauges
+from trackside.dispatcher.monitoring.stream_gauges import StreamGauges
 from trackside.domain.aggregate import Aggregates
 from trackside.telemetry.names import METRICS
 

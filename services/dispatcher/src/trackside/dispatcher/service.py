@@ -9,16 +9,16 @@ from trackside.contracts.commands import CommandAccepted, CommandReceived, Comma
 from trackside.contracts.message import Record
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.deadlines import Deadlines
-from trackside.dispatcher.decision_counts import DecisionCounts
-from trackside.dispatcher.decision_descriptions import describe
 from trackside.dispatcher.intake.intake import Intake
 from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
+from trackside.dispatcher.monitoring.decision_counts import DecisionCounts
+from trackside.dispatcher.monitoring.decision_descriptions import describe
+from trackside.dispatcher.monitoring.search_gauges import SearchGauges
+from trackside.dispatcher.monitoring.stream_gauges import StreamGauges
 from trackside.dispatcher.parents import Parents
 from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
-from trackside.dispatcher.search_gauges import SearchGauges
-from trackside.dispatcher.stream_gauges import StreamGauges
 from trackside.dispatcher.watchers import Watchers
 from trackside.domain import fleet, stream_commands
 from trackside.domain.capabilities import Capabilities, capabilities_of

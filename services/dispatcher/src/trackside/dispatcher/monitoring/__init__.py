@@ -1,0 +1,1 @@
+"""What the dispatcher shows of itself: counters, gauges and spans."""
