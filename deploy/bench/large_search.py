@@ -1,24 +1,22 @@
 """Fills a database with a search of very many trials and their points, as the services would, from a seed.
 
-One search has nine tenths of the trials, the others have 100 each. Two trials in a thousand are long, with
-10,000 steps; the others have 30. One in twenty fails, one in ten is stopped early.
+The newest search has nine tenths of the trials, those before it have 100 each. Two trials in a thousand are
+long, with 10,000 steps; the others have 30. One in twenty fails, one in ten is stopped early.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import numpy as np
 
 from bench.many_jobs import JOB_MS, SHORT_STEPS, TAGS, Job, copied_points, fill_table
 from bench.measurements import check_count
+from bench.new_database import create_read_models
 from trackside.projections.metric_writes import count_metrics
 from trackside.projections.metrics import SCALAR, SERIES, series_id
-from trackside.projections.migrate import migrate
-from trackside.projections.postgres import database
 
 DATABASE = "bench_boards"
 LARGE = "large"
@@ -39,12 +37,11 @@ class LargeSearch:
 
 def jobs_of(trials: int) -> list[Job]:
     """Returns the tasks of all trials; of 100,000 the points are 9.98 million."""
-    large = trials * 9 // 10
+    small = trials // 10
     made = []
     for number in range(trials):
-        at = number - large
-        name = LARGE if at < 0 else f"small-{at // SMALL_TRIALS}"
-        trial = number if at < 0 else at % SMALL_TRIALS
+        name = f"small-{number // SMALL_TRIALS}" if number < small else LARGE
+        trial = number % SMALL_TRIALS if number < small else number - small
         steps = LONG_STEPS if number % LONG_EVERY == LONG_EVERY - 1 else SHORT_STEPS
         made.append(Job(number, f"{name}.{trial}", name, 1, steps))
     return made
@@ -52,14 +49,7 @@ def jobs_of(trials: int) -> list[Job]:
 
 async def fill(dsn: str, trials: int, seed: int) -> LargeSearch:
     """Creates the database and its rows."""
-    connection = await asyncpg.connect(dsn)
-    try:
-        await connection.execute(f"CREATE DATABASE {DATABASE}")
-    finally:
-        await connection.close()
-    filled = urlunsplit(urlsplit(dsn)._replace(path=f"/{DATABASE}"))
-    async with database(filled) as opened:
-        await opened.transaction(migrate)
+    filled = await create_read_models(dsn, DATABASE)
     jobs = jobs_of(trials)
     connection = await asyncpg.connect(filled, server_settings={"search_path": "trackside"})
     try:
@@ -79,8 +69,8 @@ async def fill(dsn: str, trials: int, seed: int) -> LargeSearch:
         await connection.execute("VACUUM ANALYZE")  # as autovacuum would do
     finally:
         await connection.close()
-    long = jobs[LONG_EVERY - 1]
-    return LargeSearch(filled, jobs[0].started_ms / 1000 - 10, jobs[-1].ended_ms / 1000 + 10, long.job_id)
+    longest, last_ms = max(jobs, key=lambda job: job.steps), max(job.ended_ms for job in jobs)
+    return LargeSearch(filled, jobs[0].started_ms / 1000 - 10, last_ms / 1000 + 10, longest.job_id)
 
 
 def _tables(jobs: list[Job], seed: int) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:

@@ -9,19 +9,18 @@ import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.measurements import check_count
+from bench.new_database import create_read_models
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.task import TaskState
 from trackside.projections.metric_writes import count_metrics
 from trackside.projections.metrics import SCALAR, SERIES, series_id
-from trackside.projections.migrate import migrate
-from trackside.projections.postgres import Connection, database
+from trackside.projections.postgres import Connection
 
 DATABASE = "bench_summaries"
 TAGS = ("loss", "accuracy")
@@ -92,14 +91,7 @@ def jobs_of(count: int, points: int) -> list[Job]:
 
 async def fill(dsn: str, jobs: Sequence[Job], seed: int) -> str:
     """Creates the database and its rows; returns its DSN."""
-    connection = await asyncpg.connect(dsn)
-    try:
-        await connection.execute(f"CREATE DATABASE {DATABASE}")
-    finally:
-        await connection.close()
-    filled = urlunsplit(urlsplit(dsn)._replace(path=f"/{DATABASE}"))
-    async with database(filled) as opened:
-        await opened.transaction(migrate)
+    filled = await create_read_models(dsn, DATABASE)
     connection = await asyncpg.connect(filled, server_settings={"search_path": "trackside"})
     try:
         await _copy_jobs(connection, jobs, seed)

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from bench import synthetic_log
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
+from bench.new_database import create_database
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
@@ -111,12 +111,7 @@ async def _rebuild(
 
 async def _prepare_database(place: Endpoints) -> Endpoints:
     """Creates a database with empty read models whose positions are at the end of the log."""
-    connection = await asyncpg.connect(place.dsn)
-    try:
-        await connection.execute(f"CREATE DATABASE {DATABASE}")
-    finally:
-        await connection.close()
-    dsn = urlunsplit(urlsplit(place.dsn)._replace(path=f"/{DATABASE}"))
+    dsn = await create_database(place.dsn, DATABASE)
     ends = {
         (topic.name, partition): end
         for topic in TOPICS.shared

@@ -9,13 +9,13 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
 from bench import synthetic_log
 from bench.log_watch import watch_topic
 from bench.measurements import Figure, Goal, Measurements, check_count
+from bench.new_database import create_database
 from trackside.aggregates.search.messages import TrialSuggested, Tuner
 from trackside.cli.setup import prepare
 from trackside.contracts.commands import CommandAccepted, Ping
@@ -40,7 +40,7 @@ RUNS = 3
 async def measure(bootstrap: str, dsn: str, trials: int) -> Measurements:
     """Writes the search, starts a dispatcher that folds it from offset 0, and kills it several times."""
     settings = StackSettings(
-        kafka_bootstrap=bootstrap, postgres_dsn=await _database(dsn), topic_prefix=PREFIX
+        kafka_bootstrap=bootstrap, postgres_dsn=await create_database(dsn, DATABASE), topic_prefix=PREFIX
     )
     await prepare(settings)
     start_search = synthetic_log.command().model_copy(
@@ -157,12 +157,3 @@ def _suggests(trial: int) -> Callable[[Record], bool]:
 
 def _answers(command_id: str) -> Callable[[Record], bool]:
     return lambda r: isinstance(r.message, CommandAccepted) and r.message.command_id == command_id
-
-
-async def _database(dsn: str) -> str:
-    connection = await asyncpg.connect(dsn)
-    try:
-        await connection.execute(f"CREATE DATABASE {DATABASE}")
-    finally:
-        await connection.close()
-    return urlunsplit(urlsplit(dsn)._replace(path=f"/{DATABASE}"))

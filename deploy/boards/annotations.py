@@ -1,7 +1,7 @@
 """Events that boards draw over their graphs: of searches, workers, services and deployments."""
 
 from boards.board import Annotation
-from boards.queries import promql, rows
+from boards.queries import promql, rows, within
 from boards.style import BLUE, GREEN, ORANGE, PURPLE, RED, YELLOW
 
 _RESTARTS = "changes(process_start_time_seconds[1m]) > 0"
@@ -89,6 +89,6 @@ def failures(stream: str) -> Annotation:
         rows(
             f"""SELECT ended_at AS time, task_id || ': ' || ending AS text, ending AS tags FROM attempts
             WHERE stream_id = {stream} AND ending IN ('oom_host', 'oom_device', 'lost')
-            AND $__timeFilter(ended_at) ORDER BY time LIMIT 200"""
+            AND {within("ended_ms")} ORDER BY ended_ms LIMIT 200"""
         ),
     )

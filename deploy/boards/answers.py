@@ -6,6 +6,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -61,7 +62,7 @@ def targets(board: Mapping[str, Any]) -> Iterator[Target]:
     """Yields all queries of a board in Grafana's JSON: of panels, variables and annotations."""
     title = board["title"]
     for panel in board["panels"]:
-        least = _seconds(panel.get("interval", "1s"))
+        least = _interval_s(panel.get("interval", "1s"))
         for target in panel.get("targets", ()):
             is_sql = "rawSql" in target
             yield Target(
@@ -113,11 +114,20 @@ def _check_series(target: Target, columns: Sequence[str], rows: Sequence[Sequenc
         raise ValueError(f"{target.name}: the times do not ascend; Grafana refuses such a series")
 
 
+def seconds(moment: Any) -> float:
+    """Returns a time of an answer in seconds since 1970: a number of 13 digits is in ms, as in Grafana."""
+    if isinstance(moment, datetime):
+        return moment.timestamp()
+    return float(moment) / (1000 if moment > 1e11 else 1)
+
+
 async def as_reader(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
     """Opens a connection with the rights and the search path of dashboards."""
     connection = await asyncpg.connect(dsn)
     await connection.execute(f"SET ROLE {READER}")
-    await connection.execute("SET search_path = dashboards; SET statement_timeout = '15s'")
+    await connection.execute(
+        "SET search_path = dashboards; SET statement_timeout = '15s'; SET work_mem = '16MB'"
+    )
     return connection
 
 
@@ -156,5 +166,5 @@ def label(legend: str, labels: Mapping[str, str]) -> str:
     return text
 
 
-def _seconds(interval: str) -> float:
+def _interval_s(interval: str) -> float:
     return float(interval[:-1]) * {"s": 1, "m": 60}[interval[-1]]

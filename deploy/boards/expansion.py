@@ -78,12 +78,17 @@ def _macro(name: str, arguments: str, view: View) -> str:
             return began
         case "timeTo":
             return ended
+        case "unixEpochNanoFrom":
+            return str(int(view.from_s * 1000) * 1_000_000)
+        case "unixEpochNanoTo":
+            return str(int(view.to_s * 1000) * 1_000_000)
         case "timeGroup":
             column, _, width = arguments.rpartition(",")
             return _bucket(column.strip(), width.strip())
         case _:
             raise ValueError(
-                f"$__{name}({arguments}): the boards use timeFilter, timeFrom, timeTo, timeGroup"
+                f"$__{name}({arguments}): the boards use timeFilter, timeFrom, timeTo, timeGroup, "
+                "unixEpochNanoFrom, unixEpochNanoTo"
             )
 
 

@@ -1,28 +1,27 @@
 """The board of workers and devices: what each does and uses, which tasks wait and why, what went wrong."""
 
-from boards import annotations, fleet_tasks, links
+from boards import annotations, fleet_tasks, links, work_panels
 from boards.board import Board, Place, Section, Variable
 from boards.fleet_tasks import WORKERS, of_instances
 from boards.held_devices import held_devices
-from boards.overview import WAIT_REASONS, quantile
 from boards.panels import Panel, graph, number, timeline
-from boards.queries import curves, latest, promql, rows
-from boards.style import BLUE, BYTES, COUNT, GREEN, ORANGE, RED, SECONDS, SHARE, series
+from boards.queries import FROM_MS, RATE, TO_MS, curves, latest, promql, rows
+from boards.style import BLUE, BYTES, COUNT, GREEN, ORANGE, SHARE, series
 from boards.tables import Column, table
 
 MAX_DEVICES = 40
-_RATE = "[$__rate_interval]"
 
 
 def board() -> Board:
     """Returns the board."""
+    waits = (work_panels.waiting_tasks(), work_panels.wait_for_a_device())
     return Board(
         uid=links.FLEET,
         description="Workers and their devices: what they do, which tasks wait, what failed.",
         sections=[
             Section("Now", [*(Place(panel, 4, 4) for panel in _numbers()), Place(_devices(), 24, 9)]),
             Section("Devices over time", [Place(_timeline(), 24, 10), *(Place(p, 12, 8) for p in _use())]),
-            Section("Who waits, and why", [*(Place(p, 12, 8) for p in _waits()), Place(_waiting(), 24, 8)]),
+            Section("Who waits, and why", [*(Place(p, 12, 8) for p in waits), Place(_waiting(), 24, 8)]),
             Section(
                 "What went wrong",
                 [*(Place(p, 8, 8) for p in fleet_tasks.failures()), Place(fleet_tasks.unfinished(), 24, 9)],
@@ -58,7 +57,6 @@ def _numbers() -> list[Panel]:
     workers = series("trackside.scheduler.fleet.workers")
     busy, free = series("trackside.scheduler.busy.devices"), series("trackside.scheduler.free.devices")
     queue = series("trackside.scheduler.queue.tasks")
-    memory = series("trackside.worker.ended.tasks") + '{status=~"oom_.*"}'
     return [
         number(
             "Workers",
@@ -66,13 +64,7 @@ def _numbers() -> list[Panel]:
             latest(f'sum({workers}{{state="present"}})'),
             unit=COUNT,
         ),
-        number(
-            "Lost workers",
-            "Workers whose lease ran out, within the range of the board.",
-            latest(f"sum(increase({series('trackside.scheduler.lost.workers')}[$__range]))"),
-            unit=COUNT,
-            steps=((None, GREEN), (1, RED)),
-        ),
+        work_panels.lost_workers(),
         number(
             "Busy devices",
             "Share of the devices of live workers that have a task.",
@@ -86,20 +78,8 @@ def _numbers() -> list[Panel]:
             unit=COUNT,
             steps=((None, GREEN), (10, ORANGE)),
         ),
-        number(
-            "Unschedulable tasks",
-            "Tasks that no live worker can ever run.",
-            latest(f'sum({queue}{{reason="unschedulable"}})'),
-            unit=COUNT,
-            steps=((None, GREEN), (1, RED)),
-        ),
-        number(
-            "Out of memory",
-            "Attempts that ended out of memory, within the range of the board.",
-            latest(f"sum(increase({memory}[$__range]))"),
-            unit=COUNT,
-            steps=((None, GREEN), (1, RED)),
-        ),
+        work_panels.unschedulable_tasks(),
+        work_panels.out_of_memory(),
     ]
 
 
@@ -138,12 +118,11 @@ def _timeline() -> Panel:
         f"the workers.",
         curves(
             held_devices(
-                f"""SELECT device_use.* FROM device_use JOIN (
+                WORKERS,
+                f"greatest(1000, ({TO_MS} - {FROM_MS}) / 120)",
+                f"""(worker_id, device_id) IN (
                     SELECT worker_id, device_id FROM devices WHERE {WORKERS} ORDER BY 1, 2 LIMIT {MAX_DEVICES}
-                ) AS chosen USING (worker_id, device_id)""",
-                "greatest(1, extract(epoch FROM $__timeTo()::timestamptz - $__timeFrom()::timestamptz) / "
-                "120)",
-                "worker_id || ' ' || device_id",
+                )""",
             )
         ),
         unit=SHARE,
@@ -157,7 +136,7 @@ def _use() -> list[Panel]:
             "Time in use of devices",
             "The share of the time that tasks held each device: right also for tasks of milliseconds.",
             promql(
-                f"rate({of_instances('trackside.worker.device_busy.seconds')}{_RATE})",
+                f"rate({of_instances('trackside.worker.device_busy.seconds')}{RATE})",
                 "{{instance}} {{device}}",
             ),
             unit=SHARE,
@@ -170,7 +149,7 @@ def _use() -> list[Panel]:
                 of_instances("trackside.worker.device_utilisation.ratio"), "{{instance}} {{device}} sampled"
             ),
             promql(
-                f"rate({of_instances('trackside.worker.device_processor.seconds')}{_RATE})",
+                f"rate({of_instances('trackside.worker.device_processor.seconds')}{RATE})",
                 "{{instance}} {{device}} processor",
             ),
             unit=SHARE,
@@ -190,28 +169,6 @@ def _use() -> list[Panel]:
             "Tasks that have a process and the device.",
             promql(of_instances("trackside.worker.device.tasks"), "{{instance}} {{device}}"),
             unit=COUNT,
-        ),
-    ]
-
-
-def _waits() -> list[Panel]:
-    wait = "trackside.scheduler.queue_wait.seconds"
-    return [
-        graph(
-            "Waiting tasks by reason",
-            "`device_free`: a free device fits the task now; `device_busy`: it waits for one; `retry`: it "
-            "pauses.",
-            promql(f"sum by (reason) ({series('trackside.scheduler.queue.tasks')})", "{{reason}}"),
-            unit=COUNT,
-            style="area",
-            statuses=WAIT_REASONS,
-        ),
-        graph(
-            "Wait for a device",
-            "From queued to assigned.",
-            promql(quantile(0.5, wait), "median", exemplars=True),
-            promql(quantile(0.95, wait), "p95", exemplars=True),
-            unit=SECONDS,
         ),
     ]
 

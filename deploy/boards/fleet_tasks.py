@@ -1,9 +1,8 @@
 """The part of the fleet's board about tasks: which failed, how long they took, and services among them."""
 
 from boards import links
-from boards.overview import quantile
 from boards.panels import Panel, graph
-from boards.queries import promql, rows
+from boards.queries import RATE, promql, quantile, rows, within
 from boards.style import COUNT, PER_MINUTE, SECONDS, series
 from boards.tables import Column, table
 
@@ -13,7 +12,6 @@ ATTEMPT_ENDS = (
 )
 WORKERS = "worker_id = ANY (ARRAY[${worker:sqlstring}]::text[])"
 _INSTANCE = '{instance=~"$instance"}'
-_RATE = "[$__rate_interval]"
 
 
 def of_instances(name: str) -> str:
@@ -72,8 +70,8 @@ def unfinished() -> Panel:
             f"""SELECT ended_at, task_id, stream_id, attempt, worker_id, ending, error_stage, error_type,
                 peak_memory_bytes,
             reserved_memory_bytes, error_message FROM attempts
-            WHERE ending IS NOT NULL AND ending <> 'finished' AND $__timeFilter(ended_at) AND {WORKERS}
-            ORDER BY ended_at DESC LIMIT 100"""
+            WHERE ending IS NOT NULL AND ending <> 'finished' AND {within("ended_ms")} AND {WORKERS}
+            ORDER BY ended_ms DESC LIMIT 100"""
         ),
         [
             Column("ended_at", 160, "ended"),
@@ -99,8 +97,8 @@ def tasks() -> list[Panel]:
         graph(
             "Attempts per minute",
             "Assigned, and ended by end.",
-            promql(f"sum(rate({assigned}{_RATE})) * 60", "assigned"),
-            promql(f"sum by (status) (rate({ended}{_RATE})) * 60 > 0", "{{status}}"),
+            promql(f"sum(rate({assigned}{RATE})) * 60", "assigned"),
+            promql(f"sum by (status) (rate({ended}{RATE})) * 60 > 0", "{{status}}"),
             unit=PER_MINUTE,
             statuses=ATTEMPT_ENDS,
         ),
@@ -123,9 +121,9 @@ def tasks() -> list[Panel]:
         graph(
             "Artifacts per minute",
             "Artifacts that the store has, and uploads that failed.",
-            promql(f"sum(rate({series('trackside.worker.saved.artifacts')}{_RATE})) * 60", "saved"),
+            promql(f"sum(rate({series('trackside.worker.saved.artifacts')}{RATE})) * 60", "saved"),
             promql(
-                f"sum by (code) (rate({series('trackside.worker.failed.uploads')}{_RATE})) * 60 > 0",
+                f"sum by (code) (rate({series('trackside.worker.failed.uploads')}{RATE})) * 60 > 0",
                 "{{code}}",
             ),
             unit=PER_MINUTE,
@@ -134,7 +132,7 @@ def tasks() -> list[Panel]:
             "Bytes of artifacts",
             "Written to the store per second.",
             promql(
-                f"sum by (instance) (rate({of_instances('trackside.worker.saved.bytes')}{_RATE}))",
+                f"sum by (instance) (rate({of_instances('trackside.worker.saved.bytes')}{RATE}))",
                 "{{instance}}",
             ),
             unit="Bps",
@@ -157,7 +155,7 @@ def types() -> Panel:
         "what is reserved "
         "for one without a request (10% above the peak of the newest 20 that finished).",
         rows(
-            """SELECT task_type, count(*) AS runs, count(*) FILTER (WHERE ending = 'finished') AS finished,
+            f"""SELECT task_type, count(*) AS runs, count(*) FILTER (WHERE ending = 'finished') AS finished,
             count(*) FILTER (WHERE ending IN ('oom_host', 'oom_device')) AS out_of_memory,
             percentile_disc(0.5) WITHIN GROUP (ORDER BY load_time_ms) AS load_time_p50_ms,
             percentile_disc(0.5) WITHIN GROUP (ORDER BY train_time_ms) AS train_time_p50_ms,
@@ -171,13 +169,12 @@ def types() -> Panel:
             AS learned_cuda_memory_bytes FROM (
                 SELECT newest.*, tasks.task_type, tasks.estimate_memory_bytes,
                 tasks.estimate_cuda_memory_bytes,
-                row_number() OVER (PARTITION BY tasks.task_type, newest.ending ORDER BY newest.ended_at
+                row_number() OVER (PARTITION BY tasks.task_type, newest.ending ORDER BY newest.ended_ms
                 DESC) AS place
                 FROM (
-                    SELECT task_id, stream_id, ending, ended_at, load_time_ms, train_time_ms,
-                    peak_memory_bytes,
-                    peak_cuda_memory_bytes FROM attempts WHERE $__timeFilter(ended_at) ORDER BY ended_at
-                    DESC LIMIT 5000
+                    SELECT task_id, stream_id, ending, ended_ms, load_time_ms, train_time_ms,
+                    peak_memory_bytes, peak_cuda_memory_bytes FROM attempts WHERE {within("ended_ms")}
+                    ORDER BY ended_ms DESC LIMIT 5000
                 ) AS newest JOIN tasks ON tasks.task_id = newest.task_id AND tasks.stream_id =
                 newest.stream_id
             ) AS placed GROUP BY task_type ORDER BY runs DESC LIMIT 100"""

@@ -1,14 +1,12 @@
 """The board of the log and the services: appends, hops, throughput, read models, broker, database."""
 
-from boards import annotations, links
+from boards import annotations, links, work_panels
 from boards.board import Board, Place, Section, Variable
-from boards.overview import quantile
 from boards.panels import Panel, graph, number
-from boards.queries import latest, promql, rows
-from boards.style import BLUE, BYTES, COUNT, GREEN, ORANGE, PER_MINUTE, PER_SECOND, RED, SECONDS, series
+from boards.queries import RATE, latest, promql, quantile, rows
+from boards.style import BYTES, COUNT, GREEN, PER_MINUTE, PER_SECOND, RED, SECONDS, series
 from boards.tables import Column, table
 
-_RATE = "[$__rate_interval]"
 _SERVICE = '{service=~"$service"}'
 
 
@@ -147,7 +145,7 @@ def _flow() -> list[Panel]:
             "Read and folded, by service and topic.",
             promql(
                 f"sum by (service, topic) "
-                f"(rate({series('trackside.eventlog.read.records')}{_SERVICE}{_RATE}))",
+                f"(rate({series('trackside.eventlog.read.records')}{_SERVICE}{RATE}))",
                 "{{service}} {{topic}}",
             ),
             unit=PER_SECOND,
@@ -156,11 +154,11 @@ def _flow() -> list[Panel]:
             "Appends per second",
             "Events and batches that the broker acknowledged, by topic.",
             promql(
-                f"sum by (topic) (rate({series('trackside.eventlog.appended.events')}{_SERVICE}{_RATE}))",
+                f"sum by (topic) (rate({series('trackside.eventlog.appended.events')}{_SERVICE}{RATE}))",
                 "{{topic}} events",
             ),
             promql(
-                f"sum by (topic) (rate({series('trackside.eventlog.appended.batches')}{_SERVICE}{_RATE}))",
+                f"sum by (topic) (rate({series('trackside.eventlog.appended.batches')}{_SERVICE}{RATE}))",
                 "{{topic}} batches",
             ),
             unit=PER_SECOND,
@@ -197,7 +195,7 @@ def _faults() -> list[Panel]:
             "Of decisions of the service itself: duplicate, or overtaken by another decision.",
             promql(
                 f"sum by (service, verdict) "
-                f"(rate({series('trackside.eventlog.ignored.events')}{_SERVICE}{_RATE})) * 60",
+                f"(rate({series('trackside.eventlog.ignored.events')}{_SERVICE}{RATE})) * 60",
                 "{{service}} {{verdict}}",
             ),
             unit=PER_MINUTE,
@@ -223,14 +221,7 @@ def _projections() -> list[Panel]:
     transaction = "trackside.projections.transaction.seconds"
     index = "trackside.summary_indexer.index.seconds"
     return [
-        graph(
-            "Lag of the read models",
-            "Age of the oldest record that is not in Postgres yet.",
-            promql(f"max by (projection) ({series('trackside.projections.lag.seconds')})", "{{projection}}"),
-            promql(f"max({series('trackside.summary_indexer.lag.seconds')})", "points"),
-            unit=SECONDS,
-            steps=((None, BLUE), (5, ORANGE)),
-        ),
+        work_panels.lag_of_read_models(),
         graph(
             "Records not written yet",
             "Read from the log and not in Postgres yet.",
@@ -241,7 +232,7 @@ def _projections() -> list[Panel]:
             "Rows written per second",
             "By table.",
             promql(
-                f"sum by (projection) (rate({series('trackside.projections.written.rows')}{_RATE})) > 0",
+                f"sum by (projection) (rate({series('trackside.projections.written.rows')}{RATE})) > 0",
                 "{{projection}}",
             ),
             unit=PER_SECOND,
@@ -256,10 +247,10 @@ def _projections() -> list[Panel]:
         graph(
             "Points written per second",
             "Metric points, and the batches in which they were written.",
-            promql(f"sum(rate({series('trackside.summary_indexer.indexed.points')}{_RATE}))", "points"),
-            promql(f"sum(rate({series('trackside.summary_indexer.indexed.batches')}{_RATE}))", "batches"),
+            promql(f"sum(rate({series('trackside.summary_indexer.indexed.points')}{RATE}))", "points"),
+            promql(f"sum(rate({series('trackside.summary_indexer.indexed.batches')}{RATE}))", "batches"),
             promql(
-                f"sum by (cached) (rate({series('trackside.summary_indexer.read.curves')}{_RATE}))",
+                f"sum by (cached) (rate({series('trackside.summary_indexer.read.curves')}{RATE}))",
                 "curves read, cached: {{cached}}",
             ),
             unit=PER_SECOND,
@@ -325,7 +316,7 @@ def _broker() -> list[Panel]:
         graph(
             "Records appended per second, by topic",
             "By kafka-exporter: the growth of the newest offsets.",
-            promql(f"sum by (topic) (rate(kafka_topic_partition_current_offset{_RATE}))", "{{topic}}"),
+            promql(f"sum by (topic) (rate(kafka_topic_partition_current_offset{RATE}))", "{{topic}}"),
             unit=PER_SECOND,
         ),
         graph(
@@ -354,8 +345,8 @@ def _database() -> list[Panel]:
         graph(
             "Transactions per second",
             "By postgres-exporter: committed and rolled back, by database.",
-            promql(f"rate(pg_stat_database_xact_commit{ours}{_RATE})", "{{datname}} committed"),
-            promql(f"rate(pg_stat_database_xact_rollback{ours}{_RATE})", "{{datname}} rolled back"),
+            promql(f"rate(pg_stat_database_xact_commit{ours}{RATE})", "{{datname}} committed"),
+            promql(f"rate(pg_stat_database_xact_rollback{ours}{RATE})", "{{datname}} rolled back"),
             unit=PER_SECOND,
         ),
         graph(

@@ -1,25 +1,16 @@
 """The board that shows whether all is well: readiness, lag, latency and its goals, work, failures."""
 
-from boards import annotations, links
+from boards import annotations, links, work_panels
 from boards.board import Board, Place, Section
 from boards.panels import Panel, graph, number
-from boards.queries import latest, promql
-from boards.style import BLUE, COUNT, GREEN, ORANGE, PER_MINUTE, RED, SECONDS, SHARE, series
+from boards.queries import RATE, latest, promql, quantile
+from boards.style import COUNT, GREEN, ORANGE, PER_MINUTE, RED, SECONDS, SHARE, TRIAL_ENDS, series
+from boards.work_panels import count_of_faults
 
-TRIAL_ENDS = ("SUCCEEDED", "EARLY_STOPPED", "FAILED", "USER_CANCELED", "SYS_CANCELED")
-WAIT_REASONS = ("device_free", "device_busy", "retry", "unschedulable", "disk_low")
-_NONE_IS_GOOD = ((None, GREEN), (1, RED))
 _READY, _COMMANDS, _DECISIONS = (
     ((None, RED), (1 - 2 * missed, ORANGE), (1 - missed, GREEN)) for missed in (0.001, 0.01, 0.05)
 )
 """Colours of a share by its goal; those of commands and decisions are the objectives of the alerts."""
-_RATE = "[$__rate_interval]"
-
-
-def quantile(share: float, name: str, *, by: str = "", where: str = "") -> str:
-    """Returns the PromQL of a quantile of a histogram of the registry."""
-    labels = f"le, {by}" if by else "le"
-    return f"histogram_quantile({share}, sum by ({labels}) (rate({series(name)}_bucket{where}{_RATE})))"
 
 
 def board() -> Board:
@@ -41,14 +32,11 @@ def board() -> Board:
 def _health() -> list[Panel]:
     ready, lag = series("trackside.health.ready.services"), series("trackside.health.log_lag.seconds")
     progress = series("trackside.dispatcher.oldest_progress.seconds")
-    queue = series("trackside.scheduler.queue.tasks") + '{reason="unschedulable"}'
     return [
-        number(
+        count_of_faults(
             "Services not ready",
             "Processes that are scraped and say that they are not ready.",
-            latest(f"sum(1 - {ready})"),
-            unit=COUNT,
-            steps=_NONE_IS_GOOD,
+            f"sum(1 - {ready})",
         ),
         number(
             "Log lag",
@@ -64,48 +52,25 @@ def _health() -> list[Panel]:
             unit=SECONDS,
             steps=((None, GREEN), (600, ORANGE), (3600, RED)),
         ),
-        number(
-            "Unschedulable tasks",
-            "Tasks that no live worker can ever run.",
-            latest(f"sum({queue})"),
-            unit=COUNT,
-            steps=_NONE_IS_GOOD,
-        ),
+        work_panels.unschedulable_tasks(),
     ]
 
 
 def _faults() -> list[Panel]:
     letters = series("trackside.eventlog.dead_letters.records")
-    disk, lost = series("trackside.health.disk_low.services"), series("trackside.scheduler.lost.workers")
-    memory = series("trackside.worker.ended.tasks") + '{status=~"oom_.*"}'
+    disk = series("trackside.health.disk_low.services")
     return [
-        number(
-            "Out of memory",
-            "Attempts that ended out of memory within the range of the board.",
-            latest(f"sum(increase({memory}[$__range]))"),
-            unit=COUNT,
-            steps=_NONE_IS_GOOD,
-        ),
-        number(
-            "Lost workers",
-            "Workers whose lease ran out within the range of the board.",
-            latest(f"sum(increase({lost}[$__range]))"),
-            unit=COUNT,
-            steps=_NONE_IS_GOOD,
-        ),
-        number(
+        work_panels.out_of_memory(),
+        work_panels.lost_workers(),
+        count_of_faults(
             "Dead letters",
             "Records that could not be decoded or folded, within the range of the board.",
-            latest(f"sum(increase({letters}[$__range])) or vector(0)"),
-            unit=COUNT,
-            steps=_NONE_IS_GOOD,
+            f"sum(increase({letters}[$__range])) or vector(0)",
         ),
-        number(
+        count_of_faults(
             "Disks nearly full",
             "Services that start no new task because a disk is nearly full.",
-            latest(f"sum({disk})"),
-            unit=COUNT,
-            steps=_NONE_IS_GOOD,
+            f"sum({disk})",
         ),
     ]
 
@@ -157,20 +122,12 @@ def _work() -> list[Panel]:
         graph(
             "Trials ended per minute",
             "By status. Out of memory has a panel of its own on the board of the fleet.",
-            promql(f"sum by (status) (rate({ended}{_RATE})) * 60", "{{status}}"),
+            promql(f"sum by (status) (rate({ended}{RATE})) * 60", "{{status}}"),
             unit=PER_MINUTE,
             style="area",
             statuses=TRIAL_ENDS,
         ),
-        graph(
-            "Waiting tasks by reason",
-            "`device_free`: a free device fits the task now; `device_busy`: it waits for one; `retry`: it "
-            "pauses.",
-            promql(f"sum by (reason) ({series('trackside.scheduler.queue.tasks')})", "{{reason}}"),
-            unit=COUNT,
-            style="area",
-            statuses=WAIT_REASONS,
-        ),
+        work_panels.waiting_tasks(),
         graph(
             "Devices",
             "Devices of live workers with and without tasks.",
@@ -209,10 +166,10 @@ def _searches() -> list[Panel]:
         graph(
             "Commands per minute",
             "Received and accepted commands, and refused ones by code.",
-            promql(f"sum(rate({series('trackside.dispatcher.received.commands')}{_RATE})) * 60", "received"),
-            promql(f"sum(rate({series('trackside.dispatcher.accepted.commands')}{_RATE})) * 60", "accepted"),
+            promql(f"sum(rate({series('trackside.dispatcher.received.commands')}{RATE})) * 60", "received"),
+            promql(f"sum(rate({series('trackside.dispatcher.accepted.commands')}{RATE})) * 60", "accepted"),
             promql(
-                f"sum by (code) (rate({series('trackside.dispatcher.refused.commands')}{_RATE})) * 60 > 0",
+                f"sum by (code) (rate({series('trackside.dispatcher.refused.commands')}{RATE})) * 60 > 0",
                 "refused: {{code}}",
             ),
             unit=PER_MINUTE,
@@ -223,7 +180,6 @@ def _searches() -> list[Panel]:
 def _speed() -> list[Panel]:
     decision, command = "trackside.eventlog.decision.seconds", "trackside.dispatcher.command.seconds"
     lag, ignored = series("trackside.health.log_lag.seconds"), series("trackside.eventlog.ignored.events")
-    wait = "trackside.scheduler.queue_wait.seconds"
     return [
         graph(
             "Time of a decision",
@@ -241,13 +197,7 @@ def _speed() -> list[Panel]:
             unit=SECONDS,
             steps=((None, GREEN), (1, RED)),
         ),
-        graph(
-            "Wait for a device",
-            "From the moment that a task is queued until it is assigned.",
-            promql(quantile(0.5, wait), "median", exemplars=True),
-            promql(quantile(0.95, wait), "p95", exemplars=True),
-            unit=SECONDS,
-        ),
+        work_panels.wait_for_a_device(),
         graph(
             "Log lag by service",
             "Age of the oldest record that is not folded yet, over all topics of a service.",
@@ -259,15 +209,8 @@ def _speed() -> list[Panel]:
             "Decisions without effect per minute",
             "Events of decisions that another instance had made (duplicate) or that came too late "
             "(overtaken).",
-            promql(f"sum by (service, verdict) (rate({ignored}{_RATE})) * 60", "{{service}} {{verdict}}"),
+            promql(f"sum by (service, verdict) (rate({ignored}{RATE})) * 60", "{{service}} {{verdict}}"),
             unit=PER_MINUTE,
         ),
-        graph(
-            "Lag of the read models",
-            "Age of the oldest record that is not in Postgres yet: how old what the other boards show is.",
-            promql(f"max by (projection) ({series('trackside.projections.lag.seconds')})", "{{projection}}"),
-            promql(f"max({series('trackside.summary_indexer.lag.seconds')})", "points"),
-            unit=SECONDS,
-            steps=((None, BLUE), (5, ORANGE)),
-        ),
+        work_panels.lag_of_read_models(),
     ]

@@ -43,7 +43,7 @@ def thresholds(steps: Steps) -> dashboard.ThresholdsConfig:
 def status_mappings() -> list[ValueMapping]:
     """Returns the colour of each status, as mappings of values."""
     results = {
-        status: ValueMappingResult(text=status, color=colour, index=number)
+        status: ValueMappingResult(color=colour, index=number)
         for number, (status, colour) in enumerate(STATUS_COLOURS.items())
     }
     return [ValueMap(options=results)]

@@ -7,6 +7,8 @@ from grafana_foundation_sdk.builders import prometheus
 from grafana_foundation_sdk.cog import builder, variants
 from grafana_foundation_sdk.models.common import DataSourceRef
 
+from boards.style import series
+
 POSTGRES = DataSourceRef(type_val="postgres", uid="trackside-postgres")
 PROMETHEUS = DataSourceRef(type_val="prometheus", uid="trackside-prometheus")
 Format = Literal["table", "time_series"]
@@ -51,6 +53,24 @@ class PostgresQuery(builder.Builder[variants.Dataquery]):
 Query = PostgresQuery | prometheus.Dataquery
 
 
+RATE = "[$__rate_interval]"
+FROM_MS, TO_MS = "$__unixEpochNanoFrom() / 1000000", "$__unixEpochNanoTo() / 1000000"
+"""The range of the board in ms since 1970. Macros get no expressions, but may be part of one."""
+
+
+def within(column: str) -> str:
+    """Returns the SQL that says whether a column of ms since 1970 is within the range of the board."""
+    return f"{column} BETWEEN {FROM_MS} AND {TO_MS}"
+
+
+def bucket(column: str) -> str:
+    """Returns the SQL of the interval of a graph that a column of ms since 1970 is in.
+
+    Whole numbers: on 100,000 rows the same with timestamps takes a tenth of a second longer.
+    """
+    return f"{column} / $__interval_ms * $__interval_ms"
+
+
 def rows(statement: str) -> PostgresQuery:
     """Returns a query whose result is a table."""
     return PostgresQuery(statement)
@@ -71,3 +91,9 @@ def latest(expression: str, legend: str = "") -> prometheus.Dataquery:
     """Returns a query for the values at the end of the range of the board."""
     query = prometheus.Dataquery().expr(" ".join(expression.split())).legend_format(legend).instant()
     return query.datasource(PROMETHEUS)
+
+
+def quantile(share: float, name: str, *, by: str = "", where: str = "") -> str:
+    """Returns the PromQL of a quantile of a histogram of the registry."""
+    labels = f"le, {by}" if by else "le"
+    return f"histogram_quantile({share}, sum by ({labels}) (rate({series(name)}_bucket{where}{RATE})))"

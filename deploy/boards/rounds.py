@@ -5,8 +5,9 @@ from boards.board import Board, Place, Section
 from boards.panels import Panel, graph, number
 from boards.queries import curves, latest, promql, rows
 from boards.selected import JOB, JOB_BOX
-from boards.style import BLUE, COUNT, GREEN, RED, SHARE, series
+from boards.style import BLUE, COUNT, GREEN, SHARE, series
 from boards.tables import Column, table
+from boards.work_panels import count_of_faults
 
 
 def board() -> Board:
@@ -218,20 +219,8 @@ def _gauges() -> list[Panel]:
     )
     updating = series("trackside.dispatcher.job_updating.targets")
     return [
-        number(
-            "Blocked stages",
-            "Jobs whose stage is blocked.",
-            latest(f"sum({blocked})"),
-            unit=COUNT,
-            steps=((None, GREEN), (1, RED)),
-        ),
-        number(
-            "Failed rounds in a row",
-            "Of the job with the most.",
-            latest(f"max({failed})"),
-            unit=COUNT,
-            steps=((None, GREEN), (1, RED)),
-        ),
+        count_of_faults("Blocked stages", "Jobs whose stage is blocked.", f"sum({blocked})"),
+        count_of_faults("Failed rounds in a row", "Of the job with the most.", f"max({failed})"),
         number(
             "Targets to confirm",
             "Targets that have not confirmed the model that is deployed now.",

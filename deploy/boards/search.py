@@ -3,18 +3,16 @@
 from boards import annotations, links
 from boards.board import Board, Place, Section, Variable
 from boards.held_devices import held_devices
-from boards.overview import TRIAL_ENDS
 from boards.panels import Panel, by_step, graph, histogram, note, number, scatter
-from boards.queries import curves, rows
+from boards.queries import FROM_MS, TO_MS, bucket, curves, rows, within
 from boards.selected import SEARCH, SEARCH_BOX
-from boards.style import COUNT, GREEN, SECONDS, SHARE
+from boards.style import COUNT, GREEN, SECONDS, SHARE, TRIAL_ENDS
 from boards.tables import Column, table
 
 MIN_TRIALS = 20
 """Fewer trials that succeeded say little about a parameter: its effect is not shown."""
 CURVES = 10
 _OBJECTIVE = "CASE objective WHEN 'default' THEN 'value' ELSE objective END"
-_BUCKET = "$__timeGroup(ended_at, $__interval)"
 
 
 def board() -> Board:
@@ -143,13 +141,15 @@ def _values() -> list[Panel]:
     return [
         graph(
             "Best value so far",
-            "One line for each objective; it changes when a trial is better than all before.",
+            "One line for each objective, of the trials that ended so far.",
             curves(
-                f"""SELECT $__timeGroup(at, $__interval) AS time, objective AS metric,
-                (array_agg(last_best ORDER BY ended_at DESC, trial DESC))[1] AS value FROM (
-                    SELECT greatest(ended_at, $__timeFrom()) AS at, objective, last_best, ended_at, trial
-                    FROM best_steps WHERE search_id = {SEARCH} AND ended_at <= $__timeTo()
-                ) AS steps GROUP BY 1, 2 ORDER BY 1"""
+                f"""SELECT time, metric, CASE direction WHEN 'maximize' THEN max(best) OVER so_far
+                    ELSE min(best) OVER so_far END AS value FROM (
+                    SELECT {bucket(f"greatest(ended_ms, {FROM_MS})")} AS time, {_OBJECTIVE} AS metric,
+                    direction, CASE direction WHEN 'maximize' THEN max(value) ELSE min(value) END AS best
+                    FROM objective_values WHERE search_id = {SEARCH} AND ended_ms <= {TO_MS}
+                    AND value <> 'NaN' GROUP BY 1, 2, direction
+                ) AS ended WINDOW so_far AS (PARTITION BY metric ORDER BY time) ORDER BY time"""
             ),
             unit=COUNT,
             style="steps",
@@ -160,9 +160,9 @@ def _values() -> list[Panel]:
             "The least and the greatest value of the trials that ended in each interval of the graph.",
             curves(
                 f"""SELECT bucketed.time, bucketed.metric || bound.name AS metric, bound.value FROM (
-                    SELECT {_BUCKET} AS time, {_OBJECTIVE} AS metric, min(value) AS least, max(value) AS
-                    greatest
-                    FROM objective_values WHERE search_id = {SEARCH} AND $__timeFilter(ended_at)
+                    SELECT {bucket("ended_ms")} AS time, {_OBJECTIVE} AS metric, min(value) AS least,
+                    max(value) AS greatest
+                    FROM objective_values WHERE search_id = {SEARCH} AND {within("ended_ms")}
                     AND value NOT IN ('NaN', 'Infinity', '-Infinity') GROUP BY 1, 2
                 ) AS bucketed
                 CROSS JOIN LATERAL (VALUES (' least', least), (' greatest', greatest)) AS bound (name, value)
@@ -277,9 +277,9 @@ def _failed() -> Panel:
 
 def _times() -> list[Panel]:
     times = f"""SELECT time, metric, value FROM (
-            SELECT {_BUCKET} AS time, avg(queued_s) AS queued, avg(load_s) AS loading, avg(train_s) AS
-            training
-            FROM trial_times WHERE search_id = {SEARCH} AND $__timeFilter(ended_at) GROUP BY 1
+            SELECT {bucket("ended_ms")} AS time, avg(queued_s) AS queued, avg(load_s) AS loading,
+            avg(train_s) AS training
+            FROM trial_times WHERE search_id = {SEARCH} AND {within("ended_ms")} GROUP BY 1
         ) AS means
         CROSS JOIN LATERAL (VALUES ('queued', queued), ('loading', loading), ('training', training))
         AS part (metric, value) WHERE value IS NOT NULL ORDER BY time"""
@@ -288,8 +288,8 @@ def _times() -> list[Panel]:
             "Ended trials by status",
             "In each interval of the graph.",
             curves(
-                f"""SELECT {_BUCKET} AS time, status AS metric, count(*) AS value FROM trials
-                WHERE search_id = {SEARCH} AND $__timeFilter(ended_at) GROUP BY 1, 2 ORDER BY 1"""
+                f"""SELECT {bucket("ended_ms")} AS time, status AS metric, count(*) AS value FROM trials
+                WHERE search_id = {SEARCH} AND {within("ended_ms")} GROUP BY 1, 2 ORDER BY 1"""
             ),
             unit=COUNT,
             style="bars",
@@ -304,13 +304,7 @@ def _times() -> list[Panel]:
         graph(
             "Devices in use by this search",
             "How many devices its tasks held, on average in each interval.",
-            curves(
-                held_devices(
-                    f"SELECT began_ms, ended_ms FROM device_use WHERE stream_id = {SEARCH}",
-                    "greatest($__interval_ms / 1000.0, 1)",
-                    "'devices'::text",
-                )
-            ),
+            curves(held_devices(f"stream_id = {SEARCH}", "greatest($__interval_ms, 1000)")),
             unit=COUNT,
             style="area",
         ),

@@ -2,13 +2,11 @@
 
 from boards import annotations, links
 from boards.board import Board, Place, Section, Variable
-from boards.overview import TRIAL_ENDS, quantile
 from boards.panels import Panel, graph, histogram
-from boards.queries import curves, promql, rows
-from boards.style import COUNT, PER_MINUTE, SECONDS, SHARE, series
+from boards.queries import FROM_MS, RATE, TO_MS, bucket, curves, promql, quantile, rows
+from boards.style import COUNT, PER_MINUTE, SECONDS, SHARE, TRIAL_ENDS, series
 from boards.tables import Column, table
 
-_RATE = "[$__rate_interval]"
 _NAMED = (
     "(search_id ILIKE '%' || ${contains:sqlstring} || '%' OR name ILIKE '%' || ${contains:sqlstring} || '%')"
 )
@@ -71,15 +69,17 @@ def _compared() -> list[Panel]:
                     AND coalesce(ended_at, now()) >= $__timeFrom() AND {_NAMED} ORDER BY started_at DESC
                     LIMIT 20
                 ), changed AS (
-                    SELECT search_id, greatest(suggested_at, $__timeFrom()) AS at, 1 AS change
-                    FROM trials WHERE search_id IN (SELECT * FROM chosen)
-                    UNION ALL
-                    SELECT search_id, greatest(ended_at, $__timeFrom()), -1
-                    FROM trials WHERE search_id IN (SELECT * FROM chosen) AND ended_at IS NOT NULL
+                    SELECT search_id, {bucket("first")} AS began, {bucket("last")} AS ended,
+                    count(*) AS change FROM (
+                        SELECT search_id, greatest(suggested_ms, {FROM_MS}) AS first,
+                        least(greatest(coalesce(ended_ms, {TO_MS} + $__interval_ms), {FROM_MS}),
+                        {TO_MS} + $__interval_ms) AS last
+                        FROM trials WHERE search_id IN (SELECT * FROM chosen) AND suggested_ms <= {TO_MS}
+                    ) AS limited GROUP BY 1, 2, 3
                 ), bucketed AS (
-                    SELECT $__timeGroup(at, $__interval) AS time,
-                    search_id,
-                    sum(change) AS change FROM changed WHERE at <= $__timeTo() GROUP BY 1, 2
+                    SELECT search_id, edge.time, sum(edge.change) AS change FROM changed
+                    CROSS JOIN LATERAL (VALUES (began, change), (ended, -change)) AS edge (time, change)
+                    WHERE edge.time <= {TO_MS} GROUP BY 1, 2
                 )
                 SELECT time, search_id AS metric, sum(change) OVER (PARTITION BY search_id ORDER BY time) AS
                 value
@@ -121,8 +121,8 @@ def _tuners() -> list[Panel]:
         graph(
             "Trials per minute",
             "Suggested by tuners, and ended.",
-            promql(f"sum(rate({suggested}{_RATE})) * 60", "suggested"),
-            promql(f"sum(rate({ended}{_RATE})) * 60", "ended"),
+            promql(f"sum(rate({suggested}{RATE})) * 60", "suggested"),
+            promql(f"sum(rate({ended}{RATE})) * 60", "ended"),
             unit=PER_MINUTE,
         ),
         graph(
@@ -156,7 +156,7 @@ def _tuners() -> list[Panel]:
             "Reports without effect per minute",
             "Reports of metrics that did not count, by reason.",
             promql(
-                f"sum by (reason) (rate({series('trackside.dispatcher.uncounted.metrics')}{_RATE})) * 60",
+                f"sum by (reason) (rate({series('trackside.dispatcher.uncounted.metrics')}{RATE})) * 60",
                 "{{reason}}",
             ),
             unit=PER_MINUTE,

@@ -48,6 +48,9 @@ STATUS_COLOURS: Final[Mapping[str, str]] = {
 }
 """The colour of each status: of searches, trials, attempts, tasks, steps, workers and devices."""
 
+TRIAL_ENDS: Final = ("SUCCEEDED", "EARLY_STOPPED", "FAILED", "USER_CANCELED", "SYS_CANCELED")
+WAIT_REASONS: Final = ("device_free", "device_busy", "retry", "unschedulable", "disk_low")
+
 _ENDINGS: Final[Mapping[str, str]] = {
     "_s": SECONDS,
     "_ms": "ms",

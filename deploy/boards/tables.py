@@ -40,7 +40,6 @@ class Column:
             found.append(("unit", unit))
         if self.status:
             found.append(("custom.displayMode", "color-text"))
-            found.append(("mappings", status_mappings()))
         if self.link:
             found.append(("links", [{"title": f"Open {self.title or self.name}", "url": self.link}]))
         return [DynamicConfigValue(id_val=name, value=value) for name, value in found]
@@ -49,6 +48,10 @@ class Column:
 def table(title: str, description: str, query: PostgresQuery, columns: Sequence[Column]) -> Panel:
     """Returns a table with the columns of its query; those without a width share what the others leave."""
     built = panel("table", title, description, [query])
+    if any(column.status for column in columns):
+        built.mappings(
+            status_mappings()
+        )  # of the panel: in each column they would make the file twice as long
     built.custom({"align": "auto", "displayMode": "auto", "inspect": False, "minWidth": 50})
     built.options(
         {"showHeader": True, "cellHeight": "sm", "footer": {"show": False, "reducer": ["sum"], "fields": ""}}

@@ -140,7 +140,7 @@ def _line(one: Series, below: Points | None, scale: Scale, custom: Mapping[str, 
 
 def _axes(scale: Scale, unit: str | None, is_time: bool) -> str:
     parts = []
-    for value in ticks(scale.low_y, scale.high_y, 4):
+    for value in ticks(scale.low_y, scale.high_y, 4, unit):
         y = scale.y(value)
         parts.append(
             f'<line x1="{LEFT}" x2="{scale.width - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e5e5e5"/>'
@@ -148,7 +148,7 @@ def _axes(scale: Scale, unit: str | None, is_time: bool) -> str:
         parts.append(
             f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{escape(shown(value, unit))}</text>'
         )
-    count = 6
+    count = max(2, int(scale.width / 110))
     for number in range(count + 1):
         value = scale.low_x + (scale.high_x - scale.low_x) * number / count
         text = _moment(value, scale.high_x - scale.low_x) if is_time else shown(value, "short")

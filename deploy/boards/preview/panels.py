@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from boards.answers import Answer
+from boards.answers import Answer, seconds
 from boards.expansion import View
 from boards.preview import charts
 from boards.preview.charts import Mark, Points
@@ -63,10 +63,10 @@ def _named(answers: Sequence[Answer]) -> dict[str, Points]:
     """Returns the points of each series of time series, by name."""
     found: dict[str, list[tuple[float, float]]] = {}
     for answer in answers:
+        place = float if answer.columns[0] == "step" else seconds
         for at, name, value in answer.rows:
             if value is not None:
-                seconds = at.timestamp() if hasattr(at, "timestamp") else float(at)
-                found.setdefault(str(name), []).append((seconds, float(value)))
+                found.setdefault(str(name), []).append((place(at), float(value)))
     return dict(found)
 
 
@@ -137,9 +137,9 @@ def _table(panel: Panel, answer: Answer, size: Size) -> str:
         if not columns.get(name, {}).get("custom.hidden")
     ]
     head = "".join(_head(name, config) for _, name, config in visible)
-    lines = max(1, int((size[1] - 30) / 24))
+    lines, statuses = max(1, int((size[1] - 30) / 24)), _defaults(panel).get("mappings", ())
     body = "".join(
-        "<tr>" + "".join(_cell(row[at], config) for at, _, config in visible) + "</tr>"
+        "<tr>" + "".join(_cell(row[at], config, statuses) for at, _, config in visible) + "</tr>"
         for row in answer.rows[:lines]
     )
     return f'<table style="width:{size[0]:.0f}px"><tr>{head}</tr>{body}</table>'
@@ -150,10 +150,11 @@ def _head(name: str, config: Mapping[str, Any]) -> str:
     return f'<th style="width:{width}">{escape(config.get("displayName", name))}</th>'
 
 
-def _cell(value: Any, config: Mapping[str, Any]) -> str:
-    text, found = mapped(value, config.get("mappings", ()))
-    style = f' style="color:{found};font-weight:bold"' if found else ""
-    body = escape(text or shown(value, config.get("unit")))
+def _cell(value: Any, config: Mapping[str, Any], statuses: Sequence[Mapping[str, Any]]) -> str:
+    _, found = mapped(value, statuses)
+    coloured = found and config.get("custom.displayMode") == "color-text"
+    style = f' style="color:{found};font-weight:bold"' if coloured else ""
+    body = escape(shown(value, config.get("unit")))
     return f"<td{style}>{f'<u>{body}</u>' if 'links' in config else body}</td>"
 
 
@@ -168,7 +169,7 @@ def annotation_marks(answers: Sequence[Answer], colours: Mapping[str, str], view
     for answer in answers:
         name = answer.target.title.removeprefix("annotation ")
         for row in answer.rows:
-            at = row[0].timestamp() if hasattr(row[0], "timestamp") else float(row[0])
+            at = seconds(row[0])
             if view.from_s <= at <= view.to_s:
                 found.append(Mark(at, colour(colours[name])))
     return found[:100]

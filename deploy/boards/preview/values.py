@@ -1,5 +1,6 @@
 """Values as text, with the units of Grafana, and the colours of thresholds and mappings."""
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -87,17 +88,14 @@ def mapped(value: Any, mappings: Sequence[Mapping[str, Any]]) -> tuple[str | Non
     return None, None
 
 
-def ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Returns round numbers between two others, about `count` of them."""
-    span = high - low
-    if span <= 0:
+def ticks(low: float, high: float, count: int = 5, unit: str | None = None) -> list[float]:
+    """Returns round numbers of a unit between two others, about `count` of them."""
+    if high <= low:
         return [low]
-    exact = span / count
-    power = 10.0 ** len(str(int(exact))) / 10 if exact >= 1 else 1.0
-    while power > exact:
-        power /= 10
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= exact)
-    first = -(-low // step)
-    return [
-        (first + number) * step for number in range(int(span / step) + 1) if (first + number) * step <= high
-    ]
+    sizes = {"s": _TIMES, "bytes": _BYTES, "Bps": _BYTES}.get(unit or "", ())
+    one = next((size for size, _ in sizes if high >= size), 1.0)
+    exact = (high - low) / one / count
+    power = 10.0 ** math.floor(math.log10(exact))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= exact) * one
+    first = math.ceil(low / step)
+    return [(first + number) * step for number in range(count + 1) if (first + number) * step <= high]

@@ -171,6 +171,8 @@ def test_what_is_chosen_is_quoted_in_sql(board: dict[str, Any]) -> None:
             "__timeFrom",
             "__timeTo",
             "__timeGroup",
+            "__unixEpochNanoFrom",
+            "__unixEpochNanoTo",
         }
         assert names - {"__interval", "__interval_ms", "__rate_interval", "__range"} <= known, target.name
         if target.is_sql:

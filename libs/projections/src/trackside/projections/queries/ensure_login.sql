@@ -19,6 +19,7 @@ BEGIN
     ALTER ROLE trackside_dashboards SET statement_timeout = '15s';
     ALTER ROLE trackside_dashboards SET idle_in_transaction_session_timeout = '60s';
     ALTER ROLE trackside_dashboards SET search_path = dashboards;
+    ALTER ROLE trackside_dashboards SET work_mem = '16MB';  -- with 4 MB, 100,000 trials are sorted on the disk
 EXCEPTION WHEN internal_error OR unique_violation THEN
     NULL;  -- "tuple concurrently updated": another has just done the same
 END

@@ -1,15 +1,16 @@
+-- Each has a search: by the outer join a query that asks for neither `best` nor `in_pareto_front` does not read it.
 SELECT
     trials.search_id, trials.trial, trials.task_id, trials.status, trials.source, trials.space_version,
     trials.value, trials.parameters,
     trials.non_finite, trials.objective_values, trials.others, trials.missing,
     trials.outside,
-    to_timestamp(trials.suggested_ms / 1000.0) AS suggested_at,
-    to_timestamp(trials.ended_ms / 1000.0) AS ended_at,
+    to_timestamp(trials.suggested_ms / 1000.0::float8) AS suggested_at,
+    to_timestamp(trials.ended_ms / 1000.0::float8) AS ended_at,
     (trials.ended_ms - trials.suggested_ms) / 1000.0 AS duration_s,
     cardinality(trials.report_steps) AS reports, trials.last_step, trials.last_value,
     trials.report_steps, trials.report_values,
     trials.trial IS NOT DISTINCT FROM searches.best_trial AS best,
     trials.trial = ANY (searches.pareto_front) AS in_pareto_front,
-    trials.from_trial, trials.from_step, trials.step_limit, trials.trace_id
+    trials.from_trial, trials.from_step, trials.step_limit, trials.trace_id, trials.suggested_ms, trials.ended_ms
 FROM trials
-JOIN searches ON searches.search_id = trials.search_id
+LEFT JOIN searches ON searches.search_id = trials.search_id
