@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import urllib.request
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,6 +81,16 @@ class Scraper:
                 more = rise if rise >= 0 else sample.value
                 self._increases[series] = self._increases.get(series, 0.0) + more
                 self._last[target, series] = sample.value
+
+
+async def values(port: int) -> dict[str, list[float]]:
+    """Returns what a service shows now: the values of all series of a name."""
+    text = await asyncio.to_thread(_read, f"http://127.0.0.1:{port}/metrics")
+    found: dict[str, list[float]] = defaultdict(list)
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found[sample.name].append(sample.value)
+    return found
 
 
 def _read(url: str) -> str:

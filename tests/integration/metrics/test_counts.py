@@ -9,7 +9,7 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 from tests.integration.installed import changes, processes_at, variables_of
-from tests.integration.metrics.scraping import Scraper, Watcher, prometheus
+from tests.integration.metrics.scraping import Scraper, Watcher, prometheus, values
 from tests.polling import poll_until
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
@@ -164,8 +164,50 @@ async def test_counters_over_restarts_increase_by_what_the_log_has(
             await poll_until(lambda: watcher.has_scraped(ended + 4), 300)
             found = {name: await watcher.increase(*series) for name, series in COUNTERS.items()}
             expected = await counted_in_the_log(settings)
+            await poll_until(lambda: have_read_all(ports))
+            shown = {name: await values(port) for name, port in ports.items()}
         finally:
             await asyncio.to_thread(running.close)  # they are scraped meanwhile
     assert sum(expected["trials"].values()) == TRIALS
     assert expected["attempts"].keys() >= {"finished", "failed", "oom_host"}
     assert found == expected
+    check_gauges(shown)
+
+
+def check_gauges(shown: Mapping[str, Mapping[str, list[float]]]) -> None:
+    """Checks what services that have worked, and have nothing left to do, show of themselves and the log."""
+    for name, of_service in shown.items():
+        available = of_service["trackside_health_disk_available_bytes"]
+        sizes = of_service["trackside_health_disk_size_bytes"]
+        assert len(available) == len(sizes), name
+        for left, size in zip(available, sizes, strict=True):
+            assert 0 < left < size, name
+        (skew_s,) = of_service["trackside_health_clock_skew_seconds"]
+        assert abs(skew_s) < 10, name  # all clocks are one; it is measured by half the time of an append
+    deciding = [shown[name] for name in ("dispatcher", "scheduler", "standby")]
+    for of_service in deciding:
+        hops = sum(of_service["trackside_eventlog_hop_seconds_count"])
+        assert hops <= sum(of_service["trackside_eventlog_read_records_total"])
+        (decisions,) = of_service["trackside_eventlog_decision_seconds_count"]
+        assert decisions >= sum(of_service["trackside_eventlog_appended_batches_total"])
+    # The standby may have decided all that came after the restart of the other dispatcher.
+    for measure in ("hop", "decision"):
+        assert sum(sum(each[f"trackside_eventlog_{measure}_seconds_count"]) for each in deciding) > 0
+    for gauge in ("waiting_slots_trials", "oldest_progress_seconds", "running_searches"):
+        assert shown["dispatcher"][f"trackside_dispatcher_{gauge}"] == [0], gauge
+    assert sum(shown["worker"]["trackside_worker_device_busy_seconds_total"]) > 0
+    assert len(shown["worker"]["trackside_health_disk_size_bytes"]) > 0
+
+
+async def have_read_all(ports: Mapping[str, int]) -> bool:
+    """Returns whether all services answer, and those that decide have no record of the log to read."""
+    try:
+        shown = {name: await values(port) for name, port in ports.items()}
+    except OSError:
+        return False  # one starts
+    return all(
+        len(shown[name]["trackside_health_log_lag_records"]) > 1
+        and not sum(shown[name]["trackside_health_log_lag_records"])
+        and not sum(shown[name]["trackside_health_log_lag_seconds"])
+        for name in ("dispatcher", "scheduler")
+    )
