@@ -1,12 +1,17 @@
-"""Fixtures: a log with a small history, and its live rows in an empty database."""
+"""Fixtures: logs with a small history, in memory with its live rows, and on Kafka."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from tests.integration.projections.harness import TOPICS, running_projections
+from tests.integration.replay.backed_up_log import OWNERS, Given
+from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
+from trackside.contracts.topics import Topics
+from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.memory import MemoryLog
-
-OWNERS = ("dispatcher", "scheduler", "summary-indexer")
 
 
 @pytest.fixture
@@ -17,3 +22,23 @@ async def log(database: str) -> MemoryLog:
     async with running_projections(written, database, *OWNERS) as rows:
         await rows.caught_up()
     return written
+
+
+@pytest.fixture
+def event_partitions() -> int:
+    """Gives how many partitions the events have: few, which are made fast."""
+    return 3
+
+
+@pytest.fixture
+async def given(
+    stack: Servers, topic_prefix: str, tmp_path: Path, event_partitions: int
+) -> AsyncIterator[Given]:
+    """Gives a log on Kafka with a small history, and an empty folder for its backup."""
+    topics = Topics(prefix=topic_prefix, event_partitions=event_partitions)
+    folder = tmp_path / "backup"
+    folder.mkdir()
+    async with KafkaLog(stack.kafka_bootstrap, client_id="backup-test") as log:
+        await log.ensure(topics.shared)
+        await write_small_history(log, topics)
+        yield Given(log, stack.kafka_bootstrap, topics, folder)

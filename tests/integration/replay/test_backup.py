@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import json
 import os
-from collections.abc import AsyncIterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -14,8 +13,7 @@ from typing import Any
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from tests.integration.projections.harness import all_rows, running_projections
-from tests.polling import poll_until
+from tests.integration.replay.backed_up_log import Given
 from tests.small_disk import small_disk
 from tests.stack import Servers, fresh_database
 from tests.unit.projections.given import write_small_history
@@ -23,7 +21,6 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.errors import PreflightError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_topics import delete_before
-from trackside.eventlog.log import Entry, Outgoing
 from trackside.replay.history.errors import (
     AnotherInstallationError,
     DamagedFileError,
@@ -31,80 +28,12 @@ from trackside.replay.history.errors import (
     LiveTargetError,
     ReplayError,
 )
-from trackside.replay.history.recorded_stream import read_entries
-from trackside.replay.transfer.backup import add_to_backup, topics_of_backup
-from trackside.replay.transfer.backup_files import MANIFEST, PARTIAL, check_runs, read_manifest
-from trackside.replay.transfer.restore import RestoreSummary, manifest_to_restore, restore
+from trackside.replay.transfer.backup import add_to_backup
+from trackside.replay.transfer.backup_files import MANIFEST, PARTIAL, read_manifest
+from trackside.replay.transfer.restore import manifest_to_restore, restore
 from trackside.verify.log import verify
 
-OWNERS = ("dispatcher", "scheduler", "summary-indexer")
 FIRST = "000001.jsonl.gz"
-
-
-class Given:
-    """A log with a small history on Kafka, and what a test does with it."""
-
-    def __init__(self, log: KafkaLog, bootstrap: str, topics: Topics, folder: Path) -> None:
-        self.log, self.bootstrap, self.topics, self.folder = log, bootstrap, topics, folder
-
-    async def say(self, line: bytes, topic: str = "logs") -> None:
-        """Appends a line of output, or a record of another topic."""
-        await self.log.append(f"{self.topics.prefix}trackside.{topic}", 1, [Outgoing(b"t", line, [])])
-
-    async def back_up(self) -> int:
-        """Adds a run; returns how many records it has."""
-        made = await add_to_backup(self.log, self.topics, self.folder)
-        return 0 if made.run is None else made.run.records
-
-    async def restore(self) -> RestoreSummary:
-        """Restores the backup, as the command does."""
-        manifest = manifest_to_restore(self.topics, self.folder)
-        check_runs(self.folder, manifest, lambda done, total: None)
-        return await restore(self.log, self.bootstrap, self.topics, self.folder, manifest)
-
-    async def delete_topics(self) -> None:
-        """Deletes all topics, as a new cluster has none."""
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
-        await admin.start()
-        try:
-            names = [topic.name for topic in self.topics.shared]
-            there = set(await admin.list_topics())
-            await admin.delete_topics([name for name in names if name in there])
-
-            async def gone() -> bool:
-                return not set(names) & set(await admin.list_topics())
-
-            await poll_until(gone)
-        finally:
-            await admin.close()
-
-    async def entries(self) -> list[Entry]:
-        """Returns all records of the topics that a backup has, by place and offset."""
-        found: list[Entry] = []
-        for topic in topics_of_backup(self.topics):
-            begins = await self.log.beginnings(topic.name)
-            for partition, end in (await self.log.ends(topic.name)).items():
-                place = (topic.name, partition)
-                async for batch in read_entries(self.log, place, begins[partition], end):
-                    found += batch
-        return found
-
-    async def rows(self, dsn: str) -> dict[str, list[tuple[object, ...]]]:
-        """Returns all rows of all read models, made from the log."""
-        async with running_projections(self.log, dsn, *OWNERS, topics=self.topics) as projections:
-            await projections.caught_up()
-        return await all_rows(dsn)
-
-
-@pytest.fixture
-async def given(stack: Servers, topic_prefix: str, tmp_path: Path) -> AsyncIterator[Given]:
-    topics = Topics(prefix=topic_prefix, event_partitions=3)
-    folder = tmp_path / "backup"
-    folder.mkdir()
-    async with KafkaLog(stack.kafka_bootstrap, client_id="backup-test") as log:
-        await log.ensure(topics.shared)
-        await write_small_history(log, topics)
-        yield Given(log, stack.kafka_bootstrap, topics, folder)
 
 
 async def test_a_restored_log_has_each_record_at_its_offset_and_time_and_makes_the_same_rows(

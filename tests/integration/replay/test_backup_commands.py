@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.replay.test_backup import Given
+from tests.integration.replay.backed_up_log import Given
 from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
 from trackside.artifacts.blobs import blob_path

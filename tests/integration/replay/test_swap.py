@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.integration.projections.harness import TOPICS, all_rows, query, running_projections
-from tests.integration.replay.conftest import OWNERS
+from tests.integration.replay.backed_up_log import OWNERS
 from tests.unit.projections.given import HistoryWriter
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.migrate import hold_writers, migrate

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.integration.projections.harness import TOPICS, all_snapshotted, query, running_projections
-from tests.integration.replay.conftest import OWNERS
+from tests.integration.replay.backed_up_log import OWNERS
 from tests.unit.projections.given import write_small_history
 from trackside.eventlog.memory import MemoryLog
 from trackside.verify.postgres import verify_with_postgres

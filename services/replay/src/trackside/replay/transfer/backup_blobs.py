@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 
-from trackside.artifacts.blobs import Blob, BlobReader, BlobStore
+from trackside.artifacts.blobs import Blob, BlobReader, BlobStore, blob_path
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.reading import checked_parts
@@ -15,22 +16,41 @@ from trackside.replay.history.errors import DamagedFileError
 BATCH_FILES, BATCH_BYTES = 64, 64 * 2**20
 """How much is copied at once: so many files or bytes, or one larger file."""
 THREADS = 8
+_UNPACKED = ".unpacked-"
 CopyProgress = Callable[[int, int], None]
 
 
 def copy_to_backup(store: BlobReader, blobs: Sequence[Blob], folder: Path, report: CopyProgress) -> int:
-    """Copies blobs of a store into a backup; returns how many it lacked. Raises ArtifactError, OSError."""
-    return _copy(store, blobs, FileBlobs(folder), folder, report)
+    """Copies blobs of a store into a backup that this process has locked; returns how many it lacked.
+
+    What a run that was killed has left is deleted. Raises ArtifactError, OSError.
+    """
+    backup = FileBlobs(folder)
+    for left in folder.glob(f"{_UNPACKED}*"):
+        rmtree(left)
+    for unfinished in backup.list_unfinished():
+        backup.delete_unfinished(unfinished.name)
+    copied = 0
+    for batch in _lacking(blobs, backup, report):
+        with TemporaryDirectory(prefix=_UNPACKED, dir=folder) as unpacked:
+            sources = [found for blob in batch if (found := _unpack(store, blob, Path(unpacked)))]
+            if sources:
+                backup.put(sources)
+            copied += len(sources)
+    return copied
 
 
 def copy_to_store(folder: Path, digests: Sequence[str], store: BlobStore, report: CopyProgress) -> int:
     """Copies the blobs of a backup into a store; returns how many it lacked.
 
-    Raises DamagedFileError, ArtifactError, OSError.
+    What a copy that failed or was killed has saved stays, and is not copied again. Raises DamagedFileError,
+    ArtifactError.
     """
-    backup = FileBlobs(folder)
-    with TemporaryDirectory(prefix="trackside-import-") as unpacked:
-        return _copy(backup, _found(backup, digests), store, Path(unpacked), report)
+    copied = 0
+    for batch in _lacking(_found(FileBlobs(folder), digests), store, report):
+        store.put([SourceFile(folder / blob_path(blob.sha256), digest=blob.sha256) for blob in batch])
+        copied += len(batch)
+    return copied
 
 
 def check_blobs(folder: Path, digests: Sequence[str], report: CopyProgress) -> None:
@@ -60,23 +80,16 @@ def _found(backup: FileBlobs, digests: Sequence[str]) -> list[Blob]:
     return found
 
 
-def _copy(
-    source: BlobReader, blobs: Sequence[Blob], target: BlobStore, near: Path, report: CopyProgress
-) -> int:
-    """Copies what a store lacks; a file is unpacked in a folder, on the same file system if it can be."""
+def _lacking(blobs: Sequence[Blob], target: BlobStore, report: CopyProgress) -> Iterator[list[Blob]]:
+    """Yields the blobs that a store lacks, in batches that are copied before the next one is asked for."""
     with ThreadPoolExecutor(THREADS) as threads:
         known = list(threads.map(lambda blob: target.find(blob.sha256), blobs))
     lacking = [blob for blob, found in zip(blobs, known, strict=True) if found is None]
-    done, total, copied = 0, sum(blob.size_bytes for blob in lacking), 0
+    done, total = 0, sum(blob.size_bytes for blob in lacking)
     for batch in _batches(lacking):
-        with TemporaryDirectory(prefix=".unpacked-", dir=near) as folder:
-            sources = [found for blob in batch if (found := _unpack(source, blob, Path(folder)))]
-            if sources:
-                target.put(sources)
-            copied += len(sources)
+        yield batch
         done += sum(blob.size_bytes for blob in batch)
         report(done, total)
-    return copied
 
 
 def _unpack(source: BlobReader, blob: Blob, folder: Path) -> SourceFile | None:
@@ -88,6 +101,8 @@ def _unpack(source: BlobReader, blob: Blob, folder: Path) -> SourceFile | None:
                 out.write(part)
     except (FileNotFoundError, ArtifactMissing):
         return None
+    except OSError as error:  # the error of a write has no name of a file
+        raise OSError(error.errno, error.strerror, str(path)) from error
     return SourceFile(path, digest=blob.sha256, give=True)
 
 

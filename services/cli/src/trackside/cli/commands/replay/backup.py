@@ -1,10 +1,12 @@
 """Commands that back an installation up and restore it: `replay export --all`, `replay import --all`."""
 
+import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from trackside.artifacts.errors import StoreFull
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
@@ -34,7 +36,7 @@ CLIENT = "trackside-replay"
 
 def export_all(folder: Path, *, with_artifacts: bool, as_json: bool) -> None:
     """Adds what is new in the log to a backup, and prints what that was."""
-    with _readable(folder), backup_lock(folder):
+    with _readable(folder), _roomy(folder), backup_lock(folder):
         known = read_manifest(folder)
         if known is not None and known.runs and (known.blobs is not None) != with_artifacts:
             has = "has artifacts: add --with-artifacts" if known.blobs is not None else "has no artifacts"
@@ -97,6 +99,26 @@ def _readable(folder: Path) -> Iterator[None]:
         raise CommandFailed(f"{error.filename or folder}: {error.strerror or error}") from error
 
 
+@contextmanager
+def _roomy(folder: Path) -> Iterator[None]:
+    """Says what a full disk means for a backup: the store that is full is the backup's."""
+    try:
+        yield
+    except StoreFull as error:
+        raise _no_room(folder) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise _no_room(folder) from error
+
+
+def _no_room(folder: Path) -> CommandFailed:
+    return CommandFailed(
+        f"the disk of the backup in {folder} is full: the backup is as it was before this run; make room "
+        "there, and repeat the run"
+    )
+
+
 def _copier(folder: Path) -> CopyArtifacts:
     store = installed_store()
     store.check_reachable()
@@ -157,7 +179,19 @@ async def _restore(
     async with KafkaLog(bootstrap, client_id=CLIENT) as log:
         await check_target(log, bootstrap, topics)
         if manifest.blobs and store is not None:
-            with late_progress("copying artifacts") as report:
-                copy_to_store(folder, manifest.blobs, store.blobs, report)
+            _copy_to(store, folder, manifest.blobs)
         with late_progress("restoring records") as report:
             return await restore(log, bootstrap, topics, folder, manifest, report)
+
+
+def _copy_to(store: Store, folder: Path, digests: Sequence[str]) -> None:
+    """Copies artifacts before the records, which refer to them; raises CommandFailed if the store is full."""
+    try:
+        with late_progress("copying artifacts") as report:
+            copy_to_store(folder, digests, store.blobs, report)
+    except StoreFull as error:
+        # `artifacts gc`, which the store suggests, would take what has no record yet for garbage.
+        raise CommandFailed(
+            f"{error.code}: the store {store.blobs.url} is full, no record was written: make room there, and "
+            "repeat the import, which continues"
+        ) from error

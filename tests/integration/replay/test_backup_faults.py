@@ -1,0 +1,177 @@
+"""Backups and restores by commands that are killed, or that find a disk full, and are repeated then."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.harness import COMMAND
+from tests.integration.replay.backed_up_log import Given
+from tests.polling import poll_until
+from tests.small_disk import small_disk
+from trackside.artifacts.file_blobs import FileBlobs
+from trackside.artifacts.reading import checked_parts
+from trackside.artifacts.source_files import SourceFile
+from trackside.contracts.topics import Topics
+from trackside.eventlog.kafka_topics import times_of
+from trackside.replay.transfer.backup_blobs import check_blobs
+from trackside.replay.transfer.backup_files import MANIFEST, check_runs, read_manifest
+from trackside.verify.log import verify
+
+MIB = 2**20
+LINES, LINE_BYTES = 60, 190_000
+"""Output that a restore writes after the events: a request for each line."""
+
+
+@pytest.fixture
+def event_partitions() -> int:
+    """Gives the number of partitions that commands expect."""
+    return Topics().event_partitions
+
+
+class Commands:
+    """Commands for the installation of a log, whose store is a folder."""
+
+    def __init__(self, given: Given, store: Path) -> None:
+        store.mkdir()
+        self.given, self.store = given, FileBlobs(store)
+        self._environment = {
+            **os.environ,
+            "TRACKSIDE_KAFKA_BOOTSTRAP": given.bootstrap,
+            "TRACKSIDE_TOPIC_PREFIX": given.topics.prefix,
+            "TRACKSIDE_STORE": str(store),
+        }
+
+    def save(self, count: int) -> None:
+        """Saves artifacts of 1 MiB each."""
+        self.store.put([SourceFile(Path(), content=os.urandom(MIB)) for _ in range(count)])
+
+    def blobs(self) -> list[str]:
+        """Returns the digests of what the store has, after it has read all bytes."""
+        found = [blob.sha256 for blob in self.store.list_blobs()]
+        for digest in found:
+            assert sum(len(part) for part in checked_parts(self.store, digest, None)) == MIB
+        return found
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Starts `trackside replay` in a process of its own."""
+        return subprocess.Popen(
+            [str(COMMAND), "replay", *arguments],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    async def run(self, *arguments: str) -> Any:
+        """Runs a command that succeeds; returns what it printed."""
+        process = self.start(*arguments, "--json")
+        output, errors = await asyncio.to_thread(process.communicate)
+        assert process.returncode == 0, errors
+        return json.loads(output)
+
+    async def fail(self, *arguments: str) -> str:
+        """Runs a command that fails; returns its message."""
+        process = self.start(*arguments)
+        _, errors = await asyncio.to_thread(process.communicate)
+        assert process.returncode == 1, errors
+        return errors
+
+    async def kill(self, arguments: Sequence[str], when: Callable[[], Awaitable[bool]]) -> None:
+        """Starts a command, and kills it as soon as something holds, which is before it ends."""
+        process = self.start(*arguments)
+        try:
+            await poll_until(when)
+        finally:
+            process.kill()
+            await asyncio.to_thread(process.communicate)
+        assert process.returncode == -signal.SIGKILL
+
+
+async def test_an_import_that_was_killed_is_repeated_and_restores_the_same_log_and_artifacts(
+    given: Given, tmp_path: Path
+) -> None:
+    first, second = (Commands(given, tmp_path / name) for name in ("first", "second"))
+    first.save(40)
+    for _ in range(LINES):
+        await given.say(os.urandom(LINE_BYTES))
+    before = await given.entries()
+    await first.run("export", "--all", str(given.folder), "--with-artifacts")
+    await given.delete_topics()
+    restore = ("import", "--all", str(given.folder))
+
+    async def has_a_blob() -> bool:
+        return any(second.store.list_blobs())
+
+    async def has_events() -> bool:
+        events = given.topics.events
+        made = await times_of(given.bootstrap, [events])
+        return bool(made) and sum((await given.log.ends(events.name)).values()) > 0
+
+    await second.kill(restore, has_a_blob)
+    assert 0 < len(second.blobs()) < 40
+    assert await times_of(given.bootstrap, given.topics.shared) == {}
+    await second.kill(restore, has_events)
+    assert (await times_of(given.bootstrap, [given.topics.events])).popitem()[1] == "CreateTime"
+    made = await second.run(*restore)
+    assert made["records"] == len(before)
+    assert 0 < made["written"] < len(before)
+    assert await given.entries() == before
+    assert await verify(given.log, given.topics) == []
+    assert second.blobs() == first.blobs()
+
+
+async def test_a_disk_that_is_full_while_artifacts_are_backed_up_leaves_the_backup_as_it_was(
+    given: Given, tmp_path: Path
+) -> None:
+    commands = Commands(given, tmp_path / "store")
+    commands.save(1)
+    with small_disk(tmp_path / "small", "16m") as disk:
+        folder = disk.folder / "backup"
+        export = ("export", "--all", str(folder), "--with-artifacts")
+        await commands.run(*export)
+        kept = (folder / MANIFEST).read_bytes()
+        commands.save(4)
+        await given.say(b"a line")
+        disk.fill(leave_bytes=3 * MIB)
+        assert f"the disk of the backup in {folder} is full: the backup is as it was" in await commands.fail(
+            *export
+        )
+        assert (folder / MANIFEST).read_bytes() == kept
+        assert not list(folder.glob(".*"))
+        disk.empty()
+        made = await commands.run(*export)
+        assert (made["runs"], made["records"], made["blobs"]) == (2, 1, 5)
+        manifest = read_manifest(folder)
+        assert manifest is not None
+        check_runs(folder, manifest, lambda done, total: None)
+        check_blobs(folder, commands.blobs(), lambda done, total: None)
+
+
+async def test_a_store_that_is_full_during_an_import_has_whole_artifacts_and_gets_the_rest_when_repeated(
+    given: Given, tmp_path: Path
+) -> None:
+    first = Commands(given, tmp_path / "store")
+    first.save(5)
+    before = await given.entries()
+    await first.run("export", "--all", str(given.folder), "--with-artifacts")
+    await given.delete_topics()
+    with small_disk(tmp_path / "small", "16m") as disk:
+        second = Commands(given, disk.folder / "store")
+        disk.fill(leave_bytes=3 * MIB)
+        message = await second.fail("import", "--all", str(given.folder))
+        assert f"the store {second.store.url} is full, no record was written: make room there" in message
+        assert len(second.blobs()) < 5
+        assert list(second.store.list_unfinished()) == []
+        assert await times_of(given.bootstrap, given.topics.shared) == {}
+        disk.empty()
+        assert (await second.run("import", "--all", str(given.folder)))["written"] == len(before)
+        assert await given.entries() == before
+        assert second.blobs() == first.blobs()
