@@ -240,8 +240,6 @@ class Reactor:
                 counter("trackside.eventlog.read.records").labels(topic).inc(count)
             for topic, times in times_ms.items():
                 measure_hops(topic, list(times))
-            last = entries[-1]
-            self._health.set_lag(last.topic, max(0.0, (now_ms() - last.append_time_ms) / 1000))
         return bool(folded)
 
     def _fold(self, record: Record) -> None:

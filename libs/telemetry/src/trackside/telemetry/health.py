@@ -55,12 +55,12 @@ class Health:
     def waiting(self, reason: str | None) -> None:
         """Records what the service waits for, such as `waiting for the log`; None when it continues.
 
-        While it waits it isn't ready. Repeating a reason keeps the time of the first call.
+        While it waits it isn't ready. Another reason keeps the time of the first one: since then it waits.
         """
         if reason is None:
             self._waiting = None
-        elif self._waiting is None or self._waiting[0] != reason:
-            self._waiting = (reason, self.now())
+        else:
+            self._waiting = (reason, self.now() if self._waiting is None else self._waiting[1])
 
     def set_disk_low(self, sentence: str) -> None:
         """Records which disk is nearly full, "" if none is; a log line tells of each change.
