@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.integration.telemetry.traced import SEARCHES, Traced
+from tests.integration.telemetry.traced import PROGRAMS, SEARCHES, Traced
 from trackside.aggregates.search.messages import TrialStatus
 
 pytestmark = pytest.mark.timeout(600)
@@ -43,13 +43,13 @@ def test_the_root_of_a_search_is_the_command_of_its_user(traced: Traced, search:
         if each.name == "search" and each.attributes["trackside.search"] == search
     ]
     (root,) = [each for each in traced.spans if each.trace == whole.trace and not each.parent]
-    assert (root.service, root.name, root.kind) == ("trackside.cli", "submit command", "internal")
-    (send,) = traced.below(root)
-    assert (send.service, send.name, send.kind) == (
-        "trackside.cli",
-        f"send {send.attributes['messaging.destination.name']}",
-        "producer",
-    )
+    if search in PROGRAMS:
+        send, service = root, "trackside.sdk"
+    else:
+        (send,), service = traced.below(root), "trackside.cli"
+        assert (root.service, root.name, root.kind) == (service, "submit command", "internal")
+    topic = send.attributes["messaging.destination.name"]
+    assert (send.service, send.name, send.kind) == (service, f"send {topic}", "producer")
     (receive,) = traced.below(send)
     assert (receive.name, receive.kind) == ("receive command", "consumer")
     place = "messaging.destination.name", "messaging.destination.partition.id", "messaging.kafka.offset"

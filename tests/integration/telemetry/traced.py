@@ -1,6 +1,7 @@
 """Searches that have run with an OTLP receiver: their events, spans and rows."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -59,6 +60,16 @@ SEARCHES: dict[str, dict[str, Any]] = {
         "max_trials": 4,
     },
 }
+PROGRAMS = ("cases",)
+"""Searches that a program of a user submits by the SDK, which ends as soon as it has its answer."""
+PROGRAM = """
+import json, sys
+from trackside.sdk import Search
+
+fields = json.loads(sys.argv[1])
+del fields["kind"]
+Search(fields.pop("task_type"), fields.pop("space"), **fields).submit()
+"""
 UNSAMPLED = {
     "tuner": {"name": "grid"},
     "space": {"case": {"type": "choice", "values": CASES[:1]}},
@@ -170,10 +181,12 @@ async def rows_of(dsn: str, searches: Sequence[str]) -> dict[str, list[Mapping[s
 def submit(
     settings: StackSettings, folder: Path, variables: dict[str, str], name: str, spec: dict[str, Any]
 ) -> None:
-    """Submits a search by the command line, in a process of its own."""
+    """Submits a search in a process of its own: by the command line, or by a program if it is in PROGRAMS."""
     fields = {"kind": "search", "task_type": "climbing", "concurrency": 1, "seed": 5, "retry": {"lost": 1}}
     (folder / f"{name}.yaml").write_text(yaml.safe_dump({**fields, **spec}))
     command = [str(Path(sys.executable).with_name("trackside")), "submit", f"{name}.yaml", "--id", name]
+    if name in PROGRAMS:
+        command = [sys.executable, "-c", PROGRAM, json.dumps({**fields, **spec, "search_id": name})]
     environment = {**os.environ, **variables_of(settings), **variables}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
