@@ -1,4 +1,4 @@
-"""A proxy between services and the broker that delays data, holds appends back, and cuts connections.
+"""A proxy between services and the broker that delays or holds back requests, and cuts connections.
 
 It runs in its own thread. The broker returns its address to clients that ask for the brokers; the proxy
 replaces the port in it by its own, so that clients keep using the proxy. `PlainProxy` is one to any server.
@@ -7,7 +7,6 @@ replaces the port in it by its own, so that clients keep using the proxy. `Plain
 import asyncio
 import re
 import struct
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -19,8 +18,8 @@ from trackside.embedded.ports import HOST
 CHUNK_BYTES = 65_536
 _SIZE = struct.Struct(">i")
 _KEY = struct.Struct(">h")
-_PRODUCE = 0
-"""The key of a request to append, with which it begins."""
+_PRODUCE, _FETCH = 0, 1
+"""The keys with which requests to append and to read begin."""
 _LISTENS = re.compile(r"^listeners=PLAINTEXT://[^:]+:(\d+)", re.MULTILINE)
 
 
@@ -40,9 +39,8 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._flows: asyncio.Event | None = None
-        self._appends: asyncio.Event | None = None
-        self._held = threading.Event()
-        self._delay_s = 0.0
+        self._passes: dict[int, asyncio.Event] = {}
+        self._append_delay_s = 0.0
         self._refuses = False
         self._connections: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
@@ -87,33 +85,36 @@ class Proxy:
 
     def hold_appends(self) -> None:
         """Holds requests to append back, and what follows on their connections; reading continues."""
-        self._held.clear()
-        self._loop.call_soon_threadsafe(self._set, self._appends, False)
-
-    async def until_held(self) -> None:
-        """Waits until a request to append is held back."""
-        await asyncio.to_thread(self._held.wait)
+        self._loop.call_soon_threadsafe(self._set, self._passes[_PRODUCE], False)
 
     def pass_appends(self) -> None:
-        """Passes the requests that were held back."""
-        self._loop.call_soon_threadsafe(self._set, self._appends, True)
+        """Passes the requests to append that were held back."""
+        self._loop.call_soon_threadsafe(self._set, self._passes[_PRODUCE], True)
 
-    def slow(self, delay_s: float) -> None:
-        """Passes each response so many seconds late; 0: at once."""
-        self._delay_s = delay_s
+    def hold_reads(self) -> None:
+        """Holds requests to read back, and what follows on their connections; other requests are answered."""
+        self._loop.call_soon_threadsafe(self._set, self._passes[_FETCH], False)
+
+    def pass_reads(self) -> None:
+        """Passes the requests to read that were held back."""
+        self._loop.call_soon_threadsafe(self._set, self._passes[_FETCH], True)
+
+    def slow_appends(self, delay_s: float) -> None:
+        """Passes each request to append so many seconds late; 0: at once."""
+        self._append_delay_s = delay_s
 
     async def _listen(self) -> None:
-        self._flows, self._appends = asyncio.Event(), asyncio.Event()
-        self._flows.set()
-        self._appends.set()
+        self._flows = asyncio.Event()
+        self._passes = {_PRODUCE: asyncio.Event(), _FETCH: asyncio.Event()}
+        for each in (self._flows, *self._passes.values()):
+            each.set()
         self._server = await asyncio.start_server(self._serve, HOST, self.port)
 
     async def _end(self) -> None:
         assert self._server is not None and self._flows is not None
         self._server.close()
-        self._flows.set()
-        if self._appends is not None:
-            self._appends.set()
+        for each in (self._flows, *self._passes.values()):
+            each.set()
         self._cut()
         for task in list(self._serving):
             task.cancel()
@@ -161,13 +162,15 @@ class Proxy:
             self._serving.discard(task)
 
     async def _ask(self, client: asyncio.StreamReader, to_broker: asyncio.StreamWriter) -> None:
-        assert self._flows is not None and self._appends is not None
+        assert self._flows is not None
         while True:
             size = await client.readexactly(_SIZE.size)
             request = await client.readexactly(*_SIZE.unpack(size))
-            if _KEY.unpack_from(request)[0] == _PRODUCE and not self._appends.is_set():
-                self._held.set()
-                await self._appends.wait()
+            (key,) = _KEY.unpack_from(request)
+            if key == _PRODUCE:
+                await elapse(self._append_delay_s)
+            if key in self._passes and not self._passes[key].is_set():
+                await self._passes[key].wait()
             await self._flows.wait()
             to_broker.write(size + request)
             await to_broker.drain()
@@ -178,7 +181,6 @@ class Proxy:
         while True:
             size = await broker.readexactly(_SIZE.size)
             octets = await broker.readexactly(*_SIZE.unpack(size))
-            await elapse(self._delay_s)
             await self._flows.wait()
             to_client.write(size + octets.replace(theirs, ours))
             await to_client.drain()

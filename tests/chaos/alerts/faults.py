@@ -8,30 +8,38 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from tests.chaos.alerts.installation import SECOND, SLOTS, Installation
+from tests.chaos.alerts.installation import SECOND, SETTINGS, SLOTS, Installation
 from tests.polling import elapse, poll_until
 from trackside.aggregates.batch.messages import GroupSpec, StopTasks, SubmitTasks, TaskSpec
-from trackside.aggregates.search.messages import StopSearch
+from trackside.aggregates.search.messages import StopSearch, Tuner
+from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.contracts.resources import Resources
 from trackside.contracts.topics import MAX_RECORD_BYTES
 from trackside.embedded import processes
 from trackside.embedded.processes import ProcessSpec
 from trackside.eventlog.log import Outgoing
+from trackside.eventlog.record_writer import RecordWriter
 
-Fault = Callable[[Installation], AbstractAsyncContextManager[None]]
 MIB = 2**20
+LEFT_BYTES = 40 * MIB
+"""What a full disk has left: less than 5%."""
 GREEDY = 8
 SLOW_S = 1.2
-"""How late responses of the broker are: more than the second within which a command is to be answered."""
+"""How late appends are: more than the second within which a command is to be answered."""
 PUBLISHERS = 20
+PATIENCE_S = 120.0
+"""How long a command may take while the broker is slow, and the machine busy."""
+HEARTBEAT_S = 0.2
+MANY_TRIALS = 500
+"""More than a standby starts in the moments in which the log is silent, on a busy machine."""
 STOPPED_S, RUNNING_S = 1.5, 0.4
 """How long a process is paused and runs, again and again: enough for a scrape."""
 CLOCK_AHEAD_S = 60
@@ -101,55 +109,87 @@ async def postgres_unreachable(on: Installation) -> AsyncIterator[None]:
 @asynccontextmanager
 async def second_dispatcher_with_a_wrong_clock(on: Installation) -> AsyncIterator[None]:
     """Runs a second dispatcher that decides at the same time, and whose clock is a minute ahead."""
-    async with _second_dispatcher(on), _meanwhile(_commands(on, "twice")):
+    clock = {"LD_PRELOAD": str(_wrong_clock(on.running.folder)), "CLOCK_OFFSET_S": str(CLOCK_AHEAD_S)}
+    async with _second(on, "dispatcher", clock), _meanwhile(_commands(on, "twice")):
         yield
 
 
 @asynccontextmanager
-async def broker_slow_for_dispatcher(on: Installation) -> AsyncIterator[None]:
-    """Delays what the broker answers the dispatcher, which refuses many commands meanwhile."""
+async def appends_of_dispatcher_slow(on: Installation) -> AsyncIterator[None]:
+    """Delays what the dispatcher appends, which refuses many commands meanwhile."""
     async with _meanwhile(_commands(on, "late")):
         await _until_positive(on, "sum(rate(trackside_dispatcher_refused_commands_total[1m]))")
-        on.to_dispatcher.slow(SLOW_S)
+        on.to_dispatcher.slow_appends(SLOW_S)
         try:
             yield
         finally:
-            on.to_dispatcher.slow(0)
+            on.to_dispatcher.slow_appends(0)
 
 
 @asynccontextmanager
-async def appends_held_back(on: Installation) -> AsyncIterator[None]:
-    """Lets dispatcher and scheduler read, and not append, while more tasks wait than devices are free."""
-    await on.start_search("held", 20, 1.0, 3 * SLOTS)
-    await _until_positive(on, 'trackside_scheduler_queue_tasks{reason="device_busy"}')
-    for proxy in (on.to_dispatcher, on.to_scheduler):
-        proxy.hold_appends()
+async def reads_of_scheduler_held_back(on: Installation) -> AsyncIterator[None]:
+    """Lets the broker answer all requests of the scheduler, except those to read."""
+    on.to_scheduler.hold_reads()
     try:
         yield
     finally:
-        for proxy in (on.to_dispatcher, on.to_scheduler):
-            proxy.pass_appends()
+        on.to_scheduler.pass_reads()
+
+
+@asynccontextmanager
+async def appends_of_scheduler_held_back(on: Installation) -> AsyncIterator[None]:
+    """Lets the scheduler read, and not append, while a search runs."""
+    on.to_scheduler.hold_appends()
+    try:
+        await on.start_search("held", 2 * SLOTS, 0.2, SLOTS)
+        yield
+    finally:
+        on.to_scheduler.pass_appends()
     await on.client.wait("held", timeout_s=120)
 
 
 @asynccontextmanager
-async def broker_gone_before_it_acknowledged(on: Installation) -> AsyncIterator[None]:
-    """Cuts the dispatcher off from the broker, from which it awaits an acknowledgement."""
-    on.to_dispatcher.hold_appends()
-    await on.client.publish(StopSearch(), "unanswered")
-    await on.to_dispatcher.until_held()
+async def scheduler_paused_while_the_log_is_busy(on: Installation) -> AsyncIterator[None]:
+    """Pauses the scheduler; its standby decides once the log is silent, which it isn't with many workers."""
+    async with _second(on, "scheduler", {"TRACKSIDE_SCHEDULER_STANDBY": "true"}):
+        await _until_positive(on, f'trackside_health_ready_services{{job="{SECOND}"}}')
+        async with _paused(on.pid("scheduler")), _meanwhile(_heartbeats(on)):
+            await on.start_search("idle", MANY_TRIALS, 0.05, 2 * SLOTS)
+            yield
+        await on.client.send(StopSearch(), "idle")
+
+
+@asynccontextmanager
+async def tuner_absent(on: Installation) -> AsyncIterator[None]:
+    """Starts a search whose tuner is a process that does not run."""
+    tuner = Tuner(name="absent", remote=True, time_limit_s=3_600)
+    await on.start_search("untuned", 4, 0.2, SLOTS, tuner)
+    yield
+    await on.client.send(StopSearch(), "untuned")
+
+
+@asynccontextmanager
+async def trial_hangs(on: Installation) -> AsyncIterator[None]:
+    """Starts a search whose only trial works, and reports nothing."""
+    await on.start_search("hanging", 1, 3_600, 1)
+    yield
+    await on.client.send(StopSearch(), "hanging")
+
+
+@asynccontextmanager
+async def broker_unreachable(on: Installation) -> AsyncIterator[None]:
+    """Refuses the connections of the dispatcher to the broker, while it has nothing to do."""
     on.to_dispatcher.refuse()
     try:
         yield
     finally:
         on.to_dispatcher.accept()
-        on.to_dispatcher.pass_appends()
 
 
 @asynccontextmanager
 async def disk_nearly_full(on: Installation) -> AsyncIterator[None]:
     """Fills the disk of the stack until a little is left."""
-    on.disk.fill(leave_bytes=100 * MIB)
+    on.disk.fill(leave_bytes=LEFT_BYTES)
     try:
         yield
     finally:
@@ -178,43 +218,6 @@ async def service_killed_again(on: Installation) -> AsyncIterator[None]:
     yield
 
 
-CAUSES: Mapping[Fault, tuple[str, ...]] = {
-    worker_paused: ("TracksideServiceDown", "TracksideWorkerLost"),
-    undecodable_record: ("TracksideDeadLetters",),
-    task_without_worker: ("TracksideTasksUnschedulable",),
-    tasks_out_of_memory: ("TracksideOutOfMemory",),
-    indexer_starved: ("TracksideEventLoopLate",),
-    postgres_unreachable: ("TracksidePostgresUnreachable", "TracksideReadModelsLate"),
-    second_dispatcher_with_a_wrong_clock: ("TracksideDecisionsWithoutEffect", "TracksideClockSkew"),
-    broker_slow_for_dispatcher: (
-        "TracksideLogLag",
-        "TracksideDecisionsSlow",
-        "TracksideCommandsLateFast",
-        "TracksideCommandsLateSlow",
-        "TracksideCommandsRefused",
-    ),
-    appends_held_back: (
-        "TracksideAppendsUnanswered",
-        "TracksideNoDecisions",
-        "TracksideDeviceIdle",
-        "TracksideSearchStalled",
-    ),
-    broker_gone_before_it_acknowledged: ("TracksideServiceNotReady",),
-    disk_nearly_full: ("TracksideDiskLow", "TracksideDiskFilling"),
-    decision_too_large: ("TracksideServiceAbsent",),
-    service_killed_again: ("TracksideServiceRestarts",),
-}
-"""Which alerts each fault causes."""
-
-
-async def fire(on: Installation, fault: Fault) -> None:
-    """Causes a fault until all of its alerts have fired, which did not fire before."""
-    alerts = CAUSES[fault]
-    await on.watched_by.until_silent(*alerts)
-    async with fault(on):
-        await on.watched_by.until_fired(*alerts)
-
-
 @asynccontextmanager
 async def _paused(pid: int) -> AsyncIterator[None]:
     os.kill(pid, signal.SIGSTOP)
@@ -239,10 +242,25 @@ async def _commands(on: Installation, name: str) -> None:
 
     async def publish(publisher: int) -> None:
         for number in itertools.count():
-            published = await on.client.publish(StopSearch(), f"{name}-{publisher}-{number}")
-            await on.client.answer(published, timeout_s=60)
+            published = await on.client.publish(
+                StopSearch(), f"{name}-{publisher}-{number}", timeout_s=PATIENCE_S
+            )
+            await on.client.answer(published, timeout_s=PATIENCE_S)
 
     await asyncio.gather(*(publish(publisher) for publisher in range(PUBLISHERS)))
+
+
+async def _heartbeats(on: Installation) -> None:
+    """Publishes as many heartbeats as a large fleet does."""
+
+    async def publish(worker: str) -> None:
+        writer = RecordWriter("worker", worker)
+        heartbeat = WorkerHeartbeat(worker_id=worker, incarnation=worker, running=[])
+        while True:
+            await on.log.publish(on.topics.heartbeats.name, 0, writer.single(worker, heartbeat))
+            await elapse(HEARTBEAT_S)
+
+    await asyncio.gather(*(publish(f"worker-{number}") for number in range(PUBLISHERS)))
 
 
 async def _until_positive(on: Installation, series: str) -> None:
@@ -262,17 +280,18 @@ async def _until_other(on: Installation, series: str, before: list[tuple[dict[st
 
 
 @asynccontextmanager
-async def _second_dispatcher(on: Installation) -> AsyncIterator[None]:
+async def _second(on: Installation, service: str, settings: Mapping[str, str]) -> AsyncIterator[None]:
+    """Runs a second instance of a service, with these settings."""
     spec = ProcessSpec(
         name=SECOND,
-        argv=[sys.executable, "-m", "trackside.dispatcher"],
+        argv=[sys.executable, "-m", f"trackside.{service}"],
         log=str(on.running.folder / "logs" / f"{SECOND}.log"),
         env={
+            **SETTINGS,
             **on.variables,
             "TRACKSIDE_INSTANCE": "2",
             "TRACKSIDE_HEALTH_PORT": str(on.second_port),
-            "LD_PRELOAD": str(_wrong_clock(on.running.folder)),
-            "CLOCK_OFFSET_S": str(CLOCK_AHEAD_S),
+            **settings,
         },
     )
     process = processes.spawn(spec)

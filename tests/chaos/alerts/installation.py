@@ -1,5 +1,8 @@
 """The stack that alerts are tested on: scraped, with connections that are disturbed and a disk to fill."""
 
+import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -23,7 +26,7 @@ from trackside.sdk import Client
 from trackside.sdk.publication import Accepted
 
 SLOTS = 2
-DISK = "2g"
+DISK = "1g"
 SETTINGS = {
     "TRACKSIDE_SCHEDULER_LEASE_S": "4",
     "TRACKSIDE_SCHEDULER_HEARTBEAT_S": "0.5",
@@ -31,7 +34,9 @@ SETTINGS = {
     "TRACKSIDE_WORKER_PRELOAD": "",
 }
 """A lease as short as a busy machine permits."""
-SECOND = "dispatcher-2"
+SECOND = "second"
+"""The name of a second instance of a service, which some faults start."""
+RANDOM = Tuner(name="random")
 
 
 @dataclass
@@ -56,18 +61,34 @@ class Installation:
         assert found is not None
         return found
 
-    async def start_search(self, search_id: str, trials: int, seconds: float, concurrency: int) -> None:
+    async def start_search(
+        self, search_id: str, trials: int, seconds: float, concurrency: int, tuner: Tuner = RANDOM
+    ) -> None:
         """Starts a search of trials that work for so long."""
         spec = SearchSpec(
             task_type="working",
             space={"seconds": Uniform(type="uniform", low=seconds, high=1.2 * seconds)},
-            tuner=Tuner(name="random"),
+            tuner=tuner,
             max_trials=trials,
             concurrency=concurrency,
             seed=1,
         )
         published = await self.client.publish(StartSearch(**spec.model_dump()), search_id)
         assert isinstance(await self.client.answer(published), Accepted)
+
+    async def command(self, *arguments: str) -> str:
+        """Runs a command of `trackside` in the folder of the stack; it must succeed. Returns its output."""
+        process = await asyncio.create_subprocess_exec(
+            str(Path(sys.executable).with_name("trackside")),
+            *arguments,
+            cwd=self.running.folder.parent,
+            env={**os.environ, **self.variables},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
+        assert process.returncode == 0, output.decode()
+        return output.decode()
 
 
 @asynccontextmanager

@@ -33,6 +33,7 @@ SCRAPES_PER_MINUTE = 2
 CONFIG = "prometheus.yml"
 ANSWER_S = 10.0
 FIRES_WITHIN_S = 180.0
+ENDS_WITHIN_S = 300.0
 _DURATION = re.compile(r"\b(\d+)([mh])\b")
 _IN_SECONDS = re.compile(r"\* 60\b")
 
@@ -130,13 +131,26 @@ class Prometheus:
             shown = {alert.name: alert.expr for alert in rules.alerts() if alert.name in missing}
             raise AssertionError(f"never fired: {shown}") from None
 
-    async def until_silent(self, *alerts: str) -> None:
-        """Waits until none of these alerts fires."""
+    async def until_silent(self) -> None:
+        """Waits until no alert fires; AssertionError names those that still do."""
 
         async def silent() -> bool:
-            return not set(alerts) & await asyncio.to_thread(self.firing)
+            return not await asyncio.to_thread(self.firing)
 
-        await poll_until(silent, FIRES_WITHIN_S)
+        try:
+            await poll_until(silent, ENDS_WITHIN_S)
+        except TimeoutError:
+            raise AssertionError(f"still firing: {self.firing()}") from None
+
+    async def until_scraped(self) -> None:
+        """Waits until each service was scraped twice: a counter that grows from then on has an increase."""
+
+        async def scraped() -> bool:
+            expr = "count_over_time(trackside_build_info[1h]) >= 2"
+            found = await asyncio.to_thread(self.query, expr)
+            return {labels["service"] for labels, _ in found} >= rules.service_names()
+
+        await poll_until(scraped)
 
     def await_evaluation(self) -> None:
         """Waits until all rules were evaluated once more."""

@@ -1,29 +1,33 @@
 """Each alert fires on a real stack, with a real Prometheus, when what it is about happens; else none does.
 
-`make test` runs a few alerts, `make chaos` all of them.
+`make test` runs two faults, `make chaos` all of them, each on a stack of its own:
+`TRACKSIDE_CHAOS_RUNS=1 pytest tests/chaos/alerts -k trial_hangs` runs one.
 """
 
 import asyncio
+import itertools
 import logging
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.alerts import faults
-from tests.chaos.alerts.faults import fire
+from tests.chaos.alerts.cases import CASES, Case
 from tests.chaos.alerts.installation import SLOTS, Installation, installation
 from tests.chaos.alerts.prometheus import needs_prometheus
 from tests.stack import Servers
 from tests.unit.alerts.rules import alerts
 
-LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
 MINUTE_S = 1.0
 QUIET_MINUTE_S = 3.0
 """Longer in a quiet run: a busy machine pauses any process for a moment, and no alert is about that."""
+QUIET_MINUTES = 30
 TRIAL_S = 0.4
 
 pytestmark = [needs_prometheus, pytest.mark.timeout(900)]
+long = pytest.mark.skipif(not os.environ.get("TRACKSIDE_CHAOS_RUNS"), reason="long; `make chaos` runs it")
 
 
 @pytest.fixture(autouse=True)
@@ -35,32 +39,53 @@ async def test_a_normal_search_fires_no_alert_and_a_lost_worker_does(
     stack: Servers, database: str, topic_prefix: str, leash: Path
 ) -> None:
     async with installation(stack, database, topic_prefix, leash, QUIET_MINUTE_S) as on:
-        await run_quietly(on, trials=30)
+        await run_quietly(on, "quiet", trials=30)
         on.watched_by.set_minute(MINUTE_S)
-        await asyncio.gather(fire(on, faults.undecodable_record), fire(on, faults.worker_paused))
+        async with faults.undecodable_record(on), faults.worker_paused(on):
+            await on.watched_by.until_fired(
+                "TracksideDeadLetters", "TracksideServiceDown", "TracksideWorkerLost"
+            )
         assert on.watched_by.broken_rules() == []
 
 
-@pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
-async def test_every_alert_fires(stack: Servers, database: str, topic_prefix: str, leash: Path) -> None:
+@long
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+async def test_a_fault_fires_its_alerts_and_no_others_until_it_has_ended(
+    case: Case, stack: Servers, database: str, topic_prefix: str, leash: Path
+) -> None:
+    async with installation(stack, database, topic_prefix, leash, case.minute_s) as on:
+        await on.watched_by.until_scraped()
+        async with case.fault(on):
+            await on.watched_by.until_fired(*case.alerts)
+        await on.watched_by.until_silent()
+        await on.start_search("afterwards", 4, TRIAL_S, SLOTS)
+        await on.client.wait("afterwards", timeout_s=120)
+        assert set(on.watched_by.fired()) - set(case.perhaps) == set(case.alerts)
+        assert on.watched_by.broken_rules() == []
+        assert "nothing found" in await on.command("verify-log")
+
+
+@long
+async def test_no_alert_fires_while_searches_run(
+    stack: Servers, database: str, topic_prefix: str, leash: Path
+) -> None:
     async with installation(stack, database, topic_prefix, leash, QUIET_MINUTE_S) as on:
-        await run_quietly(on, trials=200)
+        until_s = time.monotonic() + QUIET_MINUTES * QUIET_MINUTE_S
+        for number in itertools.count():
+            await run_quietly(on, f"quiet-{number}", trials=30)
+            if time.monotonic() > until_s:
+                break
         assert on.watched_by.absent_metrics() == []
-        on.watched_by.set_minute(MINUTE_S)
-        for fault in faults.CAUSES:
-            await fire(on, fault)
         assert on.watched_by.broken_rules() == []
-        await on.watched_by.until_silent(*(alert.name for alert in alerts()))
 
 
 def test_every_alert_has_a_fault_that_causes_it() -> None:
-    caused = [name for names in faults.CAUSES.values() for name in names]
-    assert sorted(caused) == sorted(alert.name for alert in alerts())
+    assert {name for case in CASES for name in case.alerts} == {alert.name for alert in alerts()}
 
 
-async def run_quietly(on: Installation, trials: int) -> None:
+async def run_quietly(on: Installation, search_id: str, trials: int) -> None:
     """Runs a search to its end; no alert may fire meanwhile."""
-    await on.start_search("quiet", trials, TRIAL_S, SLOTS)
-    await on.client.wait("quiet", timeout_s=600)
+    await on.start_search(search_id, trials, TRIAL_S, SLOTS)
+    await on.client.wait(search_id, timeout_s=600)
     await asyncio.to_thread(on.watched_by.await_evaluation)
     assert on.watched_by.fired() == {}

@@ -1,5 +1,6 @@
 """Alerts are about metrics that exist, each is tested by promtool, and has a runbook under its name."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -16,6 +17,9 @@ from tests.unit.docs.test_links import anchors
 
 RUNBOOKS = ROOT / "docs" / "operations.md"
 CASES = sorted(Path(__file__).parent.glob("*.test.yml"))
+BOARDS = ROOT / "deploy" / "grafana" / "dashboards"
+PANEL = re.compile(r"\*([^*]+)\* \(\[([^\]]+)\]\(#boards\)\)")
+OUTPUT = re.compile(r"^```\n\$ .+\n(?:.+\n)+```$", re.MULTILINE)
 SEVERITIES = ("page", "warning", "info")
 DURATION = re.compile(r"\b\d+(?:ms|s|m|h|d|w|y)\b")
 PROMTOOL = shutil.which("promtool")
@@ -30,6 +34,23 @@ def runbooks() -> list[str]:
     return re.findall(r"^### (Trackside\w+)$", RUNBOOKS.read_text("utf-8"), re.MULTILINE)
 
 
+def runbook_texts() -> dict[str, str]:
+    """Returns the runbooks by the names of their alerts."""
+    _, *found = re.split(r"^### (Trackside\w+)$|^## ", RUNBOOKS.read_text("utf-8"), flags=re.MULTILINE)
+    return {name: text for name, text in zip(found[::2], found[1::2], strict=True) if name}
+
+
+def panels() -> set[tuple[str, str]]:
+    """Returns the titles of the panels of all boards, each with that of its board."""
+    boards = [json.loads(path.read_text("utf-8")) for path in sorted(BOARDS.glob("*.json"))]
+    return {
+        (panel["title"], board["title"].removeprefix("Trackside: ").capitalize())
+        for board in boards
+        for panel in board["panels"]
+        if panel["type"] != "row"
+    }
+
+
 def planted(expr: str, description: str = "") -> Rule:
     """Returns an alert with this expression."""
     return Rule("Planted", "", expr, "5m", {}, {"description": description})
@@ -42,6 +63,17 @@ def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
         assert ROOT / page == RUNBOOKS
         assert anchor == alert.name.lower()
         assert anchor in anchors(RUNBOOKS)
+
+
+def test_every_runbook_names_a_panel_shows_the_output_of_a_command_and_says_what_to_do() -> None:
+    texts, known = runbook_texts(), panels()
+    assert texts.keys() == {alert.name for alert in alerts()}
+    for name, text in texts.items():
+        named = PANEL.findall(" ".join(text.split()))
+        assert named, f"{name} names no panel"
+        assert set(named) <= known, name
+        assert OUTPUT.search(text), f"{name} shows no output"
+        assert "\n- Do: " in text, name
 
 
 def test_every_alert_says_how_urgent_it_is_and_what_happens() -> None:

@@ -1,0 +1,82 @@
+"""Which alerts each fault causes. Every alert has a fault."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from tests.chaos.alerts import faults
+from tests.chaos.alerts.installation import Installation
+
+Fault = Callable[[Installation], AbstractAsyncContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault and its alerts; those in `perhaps` fire as well if it lasts long, or its end takes long.
+
+    `minute_s` is how long a minute of the rules is, in s: not so short that a busy machine is a fault.
+    """
+
+    fault: Fault
+    alerts: tuple[str, ...]
+    perhaps: tuple[str, ...] = ()
+    minute_s: float = 3.0
+
+    @property
+    def name(self) -> str:
+        """The name of the fault."""
+        return str(getattr(self.fault, "__name__", self.fault))
+
+
+CASES = (
+    Case(
+        faults.worker_paused,
+        ("TracksideServiceDown", "TracksideWorkerLost"),
+        perhaps=("TracksideServiceAbsent",),
+    ),
+    Case(faults.undecodable_record, ("TracksideDeadLetters",)),
+    Case(faults.task_without_worker, ("TracksideTasksUnschedulable",)),
+    Case(faults.tasks_out_of_memory, ("TracksideOutOfMemory",)),
+    Case(faults.indexer_starved, ("TracksideEventLoopLate",)),
+    Case(
+        faults.postgres_unreachable,
+        ("TracksidePostgresUnreachable", "TracksideReadModelsLate", "TracksideServiceNotReady"),
+    ),
+    Case(
+        faults.second_dispatcher_with_a_wrong_clock,
+        ("TracksideDecisionsWithoutEffect", "TracksideClockSkew", "TracksideCommandsRefused"),
+        perhaps=("TracksideServiceDown",),
+    ),
+    Case(
+        faults.appends_of_dispatcher_slow,
+        (
+            "TracksideDecisionsSlow",
+            "TracksideCommandsLateFast",
+            "TracksideCommandsLateSlow",
+            "TracksideCommandsRefused",
+        ),
+        perhaps=("TracksideAppendsUnanswered",),
+    ),
+    Case(faults.reads_of_scheduler_held_back, ("TracksideLogLag",)),
+    Case(faults.appends_of_scheduler_held_back, ("TracksideAppendsUnanswered",)),
+    Case(
+        faults.scheduler_paused_while_the_log_is_busy,
+        ("TracksideDeviceIdle", "TracksideServiceDown"),
+    ),
+    Case(faults.tuner_absent, ("TracksideNoDecisions",)),
+    Case(faults.trial_hangs, ("TracksideSearchStalled",), minute_s=2.0),
+    Case(faults.broker_unreachable, ("TracksideServiceNotReady", "TracksideLogLag")),
+    Case(faults.disk_nearly_full, ("TracksideDiskLow", "TracksideDiskFilling")),
+    Case(
+        faults.decision_too_large,
+        ("TracksideServiceAbsent", "TracksideServiceDown"),
+        perhaps=("TracksideServiceRestarts",),
+        minute_s=2.0,
+    ),
+    Case(
+        faults.service_killed_again,
+        ("TracksideServiceRestarts",),
+        perhaps=("TracksideServiceDown", "TracksideServiceAbsent"),
+        minute_s=2.0,
+    ),
+)
