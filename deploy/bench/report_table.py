@@ -55,7 +55,8 @@ def print_report(
         each = "; ".join(f"{name} {number(value)}" for name, value in cpu_ms.items())
         console.print(f"\nof a warm trial, ms: {each}; in all {number(sum(cpu_ms.values()))}")
     for query in details.get("board_queries", ())[:SLOWEST]:
-        measured = f"{query['ms']:7.0f} ms {query['rows']:6} rows {query['bytes'] / 1000:7.0f} kB"
+        times = f"{query['ms']:7.0f} ms {query['cpu_ms']:6.0f} ms cpu"
+        measured = f"{times} {query['rows']:6} rows {query['bytes'] / 1000:4.0f} kB"
         console.print(f"  {measured}  {query['query']}")
     if pids := details.get("pids"):
         console.print(

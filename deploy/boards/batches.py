@@ -102,6 +102,7 @@ def _metrics() -> Panel:
         ),
         unit=COUNT,
         minimum=None,
+        none="The definition of the run mirrors no metric, or none has a point within the range",
     )
 
 
@@ -121,6 +122,7 @@ def _gates() -> Panel:
             Column("opened_at", 150, "opened"),
             Column("due_at", 150, "due"),
         ],
+        none="The run has no gate, and none is open",
     )
 
 
@@ -187,6 +189,7 @@ def _tasks() -> Panel:
             Column("ended_at", 160, "ended"),
             Column("stop_reason"),
         ],
+        none="All tasks of the batch have finished",
     )
 
 
@@ -213,4 +216,5 @@ def _schedules() -> Panel:
             Column("last_skip", 120, "skipped"),
             Column("last_message"),
         ],
+        none="No pipeline has a schedule",
     )

@@ -197,6 +197,7 @@ def _waiting() -> Panel:
             Column("not_before", 160, "next try"),
             *(Column(name, hidden=True) for name in ("from_ms", "to_ms")),
         ],
+        none="No task waits",
     )
 
 

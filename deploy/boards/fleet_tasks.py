@@ -4,7 +4,7 @@ from boards import links
 from boards.panels import Panel, graph
 from boards.queries import RATE, promql, quantile, rows, within
 from boards.style import COUNT, PER_MINUTE, SECONDS, series
-from boards.tables import Column, table
+from boards.tables import Column, table, trace_column
 
 ATTEMPT_ENDS = (
     *("finished", "failed", "lost", "preempted", "timed_out_queue", "timed_out_run"),
@@ -65,12 +65,13 @@ def unfinished() -> Panel:
     """Returns the table of attempts that did not finish."""
     return table(
         "Attempts that did not finish",
-        "The newest 100 within the range.",
+        "The newest 100 within the range, without those that were cancelled, as an assessor or a user does.",
         rows(
             f"""SELECT ended_at, task_id, stream_id, attempt, worker_id, ending, error_stage, error_type,
-                peak_memory_bytes,
-            reserved_memory_bytes, error_message FROM attempts
-            WHERE ending IS NOT NULL AND ending <> 'finished' AND {within("ended_ms")} AND {WORKERS}
+            peak_memory_bytes, reserved_memory_bytes, (SELECT trace_id FROM tasks
+            WHERE tasks.task_id = attempts.task_id AND tasks.stream_id = attempts.stream_id) AS trace_id,
+            error_message FROM attempts
+            WHERE ending NOT IN ('finished', 'cancelled') AND {within("ended_ms")} AND {WORKERS}
             ORDER BY ended_ms DESC LIMIT 100"""
         ),
         [
@@ -84,8 +85,10 @@ def unfinished() -> Panel:
             Column("error_type", 150, "error"),
             Column("peak_memory_bytes", 85, "peak"),
             Column("reserved_memory_bytes", 85, "reserved"),
+            trace_column(),
             Column("error_message", title="message"),
         ],
+        none="All attempts of the range have finished",
     )
 
 
@@ -240,4 +243,5 @@ def ready() -> Panel:
             Column("worker_id", 80, "worker", links.to_worker()),
             Column("ready_since", 145),
         ],
+        none="No task is a service",
     )

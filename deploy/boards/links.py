@@ -1,4 +1,7 @@
-"""The addresses of the boards, and links to exactly one search, trial, run or worker on them."""
+"""The addresses of the boards, and links to exactly one search, trial, run, worker or trace."""
+
+import json
+from urllib.parse import quote
 
 OVERVIEW, SEARCHES, SEARCH, TRIAL = (
     "trackside-overview",
@@ -7,6 +10,9 @@ OVERVIEW, SEARCHES, SEARCH, TRIAL = (
     "trackside-trial",
 )
 BATCHES, FLEET, LOG, ROUNDS = "trackside-batches", "trackside-fleet", "trackside-log", "trackside-rounds"
+TRACES = "trackside-traces"
+"""The uid of the data source with the traces, if there is one: Jaeger or Tempo."""
+_TRACE = "TRACE"
 
 
 def to_search(column: str = "search_id", *, spans: bool = False) -> str:
@@ -40,6 +46,20 @@ def to_worker(column: str = "worker_id") -> str:
 def to_job(column: str = "job_id") -> str:
     """Returns the link of a cell to the board of rounds, with the job that a column names."""
     return _link(ROUNDS, "job", column, False)
+
+
+def to_trace(column: str = "trace_id") -> str:
+    """Returns the link of a cell to the trace that a column names, in the data source `trackside-traces`.
+
+    It is an address of Explore as Grafana 9 writes it, which later releases convert. Jaeger and Tempo both
+    take the id as the whole query.
+    """
+    query = {"refId": "A", "datasource": {"uid": TRACES}, "queryType": "traceql", "query": _TRACE}
+    pane = {"datasource": TRACES, "queries": [query], "range": {"from": "${__from}", "to": "${__to}"}}
+    text = quote(json.dumps(pane, separators=(",", ":")))
+    for name, value in ((_TRACE, f"${{__data.fields.{column}}}"), ("${__from}",) * 2, ("${__to}",) * 2):
+        text = text.replace(quote(name), value)
+    return f"/explore?left={text}"
 
 
 def board(uid: str) -> str:

@@ -296,6 +296,7 @@ def _letters() -> Panel:
             Column("reader", 110),
             Column("message"),
         ],
+        none="There are none within the range",
     )
 
 
@@ -308,16 +309,19 @@ def _updaters() -> Panel:
             ORDER BY failed_at DESC LIMIT 100"""
         ),
         [Column("failed_at", 155, "failed"), Column("name", 150), Column("failures", 75), Column("error")],
+        none="No updater has failed within the range",
     )
 
 
 def _broker() -> list[Panel]:
+    none = "Prometheus has no target that is a kafka-exporter"
     return [
         graph(
             "Records appended per second, by topic",
             "By kafka-exporter: the growth of the newest offsets.",
             promql(f"sum by (topic) (rate(kafka_topic_partition_current_offset{RATE}))", "{{topic}}"),
             unit=PER_SECOND,
+            none=none,
         ),
         graph(
             "Records kept by topic",
@@ -327,6 +331,7 @@ def _broker() -> list[Panel]:
                 "{{topic}}",
             ),
             unit=COUNT,
+            none=none,
         ),
         graph(
             "Brokers, partitions without a leader in sync",
@@ -334,13 +339,15 @@ def _broker() -> list[Panel]:
             promql("kafka_brokers", "brokers"),
             promql("sum(kafka_topic_partition_under_replicated_partition)", "under-replicated partitions"),
             unit=COUNT,
+            none=none,
             style="steps",
         ),
     ]
 
 
 def _database() -> list[Panel]:
-    ours = '{datname!~"template.*|postgres"}'
+    ours = '{datname!~"template.*|postgres|"}'
+    none = "Prometheus has no target that is a postgres-exporter"
     return [
         graph(
             "Transactions per second",
@@ -348,12 +355,14 @@ def _database() -> list[Panel]:
             promql(f"rate(pg_stat_database_xact_commit{ours}{RATE})", "{{datname}} committed"),
             promql(f"rate(pg_stat_database_xact_rollback{ours}{RATE})", "{{datname}} rolled back"),
             unit=PER_SECOND,
+            none=none,
         ),
         graph(
             "Size of databases",
             "By postgres-exporter.",
             promql(f"pg_database_size_bytes{ours}", "{{datname}}"),
             unit=BYTES,
+            none=none,
         ),
         graph(
             "Connections",
@@ -361,5 +370,6 @@ def _database() -> list[Panel]:
             promql(f"sum by (state) (pg_stat_activity_count{ours})", "{{state}}"),
             promql("max(pg_settings_max_connections)", "limit"),
             unit=COUNT,
+            none=none,
         ),
     ]

@@ -65,7 +65,7 @@ def _faults() -> list[Panel]:
         count_of_faults(
             "Dead letters",
             "Records that could not be decoded or folded, within the range of the board.",
-            f"sum(increase({letters}[$__range])) or vector(0)",
+            f"round(sum(increase({letters}[$__range]))) or vector(0)",
         ),
         count_of_faults(
             "Disks nearly full",

@@ -68,12 +68,16 @@ def graph(
     steps: Steps = (),
     statuses: Sequence[str] = (),
     interval: str = "1s",
+    none: str = "",
 ) -> Panel:
     """Returns a graph over time. Gaps between the times of several series are spanned.
 
-    `bars` and `area` are stacked; `statuses` are series that are named by a status.
+    `bars` and `area` are stacked; `statuses` are series that are named by a status; `none` is shown where
+    there are no series.
     """
     built = panel("timeseries", title, description, queries).unit(unit).interval(interval)
+    if none:
+        built.no_value(none)
     built.custom(_graph_style(style, bool(steps)))
     built.options(
         {

@@ -1,7 +1,7 @@
 """The board of incremental jobs: their stages, rounds, metrics, samples, deployments and services."""
 
 from boards import annotations, links
-from boards.board import Board, Place, Section
+from boards.board import Board, Place, Section, Variable
 from boards.panels import Panel, graph, number
 from boards.queries import curves, latest, promql, rows
 from boards.selected import JOB, JOB_BOX
@@ -24,7 +24,14 @@ def board() -> Board:
             Section("Samples", [Place(panel, 8, 8) for panel in _samples()]),
             Section("All jobs, as the dispatcher has them", [Place(panel, 8, 7) for panel in _gauges()]),
         ],
-        variables=[JOB_BOX],
+        variables=[
+            JOB_BOX,
+            Variable(
+                "metric",
+                "Metric",
+                f"SELECT DISTINCT metric FROM round_metrics WHERE job_id = {JOB} ORDER BY 1 LIMIT 200",
+            ),
+        ],
         annotations=[annotations.deployments(JOB), annotations.changes(JOB), annotations.restarts()],
         span="now-7d",
     )
@@ -62,12 +69,13 @@ def _jobs() -> Panel:
 def _metrics() -> Panel:
     return graph(
         "Metrics of the trained and the live model",
-        "Of each round that was evaluated.",
+        "The metric selected above, of each round that was evaluated.",
         curves(
             f"""SELECT at AS time, round_metrics.metric || ' ' || model.kind AS metric, model.value FROM
                 round_metrics
             CROSS JOIN LATERAL (VALUES ('trained', trained), ('live', deployed)) AS model (kind, value)
-            WHERE job_id = {JOB} AND $__timeFilter(at) AND model.value IS NOT NULL ORDER BY at LIMIT 5000"""
+            WHERE job_id = {JOB} AND metric = ${{metric:sqlstring}} AND $__timeFilter(at)
+            AND model.value IS NOT NULL ORDER BY at LIMIT 5000"""
         ),
         unit=COUNT,
         minimum=None,
@@ -245,8 +253,10 @@ def _gauges() -> list[Panel]:
         ),
         graph(
             "Newest metrics",
-            "Of the trained and of the live model.",
-            promql(f"max by (job, model, metric) ({value})", "{{job}} {{metric}} {{model}}"),
+            "The metric selected above, of the trained and of the live model of each job.",
+            promql(
+                f'max by (job, model, metric) ({value}{{metric=~"$metric"}})', "{{job}} {{metric}} {{model}}"
+            ),
             unit=COUNT,
             minimum=None,
         ),

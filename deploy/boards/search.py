@@ -5,9 +5,10 @@ from boards.board import Board, Place, Section, Variable
 from boards.held_devices import held_devices
 from boards.panels import Panel, by_step, graph, histogram, note, number, scatter
 from boards.queries import FROM_MS, TO_MS, bucket, curves, rows, within
+from boards.searches import SEARCH_COLUMNS
 from boards.selected import SEARCH, SEARCH_BOX
 from boards.style import COUNT, GREEN, SECONDS, SHARE, TRIAL_ENDS
-from boards.tables import Column, table
+from boards.tables import Column, table, trace_column
 
 MIN_TRIALS = 20
 """Fewer trials that succeeded say little about a parameter: its effect is not shown."""
@@ -54,24 +55,20 @@ def _search() -> Panel:
         "An empty text box selects the newest search.",
         rows(
             f"""SELECT search_id, name, status, ended_trials, running_trials, max_trials, concurrency,
-                tuner, assessor,
-            direction, queue, started_at, duration_s, coalesce(nullif(failure, ''), stop_reason) AS reason,
+            tuner, assessor, direction, queue, started_at, duration_s, trace_id,
+            coalesce(nullif(failure, ''), stop_reason) AS reason,
             {links.span("started_at", "ended_at")} FROM searches WHERE search_id = {SEARCH}"""
         ),
         [
-            Column("search_id", 230, "search", links.to_search(spans=True)),
-            Column("name", 140),
-            Column("status", 120, status=True),
-            Column("ended_trials", 70, "ended"),
-            Column("running_trials", 75, "running"),
-            Column("max_trials", 70, "limit"),
-            Column("concurrency", 100),
-            Column("tuner", 90),
-            Column("assessor", 100),
-            Column("direction", 90),
-            Column("queue", 90),
+            *SEARCH_COLUMNS,
+            Column("concurrency", 75, "at once"),
+            Column("tuner", 80),
+            Column("assessor", 90),
+            Column("direction", 80),
+            Column("queue", 80),
             Column("started_at", 160, "started"),
             Column("duration_s", 90, "took"),
+            trace_column(),
             Column("reason"),
             Column("from_ms", hidden=True),
             Column("to_ms", hidden=True),
@@ -228,6 +225,7 @@ def _trial_columns() -> list[Column]:
         Column("reports", 75),
         Column("duration_s", 90, "took"),
         Column("ended_at", 165, "ended"),
+        trace_column(),
     ]
 
 
@@ -240,12 +238,13 @@ def _best() -> Panel:
         "Best trials",
         "By the value of the first objective, the best first. Click on a number to open the trial.",
         rows(
-            f"""SELECT trial, status, value, last_value, reports, duration_s, ended_at, parameters::text AS
-                parameters,
-            task_id, {links.span("suggested_at", "ended_at")} FROM ranked_trials
-            WHERE search_id = {SEARCH} AND status = 'SUCCEEDED' ORDER BY rank_value, trial LIMIT 50"""
+            f"""SELECT trial, status, value, last_value, reports, duration_s, ended_at, trace_id,
+            parameters::text AS parameters, task_id, {links.span("suggested_at", "ended_at")}
+            FROM ranked_trials WHERE search_id = {SEARCH} AND status = 'SUCCEEDED'
+            ORDER BY rank_value, trial LIMIT 50"""
         ),
         [*_trial_columns(), Column("parameters"), *_hidden()],
+        none="No trial has succeeded yet",
     )
 
 
@@ -255,7 +254,7 @@ def _failed() -> Panel:
         "The newest 50, with the error of the last attempt.",
         rows(
             f"""SELECT failed.*, tried.ending, tried.worker_id, tried.error_type, tried.error_message FROM (
-                SELECT trial, status, last_value, reports, duration_s, ended_at, task_id,
+                SELECT trial, status, last_value, reports, duration_s, ended_at, trace_id, task_id,
                 {links.span("suggested_at", "ended_at")} FROM trials
                 WHERE search_id = {SEARCH} AND status = 'FAILED' ORDER BY ended_at DESC LIMIT 50
             ) AS failed
@@ -272,6 +271,7 @@ def _failed() -> Panel:
             Column("error_message"),
             *_hidden(),
         ],
+        none="No trial has failed",
     )
 
 
@@ -334,19 +334,21 @@ def _front() -> Panel:
         "Trials of the Pareto front",
         "With the names and the values of all objectives.",
         rows(
-            f"""SELECT trial, array_to_string(objectives, ', ') AS objectives,
-            array_to_string(objective_values, ', ') AS objective_values, parameters::text AS parameters,
-            (SELECT task_id FROM trials WHERE trials.search_id = pareto_front.search_id
-            AND trials.trial = pareto_front.trial) AS task_id FROM pareto_front
+            f"""SELECT trial, array_to_string(front.objectives, ', ') AS objectives,
+            array_to_string(front.objective_values, ', ') AS objective_values,
+            front.parameters::text AS parameters, trials.task_id, trials.trace_id
+            FROM pareto_front AS front JOIN trials USING (search_id, trial)
             WHERE search_id = {SEARCH} AND second_value IS NOT NULL ORDER BY first_value LIMIT 200"""
         ),
         [
             Column("trial", 70, link=links.to_trial()),
             Column("objectives", 170),
             Column("objective_values", 260, "values"),
+            trace_column(),
             Column("parameters"),
             Column("task_id", hidden=True),
         ],
+        none="The search has one objective",
     )
 
 
@@ -356,8 +358,7 @@ def _further() -> Panel:
         "- Lines that a task printed: `trackside logs TASK`; the id of the task is on the board of the "
         "trial.\n"
         "- The chain of causes of a task: `trackside replay why TASK`.\n"
-        "- Traces: search your tracing backend for the id of the search or of the task; failed, lost and "
-        "out-of-memory attempts have the status *error*. Points in the graphs of the overview with a "
-        "diamond are "
-        "exemplars: they have the id of a trace.",
+        "- The column *trace* opens the trace of a trial in the data source `trackside-traces`; failed, lost "
+        "and out-of-memory attempts have the status *error*. Points in the graphs of the overview with a "
+        "diamond are exemplars: they have the id of a trace.",
     )

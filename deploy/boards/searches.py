@@ -5,7 +5,17 @@ from boards.board import Board, Place, Section, Variable
 from boards.panels import Panel, graph, histogram
 from boards.queries import FROM_MS, RATE, TO_MS, bucket, curves, promql, quantile, rows
 from boards.style import COUNT, PER_MINUTE, SECONDS, SHARE, TRIAL_ENDS, series
-from boards.tables import Column, table
+from boards.tables import Column, table, trace_column
+
+SEARCH_COLUMNS = (
+    Column("search_id", 200, "search", links.to_search(spans=True)),
+    Column("name", 130),
+    Column("status", 120, status=True),
+    Column("ended_trials", 70, "ended"),
+    Column("running_trials", 75, "running"),
+    Column("max_trials", 70, "limit"),
+)
+"""The first columns of tables of searches."""
 
 _NAMED = (
     "(search_id ILIKE '%' || ${contains:sqlstring} || '%' OR name ILIKE '%' || ${contains:sqlstring} || '%')"
@@ -34,23 +44,19 @@ def _list() -> Panel:
         rows(
             f"""SELECT search_id, name, status, ended_trials, running_trials, max_trials, best_value,
                 best_trial,
-            tuner, assessor, started_at, duration_s, failure, {links.span("started_at", "ended_at")}
+            tuner, assessor, started_at, duration_s, trace_id, failure, {links.span("started_at", "ended_at")}
             FROM searches WHERE started_at <= $__timeTo() AND coalesce(ended_at, now()) >= $__timeFrom()
             AND {_NAMED} ORDER BY started_at DESC LIMIT 200"""
         ),
         [
-            Column("search_id", 230, "search", links.to_search(spans=True)),
-            Column("name", 150),
-            Column("status", 120, status=True),
-            Column("ended_trials", 80, "ended"),
-            Column("running_trials", 80, "running"),
-            Column("max_trials", 80, "limit"),
+            *SEARCH_COLUMNS,
             Column("best_value", 110, "best"),
             Column("best_trial", 80),
             Column("tuner", 90),
             Column("assessor", 100),
             Column("started_at", 160, "started"),
             Column("duration_s", 90, "took"),
+            trace_column(),
             Column("failure"),
             Column("from_ms", hidden=True),
             Column("to_ms", hidden=True),
@@ -136,14 +142,14 @@ def _tuners() -> list[Panel]:
         graph(
             "Time of a trial",
             "From its suggestion to its end, by status.",
-            promql(quantile(0.5, trial, by="status"), "{{status}}", exemplars=True),
+            promql(f"{quantile(0.5, trial, by='status')} >= 0", "{{status}}", exemplars=True),
             unit=SECONDS,
             statuses=TRIAL_ENDS,
         ),
         graph(
             "Time of a suggestion",
             "What a tuner took to suggest parameters, 95th percentile.",
-            promql(quantile(0.95, suggestion, by="tuner"), "{{tuner}}"),
+            promql(f"{quantile(0.95, suggestion, by='tuner')} >= 0", "{{tuner}}"),
             unit=SECONDS,
         ),
         graph(

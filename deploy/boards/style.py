@@ -16,26 +16,44 @@ PURPLE, GREY, YELLOW, LIGHT_BLUE = "purple", "#8e8e8e", "yellow", "light-blue"
 
 STATUS_COLOURS: Final[Mapping[str, str]] = {
     # What waits or runs.
-    **dict.fromkeys(("WAITING", "queued", "pending", "ready", "waiting", "placed", "starting"), LIGHT_BLUE),
     **dict.fromkeys(
-        ("RUNNING", "active", "running", "busy", "TRAINING", "LOADING", "INIT", "AVAILABLE"), BLUE
+        ("WAITING", "queued", "pending", "ready", "waiting", "placed", "starting", "Waiting"), LIGHT_BLUE
     ),
-    **dict.fromkeys(("NO_MORE_TRIAL", "TUNER_NO_MORE_TRIAL", "STOPPING", "stopping"), LIGHT_BLUE),
+    **dict.fromkeys(
+        ("RUNNING", "active", "running", "Running", "busy", "TRAINING", "LOADING", "INIT", "AVAILABLE"), BLUE
+    ),
+    **dict.fromkeys(
+        ("NO_MORE_TRIAL", "TUNER_NO_MORE_TRIAL", "STOPPING", "stopping", "Ready", "Starting"), LIGHT_BLUE
+    ),
     **dict.fromkeys(("PAUSED", "open", "ABORTING", "FAILING", "TIMING_OUT"), YELLOW),
     # What ended well.
     **dict.fromkeys(
         ("SUCCEEDED", "DONE", "FINISHED", "finished", "succeeded", "completed", "deployed"), GREEN
     ),
-    **dict.fromkeys(("cached", "approved", "present", "here", "free", "accepted", "answered"), GREEN),
+    **dict.fromkeys(
+        ("cached", "approved", "present", "here", "free", "accepted", "answered", "ACTIVE", "Completed"),
+        GREEN,
+    ),
     # What ended early, and should have.
-    **dict.fromkeys(("EARLY_STOPPED", "preempted", "recalled", "PARTIAL"), PURPLE),
+    **dict.fromkeys(("EARLY_STOPPED", "preempted", "recalled", "returned", "PARTIAL"), PURPLE),
     **dict.fromkeys(("STOPPED", "USER_CANCELED", "SYS_CANCELED", "cancelled", "left", "aborted"), GREY),
     **dict.fromkeys(
-        ("ABORTED", "UNKNOWN", "EXITED", "skipped", "omitted", "closed", "withdrawn", "stopped", "ended"),
+        (
+            "ABORTED",
+            "UNKNOWN",
+            "EXITED",
+            "DELETED",
+            "skipped",
+            "omitted",
+            "closed",
+            "withdrawn",
+            "stopped",
+            "ended",
+        ),
         GREY,
     ),
     # What failed.
-    **dict.fromkeys(("FAILED", "ERROR", "EXCEPTION", "failed", "rejected", "expired"), RED),
+    **dict.fromkeys(("FAILED", "ERROR", "EXCEPTION", "failed", "Failed", "rejected", "expired"), RED),
     **dict.fromkeys(("oom_host", "oom_device", "INTERRUPT", "out_of_memory", "lost"), "dark-red"),
     **dict.fromkeys(
         ("timed_out_queue", "timed_out_run", "timed_out", "TIMED_OUT", "refused", "disk_low"), ORANGE

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from grafana_foundation_sdk.models.dashboard import DynamicConfigValue
 
+from boards import links
 from boards.panels import Panel, panel, status_mappings
 from boards.queries import PostgresQuery
 from boards.style import unit_of_column
@@ -45,9 +46,21 @@ class Column:
         return [DynamicConfigValue(id_val=name, value=value) for name, value in found]
 
 
-def table(title: str, description: str, query: PostgresQuery, columns: Sequence[Column]) -> Panel:
-    """Returns a table with the columns of its query; those without a width share what the others leave."""
+def trace_column() -> Column:
+    """Returns the column `trace_id`: of its 32 digits the first are shown, and all are the link."""
+    return Column("trace_id", 85, "trace", links.to_trace())
+
+
+def table(
+    title: str, description: str, query: PostgresQuery, columns: Sequence[Column], *, none: str = ""
+) -> Panel:
+    """Returns a table with the columns of its query; those without a width share what the others leave.
+
+    `none` is shown where there are no rows.
+    """
     built = panel("table", title, description, [query])
+    if none:
+        built.no_value(none)
     if any(column.status for column in columns):
         built.mappings(
             status_mappings()

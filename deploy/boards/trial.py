@@ -6,7 +6,7 @@ from boards.panels import Panel, by_step, graph, note
 from boards.queries import curves, rows
 from boards.selected import TASK, TASK_BOX
 from boards.style import BYTES, SHARE
-from boards.tables import Column, table
+from boards.tables import Column, table, trace_column
 
 _STREAM = f"(SELECT stream_id FROM tasks WHERE task_id = {TASK} LIMIT 1)"
 
@@ -42,7 +42,7 @@ def _task() -> Panel:
             f"""SELECT task_id, stream_id, CASE WHEN trial IS NULL THEN NULL ELSE stream_id END AS search_id,
             task_type, state, ending, attempts, worker_id, array_to_string(device_ids, ', ') AS devices,
             objective,
-            unschedulable, queued_at, ended_at, {links.span("queued_at", "ended_at")}
+            unschedulable, queued_at, ended_at, trace_id, {links.span("queued_at", "ended_at")}
             FROM tasks WHERE task_id = {TASK}"""
         ),
         [
@@ -59,6 +59,7 @@ def _task() -> Panel:
             Column("unschedulable"),
             Column("queued_at", 155, "queued"),
             Column("ended_at", 155, "ended"),
+            trace_column(),
             *(Column(name, hidden=True) for name in ("from_ms", "to_ms")),
         ],
     )
@@ -94,6 +95,7 @@ def _trial() -> Panel:
             Column("duration_s", 90, "took"),
             Column("parameters"),
         ],
+        none="The task is not a trial of a search",
     )
 
 
@@ -207,9 +209,12 @@ def _resources() -> list[Panel]:
 
     memory = "('system/memory_bytes', 'memory', 1.0), ('system/cuda_memory_bytes', 'GPU memory', 1.0)"
     cores = "('system/cpu_percent', 'processor, 1 is a core', 0.01), ('system/gpu_percent', 'GPU', 0.01)"
+    none = "No samples: the task ended within a second, or did not start"
     return [
-        graph("Memory", "Sampled while the task runs.", curves(sampled(memory)), unit=BYTES),
-        graph("Processor and GPU", "Sampled while the task runs.", curves(sampled(cores)), unit=SHARE),
+        graph("Memory", "Sampled while the task runs.", curves(sampled(memory)), unit=BYTES, none=none),
+        graph(
+            "Processor and GPU", "Sampled while the task runs.", curves(sampled(cores)), unit=SHARE, none=none
+        ),
     ]
 
 
@@ -243,6 +248,7 @@ def _output() -> list[Panel]:
                 Column("step", 60),
                 Column("saved_at", 145, "saved"),
             ],
+            none="The task has saved no artifact",
         ),
         table(
             "Traceback",
@@ -254,6 +260,7 @@ def _output() -> list[Panel]:
                 ORDER BY number LIMIT 300"""
             ),
             [Column("line")],
+            none="No attempt has failed with a traceback",
         ),
     ]
 
@@ -263,7 +270,6 @@ def _further() -> Panel:
         "Further",
         "- The lines that the task printed, of all attempts: `trackside logs TASK`.\n"
         "- The chain of causes: `trackside replay why TASK`.\n"
-        "- Traces: search your tracing backend for the id of the task; a failed, lost or out-of-memory "
-        "attempt has "
-        "the status *error*.",
+        "- The column *trace* opens its trace in the data source `trackside-traces`; a failed, lost or "
+        "out-of-memory attempt has the status *error*.",
     )

@@ -24,7 +24,7 @@ def out_of_memory() -> Panel:
     return count_of_faults(
         "Out of memory",
         "Attempts that ended out of memory within the range of the board.",
-        f"sum(increase({ended}[$__range]))",
+        f"round(sum(increase({ended}[$__range])))",
     )
 
 
@@ -33,7 +33,7 @@ def lost_workers() -> Panel:
     return count_of_faults(
         "Lost workers",
         "Workers whose lease ran out within the range of the board.",
-        f"sum(increase({series('trackside.scheduler.lost.workers')}[$__range]))",
+        f"round(sum(increase({series('trackside.scheduler.lost.workers')}[$__range])))",
     )
 
 

@@ -7,11 +7,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
-
-import asyncpg
 
 from boards.answers import Answer, Target, as_reader, ask_postgres, ask_prometheus, targets
 from boards.catalogue import boards
@@ -28,7 +27,7 @@ h2 { font-size: 13px; margin: 4px 8px; height: 18px; font-weight: 600; white-spa
 h1 { position: absolute; font-size: 14px; margin: 8px; }
 svg text { font: 11px sans-serif; fill: #555; }
 table { border-collapse: collapse; table-layout: fixed; }
-td, th { text-align: left; padding: 2px 6px; height: 19px;
+td, th { box-sizing: border-box; text-align: left; padding: 2px 6px; height: 19px;
   border-bottom: 1px solid #eee; overflow: hidden; white-space: nowrap; text-overflow: ellipsis; }
 .legend { font-size: 11px; line-height: 15px; } .legend span { margin-right: 10px; white-space: nowrap; }
 .legend i { display: inline-block; width: 10px; height: 3px; margin: 3px; }
@@ -96,14 +95,25 @@ def picture(html: Path, png: Path, height: int) -> None:
         )
 
 
-async def _chosen(dsn: str, given: Mapping[str, str]) -> dict[str, Any]:
-    connection: asyncpg.Connection[asyncpg.Record] = await as_reader(dsn)
+async def _chosen(board: Mapping[str, Any], dsn: str, view: View, given: Mapping[str, str]) -> View:
+    """Returns the view with what is selected on a board: what is given, else what Grafana selects first."""
+    chosen: dict[str, Any] = {}
+    asked = {target.title.removeprefix("variable "): target for target in targets(board)}
+    connection = await as_reader(dsn)
     try:
-        workers = [row["worker_id"] for row in await connection.fetch("SELECT worker_id FROM workers")]
+        for variable in board["templating"]["list"]:
+            name = variable["name"]
+            if name in given or variable["type"] == "textbox":
+                chosen[name] = given.get(name, "")
+            elif name in asked:
+                known = replace(view, variables=chosen)
+                values = [str(row[0]) for row in (await ask_postgres(connection, asked[name], known)).rows]
+                chosen[name] = values if variable.get("includeAll") else next(iter(values), "")
+            else:
+                chosen[name] = ".*"
     finally:
         await connection.close()
-    empty = dict.fromkeys(("search", "task", "run", "batch", "job", "contains"), "")
-    return {**empty, "tag": "objective", "worker": workers, "instance": ".*", "service": ".*", **given}
+    return replace(view, variables=chosen)
 
 
 def main() -> int:
@@ -127,12 +137,13 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     ended = options.to or now_ms() / 1000
     given = dict(each.split("=", 1) for each in options.set)
-    variables = asyncio.run(_chosen(options.postgres, given))
-    view = View(ended - options.seconds, ended, variables=variables)
+    span = View(ended - options.seconds, ended)
     for board in boards():
         if options.only and board.uid not in options.only:
             continue
-        text, height = asyncio.run(page(board.to_json(), view, options.postgres, options.prometheus))
+        document = board.to_json()
+        view = asyncio.run(_chosen(document, options.postgres, span, given))
+        text, height = asyncio.run(page(document, view, options.postgres, options.prometheus))
         html = options.out / board.file_name.replace(".json", ".html")
         html.write_text(text, "utf-8")
         if options.png:

@@ -10,7 +10,7 @@ from boards.preview.values import PALETTE, by_threshold, colour, shown, ticks
 
 Points = Sequence[tuple[float, float]]
 LEFT, BOTTOM, TOP, RIGHT = 62, 18, 6, 8
-LEGEND_PX = 16
+LEGEND_PX, LEGEND_SERIES = 16, 16
 
 
 class Series(NamedTuple):
@@ -65,13 +65,14 @@ def xy_chart(
     marks: Sequence[Mark] = (),
 ) -> str:
     """Returns a chart of lines, points or stacked areas; `span` is the range of time, None for steps."""
-    width, height = size[0], size[1] - LEGEND_PX * (2 if len(series) > 6 else 1)
+    width, height = size[0], size[1] - LEGEND_PX * _legend_lines(series, size[0])
     custom = config.get("custom", {})
     stacked = custom.get("stacking", {}).get("mode") == "normal"
     drawn = _stack(series) if stacked else [(one, None) for one in series]
     values = [y for one, _ in drawn for _, y in one.points if math.isfinite(y)]
     xs = [x for one in series for x, _ in one.points]
     low_x, high_x = span or (min(xs, default=0), max(xs, default=1))
+    high_x = high_x if high_x > low_x else low_x + 1
     low, high = _limits(values, config)
     scale = Scale(low_x, high_x, low, high, width, height)
     parts = [_axes(scale, config.get("unit"), span is not None)]
@@ -85,6 +86,12 @@ def xy_chart(
         parts.append(_line(one, below, scale, custom))
     body = f'<svg width="{width:.0f}" height="{height:.0f}">{"".join(parts)}</svg>'
     return body + legend(series)
+
+
+def _legend_lines(series: Sequence[Series], width: float) -> int:
+    """Returns how many lines the names of series take, as far as there is room for them."""
+    needed = sum(30 + 6 * len(one.name) for one in series[:LEGEND_SERIES])
+    return min(4, 1 + int(needed / width))
 
 
 def _limits(values: Sequence[float], config: Mapping[str, Any]) -> tuple[float, float]:
@@ -167,7 +174,8 @@ def _moment(at: float, span_s: float) -> str:
 def legend(series: Sequence[Series]) -> str:
     """Returns the names of series with their colours."""
     names = "".join(
-        f'<span><i style="background:{one.colour}"></i>{escape(one.name)}</span>' for one in series[:24]
+        f'<span><i style="background:{one.colour}"></i>{escape(one.name)}</span>'
+        for one in series[:LEGEND_SERIES]
     )
     more = f"<span>and {len(series) - 24} more</span>" if len(series) > 24 else ""
     return f'<div class="legend">{names}{more}</div>'

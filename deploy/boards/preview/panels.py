@@ -1,5 +1,6 @@
 """A panel of a board as HTML, from its JSON and the answers to its queries."""
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -160,7 +161,9 @@ def _cell(value: Any, config: Mapping[str, Any], statuses: Sequence[Mapping[str,
 
 def _text(content: str) -> str:
     lines = "".join(f"<li>{escape(line.removeprefix('- '))}</li>" for line in content.splitlines())
-    return f"<ul>{lines}</ul>"
+    code = re.sub(r"`([^`]+)`", r"<code>\1</code>", lines)
+    marked = re.sub(r"[*]([^*]+)[*]", r"<em>\1</em>", code)
+    return f"<ul>{marked}</ul>"
 
 
 def annotation_marks(answers: Sequence[Answer], colours: Mapping[str, str], view: View) -> list[Mark]:

@@ -125,7 +125,7 @@ def worked(
         _work(settings, folder, variables)
         _await_rows(module_database, url)
         _await_scrapes(url, len(ports))
-        chosen: dict[str, Any] = dict.fromkeys(("run", "batch", "job", "contains"), "")
+        chosen: dict[str, Any] = dict.fromkeys(("run", "batch", "job", "metric", "contains"), "")
         chosen |= {
             "search": "bowl",
             "task": _best_task(module_database),

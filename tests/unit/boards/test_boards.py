@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from boards import links
@@ -16,6 +17,7 @@ from boards.style import STATUS_COLOURS
 from boards.tables import COLUMN_PX, PANEL_PADDING_PX
 
 from trackside.aggregates.batch.messages import BatchStatus
+from trackside.aggregates.rounds.messages import JobStatus, StageState
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.step_messages import StepState
 from trackside.aggregates.search.messages import SearchStatus, TrialStatus
@@ -85,7 +87,10 @@ def test_every_metric_of_a_board_is_in_the_registry() -> None:
 
 
 def test_every_status_has_a_colour() -> None:
-    listed = (SearchStatus, TrialStatus, AttemptEnd, TaskState, StepState, RunStatus, BatchStatus)
+    listed = (
+        *(SearchStatus, TrialStatus, AttemptEnd, TaskState, StepState, RunStatus, BatchStatus),
+        *(JobStatus, StageState),
+    )
     statuses = {member.value for enumeration in listed for member in enumeration}
     statuses |= {status.name for status in TaskStatus}
     statuses |= {*labels.WAIT_REASON.values, *labels.WORKER_STATE.values}
@@ -147,12 +152,29 @@ def test_a_cell_that_names_a_search_trial_run_or_worker_links_to_exactly_that_on
             if name in LINKED and not column.get("custom.hidden") and panel["title"] != "Trial":
                 assert column["links"], (panel["title"], name)
             for link in column.get("links", ()):
+                for used in re.findall(r"__data\.fields\.(\w+)", link["url"]):
+                    assert used in columns, (panel["title"], used)
+                if link["url"].startswith("/explore"):
+                    continue
                 uid, variable = re.match(r"/d/([\w-]+)\?var-(\w+)=", link["url"]).groups()  # type: ignore[union-attr]
                 box = boxes[uid][variable]
                 limited = box["type"] == "query" and "LIMIT" in box["query"]
                 assert not limited, f"{panel['title']}: a value that is not among the newest is not selected"
-                for used in re.findall(r"__data\.fields\.(\w+)", link["url"]):
-                    assert used in columns, (panel["title"], used)
+
+
+def test_every_table_of_trials_or_attempts_links_to_their_traces() -> None:
+    found = {
+        (panel["title"], link["url"].replace("${__data.fields.trace_id}", "4bf92f3577b34da6a3ce929d0e0e4736"))
+        for board in BOARDS
+        for panel in panels(board, "table")
+        for link in properties(panel).get("trace_id", {}).get("links", ())
+    }
+    assert {title for title, _ in found} >= {"Searches", "Best trials", "Trials that failed", "Task"}
+    for _, url in found:
+        [pane] = parse_qs(urlsplit(url).query)["left"]
+        shown = json.loads(pane)
+        assert shown["datasource"] == "trackside-traces"
+        assert [query["query"] for query in shown["queries"]] == ["4bf92f3577b34da6a3ce929d0e0e4736"]
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=NAMES)
