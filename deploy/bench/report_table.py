@@ -57,7 +57,7 @@ def print_report(
     for query in details.get("board_queries", ())[:SLOWEST]:
         times = f"{query['ms']:7.0f} ms {query['cpu_ms']:6.0f} ms cpu"
         measured = f"{times} {query['rows']:6} rows {query['bytes'] / 1000:4.0f} kB"
-        console.print(f"  {measured}  {query['query']}")
+        console.print(f"  {measured}  {query['query'].removeprefix('Trackside: ')}", soft_wrap=True)
     if pids := details.get("pids"):
         console.print(
             f"\nfresh pids: {', '.join(map(str, pids[:8]))} ... {pids[-1]} ({len(set(pids))} in all)"

@@ -34,7 +34,7 @@ def failures() -> list[Panel]:
             unit=COUNT,
             style="bars",
             statuses=("oom_host", "oom_device"),
-            interval="1m",
+            interval="30s",
         ),
         graph(
             "Attempts that did not finish",
@@ -45,7 +45,7 @@ def failures() -> list[Panel]:
             unit=COUNT,
             style="bars",
             statuses=tuple(end for end in ATTEMPT_ENDS if end != "finished" and not end.startswith("oom_")),
-            interval="1m",
+            interval="30s",
         ),
         graph(
             "Tasks queued again, workers lost",
@@ -56,7 +56,7 @@ def failures() -> list[Panel]:
             promql(f"sum(increase({lost}[$__interval]))", "workers lost"),
             unit=COUNT,
             style="bars",
-            interval="1m",
+            interval="30s",
         ),
     ]
 
@@ -215,7 +215,7 @@ def services() -> list[Panel]:
             promql(f"sum(increase({restarted}[$__interval]))", "restarts"),
             unit=COUNT,
             style="steps",
-            interval="1m",
+            interval="30s",
         ),
         graph(
             "Instructions until acknowledged",

@@ -212,7 +212,7 @@ def _faults() -> list[Panel]:
             promql(f"sum by (topic) (increase({letters}{_SERVICE}[$__interval]))", "{{topic}} dead letters"),
             unit=COUNT,
             style="bars",
-            interval="1m",
+            interval="30s",
         ),
     ]
 
@@ -274,7 +274,7 @@ def _failures() -> list[Panel]:
             promql(f"sum(increase({dropped}[$__interval]))", "summaries dropped"),
             unit=COUNT,
             style="bars",
-            interval="1m",
+            interval="30s",
         ),
     ]
 

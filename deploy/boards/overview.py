@@ -161,7 +161,7 @@ def _searches() -> list[Panel]:
             unit=COUNT,
             style="steps",
             statuses=("DONE", "STOPPED", "ERROR"),
-            interval="1m",
+            interval="30s",
         ),
         graph(
             "Commands per minute",

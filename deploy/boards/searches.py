@@ -122,7 +122,7 @@ def _tuners() -> list[Panel]:
     ended, trial = series("trackside.dispatcher.ended.trials"), "trackside.dispatcher.trial.seconds"
     suggestion = "trackside.dispatcher.suggestion.seconds"
     suggested = series("trackside.dispatcher.suggested.trials")
-    early = f'sum(increase({ended}{{status="EARLY_STOPPED"}}[$__interval]))'
+    early = f'sum(rate({ended}{{status="EARLY_STOPPED"}}{RATE}))'
     return [
         graph(
             "Trials per minute",
@@ -134,10 +134,9 @@ def _tuners() -> list[Panel]:
         graph(
             "Early-stopped share",
             "Of the trials that ended in each interval, those that an assessor stopped.",
-            promql(f"{early} / (sum(increase({ended}[$__interval])) > 0)", "early-stopped share"),
+            promql(f"{early} / (sum(rate({ended}{RATE})) > 0)", "early-stopped share"),
             unit=SHARE,
             maximum=1,
-            interval="1m",
         ),
         graph(
             "Time of a trial",

@@ -62,6 +62,7 @@ def _task() -> Panel:
             trace_column(),
             *(Column(name, hidden=True) for name in ("from_ms", "to_ms")),
         ],
+        none="There is no task with this id",
     )
 
 

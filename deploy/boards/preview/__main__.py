@@ -26,7 +26,7 @@ section { position: absolute; background: white; border: 1px solid #ddd; overflo
 h2 { font-size: 13px; margin: 4px 8px; height: 18px; font-weight: 600; white-space: nowrap; }
 h1 { position: absolute; font-size: 14px; margin: 8px; }
 svg text { font: 11px sans-serif; fill: #555; }
-table { border-collapse: collapse; table-layout: fixed; }
+table { font: 14px sans-serif; border-collapse: collapse; table-layout: fixed; }
 td, th { box-sizing: border-box; text-align: left; padding: 2px 6px; height: 19px;
   border-bottom: 1px solid #eee; overflow: hidden; white-space: nowrap; text-overflow: ellipsis; }
 .legend { font-size: 11px; line-height: 15px; } .legend span { margin-right: 10px; white-space: nowrap; }
