@@ -1,7 +1,7 @@
 """Events that boards draw over their graphs: of searches, workers, services and deployments."""
 
 from boards.board import Annotation
-from boards.queries import promql, rows, within
+from boards.queries import FROM_MS, TO_MS, promql, rows, within
 from boards.style import BLUE, GREEN, ORANGE, PURPLE, RED, YELLOW
 
 _RESTARTS = "changes(process_start_time_seconds[1m]) > 0"
@@ -82,13 +82,18 @@ def restarts() -> Annotation:
 
 
 def failures(stream: str) -> Annotation:
-    """Returns attempts of one stream that ended out of memory or with their worker."""
+    """Returns attempts of one stream that ended out of memory or with their worker.
+
+    Those of each sixtieth of the range are one mark: of a large search there may be thousands.
+    """
+    part = f"(ended_ms - {FROM_MS}) / greatest(1, ({TO_MS} - {FROM_MS}) / 60)"
     return Annotation(
         "Out of memory and lost",
         ORANGE,
         rows(
-            f"""SELECT ended_at AS time, task_id || ': ' || ending AS text, ending AS tags FROM attempts
+            f"""SELECT min(ended_at) AS time, CASE count(*) WHEN 1 THEN min(task_id)
+            ELSE count(*) || ' attempts' END || ': ' || ending AS text, ending AS tags FROM attempts
             WHERE stream_id = {stream} AND ending IN ('oom_host', 'oom_device', 'lost')
-            AND {within("ended_ms")} ORDER BY ended_ms LIMIT 200"""
+            AND {within("ended_ms")} GROUP BY {part}, ending ORDER BY time"""
         ),
     )

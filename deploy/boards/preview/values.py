@@ -49,8 +49,10 @@ def shown(value: Any, unit: str | None) -> str:
             return f"{_rounded(100 * number)}%"
         case "cps" | "cpm":
             return f"{_counted(number)} /{'s' if unit == 'cps' else 'min'}"
-        case _:
+        case "short":
             return _counted(number)
+        case _:
+            return f"{number:.6g}" if abs(number) < 1e6 else f"{number:.0f}"
 
 
 def _scaled(number: float, steps: Sequence[tuple[float, str]]) -> str:
