@@ -18,6 +18,7 @@ from tests.small_disk import small_disk
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.reading import checked_parts
 from trackside.artifacts.source_files import SourceFile
+from trackside.cli.app import call
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka_topics import times_of
 from trackside.replay.transfer.backup_blobs import check_blobs
@@ -38,11 +39,10 @@ def event_partitions() -> int:
 class Commands:
     """Commands for the installation of a log, whose store is a folder."""
 
-    def __init__(self, given: Given, store: Path) -> None:
+    def __init__(self, given: Given, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
         store.mkdir()
-        self.given, self.store = given, FileBlobs(store)
-        self._environment = {
-            **os.environ,
+        self.given, self.store, self._capsys = given, FileBlobs(store), capsys
+        self._variables = {
             "TRACKSIDE_KAFKA_BOOTSTRAP": given.bootstrap,
             "TRACKSIDE_TOPIC_PREFIX": given.topics.prefix,
             "TRACKSIDE_STORE": str(store),
@@ -59,46 +59,44 @@ class Commands:
             assert sum(len(part) for part in checked_parts(self.store, digest, None)) == MIB
         return found
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        """Starts `trackside replay` in a process of its own."""
-        return subprocess.Popen(
-            [str(COMMAND), "replay", *arguments],
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
     async def run(self, *arguments: str) -> Any:
-        """Runs a command that succeeds; returns what it printed."""
-        process = self.start(*arguments, "--json")
-        output, errors = await asyncio.to_thread(process.communicate)
-        assert process.returncode == 0, errors
-        return json.loads(output)
+        """Runs a command of `trackside replay` that succeeds; returns what it printed."""
+        assert await self._call(*arguments, "--json") == 0
+        return json.loads(self._capsys.readouterr().out)
 
     async def fail(self, *arguments: str) -> str:
         """Runs a command that fails; returns its message."""
-        process = self.start(*arguments)
-        _, errors = await asyncio.to_thread(process.communicate)
-        assert process.returncode == 1, errors
-        return errors
+        assert await self._call(*arguments) == 1
+        return self._capsys.readouterr().err
+
+    async def _call(self, *arguments: str) -> int:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self._variables.items():
+                patch.setenv(name, value)
+            return await asyncio.to_thread(call, ["replay", *arguments])
 
     async def kill(self, arguments: Sequence[str], when: Callable[[], Awaitable[bool]]) -> None:
-        """Starts a command, and kills it as soon as something holds, which is before it ends."""
-        process = self.start(*arguments)
+        """Runs a command in a process, and kills it as soon as something holds, which is before it ends."""
+        process = await asyncio.create_subprocess_exec(
+            COMMAND,
+            "replay",
+            *arguments,
+            env={**os.environ, **self._variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
         try:
             await poll_until(when)
         finally:
             process.kill()
-            await asyncio.to_thread(process.communicate)
+            await process.wait()
         assert process.returncode == -signal.SIGKILL
 
 
 async def test_an_import_that_was_killed_is_repeated_and_restores_the_same_log_and_artifacts(
-    given: Given, tmp_path: Path
+    given: Given, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = (Commands(given, tmp_path / name) for name in ("first", "second"))
+    first, second = (Commands(given, tmp_path / name, capsys) for name in ("first", "second"))
     first.save(40)
     for _ in range(LINES):
         await given.say(os.urandom(LINE_BYTES))
@@ -129,9 +127,9 @@ async def test_an_import_that_was_killed_is_repeated_and_restores_the_same_log_a
 
 
 async def test_a_disk_that_is_full_while_artifacts_are_backed_up_leaves_the_backup_as_it_was(
-    given: Given, tmp_path: Path
+    given: Given, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    commands = Commands(given, tmp_path / "store")
+    commands = Commands(given, tmp_path / "store", capsys)
     commands.save(1)
     with small_disk(tmp_path / "small", "16m") as disk:
         folder = disk.folder / "backup"
@@ -156,15 +154,15 @@ async def test_a_disk_that_is_full_while_artifacts_are_backed_up_leaves_the_back
 
 
 async def test_a_store_that_is_full_during_an_import_has_whole_artifacts_and_gets_the_rest_when_repeated(
-    given: Given, tmp_path: Path
+    given: Given, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = Commands(given, tmp_path / "store")
+    first = Commands(given, tmp_path / "store", capsys)
     first.save(5)
     before = await given.entries()
     await first.run("export", "--all", str(given.folder), "--with-artifacts")
     await given.delete_topics()
     with small_disk(tmp_path / "small", "16m") as disk:
-        second = Commands(given, disk.folder / "store")
+        second = Commands(given, disk.folder / "store", capsys)
         disk.fill(leave_bytes=3 * MIB)
         message = await second.fail("import", "--all", str(given.folder))
         assert f"the store {second.store.url} is full, no record was written: make room there" in message
