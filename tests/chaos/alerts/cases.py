@@ -41,6 +41,7 @@ CASES = (
     Case(
         faults.postgres_unreachable,
         ("TracksidePostgresUnreachable", "TracksideReadModelsLate", "TracksideServiceNotReady"),
+        perhaps=("TracksideLogLag",),
     ),
     Case(
         faults.second_dispatcher_with_a_wrong_clock,
