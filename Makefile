@@ -32,7 +32,7 @@ bench: env ## measure the floors of docs/ and print one table
 	@PYTHONPATH=deploy $(RUN)/python -m bench $(ARGS)
 
 chaos: env ## kill real processes, longer than `make test` does: CHAOS_RUNS searches
-	@TRACKSIDE_CHAOS_RUNS=$(CHAOS_RUNS) $(RUN)/pytest -q -x tests/chaos tests/e2e/test_rolling_upgrade.py
+	@TRACKSIDE_CHAOS_RUNS=$(CHAOS_RUNS) $(RUN)/pytest -q -x tests/chaos tests/e2e/test_rolling_upgrade.py tests/unit/simulation
 
 up: env ## start a stack that stays
 	@$(RUN)/trackside up

@@ -19,6 +19,8 @@ from trackside.simulation.scenarios import BatchScenario, SearchScenario, Stream
 pytestmark = pytest.mark.usefixtures("quiet_services")
 
 QUICK_SEEDS = 6
+SWEEPS = 4 if os.environ.get("TRACKSIDE_CHAOS_RUNS") else 2
+"""How often 150 more seeds are drawn: more often by `make chaos`."""
 DIGESTS = """
 from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.contracts.resources import RetryPolicy
@@ -115,7 +117,7 @@ def check_quick_seeds(seed: int, scenario: type[StreamScenario], **more: Any) ->
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("first", range(0, 600, 150))
+@pytest.mark.parametrize("first", range(0, SWEEPS * 150, 150))
 def test_very_many_searches_end_right_whatever_goes_wrong(seed: int, first: int) -> None:
     attempts = overtaken = 0
     for result in sweep(range(seed + first, seed + first + 150)):
@@ -129,7 +131,7 @@ def test_very_many_searches_end_right_whatever_goes_wrong(seed: int, first: int)
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("shared_gpu", [False, True])
-@pytest.mark.parametrize("first", range(0, 300, 150))
+@pytest.mark.parametrize("first", range(0, SWEEPS // 2 * 150, 150))
 def test_very_many_batches_end_right_whatever_goes_wrong(seed: int, first: int, shared_gpu: bool) -> None:
     config = SimulationConfig(scenario=BatchScenario, shared_gpu=shared_gpu)
     for result in sweep(range(seed + first, seed + first + 150), config):
