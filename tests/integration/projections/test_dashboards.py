@@ -29,7 +29,7 @@ NODE_FIELD = re.compile(r"\b[a-z]+(?:__[a-z]+)?\b")
 VIEW = View(
     from_s=1_700_000_000,
     to_s=1_700_003_600,
-    variables=dict.fromkeys(("search", "task", "run", "batch", "job", "contains", "tag"), "a")
+    variables=dict.fromkeys(("search", "task", "run", "batch", "job", "metric", "contains", "tag"), "a")
     | {"worker": ["a", "b"], "instance": ["a"], "service": ["a"]},
 )
 
