@@ -177,7 +177,8 @@ def legend(series: Sequence[Series]) -> str:
         f'<span><i style="background:{one.colour}"></i>{escape(one.name)}</span>'
         for one in series[:LEGEND_SERIES]
     )
-    more = f"<span>and {len(series) - 24} more</span>" if len(series) > 24 else ""
+    left = len(series) - LEGEND_SERIES
+    more = f"<span>and {left} more</span>" if left > 0 else ""
     return f'<div class="legend">{names}{more}</div>'
 
 
