@@ -99,7 +99,7 @@ async def _measure_query(
             answer = await ask_postgres(connection, target, view)
         except (
             asyncpg.QueryCanceledError
-        ):  # by the time limit of dashboards: it is as slow as that, and no row
+        ):  # by the time limit of dashboards: it took that long, and has no row
             answer = Answer(target, (), ())
         times.append((1000 * (monotonic_s() - began), _processor_ms(process) - used_before))
     if answer is None:

@@ -62,9 +62,8 @@ def table(
     if none:
         built.no_value(none)
     if any(column.status for column in columns):
-        built.mappings(
-            status_mappings()
-        )  # of the panel: in each column they would make the file twice as long
+        # Of the panel: in each column they would make the file twice as long.
+        built.mappings(status_mappings())
     built.custom({"align": "auto", "displayMode": "auto", "inspect": False, "minWidth": 50})
     built.options(
         {"showHeader": True, "cellHeight": "sm", "footer": {"show": False, "reducer": ["sum"], "fields": ""}}
