@@ -97,10 +97,8 @@ async def _measure_query(
         began, used_before = monotonic_s(), _processor_ms(process)
         try:
             answer = await ask_postgres(connection, target, view)
-        except (
-            asyncpg.QueryCanceledError
-        ):  # by the time limit of dashboards: it took that long, and has no row
-            answer = Answer(target, (), ())
+        except asyncpg.QueryCanceledError:
+            answer = Answer(target, (), ())  # dashboards have a time limit: it took that long, and has no row
         times.append((1000 * (monotonic_s() - began), _processor_ms(process) - used_before))
     if answer is None:
         raise MissingError(f"{target.name} was not run")
