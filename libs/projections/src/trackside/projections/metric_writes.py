@@ -15,7 +15,8 @@ from trackside.projections.metrics import (
     totals_of_items,
     totals_of_points,
 )
-from trackside.projections.postgres import Connection, copy_new, sql, upsert
+from trackside.projections.postgres import Connection, copy_new, sql
+from trackside.projections.upserts import upsert
 
 
 async def write_metrics(connection: Connection, rows: MetricRows, known: Collection[int] = ()) -> None:

@@ -7,6 +7,8 @@ from importlib import resources
 
 from trackside.projections.definitions import NewerSchemaError, define
 from trackside.projections.log_identity import copy_claim
+from trackside.projections.notifications import notify
+from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, execute_allowed, lock_tables, sql
 from trackside.projections.sql_files import views
 
@@ -42,6 +44,8 @@ async def migrate(connection: Connection, schema: str = LIVE_SCHEMA) -> None:
     present = await connection.fetchval("SELECT to_regclass('dashboards.searches') IS NOT NULL")
     if made or digest != known or not present:
         await create_views(connection, schema)
+        for owner in OWNERS:
+            await notify(connection, schema, owner, {}, None)
 
 
 async def create_tables(connection: Connection, schema: str) -> bool:

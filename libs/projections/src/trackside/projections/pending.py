@@ -18,7 +18,10 @@ from trackside.domain.table import (
 
 @dataclass(slots=True)
 class PendingChanges:
-    """The changes of one partition from offset `base` up to `end`, which is not included."""
+    """The changes of one partition from offset `base` up to `end`, which is not included.
+
+    `streams` are those with an event among them.
+    """
 
     projections: tuple[Projection[Any], ...]
     of_records: tuple[RecordProjection, ...]
@@ -27,6 +30,7 @@ class PendingChanges:
     of_ignored: tuple[RecordProjection, ...] = ()
     touched: dict[int, dict[RowKey, Any]] = field(default_factory=dict)
     record_rows: dict[str, tuple[Table, dict[RowKey, RowValues]]] = field(default_factory=dict)
+    streams: set[str] = field(default_factory=set)
 
     def note(self, state: Any, event: Event) -> None:
         """Records the keys of rows that may have changed by an event that was applied to `state`."""

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from trackside.domain.table import RowValues, Table, TableWrite
+from trackside.domain.table import RowValues, Table
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 T = TypeVar("T")
@@ -66,6 +66,7 @@ def _is_transient(error: BaseException) -> bool:
     kinds = (
         asyncpg.PostgresConnectionError,
         asyncpg.InternalClientError,
+        asyncpg.InvalidCachedStatementError,  # a view has other columns since the statement was prepared
         asyncpg.OperatorInterventionError,
         asyncpg.InsufficientResourcesError,
         asyncpg.TransactionRollbackError,
@@ -156,7 +157,7 @@ class Database:
     async def _exclusively(self, work: Callable[[Connection], Awaitable[T]], repeatable_read: bool) -> T:
         isolation: Literal["repeatable_read"] | None = "repeatable_read" if repeatable_read else None
         try:
-            with _translated_errors():
+            with translated_errors():
                 async with asyncio.timeout(self.limit_s):
                     if self._connection is None:
                         self._connection = await connect(self._dsn, self.schema)
@@ -215,7 +216,7 @@ async def open_repeatable_read(dsn: str, schema: str) -> AsyncIterator[Connectio
     """
     connection = await connect(dsn, schema, limited=False)
     try:
-        with _translated_errors():
+        with translated_errors():
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 yield connection
     finally:
@@ -235,7 +236,7 @@ async def tentative_transaction(dsn: str, schema: str) -> AsyncIterator["Tentati
     connection = await connect(dsn, schema, limited=False)
     attempt = TentativeTransaction(connection)
     try:
-        with _translated_errors(), suppress(_RollBackError):
+        with translated_errors(), suppress(_RollBackError):
             async with connection.transaction():
                 yield attempt
                 if not attempt.kept:
@@ -257,7 +258,7 @@ class TentativeTransaction:
 
 
 @contextmanager
-def _translated_errors() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Translates errors of asyncpg into ours; others of the block, such as of a file, pass through."""
     try:
         yield
@@ -367,32 +368,6 @@ async def stream_rows(connection: Connection, query: str) -> AsyncIterator[RowVa
     """Yields the rows of a query; to be called in a transaction."""
     async for record in connection.cursor(query, prefetch=1_000):
         yield tuple(record)
-
-
-async def upsert(connection: Connection, write: TableWrite) -> None:
-    """Inserts rows, or updates those with the same key as `Table.merged` does."""
-    table = write.table
-    if table.grouped:
-        statement = f"DELETE FROM {table.name} WHERE {table.key[0]} = ANY($1)"  # noqa: S608 - our names
-        await connection.execute(statement, write.groups)
-    if write.rows:
-        await connection.executemany(upsert_sql(table), write.rows)
-
-
-def upsert_sql(table: Table) -> str:
-    """Returns the statement that inserts a row of a table or updates the existing one."""
-    names = ", ".join(table.columns)
-    values = ", ".join(f"${at}" for at in range(1, len(table.columns) + 1))
-    changes = ", ".join(_change(table, name) for name in table.columns[table.key_width :])
-    action = "NOTHING" if table.insert_only else f"UPDATE SET {changes}"
-    key = ", ".join(table.key)
-    return f"INSERT INTO {table.name} ({names}) VALUES ({values}) ON CONFLICT ({key}) DO {action}"  # noqa: S608
-
-
-def _change(table: Table, name: str) -> str:
-    if name in table.keeps_first:
-        return f"{name} = coalesce({table.name}.{name}, excluded.{name})"
-    return f"{name} = excluded.{name}"
 
 
 def _text(error: BaseException) -> str:

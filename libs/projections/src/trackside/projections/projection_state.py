@@ -87,6 +87,8 @@ class ProjectionState:
         stream, outcome = self.streams.fold(record)
         self.unshrunk[stream.stream_id] = stream
         partition = record.partition
+        if pending is not None:
+            pending.streams.add(stream.stream_id)
         if stream.rules:
             self.unsaved_streams.setdefault(partition, set()).add(stream.stream_id)
             self.unsaved_records[partition] = self.unsaved_records.get(partition, 0) + 1

@@ -13,6 +13,7 @@ from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.failed_transactions import OnWaiting, count_failures
 from trackside.projections.log_identity import claim_schema, log_id_of
 from trackside.projections.migrate import migrate
+from trackside.projections.notifications import notify
 from trackside.projections.owners import OWNERS, SUMMARY_INDEXER, Owner
 from trackside.projections.positions import (
     RewoundError,
@@ -27,10 +28,10 @@ from trackside.projections.postgres import (
     Database,
     SchemaMissingError,
     database,
-    upsert,
 )
 from trackside.projections.projection_state import ProjectionState
 from trackside.projections.snapshots import Checkpoint, checkpoint, load_snapshots, write_checkpoint
+from trackside.projections.upserts import upsert
 from trackside.telemetry.logs import logger
 from trackside.telemetry.metrics import counter, gauge, histogram
 
@@ -230,6 +231,8 @@ class Runner:
                 await upsert(connection, write)
             if unwritten:
                 await move_positions(connection, owner, unwritten)
+                changed = set[str]().union(*(state.pending[tp].streams for tp in unwritten))
+                await notify(connection, self._database.schema, owner, unwritten, changed)
             for made in checkpoints:
                 if found[events, made.partition] <= made.position:
                     await write_checkpoint(connection, made)

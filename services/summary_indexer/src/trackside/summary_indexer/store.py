@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from trackside.contracts.topics import Topic
 from trackside.projections.log_identity import claim_schema
 from trackside.projections.metric_writes import purge_points, write_metrics
-from trackside.projections.metrics import MetricRows, Reported, rows_of
+from trackside.projections.metrics import SERIES, MetricRows, Reported, rows_of
 from trackside.projections.migrate import migrate
+from trackside.projections.notifications import notify
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.positions import ensure_positions, move_position, read_positions
 from trackside.projections.postgres import Connection, Database
@@ -16,6 +17,8 @@ PURGED_POINTS = 200_000
 """How many points one transaction removes: all of a large job may take longer than a statement may."""
 KNOWN_SERIES = 100_000
 """How many written series are remembered, so as not to write them again; then all are forgotten."""
+
+STREAM_OF_SERIES = SERIES.columns.index("stream_id")
 
 WaitReporter = Callable[[str | None], None]
 """Takes the reason why a write waits, or None when it continues."""
@@ -97,6 +100,9 @@ class PointsStore:
             place = (self._topic.name, partition)
             await move_position(connection, SUMMARY_INDEXER, place, advance.start, advance.end)
         await write_metrics(connection, rows, () if rows.purged else self._known)
+        ends = {(self._topic.name, partition): advance.end for partition, advance in advances.items()}
+        changed = None if rows.purged else {str(row[STREAM_OF_SERIES]) for row in rows.series.values()}
+        await notify(connection, self._database.schema, SUMMARY_INDEXER, ends, changed)
 
     async def _positions(self, connection: Connection) -> dict[int, int]:
         found = await read_positions(connection, SUMMARY_INDEXER)

@@ -20,11 +20,13 @@ from trackside.eventlog.recovery import Recovered
 from trackside.projections.metric_writes import write_metrics
 from trackside.projections.metrics import rows_of
 from trackside.projections.migrate import drop_schemas, hold_writers, readers, swap_schemas
+from trackside.projections.notifications import notify
 from trackside.projections.owners import DISPATCHER, OWNERS
 from trackside.projections.positions import move_positions, read_positions
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, tentative_transaction, upsert
+from trackside.projections.postgres import LIVE_SCHEMA, Connection, tentative_transaction
 from trackside.projections.projection_state import ProjectionState
 from trackside.projections.snapshots import checkpoint, write_checkpoint
+from trackside.projections.upserts import upsert
 from trackside.replay.history.errors import SILENCE_LIMIT_S, BusyError, SilentLogError
 from trackside.replay.rebuild.log_fold import StreamStates
 from trackside.summary_indexer.validation import decode_summaries
@@ -120,6 +122,8 @@ class SchemaSwap:
             if not await _readers_gone(connection, await readers(connection)):
                 return False, found
             await swap_schemas(connection, live=live, fresh=rebuilt)
+            for owner in self._owners:
+                await notify(connection, live, owner.owner, {}, None)
             attempt.keep()
         return True, found
 
