@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.domain.aggregate import AggregateType
@@ -46,6 +46,18 @@ _QUERIES = {
 }
 
 
+class RowReader(Protocol):
+    """What answers named queries: the read models, or one snapshot of them."""
+
+    async def rows(self, query: str, *values: object) -> list[ViewRow]:
+        """Returns the rows of a named query, or of `KIND.NAME`: the query of an aggregate's view."""
+        ...
+
+    async def row(self, query: str, *values: object) -> ViewRow | None:
+        """Returns the first row of a named query, or None."""
+        ...
+
+
 class ReadModels:
     """Queries the read models; every row is a dict of JSON-like values and datetimes."""
 
@@ -57,15 +69,9 @@ class ReadModels:
 
         Raises PostgresGoneError if Postgres doesn't respond, SchemaMissingError if the views don't exist.
         """
-
-        async def fetch(connection: Connection) -> list[ViewRow]:
-            statement = await connection.prepare(_statement(query))
-            json_columns = {
-                column.name for column in statement.get_attributes() if column.type.name in ("json", "jsonb")
-            }
-            return [_row(record, json_columns) for record in await statement.fetch(*values)]
-
-        return await self._database.transaction(fetch)
+        return await self._database.transaction(
+            lambda connection: fetch_rows(connection, statement_of(query), *values)
+        )
 
     async def row(self, query: str, *values: object) -> ViewRow | None:
         """Returns the first row of a named query, or None."""
@@ -92,7 +98,7 @@ async def open_read_models(dsn: str) -> AsyncIterator[ReadModels]:
         database.terminate()
 
 
-async def row_of_stream(models: ReadModels, stream_id: str) -> tuple[AggregateType[Any], ViewRow] | None:
+async def row_of_stream(models: RowReader, stream_id: str) -> tuple[AggregateType[Any], ViewRow] | None:
     """Returns the aggregate type of a stream and its row, or None if nothing has begun in it."""
     for aggregate in AGGREGATES.types:
         row = await models.row(f"{aggregate.kind}.one", stream_id)
@@ -102,7 +108,7 @@ async def row_of_stream(models: ReadModels, stream_id: str) -> tuple[AggregateTy
 
 
 async def queried_rows(
-    models: ReadModels, aggregate: AggregateType[Any], queries: Iterable[str], stream_id: str
+    models: RowReader, aggregate: AggregateType[Any], queries: Iterable[str], stream_id: str
 ) -> QueriedRows:
     """Returns the rows of several queries over one stream: those of its view, or those over any stream."""
     own = aggregate.view.queries
@@ -117,9 +123,22 @@ def json_row(row: ViewRow) -> ViewRow:
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
 
 
-def _statement(query: str) -> str:
+def statement_of(query: str) -> str:
+    """Returns the statement of a named query, or of `KIND.NAME`: the query of an aggregate's view."""
     kind, dot, name = query.partition(".")
     return AGGREGATES.by_kind[kind].view.queries[name] if dot else _QUERIES[query]
+
+
+async def fetch_rows(connection: Connection, statement: str, *values: object) -> list[ViewRow]:
+    """Returns the rows of a statement as dicts of JSON-like values and datetimes.
+
+    The statement is prepared each time: one that is kept fails once its views have other columns.
+    """
+    prepared = await connection.prepare(statement)
+    json_columns = {
+        column.name for column in prepared.get_attributes() if column.type.name in ("json", "jsonb")
+    }
+    return [_row(record, json_columns) for record in await prepared.fetch(*values)]
 
 
 def _row(record: Any, json_columns: Collection[str]) -> ViewRow:
