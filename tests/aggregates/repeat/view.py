@@ -13,6 +13,10 @@ class RepeatView(View[Repeat]):
     """What people see of a repeat."""
 
     id_column = "repeat_id"
+    listing = (
+        "SELECT repeat_id AS id, name, status, started_at, ended_at, duration_s, ended, times AS total, "
+        "NULL AS best, '' AS tuner, name AS runs FROM repeats"
+    )
     queries: ClassVar[Mapping[str, str]] = {
         "newest": "SELECT * FROM repeats ORDER BY started_at DESC, repeat_id LIMIT $1",
         "one": "SELECT * FROM repeats WHERE repeat_id = $1",

@@ -26,6 +26,7 @@ class Errand:
 
 class ErrandView(View[Errand]):
     id_column = "errand_id"
+    listing = ""
     queries: ClassVar[Mapping[str, str]] = {"newest": "", "one": ""}
 
     def progress(self, stream: Stream[Errand]) -> Progress:

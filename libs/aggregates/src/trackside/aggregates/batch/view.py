@@ -39,6 +39,11 @@ class BatchView(View[Batch]):
     """What people see of a batch."""
 
     id_column = "batch_id"
+    listing = (
+        "SELECT batch_id AS id, name, status, started_at, ended_at, duration_s, "
+        "finished_tasks + unfinished_tasks AS ended, tasks AS total, NULL AS best, '' AS tuner, "
+        "groups || CASE groups WHEN 1 THEN ' group' ELSE ' groups' END AS runs FROM batches"
+    )
     queries: ClassVar[Mapping[str, str]] = {
         "newest": "SELECT batch_id, name, status, groups, tasks, groups_over, submitted, open_tasks, "
         "finished_tasks, unfinished_tasks, concurrency, queue, started_at, ended_at, duration_s, "

@@ -30,6 +30,10 @@ class DatasetView(View[Dataset]):
     """What people see of a dataset."""
 
     id_column = "dataset_id"
+    listing = (
+        "SELECT dataset_id AS id, name, status, started_at, ended_at, duration_s, lines AS ended, "
+        "NULL AS total, NULL AS best, '' AS tuner, format || ' ' || url AS runs FROM datasets"
+    )
     queries: ClassVar[Mapping[str, str]] = {
         "newest": "SELECT * FROM datasets ORDER BY started_at DESC, dataset_id LIMIT $1",
         "one": "SELECT * FROM datasets WHERE dataset_id = $1",

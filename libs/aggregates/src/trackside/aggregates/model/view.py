@@ -23,6 +23,11 @@ class ModelView(View[Model]):
     """What people see of a model."""
 
     id_column = "model_id"
+    listing = (
+        "SELECT model_id AS id, name, status, started_at, ended_at, duration_s, versions AS ended, "
+        "NULL AS total, NULL AS best, '' AS tuner, "
+        "coalesce('version ' || production || ' in production', '') AS runs FROM models"
+    )
     queries: ClassVar[Mapping[str, str]] = {
         "newest": "SELECT * FROM models ORDER BY started_at DESC, model_id LIMIT $1",
         "one": "SELECT * FROM models WHERE model_id = $1",

@@ -24,6 +24,11 @@ class PipelineView(View[DefinedPipeline]):
     """What people see of a pipeline."""
 
     id_column = "pipeline_id"
+    listing = (
+        "SELECT pipeline_id AS id, name, status, started_at, ended_at, duration_s, "
+        "runs - queued_runs - open_runs AS ended, runs AS total, NULL AS best, '' AS tuner, "
+        "'version ' || version AS runs FROM pipelines"
+    )
     queries: ClassVar[Mapping[str, str]] = {
         "newest": "SELECT * FROM pipelines ORDER BY started_at DESC, pipeline_id LIMIT $1",
         "one": "SELECT * FROM pipelines WHERE pipeline_id = $1",

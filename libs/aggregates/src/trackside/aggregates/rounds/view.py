@@ -35,6 +35,11 @@ class IncrementalJobView(View[IncrementalJob]):
     """What people see of an incremental job."""
 
     id_column = "job_id"
+    listing = (
+        "SELECT job_id AS id, coalesce(nullif(name, ''), dataset) AS name, status, started_at, ended_at, "
+        "duration_s, ended_rounds AS ended, NULL AS total, NULL AS best, '' AS tuner, "
+        "live_model || '@' || live_version || ' live' AS runs FROM incremental_jobs"
+    )
     queries: ClassVar[Mapping[str, str]] = {
         "newest": "SELECT job_id, coalesce(nullif(name, ''), dataset) AS name, status, ended_rounds, stage, "
         "stage_state, live_model, live_version, started_at, ended_at, duration_s FROM incremental_jobs "

@@ -68,6 +68,11 @@ class RunView(View[Run]):
     """What people see of a run."""
 
     id_column = "run_id"
+    listing = (
+        "SELECT run_id AS id, name, status, started_at, ended_at, duration_s, ended_steps AS ended, "
+        "steps AS total, NULL AS best, '' AS tuner, coalesce('pipeline ' || pipeline_id, 'pipeline') AS runs "
+        "FROM runs"
+    )
     queries: ClassVar[Mapping[str, str]] = {
         "newest": "SELECT run_id, name, status, steps, ended_steps, progress, started_at, ended_at, "
         "duration_s, stop_reason FROM runs ORDER BY started_at DESC, run_id LIMIT $1",

@@ -47,6 +47,10 @@ class SearchView(View[Search]):
     """What people see of a search."""
 
     id_column = "search_id"
+    listing = (
+        "SELECT search_id AS id, name, status, started_at, ended_at, duration_s, ended_trials AS ended, "
+        "max_trials AS total, best_value AS best, tuner, task_type AS runs FROM searches"
+    )
     queries: ClassVar[Mapping[str, str]] = {
         "newest": "SELECT * FROM searches ORDER BY started_at DESC, search_id LIMIT $1",
         "one": "SELECT * FROM searches WHERE search_id = $1",

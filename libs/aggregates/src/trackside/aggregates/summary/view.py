@@ -21,6 +21,11 @@ class SummaryView(View[Summary]):
     """What people see of a summary job."""
 
     id_column = "summary_id"
+    listing = (
+        "SELECT summary_id AS id, name, status, started_at, ended_at, duration_s, files AS ended, "
+        "NULL AS total, NULL AS best, '' AS tuner, trim(base || ' ' || path) AS runs FROM summary_jobs "
+        "WHERE status <> 'DELETED'"
+    )
     queries: ClassVar[Mapping[str, str]] = {
         "newest": "SELECT * FROM summary_jobs WHERE status <> 'DELETED' "
         "ORDER BY started_at DESC, summary_id LIMIT $1",

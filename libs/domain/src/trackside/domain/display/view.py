@@ -103,12 +103,19 @@ class StreamEnd:
 class View(ABC, Generic[S]):
     """What people see of one kind of aggregate. All methods are pure.
 
-    They get the folded stream, or rows of named queries. Only `progress` and two queries must be written; a
-    view says more by overriding the others.
+    They get the folded stream, or rows of named queries. Only `progress`, `listing` and two queries must be
+    written; a view says more by overriding the others.
     """
 
     id_column: ClassVar[str]
     """The column of the stream's id, in the rows of `newest` and `one`."""
+    listing: ClassVar[str]
+    """A statement without parameters: all streams of this kind as a list of several kinds shows them.
+
+    Its columns are `id`, `name`, `status`, `started_at`, `ended_at`, `duration_s`; `ended` and `total`: how
+    many parts have ended, and how many there are, NULL if that is not known; `best`, `tuner` and `runs` as in
+    `Listed`. What isn't asked for of its columns should cost nothing: join one row at most, by LEFT JOIN.
+    """
     queries: ClassVar[Mapping[str, str]]
     """Statements by name, on the views of schema `dashboards`.
 

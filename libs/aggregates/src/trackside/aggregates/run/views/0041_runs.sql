@@ -4,13 +4,13 @@ SELECT
     runs.run_id, runs.name, runs.status, runs.pipeline_id, runs.version, runs.number, runs.steps,
     counted.ended_steps, counted.failed_steps, counted.open_steps, counted.progress,
     runs.parameters, runs.outputs, runs.causes, runs.revival, runs.stop_reason,
-    to_timestamp(runs.started_ms / 1000.0) AS started_at,
+    to_timestamp(runs.started_ms / 1000.0::float8) AS started_at,
     to_timestamp(runs.due_ms / 1000.0) AS due_at,
-    to_timestamp(runs.ended_ms / 1000.0) AS ended_at,
+    to_timestamp(runs.ended_ms / 1000.0::float8) AS ended_at,
     (runs.ended_ms - runs.started_ms) / 1000.0 AS duration_s,
     runs.archived, runs.sha256, runs.spec
 FROM runs
-JOIN LATERAL (
+LEFT JOIN LATERAL (
     SELECT
         (count(*) FILTER (WHERE steps.ended_ms IS NOT NULL))::integer AS ended_steps,
         (count(*) FILTER (WHERE steps.state IN ('failed', 'aborted', 'timed_out', 'lost')))::integer AS failed_steps,

@@ -1,0 +1,182 @@
+"""Streams of all kinds in one list: filtered, sorted and counted; what runs now, and what failed lately."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trackside.aggregates.registry import AGGREGATES
+from trackside.domain.aggregate import AggregateType
+from trackside.domain.table import ViewRow
+from trackside.projections.read_pool import SnapshotModels
+
+SORT_KEYS: Mapping[str, str] = {
+    "started": "started_at",
+    "ended": "ended_at",
+    "duration": "duration_s",
+    "name": 'name COLLATE "default"',
+    "status": 'status COLLATE "C"',
+    "kind": 'kind COLLATE "C"',
+    "id": 'id COLLATE "C"',
+    "best": "best",
+}
+"""What the list may be sorted by, and its expression."""
+BAD_ENDS = ("failed", "oom_host", "oom_device", "lost", "timed_out_queue", "timed_out_run", "refused")
+"""The ends of attempts that are failures."""
+_COLUMNS = (
+    "listed.id, listed.name, listed.status, listed.started_at, listed.ended_at, "
+    "listed.duration_s::double precision AS duration_s, listed.ended::bigint AS ended, "
+    "listed.total::bigint AS total, listed.best::double precision AS best, listed.tuner, listed.runs"
+)
+
+
+class BadFilterError(ValueError):
+    """A kind or a sort key that the list of experiments doesn't have; the message lists those it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentFilter:
+    """Which streams are listed, in which order.
+
+    `text` is a part of their id or name, in any case. Empty `kinds` and `statuses` mean any. Streams without
+    a value to sort by come last.
+    """
+
+    text: str = ""
+    kinds: Sequence[str] = ()
+    statuses: Sequence[str] = ()
+    sort: str = "started"
+    descending: bool = True
+    limit: int = 50
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks the names; raises BadFilterError."""
+        if self.sort not in SORT_KEYS:
+            raise BadFilterError(f"sort key {self.sort!r}: expected one of {', '.join(SORT_KEYS)}")
+        for kind in self.kinds:
+            if kind not in AGGREGATES.by_kind:
+                raise BadFilterError(f"kind {kind!r}: expected one of {', '.join(AGGREGATES.by_kind)}")
+
+
+async def read_experiments(models: SnapshotModels, wanted: ExperimentFilter) -> list[ViewRow]:
+    """Returns a page of streams, with the columns of `View.listing` and `kind`."""
+    condition, values = _condition(wanted)
+    order = f"{SORT_KEYS[wanted.sort]} {'DESC' if wanted.descending else 'ASC'} NULLS LAST"
+    statement = (
+        f"SELECT kind, id FROM ({_every(wanted.kinds)}) AS listed WHERE {condition} "  # noqa: S608
+        f'ORDER BY {order}, started_at DESC, id COLLATE "C" '
+        f"LIMIT {max(0, wanted.limit)} OFFSET {max(0, wanted.offset)}"
+    )
+    # First the ids: how many parts have ended is counted for the streams of the page only.
+    page = await models.fetch(statement, *values)
+    found = await read_listed(models, [row["id"] for row in page], {row["kind"] for row in page})
+    return [found[row["id"]] for row in page]
+
+
+async def count_experiments(models: SnapshotModels, wanted: ExperimentFilter) -> int:
+    """Returns how many streams match on all pages."""
+    condition, values = _condition(wanted)
+    statement = f"SELECT count(*) AS streams FROM ({_every(wanted.kinds)}) AS listed WHERE {condition}"  # noqa: S608
+    return int((await models.fetch(statement, *values))[0]["streams"])
+
+
+async def read_listed(
+    models: SnapshotModels, ids: Collection[str], kinds: Collection[str] = ()
+) -> dict[str, ViewRow]:
+    """Returns streams by id as they are listed; ids that don't exist have none. `kinds`: of these, or any."""
+    if not ids:
+        return {}
+    branches = (
+        f"SELECT '{aggregate.kind}' AS kind, {_COLUMNS} FROM ({aggregate.view.listing}) AS listed "  # noqa: S608
+        "WHERE listed.id = ANY($1::text[])"
+        for aggregate in _types(kinds)
+    )
+    rows = await models.fetch(" UNION ALL ".join(branches), list(ids))
+    return {row["id"]: row for row in rows}
+
+
+async def running_now(models: SnapshotModels, limit: int = 100) -> list[ViewRow]:
+    """Returns the streams that have open tasks or children, as they are listed, the newest first.
+
+    Each also has `queued_tasks`, `running_tasks`, `services` (of the running tasks) and `open_children`.
+    """
+    counts = await models.fetch(
+        """
+        SELECT
+            stream_id, count(*) FILTER (WHERE state = 'queued') AS queued_tasks,
+            count(*) FILTER (WHERE state IN ('placed', 'active')) AS running_tasks,
+            count(*) FILTER (WHERE service AND state IN ('placed', 'active')) AS services,
+            sum(children)::bigint AS open_children
+        FROM (
+            SELECT stream_id, state, service, 0 AS children FROM tasks WHERE state <> 'ended'
+            UNION ALL
+            SELECT stream_id, '', false, 1 FROM children WHERE ended_at IS NULL
+        ) AS open_parts
+        GROUP BY stream_id
+        """
+    )
+    by_stream = {row["stream_id"]: row for row in counts}
+    listed = await read_listed(models, by_stream)
+    newest = sorted(listed.values(), key=lambda row: (row["started_at"], row["id"]), reverse=True)[:limit]
+    return [{**by_stream[row["id"]], **row} for row in newest]
+
+
+async def newest_failures(models: SnapshotModels, limit: int = 20) -> list[ViewRow]:
+    """Returns the attempts that ended badly, the newest first, with the kind and name of their stream.
+
+    Attempts that were preempted or cancelled, by users or an assessor, are not among them.
+    """
+    rows = await models.fetch(
+        """
+        SELECT
+            failed.*, tasks.task_type, tasks.trial, tasks.name AS task_name, tasks.state AS task_state,
+            tasks.attempts AS attempts_so_far
+        FROM (
+            SELECT
+                stream_id, task_id, attempt, placement, ending, worker_id, device_ids, exit_code, error_stage,
+                error_type, error_message, ended_at
+            FROM attempts
+            WHERE ended_ms IS NOT NULL AND ending = ANY($1::text[])
+            ORDER BY ended_ms DESC
+            LIMIT $2
+        ) AS failed
+        JOIN tasks ON tasks.task_id = failed.task_id AND tasks.stream_id = failed.stream_id
+        ORDER BY failed.ended_at DESC, failed.stream_id, failed.task_id
+        """,
+        list(BAD_ENDS),
+        limit,
+    )
+    listed = await read_listed(models, {row["stream_id"] for row in rows})
+    nothing: ViewRow = {"kind": None, "name": None}
+    return [
+        {**row, **{name: listed.get(row["stream_id"], nothing)[name] for name in nothing}} for row in rows
+    ]
+
+
+def _types(kinds: Collection[str]) -> list[AggregateType[Any]]:
+    return [aggregate for aggregate in AGGREGATES.types if not kinds or aggregate.kind in kinds]
+
+
+def _every(kinds: Collection[str]) -> str:
+    """Returns the statement of all streams of these kinds, with what a list is filtered and sorted by."""
+    return " UNION ALL ".join(
+        f'SELECT \'{aggregate.kind}\' AS kind, id COLLATE "C" AS id, name COLLATE "default" AS name, '  # noqa: S608
+        "status, started_at, ended_at, duration_s::double precision AS duration_s, "
+        f"best::double precision AS best FROM ({aggregate.view.listing}) AS listed"
+        for aggregate in _types(kinds)
+    )
+
+
+def _condition(wanted: ExperimentFilter) -> tuple[str, list[object]]:
+    conditions, values = ["true"], list[object]()
+    if wanted.text:
+        values.append(wanted.text)
+        part = f"lower(${len(values)}::text)"
+        conditions.append(
+            f'(strpos(lower(name COLLATE "default"), {part}) > 0 '
+            f'OR strpos(lower(id COLLATE "default"), {part}) > 0)'
+        )
+    if wanted.statuses:
+        values.append(list(wanted.statuses))
+        conditions.append(f"status = ANY(${len(values)}::text[])")
+    return " AND ".join(conditions), values
