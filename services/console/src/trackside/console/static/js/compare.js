@@ -5,76 +5,82 @@
 const KEY = "compare";
 
 function read() {
-  try {
-    return JSON.parse(sessionStorage.getItem(KEY) ?? "[]");
-  } catch {
-    return [];
-  }
+    try {
+        return JSON.parse(sessionStorage.getItem(KEY) ?? "[]");
+    } catch {
+        return [];
+    }
 }
 
 function write(ids) {
-  try {
-    sessionStorage.setItem(KEY, JSON.stringify(ids));
-  } catch {
-    // Storage is blocked or full: the selection is valid for this page only.
-  }
-  show(ids);
+    try {
+        sessionStorage.setItem(KEY, JSON.stringify(ids));
+    } catch {
+        // Storage is blocked or full: the selection is valid for this page only.
+    }
+    show(ids);
 }
 
 function show(ids = read()) {
-  const chosen = new Set(ids);
-  const boxes = [...document.querySelectorAll("input[data-compare]")];
-  for (const box of boxes) {
-    box.checked = chosen.has(box.dataset.compare);
-    box.closest("tr")?.classList.toggle("selected", box.checked);
-  }
-  showBar(ids, boxes);
+    const chosen = new Set(ids);
+    const boxes = [...document.querySelectorAll("input[data-compare]")];
+    for (const box of boxes) {
+        box.checked = chosen.has(box.dataset.compare);
+        box.closest("tr")?.classList.toggle("selected", box.checked);
+    }
+    showBar(ids, boxes);
 }
 
 function showBar(ids, boxes) {
-  let bar = document.querySelector(".compare-bar");
-  if (!ids.length || !boxes.length) return bar?.remove();
-  if (!bar) {
-    bar = document.createElement("div");
-    bar.className = "compare-bar";
-    bar.setAttribute("role", "region");
-    bar.setAttribute("aria-label", "Selected for comparison");
-    bar.append(document.createElement("span"), makeLink(), makeClear());
-    // Outside main, which live updates replace.
-    const footer = document.querySelector(".status-bar");
-    if (footer) footer.before(bar);
-    else document.body.append(bar);
-  }
-  const holder = document.querySelector("[data-compare-href]");
-  const limit = Number(document.querySelector("[data-compare-limit]")?.dataset.compareLimit ?? 20);
-  const possible = ids.length >= 2 && ids.length <= limit;
-  bar.firstElementChild.textContent = possible ? `${ids.length} selected` : `${ids.length} selected; 2 to ${limit} can be compared`;
-  const link = bar.querySelector("a");
-  link.hidden = !possible;
-  const address = new URL(holder?.dataset.compareHref ?? "/compare", location.origin);
-  for (const id of ids) address.searchParams.append("id", id);
-  link.href = address.pathname + address.search;
+    let bar = document.querySelector(".compare-bar");
+    if (!ids.length || !boxes.length) return bar?.remove();
+    if (!bar) {
+        bar = document.createElement("div");
+        bar.className = "compare-bar";
+        bar.setAttribute("role", "region");
+        bar.setAttribute("aria-label", "Selected for comparison");
+        bar.append(document.createElement("span"), makeLink(), makeClear());
+        // Outside main, which live updates replace.
+        const footer = document.querySelector(".status-bar");
+        if (footer) footer.before(bar);
+        else document.body.append(bar);
+    }
+    const holder = document.querySelector("[data-compare-href]");
+    const limit = Number(document.querySelector("[data-compare-limit]")?.dataset.compareLimit ?? 20);
+    const possible = ids.length >= 2 && ids.length <= limit;
+    bar.firstElementChild.textContent = possible
+        ? `${ids.length} selected`
+        : `${ids.length} selected; 2 to ${limit} can be compared`;
+    const link = bar.querySelector("a");
+    link.hidden = !possible;
+    const address = new URL(holder?.dataset.compareHref ?? "/compare", location.origin);
+    for (const id of ids) address.searchParams.append("id", id);
+    link.href = address.pathname + address.search;
 }
 
 function makeLink() {
-  return Object.assign(document.createElement("a"), { className: "button primary small", textContent: "Compare" });
+    return Object.assign(document.createElement("a"), { className: "button primary small", textContent: "Compare" });
 }
 
 function makeClear() {
-  const button = Object.assign(document.createElement("button"), { type: "button", className: "button small", textContent: "Clear" });
-  button.addEventListener("click", () => write([]));
-  return button;
+    const button = Object.assign(document.createElement("button"), {
+        type: "button",
+        className: "button small",
+        textContent: "Clear",
+    });
+    button.addEventListener("click", () => write([]));
+    return button;
 }
 
 /** Shows the selection, and follows the checkboxes. */
 export function startCompare() {
-  show();
-  document.addEventListener("change", (event) => {
-    const id = event.target.dataset?.compare;
-    if (id === undefined) return;
-    const others = read().filter((other) => other !== id);
-    write(event.target.checked ? [...others, id] : others);
-  });
-  for (const name of ["console:morphed", "htmx:afterSettle"]) document.addEventListener(name, () => show());
-  addEventListener("pageshow", () => show());
+    show();
+    document.addEventListener("change", (event) => {
+        const id = event.target.dataset?.compare;
+        if (id === undefined) return;
+        const others = read().filter((other) => other !== id);
+        write(event.target.checked ? [...others, id] : others);
+    });
+    for (const name of ["console:morphed", "htmx:afterSettle"]) document.addEventListener(name, () => show());
+    addEventListener("pageshow", () => show());
 }
