@@ -55,7 +55,9 @@ async def read_objectives(models: SnapshotModels, search_id: str) -> list[Object
     if not found:
         return []
     named = found[0]["objectives"] or [{"name": "default", "direction": found[0]["direction"]}]
-    return [Objective(each["name"], at, each["direction"] != "maximize") for at, each in enumerate(named, 1)]
+    return [
+        ObjectiveColumn(each["name"], at, each["direction"] != "maximize") for at, each in enumerate(named, 1)
+    ]
 
 
 async def trial_columns(
