@@ -7,6 +7,7 @@ import { startForms } from "./forms.js";
 import { startKeys } from "./keys.js";
 import { startTimes } from "./times.js";
 
+const NEAR_END_PX = 40;
 const THEMES = ["system", "light", "dark"];
 
 function startTheme() {
@@ -127,7 +128,23 @@ function confirmDialog(button) {
     return dialog;
 }
 
+/** Keeps the end of a growing log in view, if it was in view before lines were added. */
+function startLogs() {
+    const following = new WeakSet();
+    const logOf = (event) => event.target.closest?.("[role=log]");
+    document.addEventListener("htmx:beforeSwap", (event) => {
+        const log = logOf(event);
+        if (log && log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_END_PX) following.add(log);
+        else if (log) following.delete(log);
+    });
+    document.addEventListener("htmx:load", (event) => {
+        const log = logOf(event);
+        if (log && following.has(log)) log.scrollTop = log.scrollHeight;
+    });
+}
+
 startForms();
+startLogs();
 startTheme();
 startNavigation();
 startButtons();
