@@ -5,9 +5,11 @@
 //     <figcaption>Loss</figcaption>
 //   </figure>
 //
-// A module of charts/ exports create(context), which returns {draw(table), resize?(), close(), times?: Set of the
-// columns that are times in ms, asTable?(table): the table to show instead, isText?: whether screen readers read it}. context = {figure, body, tools, title, options, state, note(text)}: the element to draw
-// in, the one for controls, the state in the address (url_state.js), and a function that sets the line under the chart.
+// A module of charts/ exports create(context), which returns {draw(table), resize?(), close(), times?, asTable?(table),
+// isText?}: `times` is the set of the columns that are times in ms, `asTable` returns what the table view shows instead
+// of the data, `isText` says that screen readers can read the drawing. The context has the elements to draw in (`body`)
+// and for controls (`tools`), `title`, `options`, the state in the address (`state`, see url_state.js), `note(text)`,
+// which sets the line under the chart, and `narrow({from, to})`, which loads a range in more detail.
 
 import { dataTable } from "./charts/data_table.js";
 import { make } from "./charts/text.js";
@@ -33,6 +35,7 @@ const KINDS = {
 const SHORTEST_RELOAD_MS = 1000;
 const SHARE = 6; // a chart loads again after this many times as long as it took, so that large ones leave time for others
 const DRAG_MS = 300;
+const NARROW_MS = 150; // several steps of a zoom are one request
 const AHEAD = "200px";
 
 const charts = new Map();
@@ -40,7 +43,8 @@ const charts = new Map();
 class Chart {
     constructor(figure) {
         this.figure = figure;
-        this.title = figure.dataset.label ?? (figure.querySelector("figcaption")?.textContent.trim() || "Chart");
+        this.title =
+            figure.dataset.label ?? (figure.querySelector("figcaption")?.textContent.trim() || "Chart");
         this.body = make("div", "chart-body");
         this.body.append(skeleton());
         this.tools = make("div", "chart-tools");
@@ -62,6 +66,7 @@ class Chart {
         this.table = null;
         this.address = "";
         this.width = 0;
+        this.range = null;
         this.readMarkup();
     }
 
@@ -84,6 +89,25 @@ class Chart {
         this.timer = setTimeout(() => this.load(), wait);
     }
 
+    /**
+     * Loads only what is between two values of x (or of time in ms), in more detail; null for everything. Only for charts
+     * whose data address understands `from` and `to`: those with the option `refine`.
+     */
+    narrow(range) {
+        if (!this.options.refine || JSON.stringify(range) === JSON.stringify(this.range)) return;
+        this.range = range;
+        clearTimeout(this.timer);
+        this.timer = setTimeout(() => this.load(), NARROW_MS);
+    }
+
+    source() {
+        if (!this.range) return this.address;
+        const address = new URL(this.address, location.origin);
+        address.searchParams.set("from", String(this.range.from));
+        address.searchParams.set("to", String(this.range.to));
+        return address.pathname + address.search;
+    }
+
     async load() {
         if (this.body.matches(":active")) {
             this.timer = setTimeout(() => this.load(), DRAG_MS); // a new drawing would end the reader's drag
@@ -96,7 +120,7 @@ class Chart {
         this.abort = new AbortController();
         const signal = this.abort.signal;
         try {
-            const [module, table] = await Promise.all([this.module(), load(this.address, signal)]);
+            const [module, table] = await Promise.all([this.module(), load(this.source(), signal)]);
             this.table = table;
             await this.draw(module);
             this.tookMs = Date.now() - this.loadedMs;
@@ -116,6 +140,7 @@ class Chart {
         const isEmpty = !this.table.length && !this.table.meta.nodes?.length;
         this.button.hidden = isEmpty;
         this.note(this.table.meta.note ?? "");
+        if (isEmpty && this.range && this.drawing) return this.note("There are no values in this range.");
         if (isEmpty) return this.message(this.options.empty ?? "No data yet");
         if (!this.drawing) {
             this.body.replaceChildren();
@@ -134,7 +159,16 @@ class Chart {
 
     context() {
         const { figure, body, tools, title, options } = this;
-        return { figure, body, tools, title, options, state: urlState(figure.id), note: (text) => this.note(text) };
+        return {
+            figure,
+            body,
+            tools,
+            title,
+            options,
+            state: urlState(figure.id),
+            note: (text) => this.note(text),
+            narrow: (range) => this.narrow(range),
+        };
     }
 
     note(text) {

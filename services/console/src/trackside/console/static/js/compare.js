@@ -59,7 +59,10 @@ function showBar(ids, boxes) {
 }
 
 function makeLink() {
-    return Object.assign(document.createElement("a"), { className: "button primary small", textContent: "Compare" });
+    return Object.assign(document.createElement("a"), {
+        className: "button primary small",
+        textContent: "Compare",
+    });
 }
 
 function makeClear() {

@@ -16,7 +16,8 @@ function newId() {
 
 /** Gives a command id to each form that has none. A repeated click sends the same id, and the command runs once. */
 function fillCommandIds() {
-    for (const input of document.querySelectorAll("input[name=command_id]")) if (!input.value) input.value = newId();
+    for (const input of document.querySelectorAll("input[name=command_id]"))
+        if (!input.value) input.value = newId();
 }
 
 /** Gives a form a new command id after an answer. Without an answer, or if the server failed, a retry keeps the id. */
@@ -43,7 +44,9 @@ function fieldOf(form, path) {
     const fields = [...form.querySelectorAll(".field[data-path]")];
     const near = fields.filter(
         ({ dataset }) =>
-            path === dataset.path || path.startsWith(`${dataset.path}.`) || path.startsWith(`${dataset.path}[`),
+            path === dataset.path ||
+            path.startsWith(`${dataset.path}.`) ||
+            path.startsWith(`${dataset.path}[`),
     );
     return near.sort((one, other) => other.dataset.path.length - one.dataset.path.length)[0];
 }
@@ -104,7 +107,8 @@ export function startForms() {
         "htmx:afterSwap",
         (event) => event.target.matches?.(".answer") && placeProblems({ detail: { elt: event.target } }),
     );
-    for (const name of ["htmx:afterSettle", "console:morphed"]) document.addEventListener(name, fillCommandIds);
+    for (const name of ["htmx:afterSettle", "console:morphed"])
+        document.addEventListener(name, fillCommandIds);
     addEventListener("pageshow", fillCommandIds);
     document.addEventListener("formdata", prune);
     document.addEventListener("input", followSlider);

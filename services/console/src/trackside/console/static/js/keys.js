@@ -1,7 +1,12 @@
 // Keys of every page: "/" search, "?" help, "g" and a letter to go to a view, j and k to move in a table, Enter to open,
 // x to select a row for comparison.
 
-const PLACES = { h: ["/", "Home"], e: ["/experiments", "Experiments"], f: ["/fleet", "Fleet"], l: ["/log", "Log"] };
+const PLACES = {
+    h: ["/", "Home"],
+    e: ["/experiments", "Experiments"],
+    f: ["/fleet", "Fleet"],
+    l: ["/log", "Log"],
+};
 const CHORD_MS = 1500;
 
 let chordUntil = 0;
@@ -9,7 +14,14 @@ let chordUntil = 0;
 /** Starts to handle keys. Keys that are typed into a field, or with Ctrl, Alt or Meta, are left to the browser. */
 export function startKeys() {
     document.addEventListener("keydown", (event) => {
-        if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || isTyping(event.target)) return;
+        if (
+            event.ctrlKey ||
+            event.metaKey ||
+            event.altKey ||
+            event.defaultPrevented ||
+            isTyping(event.target)
+        )
+            return;
         if (document.querySelector("dialog[open]")) return;
         if (handle(event)) event.preventDefault();
     });
@@ -51,7 +63,8 @@ function handle(event) {
 function focusSearch() {
     const here = document.querySelector("input[data-search], .page input[type=search], .nav-search input");
     const nav = here?.closest(".nav");
-    if (nav && !nav.hasAttribute("data-open") && here.offsetParent === null) nav.setAttribute("data-open", "");
+    if (nav && !nav.hasAttribute("data-open") && here.offsetParent === null)
+        nav.setAttribute("data-open", "");
     here?.focus();
     here?.select();
     return Boolean(here);
@@ -127,7 +140,9 @@ function makeHelp() {
     const actions = document.createElement("form");
     actions.method = "dialog";
     actions.className = "dialog-actions";
-    actions.append(Object.assign(document.createElement("button"), { className: "button", textContent: "Close" }));
+    actions.append(
+        Object.assign(document.createElement("button"), { className: "button", textContent: "Close" }),
+    );
     dialog.append(actions);
     document.body.append(dialog);
     return dialog;

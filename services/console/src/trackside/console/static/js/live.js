@@ -28,7 +28,9 @@ function open() {
     source.onerror = lost;
     source.addEventListener("fragment", (event) => morphFragment(event.data));
     source.addEventListener("changed", (event) => {
-        document.dispatchEvent(new CustomEvent("console:changed", { detail: JSON.parse(event.data || "{}") }));
+        document.dispatchEvent(
+            new CustomEvent("console:changed", { detail: JSON.parse(event.data || "{}") }),
+        );
     });
     source.addEventListener("position", (event) => setText("position", event.data));
     source.addEventListener("waiting", (event) => setText("status-bar", event.data));
@@ -96,6 +98,7 @@ if (document.body.dataset.live !== "off") {
     });
     addEventListener("pagehide", close);
     addEventListener("pageshow", (event) => event.persisted && open());
-    for (const name of ["htmx:pushedIntoHistory", "htmx:replacedInHistory"]) document.addEventListener(name, follow);
+    for (const name of ["htmx:pushedIntoHistory", "htmx:replacedInHistory"])
+        document.addEventListener(name, follow);
     addEventListener("popstate", () => setTimeout(follow));
 }

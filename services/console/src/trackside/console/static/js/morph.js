@@ -61,11 +61,19 @@ function isChanged(element) {
     if (element.tagName === "INPUT" && (element.type === "checkbox" || element.type === "radio")) {
         return element.checked !== element.defaultChecked;
     }
-    if (element.tagName === "INPUT" || element.tagName === "TEXTAREA") return element.value !== element.defaultValue;
+    if (element.tagName === "INPUT" || element.tagName === "TEXTAREA")
+        return element.value !== element.defaultValue;
     if (element.tagName !== "SELECT") return false;
-    return [...element.options].some((option) => option.selected !== option.defaultSelected) && hasDefault(element);
+    return (
+        [...element.options].some((option) => option.selected !== option.defaultSelected) &&
+        hasDefault(element)
+    );
 }
 
 function hasDefault(select) {
-    return select.multiple || [...select.options].some((option) => option.defaultSelected) || select.selectedIndex > 0;
+    return (
+        select.multiple ||
+        [...select.options].some((option) => option.defaultSelected) ||
+        select.selectedIndex > 0
+    );
 }

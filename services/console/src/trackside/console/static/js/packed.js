@@ -31,7 +31,9 @@ export class Table {
     column(name) {
         const column = this.byName.get(name);
         if (!column)
-            throw new Error(`There is no column ${name}; the data have ${[...this.byName.keys()].join(", ")}.`);
+            throw new Error(
+                `There is no column ${name}; the data have ${[...this.byName.keys()].join(", ")}.`,
+            );
         return column;
     }
 
@@ -73,7 +75,10 @@ export function fromJson({ columns = [], meta = {} }) {
 
 /** Returns the table at an address. Throws an Error with the server's text if it refuses. */
 export async function load(address, signal) {
-    const answer = await fetch(address, { signal, headers: { Accept: "application/octet-stream, application/json" } });
+    const answer = await fetch(address, {
+        signal,
+        headers: { Accept: "application/octet-stream, application/json" },
+    });
     const isJson = (answer.headers.get("content-type") ?? "").startsWith("application/json");
     if (!answer.ok) throw new Error(await refusal(answer, isJson));
     return isJson ? fromJson(await answer.json()) : decode(await answer.arrayBuffer());

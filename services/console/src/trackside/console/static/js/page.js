@@ -54,7 +54,11 @@ function startNavigation() {
     });
     document.addEventListener("click", (event) => {
         const row = event.target.closest("tr[data-href]");
-        if (row && !event.target.closest("a, button, input, label, select, summary") && !getSelection().toString()) {
+        if (
+            row &&
+            !event.target.closest("a, button, input, label, select, summary") &&
+            !getSelection().toString()
+        ) {
             location.assign(row.dataset.href);
         }
     });

@@ -34,7 +34,8 @@ function update() {
     for (const element of document.querySelectorAll("time[data-relative], time[data-elapsed]")) {
         const then = Date.parse(element.dateTime);
         if (Number.isNaN(then)) continue;
-        const text = "elapsed" in element.dataset ? durationText((now - then) / 1000) : relativeText(then, now);
+        const text =
+            "elapsed" in element.dataset ? durationText((now - then) / 1000) : relativeText(then, now);
         if (element.textContent !== text) element.textContent = text;
         if (!element.title) element.title = new Date(then).toLocaleString();
     }

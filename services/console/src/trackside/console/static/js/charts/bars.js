@@ -13,7 +13,9 @@ export async function create(context) {
     const kind = context.figure.dataset.chart;
     if (kind === "histogram") return eChart(context, buildHistogram);
     const isHorizontal = context.options.horizontal ?? kind === "importances";
-    const base = await eChart(context, (table, colors) => buildBars(table, colors, context.options, isHorizontal));
+    const base = await eChart(context, (table, colors) =>
+        buildBars(table, colors, context.options, isHorizontal),
+    );
     if (!isHorizontal) return base;
     return {
         ...base,
@@ -32,7 +34,8 @@ export async function create(context) {
 function buildBars(table, colors, options, isHorizontal) {
     const label = options.label ?? table.columns.find(({ labels }) => labels)?.name ?? table.columns[0].name;
     const values = [
-        options.value ?? table.columns.filter(({ name, labels }) => name !== label && !labels).map(({ name }) => name),
+        options.value ??
+            table.columns.filter(({ name, labels }) => name !== label && !labels).map(({ name }) => name),
     ].flat();
     const rows = Array.from({ length: table.length }, (_, row) => row);
     if (isHorizontal) rows.reverse(); // the first row is on top
@@ -44,7 +47,12 @@ function buildBars(table, colors, options, isHorizontal) {
     });
     const value = axis(colors, {
         type: "value",
-        axisLabel: { color: colors.muted, fontSize: 11, hideOverlap: true, formatter: (number) => numberText(number) },
+        axisLabel: {
+            color: colors.muted,
+            fontSize: 11,
+            hideOverlap: true,
+            formatter: (number) => numberText(number),
+        },
     });
     return {
         xAxis: isHorizontal ? value : category,
@@ -60,7 +68,10 @@ function buildBars(table, colors, options, isHorizontal) {
                     `${numberText(shown)}${unit(options)}`,
                 ]),
             ],
-            { trigger: "axis", axisPointer: { type: "shadow", shadowStyle: { color: colors.grid, opacity: 0.5 } } },
+            {
+                trigger: "axis",
+                axisPointer: { type: "shadow", shadowStyle: { color: colors.grid, opacity: 0.5 } },
+            },
         ),
         series: values.map((name) => ({
             name: name.replaceAll("_", " "),
@@ -109,7 +120,14 @@ function buildHistogram(table, colors, { options }) {
             ],
             { trigger: "item" },
         ),
-        series: [{ type: "custom", encode: { x: [0, 1], y: 2 }, data, renderItem: (_, api) => drawBin(api, colors) }],
+        series: [
+            {
+                type: "custom",
+                encode: { x: [0, 1], y: 2 },
+                data,
+                renderItem: (_, api) => drawBin(api, colors),
+            },
+        ],
     };
 }
 

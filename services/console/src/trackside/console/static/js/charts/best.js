@@ -38,7 +38,9 @@ export async function create(context) {
 function withBest(table, options) {
     const x = table.column(options.x ?? X_NAMES.find((name) => table.has(name)) ?? table.columns[0].name);
     const value = table.column(options.y ?? VALUE);
-    const best = table.has("best") ? table.column("best").values : bestSoFar(x.values, value.values, options.direction);
+    const best = table.has("best")
+        ? table.column("best").values
+        : bestSoFar(x.values, value.values, options.direction);
     const columns = [x, { ...value, name: VALUE }, { name: BEST, values: best, labels: null }];
     const time = TIMES.find((name) => table.has(name) && name !== x.name);
     if (time) columns.push({ ...table.column(time), name: "time" });
@@ -50,7 +52,8 @@ function bestSoFar(xs, values, direction) {
     const best = new Float64Array(values.length).fill(NaN);
     let found = NaN;
     for (const row of Array.from(xs, (_, index) => index).sort((one, other) => xs[one] - xs[other])) {
-        if (Number.isFinite(values[row]) && (Number.isNaN(found) || isBetter(values[row], found))) found = values[row];
+        if (Number.isFinite(values[row]) && (Number.isNaN(found) || isBetter(values[row], found)))
+            found = values[row];
         best[row] = found;
     }
     return best;

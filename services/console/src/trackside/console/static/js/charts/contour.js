@@ -37,7 +37,8 @@ function showSelects(table, { tools, state, options }, chosen, changed) {
     if (tools.childElementCount || all.length < 3 || (options.x && options.y)) return; // the page chooses them
     for (const axisName of ["x", "y"]) {
         const select = make("select", "");
-        for (const name of all) select.append(new Option(shortName(name), name, false, name === chosen[axisName]));
+        for (const name of all)
+            select.append(new Option(shortName(name), name, false, name === chosen[axisName]));
         select.addEventListener("change", () => {
             chosen[axisName] = select.value;
             state.set(`c${axisName}`, select.value);
@@ -74,7 +75,8 @@ function build(table, colors, { options, note }, chosen) {
     const value = table.column(valueName(table, options) ?? "value");
     const logs = logNames(table, options);
     const scales = [scaleOf(x, logs.has(x.name)), scaleOf(y, logs.has(y.name))];
-    const isThere = (column, row) => (column.labels ? column.values[row] >= 0 : Number.isFinite(column.values[row]));
+    const isThere = (column, row) =>
+        column.labels ? column.values[row] >= 0 : Number.isFinite(column.values[row]);
     const rows = allRows(table.length).filter(
         (row) => isThere(x, row) && isThere(y, row) && Number.isFinite(value.values[row]),
     );

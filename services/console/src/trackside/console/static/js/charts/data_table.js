@@ -21,7 +21,11 @@ export function dataTable(table, title, times) {
         body.append(line);
     }
     const text = table.length > ROWS ? `The first ${ROWS} of ${table.length} rows` : `${table.length} rows`;
-    const box = make("div", "table-box", make("table", "", make("caption", "", text), make("thead", "", head), body));
+    const box = make(
+        "div",
+        "table-box",
+        make("table", "", make("caption", "", text), make("thead", "", head), body),
+    );
     box.tabIndex = 0;
     box.setAttribute("role", "region");
     box.setAttribute("aria-label", `Table: ${title}`);

@@ -135,10 +135,17 @@ export function extent(values) {
 
 /** Returns {min, max} at round numbers around a range, or at powers of ten: the axis stays when fewer values are shown. */
 export function roundExtent(min, max, isLog) {
-    if (isLog) return { min: 10 ** Math.floor(Math.log10(min) + TINY), max: 10 ** Math.ceil(Math.log10(max) - TINY) };
+    if (isLog)
+        return {
+            min: 10 ** Math.floor(Math.log10(min) + TINY),
+            max: 10 ** Math.ceil(Math.log10(max) - TINY),
+        };
     const step = 10 ** Math.floor(Math.log10(max - min || Math.abs(max) || 1)) / 2;
     const round = (value) => Number(value.toPrecision(12)); // 3 * 0.1 is 0.30000000000000004
-    return { min: round(Math.floor(min / step + TINY) * step), max: round(Math.ceil(max / step - TINY) * step) };
+    return {
+        min: round(Math.floor(min / step + TINY) * step),
+        max: round(Math.ceil(max / step - TINY) * step),
+    };
 }
 
 /** Returns the axis of a column: categories for labels, logarithmic if `isLog` and all values are positive. */

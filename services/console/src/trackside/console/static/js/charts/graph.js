@@ -12,7 +12,12 @@ const GAP = { along: 56, across: 18 };
 const MARGIN = 12;
 const CHARACTERS = 23;
 const ROUTE_PX = 14;
-const MARKER = { markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" };
+const MARKER = {
+    markerWidth: 8,
+    markerHeight: 8,
+    markerUnits: "userSpaceOnUse",
+    orient: "auto-start-reverse",
+};
 
 let marker = 0;
 
@@ -32,7 +37,10 @@ export function create({ body, options, title }) {
             body.tabIndex = 0;
             body.setAttribute("role", "region");
             body.setAttribute("aria-label", `Graph: ${title}`);
-            if (focused) [...body.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+            if (focused)
+                [...body.querySelectorAll("a")]
+                    .find((link) => link.getAttribute("href") === focused)
+                    ?.focus();
         },
         close() {
             body.removeAttribute("tabindex");
@@ -121,15 +129,25 @@ function nodeParts({ id, label = id, state = "", detail, href, critical }, { x, 
     const group = element("g", { class: "graph-node", transform: `translate(${x} ${y})` });
     group.dataset.status = state;
     if (critical) group.dataset.critical = "";
-    const holder = href?.startsWith("/") && !href.startsWith("//") ? element("a", { href }) : element("g", {});
+    const holder =
+        href?.startsWith("/") && !href.startsWith("//") ? element("a", { href }) : element("g", {});
     holder.append(element("rect", { width: NODE.width, height: NODE.height, rx: 7 }));
     holder.append(
-        element("rect", { class: "graph-stripe", x: 7, y: 9, width: 3.5, height: NODE.height - 18, rx: 1.75 }),
+        element("rect", {
+            class: "graph-stripe",
+            x: 7,
+            y: 9,
+            width: 3.5,
+            height: NODE.height - 18,
+            rx: 1.75,
+        }),
     );
     const name = element("text", { x: 18, y: 19, "font-weight": 500 });
     name.textContent = shortened(label);
     const below = element("text", { class: "graph-detail", x: 18, y: 35 });
-    below.textContent = shortened([state.toLowerCase().replaceAll("_", " "), detail].filter(Boolean).join(" · "));
+    below.textContent = shortened(
+        [state.toLowerCase().replaceAll("_", " "), detail].filter(Boolean).join(" · "),
+    );
     const whole = element("title", {});
     whole.textContent = [label, state, detail].filter(Boolean).join("\n");
     holder.append(name, below, whole);

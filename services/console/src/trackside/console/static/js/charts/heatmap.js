@@ -87,7 +87,12 @@ function drawCell(_, api) {
     const [right, top] = api.coord([api.value(3), api.value(4)]);
     return {
         type: "rect",
-        shape: { x: left, y: top, width: Math.max(1, right - left + 0.5), height: Math.max(1, bottom - top + 0.5) },
+        shape: {
+            x: left,
+            y: top,
+            width: Math.max(1, right - left + 0.5),
+            height: Math.max(1, bottom - top + 0.5),
+        },
         style: { fill: api.visual("color") },
     };
 }

@@ -66,14 +66,19 @@ function longestPaths(nodes, parents, children) {
 }
 
 function placesIn(layers) {
-    return new Map(layers.flatMap((layer) => layer.map((id, place) => [id, place / Math.max(1, layer.length - 1)])));
+    return new Map(
+        layers.flatMap((layer) => layer.map((id, place) => [id, place / Math.max(1, layer.length - 1)])),
+    );
 }
 
 function sortByNeighbours(layer, neighbours, places) {
     const center = new Map(
         layer.map((id) => {
             const near = neighbours.get(id).map((other) => places.get(other));
-            return [id, near.length ? near.reduce((sum, place) => sum + place, 0) / near.length : places.get(id)];
+            return [
+                id,
+                near.length ? near.reduce((sum, place) => sum + place, 0) / near.length : places.get(id),
+            ];
         }),
     );
     layer.sort((one, other) => center.get(one) - center.get(other));

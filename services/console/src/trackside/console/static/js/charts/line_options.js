@@ -57,7 +57,11 @@ function options({ chart, width, height, series, bands, hooks }) {
     const isWall = controls.axis === "wall" || (own.xIsTime && controls.axis === "step");
     const xValues =
         controls.axis === "relative"
-            ? { values: (_, splits) => splits.map((value) => durationText(value)), incrs: DURATIONS_S, space: 84 }
+            ? {
+                  values: (_, splits) => splits.map((value) => durationText(value)),
+                  incrs: DURATIONS_S,
+                  space: 84,
+              }
             : {};
     return {
         width,
@@ -65,7 +69,12 @@ function options({ chart, width, height, series, bands, hooks }) {
         ms: own.xIsTime && controls.axis === "step" ? 1 : 1e-3,
         legend: { show: false },
         focus: { alpha: 1 },
-        cursor: { drag: { x: true, y: false, dist: SMALLEST_DRAG_PX }, points: { size: 6 }, y: false },
+        cursor: {
+            drag: { x: true, y: false, dist: SMALLEST_DRAG_PX, setScale: false }, // the chart itself zooms
+            bind: { dblclick: () => () => chart.resetZoom() },
+            points: { size: 6 },
+            y: false,
+        },
         scales: {
             x: { time: isWall },
             y: controls.isLog ? { distr: LOG, log: 10 } : { range: own.range },
@@ -97,7 +106,9 @@ function series({ curve, color, role, show }, own, uPlot) {
         width: onlyPoints ? 0 : width,
         spanGaps: true, // curves have x values of their own; between them the others have gaps
         paths: onlyPoints ? () => null : isStepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
-        points: onlyPoints ? { show: false } : { show: curve.x.length === 1 ? true : undefined, size: 5, fill: color },
+        points: onlyPoints
+            ? { show: false }
+            : { show: curve.x.length === 1 ? true : undefined, size: 5, fill: color },
     };
 }
 

@@ -30,7 +30,12 @@ function axisControl(controls, state, options, changed) {
     const select = make("select", "");
     for (const [value, text] of Object.entries(AXES)) {
         select.append(
-            new Option(value === "step" ? (options.xLabel ?? text) : text, value, false, value === controls.axis),
+            new Option(
+                value === "step" ? (options.xLabel ?? text) : text,
+                value,
+                false,
+                value === controls.axis,
+            ),
         );
     }
     select.addEventListener("change", () => {

@@ -56,7 +56,6 @@ class Lines {
             this.controls.isLog,
             this.drawn.map(({ curve, color, role, show }) => [curve.name, color, role, show]),
         ]);
-        this.isReady = false;
         if (this.plot && shape === this.shape) {
             this.plot.setData(values, !zoom); // keeps the cursor where it is
         } else {
@@ -65,7 +64,7 @@ class Lines {
         }
         this.shape = shape;
         if (zoom) this.plot.setScale("x", zoom);
-        this.isReady = true;
+        this.refine();
         this.showLegend();
     }
 
@@ -75,9 +74,13 @@ class Lines {
             const color = this.colors.series[index % this.colors.series.length];
             const part = { curve, color, x: xOn(axis, curve), show: !this.hidden.has(curve.name) };
             const parts = [];
-            if (curve.low) parts.push({ ...part, role: "high", y: curve.high }, { ...part, role: "low", y: curve.low });
+            if (curve.low)
+                parts.push({ ...part, role: "high", y: curve.high }, { ...part, role: "low", y: curve.low });
             if (weight > 0)
-                parts.push({ ...part, role: "raw", y: curve.y }, { ...part, role: "main", y: smooth(curve.y, weight) });
+                parts.push(
+                    { ...part, role: "raw", y: curve.y },
+                    { ...part, role: "main", y: smooth(curve.y, weight) },
+                );
             else parts.push({ ...part, role: "main", y: curve.y });
             return parts;
         });
@@ -86,7 +89,9 @@ class Lines {
     /** Returns the values of all series at the x values of any of them, as uPlot expects: null where there is none. */
     aligned(drawn) {
         const clean = (values) =>
-            values.map((value) => (Number.isFinite(value) && !(this.controls.isLog && value <= 0) ? value : null));
+            values.map((value) =>
+                Number.isFinite(value) && !(this.controls.isLog && value <= 0) ? value : null,
+            );
         const tables = drawn.map(({ x, y }) => {
             const rows = x.map((_, row) => row).filter((row) => Number.isFinite(x[row]));
             rows.sort((one, other) => x[one] - x[other]);
@@ -111,16 +116,31 @@ class Lines {
                 drawSeries: [(plot, at) => this.drawPoints(plot, at)],
                 draw: [(plot) => this.drawAnnotations(plot)],
                 setCursor: [(plot) => this.showTip(plot)],
-                setScale: [(plot, key) => key === "x" && this.isReady && this.keepZoom(plot)],
+                setSelect: [(plot) => this.zoomToSelection(plot)],
             },
         });
     }
 
-    keepZoom(plot) {
-        const [xs] = plot.data;
-        const { min, max } = plot.scales.x;
-        const isWhole = min === null || (min <= xs[0] && max >= xs[xs.length - 1]);
-        writeRange(this.state, isWhole ? null : { min, max });
+    zoomToSelection(plot) {
+        const { left, width } = plot.select;
+        if (width <= 0) return;
+        writeRange(this.state, { min: plot.posToVal(left, "x"), max: plot.posToVal(left + width, "x") });
+        plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+        plot.setScale("x", readRange(this.state));
+        this.refine();
+    }
+
+    /** Shows everything again. */
+    resetZoom() {
+        writeRange(this.state, null);
+        this.plot.setData(this.plot.data, true);
+        this.refine();
+    }
+
+    /** Loads the zoomed range in more detail. On axes of time, whose steps are not known, everything stays loaded. */
+    refine() {
+        const zoom = this.controls.axis === "step" ? readRange(this.state) : null;
+        this.narrow(zoom && { from: Math.floor(zoom.min), to: Math.ceil(zoom.max) });
     }
 
     xText(value) {
@@ -179,11 +199,17 @@ class Lines {
                 lines.push([color, curve.name, value]);
         });
         lines.sort(([, , one], [, , other]) => other - one);
-        const texts = lines.slice(0, TIP_LINES).map(([color, name, value]) => [color, name, numberText(value)]);
+        const texts = lines
+            .slice(0, TIP_LINES)
+            .map(([color, name, value]) => [color, name, numberText(value)]);
         if (lines.length > TIP_LINES) texts.push([null, `and ${lines.length - TIP_LINES} more`, ""]);
         for (const { text, kind } of near) texts.push([kind ? statusColors()(kind) : null, text, ""]);
         const over = plot.over;
-        this.tip.show(tipContent(this.xText(plot.data[0][idx]), texts), over.offsetLeft + left, over.offsetTop + top);
+        this.tip.show(
+            tipContent(this.xText(plot.data[0][idx]), texts),
+            over.offsetLeft + left,
+            over.offsetTop + top,
+        );
     }
 
     showLegend() {
@@ -217,7 +243,6 @@ class Lines {
     }
 
     close() {
-        this.isReady = false;
         this.plot?.destroy();
         this.legend.remove();
     }

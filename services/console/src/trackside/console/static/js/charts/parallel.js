@@ -22,7 +22,8 @@ export async function create(context) {
     const draw = () => chart.setOption({ series: [series(last, brushed, context)] });
     const base = await eChart(
         context,
-        (table, colors) => build((last = { table, colors, ...plan(table, context.options) }), brushed, context),
+        (table, colors) =>
+            build((last = { table, colors, ...plan(table, context.options) }), brushed, context),
         {
             widthPx: (table) => plan(table, context.options).names.length * AXIS_PX,
             start(created) {
@@ -56,7 +57,13 @@ function build({ table, colors, names, value }, brushed, context) {
     const axes = names.map((name, dim) => parallelAxis(table.column(name), dim, colors, logs.has(name)));
     const last = { table, colors, names, value };
     return {
-        parallel: { left: 44, right: value ? 96 : 44, top: 34, bottom: 18, parallelAxisDefault: { nameGap: 12 } },
+        parallel: {
+            left: 44,
+            right: value ? 96 : 44,
+            top: 34,
+            bottom: 18,
+            parallelAxisDefault: { nameGap: 12 },
+        },
         parallelAxis: axes,
         visualMap: value
             ? colorScale(colors, ...robustRange(table, value, options), {
@@ -71,7 +78,9 @@ function build({ table, colors, names, value }, brushed, context) {
 
 /** The best trials have the strongest colour, for both directions. */
 function scaleOrder(colors, options) {
-    return { inRange: { color: options.direction === "maximize" ? colors.scale : [...colors.scale].reverse() } };
+    return {
+        inRange: { color: options.direction === "maximize" ? colors.scale : [...colors.scale].reverse() },
+    };
 }
 
 /** The range of colours without the worst values, so that a few diverged trials do not take all of it. */
@@ -142,7 +151,9 @@ function matching(table, brushed) {
     for (const [name, intervals] of brushed) {
         if (!table.has(name)) continue;
         const { values } = table.column(name);
-        rows = rows.filter((row) => intervals.some(([low, high]) => values[row] >= low && values[row] <= high));
+        rows = rows.filter((row) =>
+            intervals.some(([low, high]) => values[row] >= low && values[row] <= high),
+        );
     }
     return rows;
 }

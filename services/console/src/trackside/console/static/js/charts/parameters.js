@@ -36,13 +36,18 @@ export function parameterNames(table, options) {
     return prefixed.length
         ? prefixed
         : names.filter(
-              (name) => name !== value && !OTHERS.has(name) && !objectives.has(name) && !VALUE_PREFIX.test(name),
+              (name) =>
+                  name !== value && !OTHERS.has(name) && !objectives.has(name) && !VALUE_PREFIX.test(name),
           );
 }
 
 /** Returns the name of the column of a parameter or an objective, with or without the prefix of its kind; or null. */
 export function columnName(table, name) {
-    return [name, `parameters.${name}`, `objectives.${name}`, `values.${name}`].find((each) => table.has(each)) ?? null;
+    return (
+        [name, `parameters.${name}`, `objectives.${name}`, `values.${name}`].find((each) =>
+            table.has(each),
+        ) ?? null
+    );
 }
 
 /** Returns the name of the column of the value that is optimized. */

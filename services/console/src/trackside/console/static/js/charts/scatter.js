@@ -117,7 +117,9 @@ function frontRows(table, x, y, { front, objectives, directions = table.meta.dir
 
 function describe(table, row, options) {
     const title =
-        options.label && table.has(options.label) ? cellText(table.cell(options.label, row)) : trialTitle(table, row);
+        options.label && table.has(options.label)
+            ? cellText(table.cell(options.label, row))
+            : trialTitle(table, row);
     const lines = table.columns
         .slice(0, 12)
         .map(({ name }) => [

@@ -29,9 +29,16 @@ export function curves(table, options) {
               .filter(({ name, labels }) => !labels && !taken.has(name) && !isBand(name))
               .map(({ name }) => name);
     const rows = Array.from({ length: table.length }, (_, row) => row);
-    const band = (name, end) => (table.has(`${name}_${end}`) ? `${name}_${end}` : names.length === 1 ? end : "");
+    const band = (name, end) =>
+        table.has(`${name}_${end}`) ? `${name}_${end}` : names.length === 1 ? end : "";
     return names.map((name) =>
-        curve(table, rows, name, { x: xName, y: name, time, low: band(name, "min"), high: band(name, "max") }),
+        curve(table, rows, name, {
+            x: xName,
+            y: name,
+            time,
+            low: band(name, "min"),
+            high: band(name, "max"),
+        }),
     );
 }
 

@@ -32,7 +32,8 @@ export class TimeRange {
 
     /** Shows a range; null for everything. */
     choose(from, to) {
-        this.chosen = from === null || to - from < SHORTEST_MS ? (from === null ? null : this.chosen) : [from, to];
+        this.chosen =
+            from === null || to - from < SHORTEST_MS ? (from === null ? null : this.chosen) : [from, to];
         this.state.set("time", this.chosen && this.chosen.map(Math.round).join("~"));
         this.changed();
     }

@@ -37,20 +37,25 @@ class Timeline {
         this.body.append(this.canvas);
         this.body.after(this.legend);
         this.tip = makeTip(this.body);
-        this.range = new TimeRange(this.state, () => this.paint());
+        this.range = new TimeRange(this.state, () => this.showRange());
+        this.names = [];
         rangeButtons(this.tools, this.range);
         followPointer(this.canvas, this);
     }
 
     draw(table) {
         this.table = table;
-        this.bars = barsOf(table, this.options);
-        this.range.setWhole(this.options.from ?? this.bars.from, this.options.to ?? this.bars.to);
+        // Of a narrower range the rows are those of everything, so that they stay where they are.
+        if (!this.isNarrow) this.names = table.column(this.options.row ?? "row").labels;
+        this.bars = barsOf(table, this.options, this.names);
+        if (!this.isNarrow)
+            this.range.setWhole(this.options.from ?? this.bars.from, this.options.to ?? this.bars.to);
         this.colorOf = statusColors();
         this.isFailure = this.bars.states.map((state) => FAILURE.test(state));
         this.stateColors = this.bars.states.map((state) => this.colorOf(state));
         this.showLegend();
         this.size();
+        if (!this.isNarrow && this.range.chosen) this.showRange();
     }
 
     size() {
@@ -63,6 +68,13 @@ class Timeline {
         this.canvas.height = Math.round(height * devicePixelRatio);
         this.canvas.style.height = `${height}px`;
         this.paint();
+    }
+
+    showRange() {
+        this.paint();
+        const { chosen } = this.range;
+        this.isNarrow = Boolean(this.options.refine && chosen);
+        this.narrow(chosen && { from: Math.floor(chosen[0]), to: Math.ceil(chosen[1]) });
     }
 
     resize() {
@@ -133,7 +145,9 @@ class Timeline {
         pen.rect(0, 0, this.left - 8, this.height);
         pen.clip();
         pen.fillStyle = colors.text;
-        this.bars.rows.forEach(({ name }, index) => pen.fillText(name, 2, AXIS_PX + index * ROW_PX + ROW_PX / 2));
+        this.bars.rows.forEach(({ name }, index) =>
+            pen.fillText(name, 2, AXIS_PX + index * ROW_PX + ROW_PX / 2),
+        );
         pen.restore();
         pen.strokeStyle = colors.grid;
         pen.beginPath();
@@ -194,8 +208,7 @@ class Timeline {
 
     pointAt(x, y) {
         const bar = this.barAt(x, y);
-        this.canvas.style.cursor =
-            bar >= 0 && hrefOf(this.options.href, this.table, this.bars.rowOf(bar)) ? "pointer" : "";
+        this.canvas.style.cursor = bar >= 0 && hrefOf(this.options.href, this.table, bar) ? "pointer" : "";
         if (bar < 0) return this.tip.hide();
         const { start, end, state, states, isOpen } = this.bars;
         const status = states[state[bar]] ?? "-";
@@ -210,7 +223,7 @@ class Timeline {
 
     clickAt(x, y) {
         const bar = this.barAt(x, y);
-        if (bar >= 0) openHref(this.options.href, this.table, this.bars.rowOf(bar));
+        if (bar >= 0) openHref(this.options.href, this.table, bar);
     }
 
     showLegend() {

@@ -2,18 +2,22 @@
 
 const RUNNING = "running";
 
-/** Returns the bars of a table; `rows` in the order of their labels, `from` and `to` in ms around all of them. */
-export function barsOf(table, options) {
+/**
+ * Returns the bars of a table; `rows` are in the order of `names`, then of the labels that are not among them; `from` and
+ * `to` are in ms around all bars.
+ */
+export function barsOf(table, options, names = []) {
     const column = (name) => table.column(options[name] ?? name);
-    const { values: rowOfBar, labels: names } = column("row");
+    const { values: labelOfBar, labels } = column("row");
     const start = column("start").values;
     const given = column("end").values;
     const now = table.meta.now ?? Date.now();
     const end = Float64Array.from(given, (value) => (Number.isNaN(value) ? now : value));
     const state = column("state");
     const labelName = options.label ?? "label";
-    const rows = names.map((name) => ({ name, bars: [] }));
-    for (let bar = 0; bar < table.length; bar++) rows[rowOfBar[bar]]?.bars.push(bar);
+    const rows = [...new Set([...names, ...labels])].map((name) => ({ name, bars: [] }));
+    const rowOf = new Map(rows.map((row) => [row.name, row]));
+    for (let bar = 0; bar < table.length; bar++) rowOf.get(labels[labelOfBar[bar]])?.bars.push(bar);
     for (const row of rows) {
         row.bars.sort((one, other) => start[one] - start[other]);
         row.first = firstFinder(row.bars, end);
@@ -25,7 +29,6 @@ export function barsOf(table, options) {
         ...statesOf(state, given),
         ...bounds(start, end),
         isOpen: (bar) => Number.isNaN(given[bar]),
-        rowOf: (bar) => bar,
         text: (bar) => (table.has(labelName) ? String(table.cell(labelName, bar) ?? "") : ""),
     };
 }
