@@ -10,7 +10,7 @@ from trackside.projections.postgres import sql
 
 DEFINED = {
     ("dispatcher", 18): "b4ef733b8d25874c",
-    ("scheduler", 13): "17edab9f428ab8d5",
+    ("scheduler", 14): "b8457be53d4777b4",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

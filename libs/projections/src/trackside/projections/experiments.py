@@ -21,7 +21,7 @@ SORT_KEYS: Mapping[str, str] = {
 }
 """What the list may be sorted by, and its expression."""
 BAD_ENDS = ("failed", "oom_host", "oom_device", "lost", "timed_out_queue", "timed_out_run", "refused")
-"""The ends of attempts that are failures."""
+"""The ends of attempts that are failures; the index `attempts_that_failed` has the same ones."""
 _COLUMNS = (
     "listed.id, listed.name, listed.status, listed.started_at, listed.ended_at, "
     "listed.duration_s::double precision AS duration_s, listed.ended::bigint AS ended, "
@@ -126,8 +126,9 @@ async def newest_failures(models: SnapshotModels, limit: int = 20) -> list[ViewR
 
     Attempts that were preempted or cancelled, by users or an assessor, are not among them.
     """
+    bad = ", ".join(f"'{end}'" for end in BAD_ENDS)
     rows = await models.fetch(
-        """
+        f"""
         SELECT
             failed.*, tasks.task_type, tasks.trial, tasks.name AS task_name, tasks.state AS task_state,
             tasks.attempts AS attempts_so_far
@@ -136,14 +137,13 @@ async def newest_failures(models: SnapshotModels, limit: int = 20) -> list[ViewR
                 stream_id, task_id, attempt, placement, ending, worker_id, device_ids, exit_code, error_stage,
                 error_type, error_message, ended_at
             FROM attempts
-            WHERE ended_ms IS NOT NULL AND ending = ANY($1::text[])
+            WHERE ending IN ({bad})
             ORDER BY ended_ms DESC
-            LIMIT $2
+            LIMIT $1
         ) AS failed
         JOIN tasks ON tasks.task_id = failed.task_id AND tasks.stream_id = failed.stream_id
         ORDER BY failed.ended_at DESC, failed.stream_id, failed.task_id
-        """,
-        list(BAD_ENDS),
+        """,  # noqa: S608 - our names
         limit,
     )
     listed = await read_listed(models, {row["stream_id"] for row in rows})

@@ -85,6 +85,9 @@ CREATE TABLE attempts (
     PRIMARY KEY (task_id, stream_id, attempt)
 );
 
+CREATE INDEX attempts_that_failed ON attempts (ended_ms)
+WHERE ending IN ('failed', 'oom_host', 'oom_device', 'lost', 'timed_out_queue', 'timed_out_run', 'refused');
+
 CREATE TABLE placements (
     task_id text COLLATE "C" NOT NULL,
     stream_id text COLLATE "C" NOT NULL,
@@ -102,6 +105,8 @@ CREATE TABLE placements (
     resumed_from text,
     PRIMARY KEY (task_id, stream_id, attempt, placement)
 );
+
+CREATE INDEX placements_by_end ON placements (ended_ms);
 
 CREATE TABLE workers (
     worker_id text COLLATE "C" PRIMARY KEY,
