@@ -51,6 +51,15 @@ async def write_search(
     try:
         spec = json.dumps({"objectives": objectives})
         await connection.execute(_SEARCH, search_id, direction, len(trials), spec)
+    finally:
+        await connection.close()
+    await write_trials(dsn, search_id, trials)
+
+
+async def write_trials(dsn: str, search_id: str, trials: Sequence[GivenTrial], first: int = 0) -> None:
+    """Writes trials with the numbers from `first` on."""
+    connection = await asyncpg.connect(dsn)
+    try:
         rows = [
             (
                 search_id,
@@ -65,7 +74,7 @@ async def write_search(
                 trial.ended_ms,
                 trial.last_value,
             )
-            for at, trial in enumerate(trials)
+            for at, trial in enumerate(trials, first)
         ]
         await connection.executemany(_TRIAL, rows)
     finally:

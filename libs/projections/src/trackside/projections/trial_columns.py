@@ -140,14 +140,14 @@ async def _parameter_kinds(models: SnapshotModels, search_id: str) -> dict[Param
     )
     found: dict[ParameterKeys, str] = {}
     for row in rows:
-        for path, value in _flattened(row["parameters"]):
+        for path, value in flattened_parameters(row["parameters"]):
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if value is not None and found.get(path) != _LABEL:
                 found[path] = _NUMBER if number else _LABEL
     return dict(list(found.items())[:MAX_PARAMETERS])
 
 
-def _flattened(
+def flattened_parameters(
     parameters: Mapping[str, Any], before: ParameterKeys = ()
 ) -> Iterable[tuple[ParameterKeys, Any]]:
     """Yields parameters with those of sub-spaces; a choice of sub-spaces has the name of one as its value."""
@@ -155,7 +155,7 @@ def _flattened(
         if isinstance(value, dict) and NAME in value:
             yield (*before, name), value[NAME]
             inner = {key: each for key, each in value.items() if key != NAME}
-            yield from _flattened(inner, (*before, name))
+            yield from flattened_parameters(inner, (*before, name))
         else:
             yield (*before, name), value
 
@@ -194,9 +194,12 @@ async def _replace_hashes(
         search_id,
         trials,
     )
-    given = {row["trial"]: dict(_flattened(row["parameters"])) for row in rows} if trials else {}
-    return {name: [_label(given[trial].get(path)) for trial in firsts[name]] for name, path in coded.items()}
+    given = {row["trial"]: dict(flattened_parameters(row["parameters"])) for row in rows} if trials else {}
+    return {
+        name: [label_of(given[trial].get(path)) for trial in firsts[name]] for name, path in coded.items()
+    }
 
 
-def _label(value: Any) -> str:
+def label_of(value: Any) -> str:
+    """Returns a text as it is, and any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

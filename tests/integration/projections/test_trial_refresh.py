@@ -1,0 +1,114 @@
+"""Columns of trials that follow a search: what changed is read, and the result is that of reading all."""
+
+import math
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from tests.integration.projections.given_trials import GivenTrial, write_search, write_trials
+from tests.integration.projections.harness import query
+from trackside.projections import trial_refresh
+from trackside.projections.columns import NO_LABEL, ChartColumns
+from trackside.projections.read_pool import ReadModelsPool
+from trackside.projections.trial_columns import trial_columns
+from trackside.projections.trial_refresh import refresh_trial_columns
+
+TRIALS = [
+    GivenTrial({"lr": 0.5, "kind": "a"}, 1.0),
+    GivenTrial({"lr": 0.25, "kind": "b"}, None, "RUNNING", ended_ms=None),
+    GivenTrial({"lr": 0.75, "kind": "b"}, math.nan, "FAILED"),
+]
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncIterator[ReadModelsPool]:
+    """Yields a pool of connections to a search with a trial that runs."""
+    await write_search(database, "s", TRIALS)
+    opened = ReadModelsPool(database, size=1)
+    yield opened
+    opened.close()
+
+
+async def read_all(pool: ReadModelsPool, *parameters: str) -> ChartColumns:
+    """Returns the columns of all trials."""
+    async with pool.read() as models:
+        return await trial_columns(models, "s", parameters or None)
+
+
+async def refreshed(pool: ReadModelsPool, known: ChartColumns, *parameters: str) -> ChartColumns:
+    """Returns the columns that follow from known ones."""
+    async with pool.read() as models:
+        return await refresh_trial_columns(models, "s", known, parameters or None)
+
+
+def rows_of(columns: ChartColumns) -> dict[str, list[object]]:
+    """Returns the columns as lists, with labels in place of codes and None in place of NaN."""
+    found: dict[str, list[object]] = {}
+    for name, array in columns.arrays.items():
+        labels = columns.labels.get(name)
+        if labels is None:
+            found[name] = [None if np.isnan(value) else value for value in array.tolist()]
+        else:
+            found[name] = [None if code == NO_LABEL else labels[code] for code in array.tolist()]
+    return found
+
+
+async def test_trials_that_end_and_begin_are_as_if_all_were_read(pool: ReadModelsPool, database: str) -> None:
+    known = await read_all(pool)
+    before = rows_of(known)
+    assert rows_of(await refreshed(pool, known)) == before
+    await query(
+        database,
+        "UPDATE trials SET status = 'SUCCEEDED', value = 0.5, ended_ms = 7, last_value = 2 WHERE trial = 1",
+    )
+    await write_trials(
+        database,
+        "s",
+        [GivenTrial({"lr": 2, "kind": "new"}, 4.0), GivenTrial({"lr": 3}, None, "RUNNING", ended_ms=None)],
+        first=3,
+    )
+    found = await refreshed(pool, known)
+    assert rows_of(found) == rows_of(await read_all(pool))
+    assert found.total == 5 and rows_of(known) == before
+    assert list(found.labels["parameters.kind"])[:2] == list(known.labels["parameters.kind"])
+    assert {array.dtype for array in found.arrays.values()} == {np.dtype("i4"), np.dtype("f8")}
+
+
+async def test_some_parameters_stay_those_that_are_read(pool: ReadModelsPool, database: str) -> None:
+    known = await read_all(pool, "lr")
+    await write_trials(database, "s", [GivenTrial({"lr": 2, "kind": "new", "more": 1}, 4.0)], first=3)
+    found = await refreshed(pool, known, "lr")
+    assert rows_of(found) == rows_of(await read_all(pool, "lr"))
+    assert "parameters.kind" not in found.arrays
+
+
+@pytest.mark.parametrize("parameters", [{"lr": 1, "added": 5}, {"lr": "automatic"}])
+async def test_all_is_read_where_the_columns_do_not_fit(
+    pool: ReadModelsPool, database: str, parameters: dict[str, object]
+) -> None:
+    known = await read_all(pool)
+    await write_trials(database, "s", [GivenTrial(parameters, 4.0)], first=3)
+    found = await refreshed(pool, known)
+    assert rows_of(found) == rows_of(await read_all(pool))
+    assert set(found.arrays) > set(known.arrays) or "parameters.lr" in found.labels
+
+
+async def test_all_is_read_where_many_trials_changed_or_known_ones_are_gone(
+    pool: ReadModelsPool, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = await read_all(pool)
+    monkeypatch.setattr(trial_refresh, "MOST_CHANGED", 3)
+    await write_trials(database, "s", [GivenTrial({"lr": 1}, 1.0)] * 5, first=3)
+    assert rows_of(await refreshed(pool, known)) == rows_of(await read_all(pool))
+    await query(database, "DELETE FROM trials WHERE trial > 0")
+    assert rows_of(await refreshed(pool, known)) == rows_of(await read_all(pool))
+
+
+async def test_columns_of_a_search_without_trials_grow(database: str) -> None:
+    await write_search(database, "s", [])
+    pool = ReadModelsPool(database, size=1)
+    known = await read_all(pool)
+    await write_trials(database, "s", TRIALS)
+    assert rows_of(await refreshed(pool, known)) == rows_of(await read_all(pool))
+    pool.close()
