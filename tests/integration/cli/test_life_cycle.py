@@ -13,6 +13,8 @@ import pytest
 
 from tests.integration import command_line
 from tests.integration.installed import changes, installation, variables_of
+from tests.integration.projections.harness import query
+from tests.polling import poll_until
 from tests.stack import Servers
 from trackside.aggregates.search.messages import (
     SearchPaused,
@@ -259,3 +261,49 @@ async def test_trials_that_were_exported_are_known_to_the_tuner_of_another_searc
     await typed("submit", "ends.yaml", "--id", knows, "--past", "trials.csv", "--wait")
     known = (await seen(settings, knows, is_a(TrialsImported))).message
     assert isinstance(known, TrialsImported) and len(known.trials) == 3
+
+
+async def test_tags_a_note_and_archiving_change_what_is_listed(
+    settings: StackSettings, tried: Tried, typed: Typed
+) -> None:
+    kept, old = (f"{name}-{secrets.token_hex(3)}" for name in ("kept", "old"))
+    for search in (kept, old):
+        await typed("submit", "ends.yaml", "--id", search, "--wait")
+    assert f"{old} accepted" in await typed("annotate", old, "--tag", "paper", "--tag", "draft", "--archive")
+    await typed("annotate", kept, "--tag", "paper", "--note", "For table 2")
+    await typed("annotate", old, "--untag", "draft")
+    await poll_until(partial(_has_labels, settings, [(kept, ["paper"], False), (old, ["paper"], True)]))
+
+    async def listed(*options: str) -> set[str]:
+        return {row["id"] for row in json.loads(await typed("ls", "--json", *options))} & {kept, old}
+
+    assert await listed() == {kept}
+    assert await listed("--archived") == {kept, old}
+    assert await listed("--tag", "paper") == {kept}
+    assert await listed("--tag", "paper", "--tag", "draft", "--archived") == set()
+    assert await listed("--tag", "paper", "--archived", "--limit", "1") == {old}, "the newest of both"
+    assert "paper" in await typed("ls")
+    shown = await typed("show", kept)
+    assert "For table 2" in shown and "paper" in shown
+    labels = json.loads(await typed("show", old, "--json"))["stream_labels"]
+    assert (labels["tags"], labels["note"], labels["archived"]) == (["paper"], "", True)
+    past = json.loads(await typed("replay", "show", old, "--json"))
+    assert past["state"]["stream_labels"] == {"tags": ["paper"], "note": "", "archived": True}
+
+    await typed("annotate", old, "--unarchive")
+    await poll_until(partial(_has_labels, settings, [(kept, ["paper"], False), (old, ["paper"], False)]))
+    assert await listed() == {kept, old}
+    code, _, err = await tried("annotate", old)
+    assert code == 2 and "nothing to change" in err
+    code, _, err = await tried("annotate", old, "--tag", "two words")
+    assert code == 2 and "add_tags[0]" in err
+    code, _, err = await tried("annotate", "nothing-here", "--archive")
+    assert code == 2 and "nothing has begun" in err
+
+
+async def _has_labels(settings: StackSettings, rows: list[tuple[object, ...]]) -> bool:
+    names = [row[0] for row in rows]
+    select = (
+        "SELECT stream_id, tags, archived FROM dashboards.stream_labels WHERE stream_id = ANY($1) ORDER BY 1"
+    )
+    return await query(settings.postgres_dsn, select, names) == rows

@@ -113,6 +113,7 @@ class Chance:
         moves: list[Move] = []
         if self.random.random() < 0.05:
             moves.append([self._received()])
+        moves += plausible_changes.annotations(self.random, stream)
         if stream.unanswered:
             moves.append(self._answer(stream))
         if search_of(stream) is not None and not stream.closed:

@@ -21,8 +21,10 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.aggregates.search.space import Uniform
 from trackside.aggregates.search.state import Search
+from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
+from trackside.domain.stream import Stream
 from trackside.domain.task import Task
 
 Move = list[Message]
@@ -159,3 +161,21 @@ def wrong(random: Random, search: Search | None, task: Task | None, now_ms: int)
 
 def _goal(random: Random) -> float | None:
     return random.choice([None, None, 0.999])
+
+
+def annotations(random: Random, stream: Stream) -> list[Move]:
+    """Returns now and then a change of the labels of a stream that has begun, also after its end."""
+    chosen = list(stream.commands) if stream.kind and random.random() < 0.03 else []
+    return [[annotation(random, random.choice(chosen))]] if chosen else []
+
+
+def annotation(random: Random, command_id: str = "c-1") -> StreamAnnotated:
+    """Draws a change of the labels of a stream."""
+    tags = ["baseline", "draft", "paper"]
+    return StreamAnnotated(
+        command_id=command_id,
+        added_tags=random.sample(tags, random.randrange(3)),
+        removed_tags=random.sample(tags, random.randrange(2)),
+        note=random.choice([None, "", "for table 2"]),
+        archived=random.choice([None, True, False]),
+    )

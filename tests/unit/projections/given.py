@@ -26,6 +26,7 @@ from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.fleet import Device, WorkerJoined, WorkerLost
 from trackside.contracts.ids import trial_task_id
+from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Message
 from trackside.contracts.parts import Part
 from trackside.contracts.summaries import MetricPointsReported, Series
@@ -50,6 +51,10 @@ SPACE: Space = SearchSpec.model_validate_json(
 ).space
 INPUTS = {"digits": examples.INPUT}
 BEGUN_WITH = examples.SAVED
+ANNOTATIONS = (
+    StreamAnnotated(command_id="", added_tags=["paper", "draft"], note="for table\x00 2"),
+    StreamAnnotated(command_id="", added_tags=["baseline"], removed_tags=["draft"], archived=True),
+)
 Decision = list[Outgoing]
 NUMBERS: WeakKeyDictionary[Log, Counter[str]] = WeakKeyDictionary()
 """The last number of each incarnation in a log."""
@@ -160,6 +165,14 @@ def forgetting(search: str, command: str, digests: list[str], offset: int = 1) -
     accepted = CommandAccepted(command_id=command, source=received.source)
     forgotten = ArtifactsForgotten(command_id=command, artifacts=digests, reason="old\x00")
     yield DISPATCHER.decision(search, [accepted, forgotten])
+
+
+def annotating(search: str, command: str, event: StreamAnnotated, offset: int) -> Iterator[Decision]:
+    """Yields the decisions of a command that changes the labels of a stream."""
+    received = command_received(search, command, "trackside.annotate-stream.v1", offset)
+    yield [DISPATCHER.single(search, received)]
+    accepted = CommandAccepted(command_id=command, source=received.source)
+    yield DISPATCHER.decision(search, [accepted, event.model_copy(update={"command_id": command})])
 
 
 def search_decisions(
@@ -306,6 +319,10 @@ async def write_small_history(log: Log, topics: Topics) -> HistoryWriter:
     for decision in forgetting("one", "forget", [saved_digest("one.0", 2), saved_digest("one.2", 1)] * 2):
         await history.append("one", decision)
     await history.search("open", trials=5, open_ended=1)
+    for number, event in enumerate(ANNOTATIONS, 20):
+        for name in ("one", "open"):  # one has ended
+            for decision in annotating(name, f"annotate-{number}", event, number):
+                await history.append(name, decision)
     await history.metrics("one.0", 1, "loss", [0, 1, 2])
     await history.metrics("one.0", 1, "loss", [2, 3])
     return history

@@ -9,7 +9,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 18): "b4ef733b8d25874c",
+    ("dispatcher", 19): "aa0656a110c55f97",
     ("scheduler", 14): "b8457be53d4777b4",
 }
 MIGRATED = {

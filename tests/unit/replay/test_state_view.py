@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.unit.domain.given import (
     assigned,
     begun,
@@ -14,7 +16,9 @@ from tests.unit.domain.given import (
 )
 from tests.unit.projections.given_batches import eventful_batch
 from tests.unit.replay.given import TOPICS, empty, write
+from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.tasks import AttemptEnd
+from trackside.replay.causality.event_text import brief
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.point_in_time import PointInTime
 from trackside.replay.history.recorded_stream import state_at
@@ -89,3 +93,26 @@ async def test_a_picture_of_a_batch_has_its_groups_at_any_offset() -> None:
         taken = state_view((await state_at(history, PointInTime(offset=offset))).stream)
         json.dumps(taken.as_json())
     assert taken == end
+
+
+def test_labels_are_in_a_picture_once_the_stream_was_annotated() -> None:
+    told = search_running()
+    before = state_view(told.stream)
+    assert "stream_labels" not in before.root
+    annotated = StreamAnnotated(command_id="c-1", added_tags=["paper"], note="for table 2", archived=True)
+    told.tell(annotated)
+    after = {"tags": ["paper"], "note": "for table 2", "archived": True}
+    (change,) = changes(before, state_view(told.stream))
+    assert change.fields == {"stream_labels": (None, after)}
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        ({"added_tags": ["a", "b"], "removed_tags": ["c"]}, "+a +b -c"),
+        ({"note": "for table 2", "archived": True}, "archived, note: for table 2"),
+        ({"note": "", "archived": False, "added_tags": ["a"]}, "+a, no longer archived, no note"),
+    ],
+)
+def test_a_change_of_labels_is_a_short_line(event: dict[str, object], text: str) -> None:
+    assert brief(StreamAnnotated.model_validate({"command_id": "c-1", **event})) == text

@@ -13,6 +13,7 @@ from trackside.aggregates.batch.state import Batch
 from trackside.aggregates.search import evolve as search
 from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import Search
+from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Envelope, Event, Record
 from trackside.contracts.tasks import AttemptEnded, TaskAssigned, TaskStatus, TimeLimitReached
 from trackside.domain import command, fold, retries, stream, task_events
@@ -224,6 +225,15 @@ def _send_too_much(cluster: Cluster) -> None:
     cluster.sent.append(last.model_copy(update={"placement": last.placement + 1}))
 
 
+def _annotated_twice(patch: pytest.MonkeyPatch) -> None:
+    def lax(annotated: stream.Stream, event: StreamAnnotated, record: Record) -> Outcome:
+        annotated.commands[event.command_id].annotated = False
+        return honest(annotated, event, record)
+
+    honest = fold._annotated
+    patch.setattr(fold, "_annotated", lax)
+
+
 def _send_elsewhere(cluster: Cluster) -> None:
     cluster.sent.append(cluster.sent[-1].model_copy(update={"device_ids": ["cpu-7"]}))
 
@@ -249,6 +259,7 @@ MUTANTS = (
     Mutant("a group ends while its tasks run", _expects("INV-12"), _groups_end_early),
     Mutant("tasks are submitted out of turn", _expects("INV-12"), _any_group),
     Mutant("a command is answered twice", _expects("INV-1"), _any_answer),
+    Mutant("a command annotates its stream twice", _expects("INV-10"), _annotated_twice),
     Mutant("a number of an attempt is skipped", _expects("INV-3"), _attempts_skipped),
     Mutant("phases go down", _expects("INV-10"), _phases_fall),
     Mutant("an interrupt counts twice", _expects("INV-10"), _any_interrupt),

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from tests.unit.domain import plausible_artifacts
+from tests.unit.domain import plausible_artifacts, plausible_changes
 from tests.unit.domain.plausible import about
 from tests.unit.verify.random_cluster.cluster import Cluster, Move
 from tests.unit.verify.random_cluster.tokens import token
@@ -42,6 +42,10 @@ def of_dispatcher(cluster: Cluster, stream: Stream) -> list[Move]:
     if free and cluster.random.random() < 0.1:
         forgotten = ArtifactsForgotten(command_id="c-1", artifacts=free[:1])
         found.append(partial(cluster.append, "dispatcher", stream.stream_id, forgotten))
+    found += [
+        partial(cluster.append, "dispatcher", stream.stream_id, *move)
+        for move in plausible_changes.annotations(cluster.random, stream)
+    ]
     return found
 
 
@@ -74,6 +78,11 @@ def wrong(cluster: Cluster, stream: Stream, task: Task) -> list[Wrong]:
             found += [("dispatcher", [_given(other, _newest(other) + 1)])] * 12
         if other.attempt.ready_number and other.state is TaskState.ACTIVE:
             found += [("worker", [_ready(other, other.attempt.ready_number)])] * 8
+    found += [
+        ("dispatcher", [plausible_changes.annotation(cluster.random, command_id)])
+        for command_id, command in stream.commands.items()
+        if command.annotated
+    ]
     used = sorted(in_use(stream))
     if used:
         found += [("dispatcher", [ArtifactsForgotten(command_id="c-1", artifacts=used[:1])])] * 2

@@ -19,6 +19,7 @@ from trackside.contracts import (
     fleet,
     imports,
     instructions,
+    labels,
     summaries,
     tasks,
     watches,
@@ -29,7 +30,12 @@ from trackside.contracts.refusals import Problem, field_names, nearest, problems
 Headers = list[tuple[str, bytes]]
 Upcaster = Callable[[Json], Json]
 
-COMMANDS: tuple[type[Command], ...] = (commands.Ping, instructions.InstructTask, artifacts.ForgetArtifacts)
+COMMANDS: tuple[type[Command], ...] = (
+    commands.Ping,
+    instructions.InstructTask,
+    artifacts.ForgetArtifacts,
+    labels.AnnotateStream,
+)
 DEVICE_COMMANDS: tuple[type[Command], ...] = (
     device_commands.RunTask,
     device_commands.RecallTask,
@@ -71,6 +77,7 @@ EVENTS: tuple[type[Event], ...] = (
     children.ChildStopRequested,
     children.ChildEnded,
     watches.TasksWatched,
+    labels.StreamAnnotated,
 )
 FLEET_EVENTS: tuple[type[Event], ...] = (
     fleet.WorkerJoined,

@@ -10,6 +10,7 @@ from trackside.contracts import (
     fleet,
     imports,
     instructions,
+    labels,
     summaries,
     tasks,
     watches,
@@ -103,6 +104,7 @@ COMMANDS: list[Message] = [
     commands.Ping(),
     instructions.InstructTask(task="serve.1.digits", body={"model": "digits@4"}),
     artifacts.ForgetArtifacts(artifacts=[DIGEST], reason="not needed"),
+    labels.AnnotateStream(add_tags=["baseline"], remove_tags=["draft"], note="for the paper", archived=True),
     device_commands.GiveInstruction(stream="digits-1", **TOKEN, instruction=INSTRUCTION),
     device_commands.RunTask(
         stream="digits-1",
@@ -242,6 +244,15 @@ CHILD_EVENTS: list[Message] = [
         watch=watches.TaskWatch(event="metric", task="digits-1.7", of="accuracy", above=0.9, below=1.0)
     ),
 ]
+LABEL_EVENTS: list[Message] = [
+    labels.StreamAnnotated(
+        command_id="c-1",
+        added_tags=["baseline"],
+        removed_tags=["draft"],
+        note="for the paper",
+        archived=True,
+    ),
+]
 OTHERS: list[Message] = [
     fleet.CatalogueChanged(
         worker_id="w1",
@@ -356,6 +367,7 @@ EXAMPLES: dict[str, Message] = {
         *ARTIFACT_EVENTS,
         *INSTRUCTION_EVENTS,
         *CHILD_EVENTS,
+        *LABEL_EVENTS,
         *OTHERS,
     )
 }

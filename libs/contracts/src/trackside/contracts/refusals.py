@@ -115,6 +115,7 @@ REFUSAL_CODES = {
     "bad_resources": "What is asked for contradicts itself.",
     "duplicate_task": "Two tasks of a group have one name.",
     "already_exists": "The stream is taken, such as by a search, or the model has these bytes.",
+    "unknown_stream": "Nothing has begun in this stream.",
     "unknown_search": "There is no search on this stream.",
     "unknown_batch": "There is no batch on this stream.",
     "unknown_model": "There is no model on this stream.",

@@ -9,17 +9,18 @@ from typing import Any, cast
 from trackside.contracts.artifacts import ArtifactsForgotten
 from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.watches import TasksWatched
-from trackside.domain import child, command, task_commands, task_events, watches
+from trackside.domain import child, command, labels, task_commands, task_events, watches
 from trackside.domain.aggregate import Aggregates, AggregateType
 from trackside.domain.outcome import Outcome
 from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.stream import Stream
 
 ANSWERS = frozenset({CommandAccepted, CommandRefused})
-AFTER_CLOSE = frozenset({CommandReceived, *ANSWERS, ArtifactsForgotten})
+AFTER_CLOSE = frozenset({CommandReceived, *ANSWERS, ArtifactsForgotten, StreamAnnotated})
 """The events that are applied to a stream that is closed too; none of them closes one."""
 
 
@@ -61,6 +62,8 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
     root = stream.root
     if root is None:
         return _without_root(stream, record, aggregates)
+    if kind is StreamAnnotated:
+        return _annotated(stream, cast(StreamAnnotated, event), record)
     if stream.closed:
         return Outcome.OVERTAKEN
     aggregate = aggregates.by_kind[stream.kind]
@@ -83,6 +86,18 @@ def _forgotten(stream: Stream, event: ArtifactsForgotten, aggregates: Aggregates
     if aggregate is not None and not needed and not stream.closed:
         aggregate.artifacts_forgotten(stream.root, event.artifacts)
     return Outcome.OVERTAKEN if needed else Outcome.APPLIED
+
+
+def _annotated(stream: Stream, event: StreamAnnotated, record: Record) -> Outcome:
+    """Folds a change of labels, which a closed stream has too; each command changes them once."""
+    asked = stream.commands.get(event.command_id)
+    if asked is None:
+        return Outcome.OVERTAKEN
+    if asked.annotated:
+        return Outcome.DUPLICATE
+    asked.annotated = True
+    stream.labels = labels.changed(stream.labels, event, record)
+    return Outcome.APPLIED
 
 
 def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome:

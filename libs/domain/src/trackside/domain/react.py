@@ -10,9 +10,10 @@ from trackside.contracts.children import WantedChild
 from trackside.contracts.codec import validate_command
 from trackside.contracts.commands import CommandAccepted, Ping
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.labels import AnnotateStream
 from trackside.contracts.message import Event, Json
 from trackside.contracts.refusals import Problem, nearest
-from trackside.domain import task_commands
+from trackside.domain import label_commands, task_commands
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.command import Publication, ReceivedCommand, id_conflict, refused
@@ -87,6 +88,8 @@ def _effect(
         return []
     if isinstance(read, TaskCommand):
         return task_commands.decide(stream, read, command_id)
+    if isinstance(read, AnnotateStream):
+        return label_commands.decide(stream, read, command_id)
     aggregate = aggregates.of_command(type(read))
     if aggregate is None:
         message = f"no service of this installation decides {command_type}"

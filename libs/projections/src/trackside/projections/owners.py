@@ -14,6 +14,7 @@ from trackside.projections.commands import CommandRows, StreamRows
 from trackside.projections.dead_letters import DEAD_LETTERS
 from trackside.projections.fleet import DeviceRows, WorkerRows
 from trackside.projections.ignored_reports import IgnoredReportRows
+from trackside.projections.labels import LabelRows
 from trackside.projections.metrics import BRIEFS, ITEMS, POINTS, SERIES, TOTALS, UPDATER_FAILURES
 from trackside.projections.tasks import AttemptRows, PlacementRows, TaskRows
 
@@ -66,7 +67,7 @@ class Owner:
 OWNERS: Mapping[str, Owner] = {
     DISPATCHER: Owner(
         DISPATCHER,
-        of_all_streams=(StreamRows(), ChildRows()),
+        of_all_streams=(StreamRows(), LabelRows(), ChildRows()),
         of_all_records=(CommandRows(),),
         of_ignored=(IgnoredReportRows(),),
         keeps_snapshots=True,

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from decimal import Decimal
@@ -16,6 +16,8 @@ from trackside.projections.postgres import Connection, Database
 
 SCHEMA = "dashboards"
 POLL_EVERY_S = 0.05
+LISTED = "listed"
+"""The query over the streams of any kind that lists use."""
 
 _QUERIES = {
     "tasks": "SELECT * FROM tasks WHERE stream_id = $1 ORDER BY group_number, queued_at, task_id",
@@ -37,6 +39,8 @@ _QUERIES = {
     "inputs_by_digest": "SELECT * FROM artifact_uses WHERE starts_with(sha256, $1) ORDER BY submitted_at",
     "task_types": "SELECT * FROM task_types ORDER BY task_type",
     "task_type": "SELECT * FROM task_types WHERE task_type = $1",
+    "labels": "SELECT tags, note, archived, changed_at FROM stream_labels WHERE stream_id = $1",
+    "archived_streams": "SELECT kind, count(*) AS streams FROM stream_labels WHERE archived GROUP BY kind",
     "commands": "SELECT * FROM commands WHERE stream_id = $1 ORDER BY received_at, command_id",
     "devices": "SELECT * FROM devices ORDER BY worker_id, device_id",
     "workers": "SELECT * FROM workers ORDER BY worker_id",
@@ -44,6 +48,19 @@ _QUERIES = {
     "dead_letters": "SELECT * FROM dead_letters ORDER BY written_at DESC LIMIT $1",
     "position": "SELECT position FROM positions WHERE owner = $1 AND topic = $2 AND partition = $3",
 }
+
+_LISTED = """
+SELECT listed.*, jsonb_build_object(
+    'tags', coalesce(labels.tags, '{{}}'), 'note', coalesce(labels.note, ''),
+    'archived', coalesce(labels.archived, false)
+) AS stream_labels
+FROM ({newest}) AS listed LEFT JOIN stream_labels AS labels ON labels.stream_id = listed.{id_column}
+WHERE ($2::boolean OR labels.archived IS NOT TRUE) AND coalesce(labels.tags, '{{}}') @> $3::text[]
+ORDER BY listed.started_at DESC, listed.{id_column} LIMIT $4
+"""
+"""The newest streams of a kind among the newest $1, with their labels: also archived ones if $2, only those
+with all tags of $3, at most $4.
+"""
 
 
 class RowReader(Protocol):
@@ -98,6 +115,25 @@ async def open_read_models(dsn: str) -> AsyncIterator[ReadModels]:
         database.terminate()
 
 
+async def newest_streams(
+    models: RowReader, limit: int, tags: Sequence[str] = (), *, archived: bool = False
+) -> list[tuple[AggregateType[Any], ViewRow]]:
+    """Returns the rows of the newest streams of all kinds, at most `limit`, with their aggregate types.
+
+    Each has `stream_labels`: its tags, its note and whether it is archived. Only those with all of `tags`
+    are returned, and archived ones only with `archived`.
+    """
+    counts = [] if archived else await models.rows("archived_streams")
+    left_out = {row["kind"]: row["streams"] for row in counts}
+    found: list[tuple[AggregateType[Any], ViewRow]] = []
+    for aggregate in AGGREGATES.types:
+        # A tag may be on old streams only; without tags at most the archived ones are left out.
+        among = None if tags else limit + left_out.get(aggregate.kind, 0)
+        rows = await models.rows(f"{aggregate.kind}.{LISTED}", among, archived, list(tags), limit)
+        found += [(aggregate, row) for row in rows]
+    return sorted(found, key=lambda each: each[1]["started_at"], reverse=True)[:limit]
+
+
 async def row_of_stream(models: RowReader, stream_id: str) -> tuple[AggregateType[Any], ViewRow] | None:
     """Returns the aggregate type of a stream and its row, or None if nothing has begun in it."""
     for aggregate in AGGREGATES.types:
@@ -126,7 +162,12 @@ def json_row(row: ViewRow) -> ViewRow:
 def statement_of(query: str) -> str:
     """Returns the statement of a named query, or of `KIND.NAME`: the query of an aggregate's view."""
     kind, dot, name = query.partition(".")
-    return AGGREGATES.by_kind[kind].view.queries[name] if dot else _QUERIES[query]
+    if not dot:
+        return _QUERIES[query]
+    view = AGGREGATES.by_kind[kind].view
+    if name == LISTED:
+        return _LISTED.format(newest=view.queries["newest"], id_column=view.id_column)
+    return view.queries[name]
 
 
 async def fetch_rows(connection: Connection, statement: str, *values: object) -> list[ViewRow]:

@@ -68,6 +68,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "import-trials": change.import_trials,
         "stop-trial": change.stop_trial,
         "instruct": change.instruct,
+        "annotate": change.annotate,
         "ping": change.ping,
     },
     RUNS: {

@@ -11,6 +11,7 @@ from typing import Any, cast
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskAssigned, TaskSubmitted
 from trackside.contracts.topics import partition_of
@@ -51,6 +52,8 @@ class StreamHistory:
     root: AggregateInvariants | None = None
     tasks: dict[str, TaskHistory] = field(default_factory=dict)
     children: ChildHistory = field(default_factory=ChildHistory)
+    annotated: set[str] = field(default_factory=set)
+    """The commands that have changed its labels."""
     over: bool = False
 
 
@@ -132,11 +135,20 @@ class Verifier:
             check_forgotten(history.tasks, event, record, self.findings)  # also of a stream that is over
         elif type(event) is TasksWatched:
             pass  # it changes nothing: what matches is in the events of tasks
+        elif type(event) is StreamAnnotated:  # also of a stream that is over
+            self._check_annotated(history, event, record)
         elif history.over:
             name = type(event).__name__
             self.findings.add("INV-10", record, f"the stream was over before this {name}")
         else:
             self._check_root_event(history, stream, record)
+
+    def _check_annotated(self, history: StreamHistory, event: StreamAnnotated, record: Record) -> None:
+        if history.aggregate is None:
+            self.findings.add("INV-10", record, "a stream was annotated in which nothing has begun")
+        if event.command_id in history.annotated:
+            self.findings.add("INV-10", record, f"command {event.command_id} has annotated the stream twice")
+        history.annotated.add(event.command_id)
 
     def _check_root_event(self, history: StreamHistory, stream: Stream, record: Record) -> None:
         event, kind = record.message, type(record.message)

@@ -1,4 +1,4 @@
--- Rows of streams, their children and commands, of ignored reports, and snapshots: all a function of the log. The tables of aggregates
+-- Rows of streams, their labels, children and commands, of ignored reports, and snapshots: all a function of the log. The tables of aggregates
 -- are defined in their folders.
 -- Times are ms since 1970 by the log's own clock; ids sort by their bytes.
 
@@ -24,6 +24,15 @@ CREATE TABLE streams (
     first_offset bigint NOT NULL,
     last_offset bigint NOT NULL,
     closed boolean NOT NULL
+);
+
+CREATE TABLE stream_labels (
+    stream_id text COLLATE "C" PRIMARY KEY,
+    kind text NOT NULL,
+    tags text[] NOT NULL,
+    note text NOT NULL,
+    archived boolean NOT NULL,
+    changed_ms bigint NOT NULL
 );
 
 CREATE TABLE children (

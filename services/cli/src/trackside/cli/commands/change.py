@@ -27,6 +27,7 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
+from trackside.contracts.labels import AnnotateStream
 from trackside.contracts.message import Command
 from trackside.sdk import durations
 from trackside.sdk.client import Client
@@ -101,6 +102,21 @@ def resume(stream_id: str, publishing: Publishing) -> None:
         DATASET.kind: ResumeDataset,
     }
     send_by_kind(stream_id, lambda kind: resuming.get(kind, ResumeSearch)(), publishing)
+
+
+def annotate(
+    stream_id: str,
+    add_tags: Sequence[str],
+    remove_tags: Sequence[str],
+    note: str | None,
+    archived: bool | None,
+    publishing: Publishing,
+) -> None:
+    """Changes the labels of a stream; raises BadUsage if nothing is to be changed."""
+    body = {"add_tags": list(add_tags), "remove_tags": list(remove_tags), "note": note, "archived": archived}
+    if not any((add_tags, remove_tags, note is not None, archived is not None)):
+        raise BadUsage("nothing to change: give --tag, --untag, --note, --archive or --unarchive")
+    send(stream_id, AnnotateStream, body, publishing)
 
 
 def ping(stream_id: str, timeout_s: float, *, as_json: bool) -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.commands import show_task
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
@@ -21,15 +20,19 @@ from trackside.eventlog.clock import now_ms
 from trackside.projections.reads import (
     ReadModels,
     json_row,
+    newest_streams,
     open_read_models,
     queried_rows,
     row_of_stream,
 )
 
 
-def ls(limit: int, as_json: bool) -> None:
-    """Prints all streams that have begun, such as searches and batches, the newest first."""
-    run(_ls(limit, as_json))
+def ls(limit: int, tags: Sequence[str], as_json: bool, *, archived: bool) -> None:
+    """Prints streams that have begun, such as searches and batches, the newest first.
+
+    Only those with all `tags`, and archived ones only with `archived`.
+    """
+    run(_ls(limit, tags, archived, as_json))
 
 
 def show(stream_id: str, selection: Selection, as_json: bool) -> None:
@@ -47,15 +50,13 @@ def dead_letters(limit: int, as_json: bool) -> None:
     run(_dead_letters(limit, as_json))
 
 
-async def _ls(limit: int, as_json: bool) -> None:
-    found = []
+async def _ls(limit: int, tags: Sequence[str], archived: bool, as_json: bool) -> None:
     async with open_read_models(Addresses().dsn) as models:
-        for aggregate in AGGREGATES.types:
-            found += [(aggregate, row) for row in await models.rows(f"{aggregate.kind}.newest", limit)]
-    found = sorted(found, key=lambda each: each[1]["started_at"], reverse=True)[:limit]
+        found = await newest_streams(models, limit, tags, archived=archived)
     if as_json:
         screen.emit([json_row(_named(aggregate, row)) for aggregate, row in found])
         return
+    tagged = any(row["stream_labels"]["tags"] for _, row in found)
     columns = [
         Column("id", keep=True),
         Column("kind"),
@@ -63,13 +64,16 @@ async def _ls(limit: int, as_json: bool) -> None:
         Column("ended", right=True),
         Column("best", right=True),
         Column("name", optional=True),
+        *([Column("tags", optional=True)] if tagged else []),
         Column("tuner", optional=True),
         Column("runs", optional=True),
         Column("started", optional=True),
         Column("took", right=True),
     ]
-    screen.show_table(columns, [_cells(aggregate, row) for aggregate, row in found])
-    if not found:
+    screen.show_table(columns, [_cells(aggregate, row, tagged) for aggregate, row in found])
+    if not found and tags:
+        screen.complain(f"nothing has the tags {', '.join(tags)}; --archived lists archived streams too")
+    elif not found:
         screen.complain("nothing yet; start a search or tasks with `trackside submit SPEC.yaml`")
 
 
@@ -77,9 +81,10 @@ def _named(aggregate: AggregateType[Any], row: ViewRow) -> ViewRow:
     return {"kind": aggregate.kind, "id": row[aggregate.view.id_column], **row}
 
 
-def _cells(aggregate: AggregateType[Any], row: ViewRow) -> list[object]:
+def _cells(aggregate: AggregateType[Any], row: ViewRow, tagged: bool) -> list[object]:
     own = aggregate.view.listed(row)
-    special = [own.ended, own.best, row["name"], own.tuner, own.runs]
+    tags = [", ".join(row["stream_labels"]["tags"])] if tagged else []
+    special = [own.ended, own.best, row["name"], *tags, own.tuner, own.runs]
     took = duration(row["duration_s"])
     return [row[aggregate.view.id_column], aggregate.kind, row["status"], *special, row["started_at"], took]
 
@@ -120,20 +125,31 @@ async def _show_stream(
     if limit is not None and not selection.sort:
         listed = list(view.chosen(listed, limit))
     rows = {**rows, view.list_query: listed}
+    labels = await models.row("labels", stream_id)
     if as_json:
         lists = {**view.lists(row, rows), "commands": await models.rows("commands", stream_id)}
         found = {name: [json_row(each) for each in listed] for name, listed in lists.items()}
-        screen.emit(json_row(row) | found)
+        screen.emit(json_row(row) | found | {"stream_labels": labels and json_row(labels)})
         return
     facts = view.page(row, {**rows, view.list_query: every}).facts  # of all rows, whichever are listed
     pace = _pace(row, every, view.left(row))
-    screen.show_table([Column(""), Column("", keep=True)], [*facts, *([("pace", pace)] if pace else [])])
+    facts = [*facts, *_label_facts(labels), *([("pace", pace)] if pace else [])]
+    screen.show_table([Column(""), Column("", keep=True)], facts)
     for table in view.page(row, rows).tables:
         screen.say("")
         screen.show_text_table(table)
     if len(listed) < len(every):
         by_choice = selection.sort or selection.status
         screen.say(_selected(listed, every, view) if by_choice else view.left_out(listed, every))
+
+
+def _label_facts(labels: ViewRow | None) -> list[tuple[str, object]]:
+    """Returns the labels of a stream that has some; a model has tags of its own, too."""
+    if labels is None:
+        return []
+    archived = "yes: `trackside ls` lists it with --archived" if labels["archived"] else ""
+    found = [("stream tags", ", ".join(labels["tags"])), ("note", labels["note"]), ("archived", archived)]
+    return [(name, text) for name, text in found if text]
 
 
 async def _lineage(stream_id: str, as_json: bool) -> None:

@@ -239,6 +239,42 @@ def instruct(
     command.instruct(stream_id, task_id, body, inputs or [], publishing, wait=wait)
 
 
+@publishes
+def annotate(
+    publishing: "Publishing",
+    stream_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of the stream: of a search, a run, a model or another.")
+    ],
+    add_tags: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="Tag to add; may be repeated.")
+    ] = None,
+    remove_tags: Annotated[
+        list[str] | None, typer.Option("--untag", metavar="TAG", help="Tag to remove; may be repeated.")
+    ] = None,
+    note: Annotated[
+        str | None, typer.Option("--note", metavar="TEXT", help="Replace the note; an empty TEXT removes it.")
+    ] = None,
+    archived: Annotated[
+        bool | None,
+        typer.Option("--archive/--unarchive", help="Leave it out of lists, or list it again."),
+    ] = None,
+) -> None:
+    """Change the tags and the note of a stream, or archive it; what is not given stays as it is.
+
+    A stream that has ended can be annotated too. Archiving only leaves it out of lists: it does not stop what
+    runs and deletes nothing.
+
+    \b
+    Examples:
+      trackside annotate digits-1 --tag baseline --tag paper --note "For table 2"
+      trackside annotate digits-1 --untag paper
+      trackside annotate digits-1 --archive
+    """
+    from trackside.cli.commands import change
+
+    change.annotate(stream_id, add_tags or [], remove_tags or [], note, archived, publishing)
+
+
 def ping(
     stream_id: Annotated[
         str, typer.Argument(metavar="ID", help="Any id; it selects the partition.")

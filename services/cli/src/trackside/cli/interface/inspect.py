@@ -8,17 +8,31 @@ import typer
 from trackside.cli.interface.options import AtOption, JsonOption, LimitOption, SearchArgument
 
 
-def ls(limit: LimitOption = 30, as_json: JsonOption = False) -> None:
+def ls(
+    limit: LimitOption = 30,
+    tags: Annotated[
+        list[str] | None,
+        typer.Option("--tag", metavar="TAG", help="List only streams with this tag; may be repeated."),
+    ] = None,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="List archived streams too, which are left out otherwise.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """List searches, runs of pipelines, batches, incremental jobs, datasets and models, the newest first.
+
+    Tags are set, and streams archived, by `trackside annotate`.
 
     \b
     Examples:
       trackside ls
+      trackside ls --tag baseline
+      trackside ls --archived
       trackside ls --limit 200 --json
     """
     from trackside.cli.commands import show
 
-    show.ls(limit, as_json)
+    show.ls(limit, tags or [], as_json, archived=archived)
 
 
 def show(

@@ -7,6 +7,7 @@ from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten, Tas
 from trackside.contracts.children import ChildEnded, ChildRequested
 from trackside.contracts.commands import CommandReceived, CommandRefused
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
+from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.memory import shown
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import (
@@ -96,6 +97,8 @@ def _of_artifacts(event: Event) -> str:
             return named_values(event.detail)
         case TasksWatched(watch=watch):
             return named_values(watch.model_dump())
+        case StreamAnnotated():
+            return _labels(event)
         case _:
             fields = event.model_dump(mode="json").items()
             return " ".join(f"{name}={plain(value)}" for name, value in fields if _is_told(name, value))
@@ -103,6 +106,14 @@ def _of_artifacts(event: Event) -> str:
 
 def _placement(event: TaskAssigned | TaskRefused) -> str:
     return f", placement {event.placement}" if event.placement > 1 else ""
+
+
+def _labels(event: StreamAnnotated) -> str:
+    """Returns what changes: `+baseline -draft, archived, note: for the paper`."""
+    tags = " ".join([*(f"+{tag}" for tag in event.added_tags), *(f"-{tag}" for tag in event.removed_tags)])
+    archived = {None: "", True: "archived", False: "no longer archived"}[event.archived]
+    note = "" if event.note is None else f"note: {plain(event.note)}" if event.note else "no note"
+    return ", ".join(part for part in (tags, archived, note) if part)
 
 
 def _is_told(name: str, value: Any) -> bool:

@@ -65,11 +65,20 @@ def state_view(stream: Stream) -> StateView:
     aggregate, kinds = AGGREGATES.of(stream), tuple(part_names().values())
     return StateView(
         kind=COMMANDS if aggregate is None else aggregate.kind,
-        root={} if aggregate is None else aggregate.view.state(stream),
+        root={} if aggregate is None else aggregate.view.state(stream) | _labels(stream),
         commands={name: _command(command) for name, command in stream.commands.items()},
         parts={} if aggregate is None else aggregate.view.state_of_parts(stream),
         tasks={name: task_fields(task, kinds) for name, task in stream.tasks.items()},
     )
+
+
+def _labels(stream: Stream) -> Fields:
+    """Returns the labels of a stream that was annotated."""
+    labels = stream.labels
+    if labels is None:
+        return {}
+    found = {"tags": list(labels.tags), "note": labels.note, "archived": labels.archived}
+    return {"stream_labels": found}
 
 
 def _command(command: ReceivedCommand) -> Fields:

@@ -1,0 +1,153 @@
+"""The labels of a stream: what a command may change, and what the log makes of it, also after the end."""
+
+import pytest
+
+from tests.unit.domain.given import Told, finish, received, search_running, started, submitted, suggested
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import SearchEnded, SearchStatus
+from trackside.contracts.codec import validate_command
+from trackside.contracts.labels import MAX_NOTE, MAX_TAG, MAX_TAGS, AnnotateStream, StreamAnnotated
+from trackside.contracts.message import Event
+from trackside.contracts.refusals import Problem
+from trackside.domain.label_commands import decide
+from trackside.domain.labels import StreamLabels
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import shrink
+from trackside.domain.streams import load, pack
+
+
+def annotate(told: Told, command: AnnotateStream) -> list[Outcome]:
+    """Tells that a command was received, and what follows from it."""
+    number = told.next_offset
+    told.tell(received(number))
+    events = decide(told.stream, command, f"c-{number}")
+    assert isinstance(events, list)
+    return told.tell(*events)
+
+
+def problems(decided: list[Event] | tuple[Problem, ...]) -> list[tuple[str, str]]:
+    """Returns the codes and paths of a refusal."""
+    return [(each.code, each.path) for each in decided if isinstance(each, Problem)]
+
+
+def labels(told: Told) -> tuple[tuple[str, ...], str, bool]:
+    """Returns the tags and the note of the stream, and whether it is archived."""
+    known = told.stream.labels or StreamLabels()
+    return known.tags, known.note, known.archived
+
+
+def test_what_a_command_leaves_out_stays() -> None:
+    told = search_running()
+    assert annotate(told, AnnotateStream(add_tags=["paper", "draft"], note="for table 2")) == [
+        Outcome.APPLIED
+    ]
+    assert labels(told) == (("draft", "paper"), "for table 2", False)
+    annotate(told, AnnotateStream(add_tags=["baseline"], remove_tags=["draft"]))
+    assert labels(told) == (("baseline", "paper"), "for table 2", False)
+    annotate(told, AnnotateStream(archived=True))
+    assert labels(told) == (("baseline", "paper"), "for table 2", True)
+    annotate(told, AnnotateStream(note="", archived=False))
+    assert labels(told) == (("baseline", "paper"), "", False)
+
+
+def test_the_time_of_the_last_change_is_that_of_the_log() -> None:
+    told = search_running()
+    annotate(told, AnnotateStream(note="new"))
+    assert told.stream.labels == StreamLabels((), "new", False, told.now_ms - 1)
+
+
+def test_a_tag_that_is_there_already_is_there_once() -> None:
+    told = search_running()
+    annotate(told, AnnotateStream(add_tags=["paper"]))
+    annotate(told, AnnotateStream(add_tags=["paper", "paper"], remove_tags=["draft"]))
+    assert labels(told)[0] == ("paper",)
+
+
+def test_tags_are_removed_before_others_are_added() -> None:
+    told = search_running()
+    annotate(told, AnnotateStream(add_tags=["paper"], remove_tags=["paper"]))
+    assert labels(told)[0] == ("paper",)
+
+
+def test_a_command_that_asks_for_no_change_is_accepted_without_an_event() -> None:
+    assert decide(search_running().stream, AnnotateStream(), "c-9") == []
+
+
+def test_a_stream_that_has_ended_is_annotated_and_keeps_its_labels() -> None:
+    told = search_running(max_trials=1)
+    annotate(told, AnnotateStream(add_tags=["paper"]))
+    told.tell(suggested(0), submitted(0))
+    finish(told, 0, 0.5)
+    told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
+    assert told.stream.closed
+    shrink(told.stream)
+    assert annotate(told, AnnotateStream(add_tags=["old"], archived=True)) == [Outcome.APPLIED]
+    assert told.stream.last_offset == told.next_offset - 1
+    assert labels(told) == (("old", "paper"), "", True)
+    assert load(pack(told.stream), AGGREGATES).labels == told.stream.labels
+
+
+def test_a_stream_in_which_nothing_has_begun_is_not_annotated() -> None:
+    told = Told()
+    told.tell(received())
+    decided = decide(told.stream, AnnotateStream(note="new"), "c-1")
+    assert problems(decided) == [("unknown_stream", "$partitionkey")]
+    event = StreamAnnotated(command_id="c-1", note="new")
+    assert told.tell(event) == [Outcome.OVERTAKEN]
+    told.tell(started())
+    assert told.stream.labels is None
+    assert told.tell(event) == [Outcome.APPLIED]
+
+
+def test_a_stream_has_so_many_tags_at_most() -> None:
+    told = search_running()
+    full = [f"t{number}" for number in range(MAX_TAGS)]
+    annotate(told, AnnotateStream(add_tags=full))
+    one_more = decide(told.stream, AnnotateStream(add_tags=["one-more"]), "c-9")
+    assert problems(one_more) == [("bad_length", "$.add_tags")]
+    assert annotate(told, AnnotateStream(add_tags=["one-more"], remove_tags=["t0"])) == [Outcome.APPLIED]
+
+
+def test_changes_that_were_decided_at_the_same_time_are_all_kept() -> None:
+    told = search_running()
+    commands = (AnnotateStream(add_tags=["a"]), AnnotateStream(add_tags=["b"]), AnnotateStream(note="n"))
+    told.tell(*(received(number) for number in range(2, 5)))
+    decided = [decide(told.stream, command, f"c-{number}") for number, command in enumerate(commands, 2)]
+    for events in decided:
+        assert isinstance(events, list)
+        told.tell(*events)
+    assert labels(told) == (("a", "b"), "n", False)
+
+
+def test_a_command_changes_labels_once_and_only_if_the_stream_has_received_it() -> None:
+    told = search_running()
+    assert told.tell(StreamAnnotated(command_id="c-1", note="one")) == [Outcome.APPLIED]
+    assert told.tell(StreamAnnotated(command_id="c-1", note="two")) == [Outcome.DUPLICATE]
+    assert told.tell(StreamAnnotated(command_id="c-2", note="two")) == [Outcome.OVERTAKEN]
+    assert labels(told) == ((), "one", False)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "path"),
+    [
+        ({"add_tags": ["two words"]}, "bad_identifier", "$.add_tags[0]"),
+        ({"add_tags": ["good", "x" * (MAX_TAG + 1)]}, "bad_length", "$.add_tags[1]"),
+        ({"remove_tags": [""]}, "bad_length", "$.remove_tags[0]"),
+        ({"add_tags": [f"t{number}" for number in range(MAX_TAGS + 1)]}, "bad_length", "$.add_tags"),
+        ({"note": "x" * (MAX_NOTE + 1)}, "bad_length", "$.note"),
+        ({"archived": "yes"}, "wrong_type", "$.archived"),
+        ({"tags": ["paper"]}, "unknown_field", "$.tags"),
+    ],
+    ids=["words", "long", "empty", "many", "note", "text", "unknown"],
+)
+def test_a_command_with_a_wrong_field_is_refused(body: dict[str, object], code: str, path: str) -> None:
+    found = validate_command(AnnotateStream.wire_type(), body, (AnnotateStream,))
+    assert isinstance(found, tuple)
+    assert [(each.code, each.path) for each in found] == [(code, path)]
+
+
+def test_only_the_dispatcher_annotates() -> None:
+    told = search_running()
+    event = StreamAnnotated(command_id="c-1", archived=True)
+    assert told.tell(event, role="worker") == [Outcome.OVERTAKEN]
+    assert told.stream.labels is None
