@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trackside.contracts.tasks import AttemptEnd
-from trackside.projections.columns import NO_LABEL, ChartColumns
+from trackside.projections.columns import NO_LABEL, ChartColumns, ColumnKind, read_arrays
 from trackside.projections.read_pool import SnapshotModels
 
 ENDS = tuple(end.value for end in AttemptEnd)
@@ -59,6 +60,58 @@ async def timeline_columns(
         arrays[name] = np.array([codes[label] for label in found[name]], dtype=np.int32)
         labels[name] = tuple(codes)
     return ChartColumns(arrays, labels, total)
+
+
+async def busy_columns(models: SnapshotModels, from_ms: int, to_ms: int, buckets: int = 500) -> ChartColumns:
+    """Returns how busy each device was in each of `buckets` equally long parts of a time, ms since 1970.
+
+    For times with more placements than a timeline can show. Columns: `device` (labels, `WORKER/DEVICE`),
+    `began_ms` of the part, and `tasks`: how many tasks the device had, on average over the part. Parts in
+    which a device had none are left out; `total` counts the placements.
+    """
+    devices = await models.fetch("SELECT worker_id, device_id FROM devices ORDER BY worker_id, device_id")
+    names = tuple(f"{row['worker_id']}/{row['device_id']}" for row in devices)
+    numbered = "SELECT *, row_number() OVER (ORDER BY worker_id, device_id) - 1 AS code FROM devices"
+    selected: dict[str, tuple[str, ColumnKind]] = {
+        "device": ("numbered.code", "i4"),
+        "began_ms": (f"greatest(began_ms, {from_ms:d})", "f8"),
+        "ended_ms": (f"least(coalesce(ended_ms, {to_ms:d}), {to_ms:d})", "f8"),
+    }
+    source = (
+        f"device_use JOIN ({numbered}) AS numbered USING (worker_id, device_id) "
+        f"WHERE began_ms < {to_ms:d} AND (ended_ms IS NULL OR ended_ms > {from_ms:d})"
+    )
+    found = await read_arrays(models.connection, selected, source)
+    edges = np.linspace(from_ms, to_ms, buckets + 1)
+    parts = [
+        np.diff(_busy_until(edges, found["began_ms"][own], found["ended_ms"][own])) / np.diff(edges)
+        for own in (found["device"] == code for code in range(len(names)))
+    ]
+    busy = np.array(parts).reshape(len(names), buckets)
+    device, part = np.nonzero(busy > 0)
+    arrays: dict[str, NDArray[Any]] = {
+        "device": device.astype(np.int32),
+        "began_ms": edges[:-1][part],
+        "tasks": busy[device, part],
+    }
+    return ChartColumns(arrays, {"device": names}, len(found["device"]))
+
+
+def _busy_until(
+    times: NDArray[np.float64], began: NDArray[np.float64], ended: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns for each time the sum of the time that tasks had run until then, ms."""
+    return _since(times, began) - _since(times, ended)
+
+
+def _since(times: NDArray[np.float64], moments: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns for each time the sum of the time since each earlier moment, ms."""
+    origin = times[0]  # sums of times since 1970 would lose milliseconds
+    ordered = np.sort(moments) - origin
+    sums = np.concatenate([[0.0], np.cumsum(ordered)])
+    count = np.searchsorted(ordered, times - origin)
+    since: NDArray[np.float64] = count * (times - origin) - sums[count]
+    return since
 
 
 _ENDS = {end: at for at, end in enumerate(ENDS)}
