@@ -15,6 +15,7 @@ from trackside.projections.experiments import (
     BadFilterError,
     ExperimentFilter,
     count_experiments,
+    count_tags,
     newest_failures,
     read_experiments,
     read_listed,
@@ -30,10 +31,11 @@ LISTED += ["ended", "total", "best", "tuner", "runs"]
 
 @pytest.fixture
 async def pool(database: str) -> AsyncIterator[ReadModelsPool]:
-    """Yields a pool of connections to the rows of three searches and four batches."""
+    """Yields a pool of connections to the rows of three searches and four batches, without labels."""
     log = MemoryLog()
     await write_small_history(log, TOPICS)
     await write_rows(log, database)
+    await query(database, "DELETE FROM stream_labels")
     opened = ReadModelsPool(database)
     yield opened
     opened.close()
@@ -60,7 +62,7 @@ async def test_streams_of_all_kinds_are_one_list_with_the_same_columns(pool: Rea
         ("batch", "tasks", "DONE"),
         ("search", "two", "DONE"),
     ]
-    assert all(list(row) == ["kind", *LISTED] for row in rows)
+    assert all(list(row) == ["kind", *LISTED, "tags", "note", "archived"] for row in rows)
     two = rows[-1]
     assert (two["name"], two["ended"], two["total"], two["tuner"], two["runs"]) == (
         "three",
@@ -85,6 +87,32 @@ async def test_the_list_is_filtered_by_kind_status_and_a_part_of_a_name_or_an_id
     assert await ids(pool, ExperimentFilter(text="hal")) == ["halted"]
     assert await ids(pool, ExperimentFilter(text="%")) == []
     assert await ids(pool, ExperimentFilter(text="three", kinds=("batch",))) == []
+
+
+async def test_archived_streams_are_left_out_and_tags_are_found(pool: ReadModelsPool, database: str) -> None:
+    for stream, tags, archived in (
+        ("one", ["night", "large"], False),
+        ("two", ["night"], True),
+        ("tasks", ["large"], False),
+    ):
+        await query(
+            database,
+            "INSERT INTO stream_labels VALUES ($1, 'search', $2, 'a note', $3, 1000)",
+            stream,
+            tags,
+            archived,
+        )
+    assert "two" not in await ids(pool, ExperimentFilter())
+    assert len(await ids(pool, ExperimentFilter(archived=True))) == 7
+    assert await ids(pool, ExperimentFilter(tags=("night",))) == ["one"]
+    assert set(await ids(pool, ExperimentFilter(tags=("night",), archived=True))) == {"one", "two"}
+    assert await ids(pool, ExperimentFilter(tags=("night", "large"), archived=True)) == ["one"]
+    async with pool.read() as models:
+        row = (await read_listed(models, ["two"]))["two"]
+        assert (row["tags"], row["note"], row["archived"]) == (["night"], "a note", True)
+        row = (await read_listed(models, ["going"]))["going"]
+        assert (row["tags"], row["note"], row["archived"]) == ([], "", False)
+        assert await count_tags(models) == {"large": 2, "night": 2}
 
 
 async def test_pages_of_every_order_have_each_stream_once(pool: ReadModelsPool) -> None:

@@ -37,13 +37,16 @@ class BadFilterError(ValueError):
 class ExperimentFilter:
     """Which streams are listed, in which order.
 
-    `text` is a part of their id or name, in any case. Empty `kinds` and `statuses` mean any. Streams without
-    a value to sort by come last.
+    `text` is a part of their id or name, in any case. Empty `kinds` and `statuses` mean any. Streams have all
+    of `tags`; those that are archived are listed only with `archived`. Streams without a value to sort by
+    come last.
     """
 
     text: str = ""
     kinds: Sequence[str] = ()
     statuses: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    archived: bool = False
     sort: str = "started"
     descending: bool = True
     limit: int = 50
@@ -59,7 +62,7 @@ class ExperimentFilter:
 
 
 async def read_experiments(models: SnapshotModels, wanted: ExperimentFilter) -> list[ViewRow]:
-    """Returns a page of streams, with the columns of `View.listing` and `kind`."""
+    """Returns a page of streams: the columns of `View.listing`, `kind`, `tags`, `note` and `archived`."""
     condition, values = _condition(wanted)
     order = f"{SORT_KEYS[wanted.sort]} {'DESC' if wanted.descending else 'ASC'} NULLS LAST"
     statement = (
@@ -91,8 +94,24 @@ async def read_listed(
         "WHERE listed.id = ANY($1::text[])"
         for aggregate in _types(kinds)
     )
-    rows = await models.fetch(" UNION ALL ".join(branches), list(ids))
+    statement = f"""
+        SELECT
+            listed.*, coalesce(labels.tags, '{{}}') AS tags, coalesce(labels.note, '') AS note,
+            coalesce(labels.archived, false) AS archived
+        FROM ({" UNION ALL ".join(branches)}) AS listed
+        LEFT JOIN stream_labels AS labels ON labels.stream_id = listed.id
+    """  # noqa: S608 - our names
+    rows = await models.fetch(statement, list(ids))
     return {row["id"]: row for row in rows}
+
+
+async def count_tags(models: SnapshotModels) -> dict[str, int]:
+    """Returns how many streams have each tag, the most frequent first."""
+    rows = await models.fetch(
+        "SELECT tag, count(*) AS streams FROM stream_labels CROSS JOIN unnest(tags) AS tag "
+        "GROUP BY tag ORDER BY streams DESC, tag"
+    )
+    return {row["tag"]: row["streams"] for row in rows}
 
 
 async def running_now(models: SnapshotModels, limit: int = 100) -> list[ViewRow]:
@@ -179,4 +198,10 @@ def _condition(wanted: ExperimentFilter) -> tuple[str, list[object]]:
     if wanted.statuses:
         values.append(list(wanted.statuses))
         conditions.append(f"status = ANY(${len(values)}::text[])")
+    if wanted.tags:
+        values.append(list(wanted.tags))
+        tagged = "SELECT stream_id FROM stream_labels WHERE tags @>"
+        conditions.append(f"id IN ({tagged} ${len(values)}::text[])")
+    if not wanted.archived:
+        conditions.append("id NOT IN (SELECT stream_id FROM stream_labels WHERE archived)")
     return " AND ".join(conditions), values
