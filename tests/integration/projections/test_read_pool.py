@@ -106,10 +106,36 @@ async def test_a_query_that_takes_too_long_is_cancelled(
 
 
 async def test_an_error_of_the_caller_passes_and_the_pool_can_be_used(pool: ReadModelsPool) -> None:
+    found = set()
+
+    async def fails() -> None:
+        async with pool.read() as models:
+            found.add(models.connection.get_server_pid())
+            raise LookupError
+
     for _ in range(3):
         with pytest.raises(LookupError):
-            async with pool.read():
-                raise LookupError
+            await fails()
+    async with pool.read() as models:
+        assert await models.positions()
+        assert found == {models.connection.get_server_pid()}, "it stays connected"
+
+
+async def test_a_read_that_is_cancelled_leaves_the_pool_usable(pool: ReadModelsPool) -> None:
+    begun = asyncio.Event()
+
+    async def read() -> None:
+        async with pool.read() as models:
+            begun.set()
+            await models.fetch("SELECT pg_sleep(60)")
+
+    for _ in range(3):
+        begun.clear()
+        task = asyncio.create_task(read())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
     async with pool.read() as models:
         assert await models.positions()
 

@@ -6,7 +6,14 @@ from contextlib import asynccontextmanager
 
 from trackside.domain.table import ViewRow
 from trackside.projections.notifications import OwnedPosition
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, connect, translated_errors
+from trackside.projections.postgres import (
+    LIVE_SCHEMA,
+    Connection,
+    PostgresGoneError,
+    SchemaMissingError,
+    connect,
+    translated_errors,
+)
 from trackside.projections.reads import SCHEMA, fetch_rows, statement_of
 
 STATEMENT_LIMIT_S = 10
@@ -59,7 +66,7 @@ class ReadModelsPool:
         """Yields the read models at one moment, in a transaction that only reads, of at most 30 s.
 
         Raises StatementTimeoutError if a query takes longer than 10 s, PostgresGoneError if Postgres doesn't
-        respond, SchemaMissingError if the views don't exist. After an error the connection is not used again.
+        respond, SchemaMissingError if the views don't exist. After these the connection is not used again.
         """
         async with self._room:
             connection: Connection | None = None
@@ -69,10 +76,18 @@ class ReadModelsPool:
                         connection = await self._connection()
                         async with connection.transaction(isolation="repeatable_read", readonly=True):
                             yield SnapshotModels(connection)
-            except BaseException:
+            except BaseException as error:
                 if connection is not None:
-                    connection.terminate()
+                    self._put_back(connection, error)
                 raise
+            self._free.append(connection)
+
+    def _put_back(self, connection: Connection, error: BaseException) -> None:
+        """Keeps a connection after an error of the caller; in any other case its state is not known."""
+        of_postgres = isinstance(error, PostgresGoneError | SchemaMissingError)
+        if of_postgres or not isinstance(error, Exception) or connection.is_in_transaction():
+            connection.terminate()
+        else:
             self._free.append(connection)
 
     async def _connection(self) -> Connection:
