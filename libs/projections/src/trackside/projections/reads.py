@@ -30,6 +30,14 @@ _QUERIES = {
     "WHERE tasks.stream_id = $1 AND attempts.attempt = tasks.attempts",
     "children": "SELECT * FROM children WHERE stream_id = $1 ORDER BY requested_at, child_id",
     "task": "SELECT * FROM tasks WHERE task_id = $1",
+    "task_of_stream": "SELECT * FROM tasks WHERE stream_id = $1 AND task_id = $2",
+    "attempts_of_task": "SELECT * FROM attempts WHERE stream_id = $1 AND task_id = $2 ORDER BY attempt",
+    "tags_of_task": "SELECT DISTINCT tag FROM metric_series WHERE stream_id = $1 AND task_id = $2 "
+    "AND kind = 'scalar' ORDER BY tag",
+    "refused_commands": "SELECT * FROM commands WHERE status = 'refused' ORDER BY answered_at DESC LIMIT $1",
+    "trial_counts": "SELECT status, count(*) AS trials FROM trials WHERE search_id = $1 "
+    "GROUP BY status ORDER BY trials DESC, status",
+    "stream_place": "SELECT * FROM streams WHERE stream_id = $1",
     "attempts": "SELECT * FROM attempts WHERE task_id = $1 ORDER BY attempt",
     "placements": "SELECT * FROM placements WHERE task_id = $1 ORDER BY attempt, placement",
     "artifacts": "SELECT * FROM artifacts WHERE ($1::text IS NULL OR stream_id = $1) "

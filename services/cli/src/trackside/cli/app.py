@@ -111,6 +111,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "scheduler": services.scheduler,
         "worker": services.worker,
         "summary-indexer": services.summary_indexer,
+        "console": services.console,
     },
 }
 REPLAY_COMMANDS: Mapping[str, Callable[..., None]] = {

@@ -52,6 +52,9 @@ def demo(keep: bool) -> None:
     with _stack(keep, examples.folder(example) / examples.CATALOGUE) as used:
         run(_search(used, command))
         rebuild_and_compare(used.bootstrap_servers, used.postgres_dsn)
+        if used.console_url is not None:
+            until = "" if keep else "; `trackside up` keeps one running"
+            screen.say(f"the console showed all of this at {used.console_url}{until}")
 
 
 @contextmanager
@@ -61,7 +64,7 @@ def _stack(keep: bool, catalogue: Path) -> Iterator[Stack]:
         screen.say(f"using the stack that runs in {found.folder}")
         yield found
         return
-    screen.say("starting Kafka, Postgres, dispatcher, scheduler, worker and summary-indexer")
+    screen.say("starting Kafka, Postgres, dispatcher, scheduler, worker, summary-indexer and console")
     if keep:
         yield stack_process.start(catalogue, SLOTS, StepReporter())
         screen.say("the stack is still running; stop it with: trackside down")

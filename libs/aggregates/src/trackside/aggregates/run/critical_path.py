@@ -1,11 +1,13 @@
 """The critical path of a run: the steps without whose durations it would have ended earlier. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from trackside.aggregates.run.state import Run
 from trackside.domain.display.text import duration
 from trackside.domain.pipelines.compiling import needed
+from trackside.domain.table import ViewRow
 
 
 class CriticalStep(NamedTuple):
@@ -44,10 +46,31 @@ def critical_path(run: Run) -> list[CriticalStep]:
         for name, step in run.steps.items()
         if step.over and step.ready_ms and step.ended_ms
     }
+    return _path(ended, lambda name: needed(run.spec_of(name)))
+
+
+def critical_path_of_rows(steps: Iterable[ViewRow]) -> list[CriticalStep]:
+    """Returns the critical path of a run from the rows of its steps, in the order of their definition."""
+    rows = {row["step"]: row for row in steps}
+    ended = {
+        name: CriticalStep(name, _ms(row["ready_at"]), _ms(row["ended_at"]))
+        for name, row in rows.items()
+        if row["ready_at"] is not None and row["ended_at"] is not None
+    }
+    return _path(ended, lambda name: rows[name]["needs"])
+
+
+def _path(ended: dict[str, CriticalStep], needs_of: Callable[[str], Iterable[str]]) -> list[CriticalStep]:
+    """Returns the path through steps that have ended, which are in the order of their definition."""
     path: list[CriticalStep] = []
-    last = max(ended.values(), key=lambda found: (found.ended_ms, run.steps[found.step].number), default=None)
+    # Of several that ended at the same time, the last one of the definition.
+    last = max(reversed(ended.values()), key=lambda found: found.ended_ms, default=None)
     while last is not None:
         path.append(last)
-        before = [ended[name] for name in needed(run.spec_of(last.step)) if name in ended]
+        before = [ended[name] for name in needs_of(last.step) if name in ended]
         last = max(before, key=lambda found: found.ended_ms, default=None)
     return path[::-1]
+
+
+def _ms(time: datetime) -> int:
+    return round(time.timestamp() * 1000)

@@ -21,7 +21,7 @@ def add_dashboards(found: Stack, settings: DashboardSettings, progress: ReportPr
     """
     folder, running = found.folder, found.status.processes
     plan = read_plan(folder)
-    stack = [each for each in plan.processes if not each.optional]
+    stack = [each for each in plan.processes if not each.optional or each.health_port is not None]
     if "postgres" in running and not plan.reader_dsn:
         raise StackError(
             f"an older release started the stack in {folder}, which has no login for dashboards: stop it "

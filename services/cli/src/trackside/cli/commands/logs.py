@@ -1,7 +1,6 @@
 """The command `logs`: what a task has written, while it runs or afterwards."""
 
 import asyncio
-import re
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
@@ -12,7 +11,6 @@ from typing import Any
 from rich.text import Text
 
 from trackside.cli.render import screen
-from trackside.cli.render.task_output import OutputGap, OutputLine, OutputNumbering, OutputReader
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
@@ -21,10 +19,15 @@ from trackside.domain.stream import Stream
 from trackside.domain.task import Attempt, Task, TaskState
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log
+from trackside.eventlog.task_output import (
+    OutputGap,
+    OutputLine,
+    OutputNumbering,
+    OutputReader,
+    gap_text,
+    printable,
+)
 from trackside.sdk.client import Client
-
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
-_CONTROLS = dict.fromkeys([*range(9), *range(10, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
 
 
 def logs(task_id: str, attempt: int, source: str | None, *, follow: bool, as_json: bool) -> None:
@@ -72,19 +75,6 @@ def as_object(task_id: str, item: OutputLine | OutputGap) -> dict[str, Any]:
     if isinstance(item, OutputGap):
         found["left_out"] = found.pop("count")
     return {"task_id": task_id, **found}
-
-
-def gap_text(gap: OutputGap) -> str:
-    """Returns how many lines are missing, and which, as text."""
-    if gap.count == 1:
-        return f"[1 line of {gap.source} was left out: {gap.number}]"
-    last = gap.number + gap.count - 1
-    return f"[{gap.count:,} lines of {gap.source} were left out: {gap.number} to {last}]"
-
-
-def printable(text: str) -> str:
-    """Returns a line without escape sequences and control characters."""
-    return _ESCAPES.sub("", text).translate(_CONTROLS)
 
 
 async def _logs(task_id: str, follow: bool, printer: OutputPrinter) -> None:

@@ -20,7 +20,7 @@ from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import DISK_LOW, ProcessStatus, StackStatus
 from trackside.embedded.live_status import current_status, json_answer
 from trackside.embedded.postgres.reader import without_password
-from trackside.embedded.stack import Stack
+from trackside.embedded.stack import CONSOLE, Stack
 from trackside.eventlog.settings import read_settings
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
 from trackside.projections.reads import json_row, open_read_models
@@ -38,6 +38,7 @@ def up(
     found = stack_process.running()
     if found is not None:
         screen.say(f"the stack in {found.folder} runs already; see `trackside status`")
+        _say_console(found)
         from trackside.cli.commands import catalogue as catalogues  # the worker's: not needed for a start
 
         catalogues.read_again(found, catalogue)
@@ -49,17 +50,27 @@ def up(
     if foreground:
         with stack_process.started(catalogue, slots, StepReporter(), settings) as made:
             screen.say(f"the stack runs; Kafka is at {made.bootstrap_servers}. Ctrl-C stops it.")
+            _say_console(made)
             if settings is not None:
                 dashboards.say(made, settings)
             run(_until_signal(made))
         return
     made = stack_process.start(catalogue, slots, StepReporter(), leash, settings)
     screen.say(f"the stack runs in {made.folder}; Kafka is at {made.bootstrap_servers}")
+    _say_console(made)
     if settings is not None:
         dashboards.say(made, settings)
     for problem in made.status.problems.values():
         screen.complain(problem)
     screen.say("next: trackside status, trackside submit SPEC.yaml, trackside down")
+
+
+def _say_console(made: Stack) -> None:
+    """Prints where the console is, or that it could not start."""
+    if made.console_url is not None:
+        screen.say(f"the console is at {made.console_url}")
+    elif CONSOLE in made.status.processes:
+        screen.complain(f"the console has not started: see {made.folder}/logs/{CONSOLE}.log")
 
 
 def down() -> None:
@@ -89,7 +100,11 @@ def status(as_json: bool) -> None:
         screen.emit(
             {"folder": str(found.folder), "state": state.state, "ready": ready, "processes": processes}
             | {"problems": list(state.problems.values()), "disk_low": DISK_LOW in state.problems}
-            | {"kafka": found.bootstrap_servers, "postgres": without_password(state.postgres_dsn)}
+            | {
+                "console": found.console_url,
+                "kafka": found.bootstrap_servers,
+                "postgres": without_password(state.postgres_dsn),
+            }
             | {"reader": without_password(state.reader_dsn), "devices": listed, "queue": queue}
         )
     else:
@@ -164,7 +179,8 @@ def _show(
     devices: list[ViewRow],
     queue: list[ViewRow],
 ) -> None:
-    screen.say(f"{found.folder} {state.state}; Kafka at {found.bootstrap_servers}")
+    console = f"; console at {found.console_url}" if found.console_url else ""
+    screen.say(f"{found.folder} {state.state}; Kafka at {found.bootstrap_servers}{console}")
     for problem in state.problems.values():
         screen.say(f"problem: {problem}")
     screen.say("")

@@ -14,7 +14,7 @@ from trackside.embedded import stack
 from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import NAME, claim, current_folder, held_leash
-from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
+from trackside.embedded.stack import CONSOLE, ServiceSpec, Stack, StackOptions
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.settings import ReaderSettings
 
@@ -48,6 +48,7 @@ def services(home: Path, catalogue: Path, slots: int) -> list[ServiceSpec]:
         ServiceSpec("scheduler"),
         ServiceSpec(WORKER, env=worker),
         ServiceSpec("summary-indexer"),
+        ServiceSpec(CONSOLE, pages=True),
     ]
 
 

@@ -51,6 +51,20 @@ def summary_indexer() -> None:
     _serve("summary_indexer")
 
 
+def console() -> None:
+    """Serve the console: pages that show all experiments, and publish commands.
+
+    Settings are read from TRACKSIDE_KAFKA_BOOTSTRAP, TRACKSIDE_POSTGRES_DSN and TRACKSIDE_CONSOLE_...; exit 2
+    if one is bad. It is served on 127.0.0.1:8470. `trackside up` starts one with the stack.
+
+    \b
+    Examples:
+      TRACKSIDE_KAFKA_BOOTSTRAP=kafka:9092 trackside console
+      TRACKSIDE_CONSOLE_HOST=0.0.0.0 TRACKSIDE_CONSOLE_TOKENS_FILE=users.yaml trackside console
+    """
+    _serve("console")
+
+
 def _serve(name: str) -> None:
     """Runs a service in this process until it is stopped."""
     import_module(f"trackside.{name}.app").main()

@@ -212,7 +212,8 @@ class StepReporter:
         if state == "starting":
             self._began[name] = monotonic_s()
         elif state in ("ready", "ended"):
-            took = duration(monotonic_s() - self._began.pop(name, monotonic_s()))
+            now_s = monotonic_s()
+            took = duration(now_s - self._began.pop(name, now_s))
             self._console.print(f"  {name} ({took})", markup=False, soft_wrap=True)
         elif self._status is None:
             self._console.print(f"  {text}", markup=False, soft_wrap=True)

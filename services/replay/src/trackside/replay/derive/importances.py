@@ -49,17 +49,26 @@ class Importance:
 def importances(search: Search, objective: int = 0) -> tuple[list[Importance], int]:
     """Returns the parameters that all counted trials have, most important first, and the number of trials.
 
-    `objective` is the index of the objective whose values count. A share measures how far the best tenth of
-    the trials is from all of them along a parameter (Watanabe, Bansal, Hutter: PED-ANOVA, IJCAI 2023). Raises
-    TooFewTrialsError.
+    `objective` is the index of the objective whose values count. Raises TooFewTrialsError.
+    """
+    parameters, values = _counted(search, objective, MIN_TRIALS)
+    return importances_of(parameters, values, directions_of(search.spec)[objective]), len(values)
+
+
+def importances_of(
+    parameters: Mapping[str, Sequence[Any]], values: Sequence[float], direction: str
+) -> list[Importance]:
+    """Returns parameters by importance, from their values in each trial and the values of the trials.
+
+    A share measures how far the best tenth of the trials is from all of them along a parameter (Watanabe,
+    Bansal, Hutter: PED-ANOVA, IJCAI 2023). `direction` is minimize or maximize.
     """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    parameters, values = _counted(search, objective, MIN_TRIALS)
     columns = {name: _distribution(found) for name, found in parameters.items()}
     searched = {name: column for name, column in columns.items() if column is not None}
-    study = optuna.create_study(direction=directions_of(search.spec)[objective])
+    study = optuna.create_study(direction=direction)
     study.add_trials(
         [
             optuna.trial.create_trial(
@@ -72,7 +81,7 @@ def importances(search: Search, objective: int = 0) -> tuple[list[Importance], i
     )
     shares = _shares(study) if searched else {}
     found = [Importance(name, round(float(shares.get(name, 0.0)), 6)) for name in parameters]
-    return sorted(found, key=lambda one: (-one.share, one.parameter)), len(values)
+    return sorted(found, key=lambda one: (-one.share, one.parameter))
 
 
 def parameter_correlations(search: Search, objective: int = 0) -> tuple[list[Correlation], int]:

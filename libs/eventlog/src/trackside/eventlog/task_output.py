@@ -16,6 +16,8 @@ WAIT_S = 0.5
 LINGER_S = 1.0
 """How long the last lines may arrive after the end of the task, which is in another topic."""
 REMEMBERED = 1_000
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
+_CONTROLS = dict.fromkeys([*range(9), *range(10, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
 _LEFT_OUT = re.compile(r"\[(\d+) more lines came too fast and were left out\]")
 
 
@@ -41,10 +43,25 @@ class OutputGap:
     time_ms: int
 
 
+def gap_text(gap: OutputGap) -> str:
+    """Returns how many lines are missing, and which, as text."""
+    if gap.count == 1:
+        return f"[1 line of {gap.source} was left out: {gap.number}]"
+    last = gap.number + gap.count - 1
+    return f"[{gap.count:,} lines of {gap.source} were left out: {gap.number} to {last}]"
+
+
+def printable(text: str) -> str:
+    """Returns a line without escape sequences and control characters."""
+    return _ESCAPES.sub("", text).translate(_CONTROLS)
+
+
 @dataclass(slots=True)
 class OutputNumbering:
     """Numbers the lines of one task, drops repeats and finds gaps."""
 
+    from_first_line: bool = True
+    """Whether all records are given from the first line on: else lines before the first record are no gap."""
     _next: dict[tuple[int, str], int] = field(default_factory=dict)
     _seen: dict[str, None] = field(default_factory=dict)
 
@@ -57,7 +74,7 @@ class OutputNumbering:
         if not isinstance(output, OutputWritten) or self._is_repeat(record.envelope.id):
             return []
         attempt, source, first = output.attempt, output.source, output.first_line
-        expected = self._next.get((attempt, source), 1)
+        expected = self._next.get((attempt, source), 1 if self.from_first_line else first)
         if first < expected:
             expected = 1
         found: list[OutputLine | OutputGap] = []

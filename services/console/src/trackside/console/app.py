@@ -1,0 +1,97 @@
+"""The console's wiring: settings, log, Postgres, pages, pushed changes, commands."""
+
+from contextlib import closing
+from functools import partial
+
+import structlog
+from fastapi import FastAPI
+from starlette.middleware.sessions import SessionMiddleware
+
+from trackside.artifacts.settings import StoreSettings
+from trackside.console.commands.publishing import FormCommands
+from trackside.console.live.hub import Hub
+from trackside.console.live.log_state import watch_log
+from trackside.console.live.pushing import Pushing
+from trackside.console.live.services import ask_services
+from trackside.console.pages.catalogue import SITE
+from trackside.console.pages.exports import add_exports
+from trackside.console.pages.output_routes import add_output
+from trackside.console.pages.summary_routes import add_summaries
+from trackside.console.pages.whatif_routes import add_whatif
+from trackside.console.settings import ConsoleSettings
+from trackside.console.web.access import Access
+from trackside.console.web.application import Pages, make_application
+from trackside.console.web.logins import add_logins
+from trackside.console.web.server import serving
+from trackside.console.web.users import Sessions, Tokens, session_key
+from trackside.console.whatif.jobs import WhatIfJobs
+from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.serving import run_service
+from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.projections.notifications import follow_changes
+from trackside.projections.read_pool import ReadModelsPool
+from trackside.sdk.async_client import AsyncClient
+
+logger = structlog.get_logger("trackside.console")
+
+
+def main() -> None:
+    """Runs the console until it is stopped."""
+    settings = read_settings(ConsoleSettings)
+    run_service("console", read_settings(StackSettings), partial(run_console, settings))
+
+
+async def run_console(settings: ConsoleSettings, service: ServiceContext) -> None:
+    """Serves the pages until the service stops."""
+    key = session_key(settings.session_key_file)
+    tokens = None if settings.tokens_file is None else Tokens(settings.tokens_file)
+    access = Access(
+        settings, tokens, Sessions(key, settings.session_hours), has_oidc=bool(settings.oidc_issuer)
+    )
+    dsn, bootstrap = service.settings.postgres_dsn, service.settings.kafka_bootstrap
+    with closing(ReadModelsPool(dsn, size=settings.connections)) as pool:
+        async with AsyncClient(bootstrap, service.topics.prefix, name="console") as client:
+            await _serve(settings, service, access, key, pool, client)
+    if service.background.failure is not None:
+        raise service.background.failure
+
+
+async def _serve(
+    settings: ConsoleSettings,
+    service: ServiceContext,
+    access: Access,
+    key: str,
+    pool: ReadModelsPool,
+    client: AsyncClient,
+) -> None:
+    hub = Hub(settings.viewers)
+    whatif_jobs = WhatIfJobs(service.settings.kafka_bootstrap, service.topics.prefix)
+    service.background.alarm = service.stop.set
+    pages = Pages(SITE, pool, service.log, service.topics, access)
+    pushing, forms = Pushing(pages, hub, service.stop), FormCommands(client)
+
+    def others(app: FastAPI) -> None:
+        app.add_route("/live", pushing.answer, ["GET"])
+        app.add_route("/commands/{stream_id}", forms.answer, ["POST"])
+        add_exports(app, pages)
+        add_output(app, pages)
+        add_whatif(app, pages, whatif_jobs)
+        add_summaries(app, pages, read_settings(StoreSettings))
+        add_logins(app, pages, access, settings)
+        if settings.oidc_issuer:  # only the way to the issuer and back needs it
+            app.add_middleware(
+                SessionMiddleware, secret_key=key, session_cookie="trackside_oidc", max_age=600
+            )
+
+    application = make_application(pages, SITE, access, others)
+    service.background.spawn(hub.run(follow_changes(service.settings.postgres_dsn)))
+    service.background.spawn(watch_log(service, pool, hub))
+    service.background.spawn(ask_services(hub, settings.addresses_of_services))
+    async with serving(application, settings.host, settings.port) as port:
+        address = settings.url or f"http://{settings.host}:{port}"
+        logger.info("the console is ready", address=address)
+        service.health.ready = True
+        await service.stop.wait()
+        hub.publish(frozenset())  # open pages see the stop
+    await whatif_jobs.close()
+    await service.background.close()

@@ -1,0 +1,1 @@
+"""Commands that users publish from pages, and the forms for them."""

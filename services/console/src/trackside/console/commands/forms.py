@@ -1,0 +1,162 @@
+"""Forms for commands, made from their messages: a field of the form for each field of the body.
+
+The name of an input is the kind of its value and the path of the field: `number:concurrency`,
+`json:parameters.layers`. An input that is empty is left out of the command.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trackside.contracts.message import Command
+from trackside.contracts.refusals import Problem
+
+TEXT, NUMBER, FLAG, CHOICE, JSON, LIST = "text", "number", "flag", "choice", "json", "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input of a form. `path` is where its value is in the body, with dots; `choices` are for CHOICE."""
+
+    path: str
+    kind: str
+    label: str
+    value: object = ""
+    help: str = ""
+    required: bool = False
+    choices: Sequence[str] = ()
+    lowest: float | None = None
+    highest: float | None = None
+    whole: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in the form: kind and path."""
+        return f"{self.kind}:{self.path}"
+
+    @property
+    def text(self) -> str:
+        """Its value as the text in the input."""
+        if self.value is None or self.value == "":
+            return ""
+        return self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A command that a user may publish: a button where it has no inputs, else a form with some.
+
+    `fixed` are fields of the body that the user does not choose; `confirm` is asked first.
+    """
+
+    label: str
+    stream_id: str
+    command: type[Command]
+    inputs: Sequence[Input] = ()
+    fixed: Mapping[str, Any] | None = None
+    confirm: str = ""
+    is_danger: bool = False
+
+    @property
+    def type(self) -> str:
+        """The type of the command in the log."""
+        return self.command.wire_type()
+
+    @property
+    def hidden(self) -> list[tuple[str, str]]:
+        """Name and text of the inputs that are not shown."""
+        return [(f"{JSON}:{path}", json.dumps(value)) for path, value in (self.fixed or {}).items()]
+
+    @property
+    def key(self) -> str:
+        """A name that is unique on a page."""
+        return "-".join([self.command.__name__, *(str(value) for value in (self.fixed or {}).values())])
+
+
+def inputs_of(command: type[Command], names: Iterable[str], values: Mapping[str, Any] = {}) -> list[Input]:
+    """Returns an input for each of some fields of a command, with what its schema says of the values."""
+    schema = command.model_json_schema()
+    required, definitions = schema.get("required", ()), schema.get("$defs", {})
+    made = (_input(name, schema["properties"][name], definitions, values.get(name, "")) for name in names)
+    return [replace(each, required=each.path in required) for each in made]
+
+
+def _input(name: str, schema: Mapping[str, Any], definitions: Mapping[str, Any], value: object) -> Input:
+    """Returns the input for the schema of one field; what is neither a number, text nor flag is JSON."""
+    label = name.replace("_", " ")
+    shape = _resolved(schema, definitions)
+    found = shape.get("enum")
+    if found is not None and all(isinstance(each, str) for each in found):
+        return Input(
+            name, CHOICE, label, value or shape.get("default", ""), choices=[str(each) for each in found]
+        )
+    match shape.get("type"):
+        case "boolean":
+            return Input(name, FLAG, label, value)
+        case "integer" | "number" as kind:
+            lowest = shape.get("minimum", shape.get("exclusiveMinimum"))
+            highest = shape.get("maximum", shape.get("exclusiveMaximum"))
+            return Input(name, NUMBER, label, value, "", False, (), lowest, highest, kind == "integer")
+        case "string":
+            return Input(name, TEXT, label, value)
+    return Input(name, JSON, label, value, "as JSON")
+
+
+def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the schema of a field without the null that means that it is left out, references followed."""
+    if "$ref" in schema:
+        return _resolved(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    if len(options) == 1:
+        return {**schema, **_resolved(options[0], definitions)}
+    return schema
+
+
+def body_of(fields: Iterable[tuple[str, str]]) -> tuple[dict[str, Any], list[Problem]]:
+    """Returns the body of a command from the inputs of a form, and what is wrong with single inputs."""
+    body: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name, text in fields:
+        kind, colon, path = name.partition(":")
+        if not colon or (text.strip() == "" and kind != FLAG):
+            continue
+        try:
+            _put(body, path.split("."), _value(kind, text))
+        except ValueError as error:
+            problems.append(Problem(code="bad_value", path=f"$.{path}", message=str(error)))
+    return body, problems
+
+
+def _value(kind: str, text: str) -> object:
+    match kind:
+        case "number":
+            try:
+                value = json.loads(text)
+            except ValueError:
+                value = None
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise ValueError(f"{text[:50]!r} is not a number")
+            return value
+        case "flag":
+            return text == "true"
+        case "json":
+            try:
+                return json.loads(text)
+            except ValueError as error:
+                raise ValueError(f"not JSON: {error}; write a text in quotation marks") from None
+        case "text" | "choice":
+            return text
+        case "list":
+            return [each.strip() for each in text.split(",") if each.strip()]
+    raise ValueError(f"{kind[:20]!r} is not a kind of input")
+
+
+def _put(body: dict[str, Any], path: Sequence[str], value: object) -> None:
+    for name in path[:-1]:
+        inner = body.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise ValueError("an input within one that is a value")
+        body = inner
+    body[path[-1]] = value

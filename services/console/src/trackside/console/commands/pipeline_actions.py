@@ -1,0 +1,91 @@
+"""Which commands users may publish for a pipeline: a run with parameters typed as its definition says."""
+
+from dataclasses import replace
+from typing import Any
+
+from trackside.aggregates.pipeline.messages import CancelPipelineRuns, RetirePipeline, RunPipeline
+from trackside.aggregates.pipeline.schedule_messages import (
+    CreateSchedule,
+    DeleteSchedule,
+    FireSchedule,
+    PauseSchedule,
+    ResumeSchedule,
+)
+from trackside.aggregates.pipeline.schedule_state import ScheduleStatus
+from trackside.console.commands.forms import TEXT, Form, Input, inputs_of
+from trackside.console.commands.schema_inputs import schema_inputs
+from trackside.contracts.message import Json
+from trackside.domain.table import ViewRow
+
+WAITING, OPEN = "QUEUED", ("RUNNING", "STOPPING")
+
+
+def pipeline_actions(pipeline_id: str, row: ViewRow, definition: Json) -> list[Form]:
+    """Returns the commands that make sense for a pipeline, whose current version has this definition."""
+    if row["ended_at"] is not None:
+        return []
+    parameters: dict[str, Any] = definition.get("parameters") or {}
+    more = inputs_of(RunPipeline, ("version", "seed", "use_cache"), {"use_cache": True})
+    more = [replace(each, help="empty: the current one") if each.path == "version" else each for each in more]
+    run = Form("Run now", pipeline_id, RunPipeline, [*schema_inputs("parameters", parameters), *more])
+    return [run, *change_actions(pipeline_id, row)]
+
+
+def change_actions(pipeline_id: str, row: ViewRow) -> list[Form]:
+    """Returns the commands that make sense for a pipeline whatever its definition is."""
+    if row["ended_at"] is not None:
+        return []
+    cancel = inputs_of(CancelPipelineRuns, ("number", "reason"))
+    cancel = [replace(each, help="empty: all runs") if each.path == "number" else each for each in cancel]
+    return [
+        Form("Add schedule", pipeline_id, CreateSchedule, _schedule_inputs()),
+        Form(
+            "Cancel runs",
+            pipeline_id,
+            CancelPipelineRuns,
+            cancel,
+            confirm="Cancel runs? Those that are open are stopped.",
+            is_danger=True,
+        ),
+        Form(
+            "Retire",
+            pipeline_id,
+            RetirePipeline,
+            inputs_of(RetirePipeline, ("reason",)),
+            confirm="Retire this pipeline? Runs that wait are cancelled.",
+            is_danger=True,
+        ),
+    ]
+
+
+def _schedule_inputs() -> list[Input]:
+    return [
+        *inputs_of(CreateSchedule, ("name",)),
+        Input("schedule.cron", TEXT, "cron", "", "five fields, such as 0 6 * * 1-5", required=True),
+        Input("schedule.timezone", TEXT, "timezone", "UTC", "such as Europe/Berlin"),
+    ]
+
+
+def schedule_actions(pipeline_id: str, schedule: ViewRow) -> list[Form]:
+    """Returns the commands that make sense for a schedule of a pipeline."""
+    fixed = {"name": schedule["schedule"]}
+    delete = Form(
+        "Delete", pipeline_id, DeleteSchedule, fixed=fixed, confirm="Delete this schedule?", is_danger=True
+    )
+    pause = Form("Pause", pipeline_id, PauseSchedule, inputs_of(PauseSchedule, ("reason",)), fixed)
+    resume = Form("Resume", pipeline_id, ResumeSchedule, fixed=fixed)
+    is_paused = schedule["status"] == ScheduleStatus.PAUSED.value
+    return [
+        Form("Run now", pipeline_id, FireSchedule, fixed=fixed),
+        resume if is_paused else pause,
+        delete,
+    ]
+
+
+def run_cancellation(pipeline_id: str, run: ViewRow) -> list[Form]:
+    """Returns the command that cancels a run of a pipeline, unless it has ended."""
+    if run["status"] != WAITING and run["status"] not in OPEN:
+        return []
+    confirm = f"Cancel run {run['run_number']}?"
+    fixed = {"number": run["run_number"]}
+    return [Form("Cancel", pipeline_id, CancelPipelineRuns, fixed=fixed, confirm=confirm, is_danger=True)]

@@ -1,0 +1,1 @@
+"""Changes of the read models, pushed to open pages."""

@@ -1,0 +1,1 @@
+"""The pages of the console: each reads rows and returns what its template shows."""

@@ -1,0 +1,47 @@
+"""The page of workers and devices: what runs where, and why tasks wait."""
+
+from trackside.console.web.page import PageRequest, Shown
+from trackside.contracts.memory import shown as memory
+from trackside.domain.display.text import as_text
+from trackside.domain.table import ViewRow
+from trackside.eventlog.clock import now_ms
+
+QUEUE = 100
+SPANS = (("0.25", "15 minutes"), ("1", "hour"), ("6", "6 hours"), ("24", "day"), ("168", "week"))
+
+
+async def fleet(request: PageRequest) -> Shown:
+    """Shows devices, queue, workers and task types."""
+    models = request.models
+    queue = await models.rows("some_tasks", None, "queued", QUEUE)
+    values = {
+        "devices": await models.rows("devices"),
+        "workers": await models.rows("workers"),
+        "queue": queue,
+        "queued": sum(each["tasks"] for each in await models.rows("queue")),
+        "task_types": await models.rows("task_types"),
+        "spans": SPANS,
+        "hours": request.one_of("hours", tuple(value for value, _ in SPANS), "1"),
+        "needs": needs,
+        "why_waiting": why_waiting,
+    }
+    return Shown("fleet.html", "Fleet", values, section="fleet")
+
+
+def needs(task: ViewRow) -> str:
+    """Returns what a task needs of a device, as text."""
+    parts = [f"{task['devices']} x {task['kind']}" if task["devices"] > 1 else str(task["kind"])]
+    parts += [f"device {task['fixed_device']}"] if task["fixed_device"] else []
+    parts += ["alone on it"] if task["exclusive"] or task["whole_device"] else []
+    for name, words in (("estimate_memory_bytes", "memory"), ("estimate_cuda_memory_bytes", "CUDA memory")):
+        parts += [f"{memory(task[name])} {words}"] if task[name] else []
+    return ", ".join(parts)
+
+
+def why_waiting(task: ViewRow) -> str:
+    """Returns why a queued task is not placed, as far as the rows say it."""
+    if task["unschedulable"]:
+        return as_text(task["unschedulable"])
+    if task["not_before"] is not None and task["not_before"].timestamp() * 1000 > now_ms():
+        return f"tried again at {task['not_before']:%H:%M:%S} UTC"
+    return "no free device that fits"

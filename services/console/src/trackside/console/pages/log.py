@@ -1,0 +1,117 @@
+"""The pages of the log: positions, refused commands, dead letters, and the events of one stream."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from trackside.console.pages.stream import found_stream, stream_values
+from trackside.console.web.page import BadQuery, PageNotFound, PageRequest, Shown
+from trackside.domain.display.view import View
+from trackside.eventlog.clock import now_ms
+from trackside.replay.causality.event_pages import EVENTS, read_events
+from trackside.replay.history.errors import BadRangeError
+from trackside.replay.history.point_in_time import NOW, PointInTime, parse_point_in_time
+from trackside.replay.history.recorded_stream import RecordedStream, find_live, state_at
+from trackside.replay.history.state_view import state_view
+
+LIMIT = 50
+CHANGES = 500
+"""How many differences between two states are shown at most."""
+
+
+async def log(request: PageRequest) -> Shown:
+    """Shows how far the read models are, and what could not be accepted or read."""
+    models = request.models
+    totals: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for (owner, topic, _), position in (await models.positions()).items():
+        totals[owner, topic].append(position)
+    values = {
+        "positions": [
+            {"owner": owner, "topic": topic, "partitions": len(found), "records": sum(found)}
+            for (owner, topic), found in sorted(totals.items())
+        ],
+        "refused": await models.rows("refused_commands", LIMIT),
+        "letters": await models.rows("dead_letters", LIMIT),
+    }
+    return Shown("log.html", "Log", values, section="log")
+
+
+async def events(request: PageRequest) -> Shown:
+    """Shows events of a stream with their causes, the newest first."""
+    aggregate, row = await found_stream(request)
+    stream_id = request.parts["stream_id"]
+    place = await request.models.row("stream_place", stream_id)
+    assert place is not None  # its row is written in one transaction with that of the stream
+    before = request.number("before", 0, highest=2**53) or None
+    partition, first = place["partition"], place["first_offset"]
+    found = await read_events(request.log, request.topics, partition, first, stream_id, before, EVENTS)
+    values = {
+        **stream_values(request, aggregate.kind, row, "events"),
+        "events": found.events,
+        "before": found.before,
+        "at_time": lambda ms: datetime.fromtimestamp(ms / 1000, UTC),
+    }
+    streams = frozenset((stream_id,)) if before is None else frozenset[str]()
+    return Shown("events.html", f"Events of {stream_id}", values, streams, section="experiments")
+
+
+async def past(request: PageRequest) -> Shown:
+    """Shows a stream as it was at a point in time, with a slider over all its offsets."""
+    aggregate, row = await found_stream(request)
+    stream_id = request.parts["stream_id"]
+    place = await request.models.row("stream_place", stream_id)
+    assert place is not None
+    first, last = place["first_offset"], place["last_offset"]
+    moments = [_moment(request, name) for name in ("at", "and") if request.query.get(name)] or [NOW]
+    recorded = await find_live(request.log, request.topics, stream_id)
+    if recorded is None:
+        raise PageNotFound(f"the log does not have {stream_id} any more")
+    try:
+        states = [await _shown_state(recorded, moment, aggregate.view) for moment in moments]
+    except BadRangeError as error:
+        raise BadQuery(str(error)) from None
+    values = {
+        **stream_values(request, aggregate.kind, row, "past"),
+        "first": first,
+        "last": last,
+        "states": states,
+        "changes": _changes(*states) if len(states) == 2 else [],
+    }
+    return Shown("past.html", f"Past of {stream_id}", values, frozenset(), section="experiments")
+
+
+def _moment(request: PageRequest, name: str) -> PointInTime:
+    try:
+        return parse_point_in_time(request.query[name], now_ms())
+    except BadRangeError as error:
+        raise BadQuery(str(error)) from None
+
+
+async def _shown_state(recorded: RecordedStream, moment: PointInTime, view: View[Any]) -> dict[str, Any]:
+    """Returns the state of a stream at a moment, as facts and tables."""
+    found = await state_at(recorded, moment)
+    state = state_view(found.stream)
+    tables = view.state_tables(state.parts, state.tasks)
+    return {
+        "moment": str(moment),
+        "offset": found.last.offset,
+        "time": datetime.fromtimestamp(found.last.append_time_ms / 1000, UTC),
+        "records": found.records,
+        "facts": [(name, value) for name, value in state.root.items() if value not in (None, "", [], {})],
+        "tables": tables,
+        "subjects": state.subjects(),
+    }
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, str, object, object]]:
+    """Returns what differs between two states: subject, field, and the value in each."""
+    old, new = before["subjects"], after["subjects"]
+    found: list[tuple[str, str, object, object]] = []
+    for subject in [*old, *(each for each in new if each not in old)]:
+        was, now = old.get(subject, {}), new.get(subject, {})
+        names = [*was, *(each for each in now if each not in was)]
+        found += [
+            (subject, name, was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)
+        ]
+    return found[:CHANGES]

@@ -1,0 +1,143 @@
+"""The pages of a search: how far it is, its trials, its parameters."""
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from trackside.aggregates.search.messages import TrialStatus
+from trackside.aggregates.search.view import SearchView
+from trackside.console.pages.stream import found_stream, stream_values
+from trackside.console.web.page import PageNotFound, PageRequest, Shown
+from trackside.domain.display.text import as_text
+from trackside.domain.table import ViewRow
+from trackside.eventlog.clock import now_ms
+from trackside.projections.trials_page import TrialFilter, read_trials_page
+
+BEST, LIMIT, COLUMNS = 10, 50, 6
+MAX_EXPORT = 1_000_000
+SORTS = ("trial", "status", "value", "duration", "ended", "started", "source")
+
+
+async def search(request: PageRequest, row: ViewRow) -> Shown:
+    """Shows a search: its progress, its best trials, its space."""
+    stream_id = request.parts["stream_id"]
+    models = request.models
+    order = TrialFilter("value", row["direction"] == "maximize", ("SUCCEEDED",), limit=BEST)
+    best = (await read_trials_page(models, stream_id, order)).rows
+    view = SearchView()
+    front = await models.rows("search.front", stream_id) if row["pareto_front"] else []
+    facts = view.page(row, {"trials": best, "front": front}).facts
+    values = {
+        **stream_values(request, "search", row),
+        "known": facts,
+        "best": [each for each in best if each["value"] is not None],
+        "parameters": list(row["spec"]["space"])[:COLUMNS],
+        "counts": await models.rows("trial_counts", stream_id),
+        "left_s": _left_s(row, view.left(row)),
+        "space_text": space_text,
+    }
+    return Shown(
+        "search.html", str(row["name"] or stream_id), values, frozenset((stream_id,)), section="experiments"
+    )
+
+
+def _left_s(row: ViewRow, left: int) -> float | None:
+    """Returns how long a search takes still if trials end as fast as they did until now, s."""
+    if row["ended_at"] is not None or not row["ended_trials"]:
+        return None
+    return float(left * (now_ms() / 1000 - row["started_at"].timestamp()) / row["ended_trials"])
+
+
+def space_text(definition: Mapping[str, Any]) -> str:
+    """Returns the values that a parameter may have, as text."""
+    if "values" in definition:
+        return as_text(
+            [each.get("_name", each) if isinstance(each, dict) else each for each in definition["values"]]
+        )
+    return as_text({name: value for name, value in definition.items() if name != "type"})
+
+
+async def search_row(request: PageRequest) -> ViewRow:
+    """Returns the row of the search in the path; raises PageNotFound."""
+    aggregate, row = await found_stream(request)
+    if aggregate.kind != "search":
+        raise PageNotFound(f"{request.parts['stream_id']} is a {aggregate.kind}; only a search has trials")
+    return row
+
+
+def _filter(request: PageRequest, row: ViewRow, limit: int) -> TrialFilter:
+    parameters = [f"parameters.{name}" for name in row["spec"]["space"]]
+    status = request.one_of("status", tuple(TrialStatus), "")
+    return TrialFilter(
+        sort=request.one_of("sort", (*SORTS, *parameters), "trial"),
+        descending=request.query.get("order", "desc") != "asc",
+        statuses=(status,) if status else (),
+        text=request.query.get("text", "")[:200],
+        limit=limit,
+        offset=request.number("offset", 0, highest=10_000_000),
+    )
+
+
+async def trials(request: PageRequest) -> Shown:
+    """Shows the trials of a search, sorted, filtered and paged by the query."""
+    row = await search_row(request)
+    stream_id = request.parts["stream_id"]
+    wanted = _filter(request, row, LIMIT)
+    found = await read_trials_page(request.models, stream_id, wanted)
+    names = list(row["spec"]["space"])
+    columns = [each for each in request.query.getlist("column") if each in names] or names[:COLUMNS]
+    values = {
+        **stream_values(request, "search", row, "trials"),
+        "found": found,
+        "wanted": wanted,
+        "status": wanted.statuses[0] if wanted.statuses else "",
+        "statuses": [str(each) for each in TrialStatus],
+        "columns": columns,
+        "all_columns": names,
+    }
+    title = f"Trials of {stream_id}"
+    return Shown("trials.html", title, values, frozenset((stream_id,)), section="experiments")
+
+
+async def parameters(request: PageRequest) -> Shown:
+    """Shows how values depend on parameters."""
+    row = await search_row(request)
+    stream_id = request.parts["stream_id"]
+    axes = list(row["spec"]["space"])
+    first, second = axes[0], axes[min(1, len(axes) - 1)]
+    values = {
+        **stream_values(request, "search", row, "parameters"),
+        "axes": axes,
+        "x": request.one_of("x", tuple(axes), first),
+        "y": request.one_of("y", tuple(axes), second),
+        "objectives": row["spec"].get("objectives") or [],
+    }
+    title = f"Parameters of {stream_id}"
+    return Shown("parameters.html", title, values, frozenset((stream_id,)), section="experiments")
+
+
+async def trials_csv(request: PageRequest) -> str:
+    """Returns the filtered trials as CSV, all pages."""
+    row = await search_row(request)
+    names = list(row["spec"]["space"])
+    wanted = _filter(request, row, MAX_EXPORT)
+    rows = (await read_trials_page(request.models, request.parts["stream_id"], wanted)).rows
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["trial", "task_id", "status", "value", *names, "duration_s", "suggested_at", "ended_at"])
+    for each in rows:
+        found = [each["parameters"].get(name) for name in names]
+        times = [each["suggested_at"], each["ended_at"]]
+        writer.writerow(
+            [
+                each["trial"],
+                each["task_id"],
+                each["status"],
+                each["value"],
+                *found,
+                each["duration_s"],
+                *times,
+            ]
+        )
+    return out.getvalue()

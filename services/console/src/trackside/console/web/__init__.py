@@ -1,0 +1,1 @@
+"""The web server of the console: routes, users, security, templates, assets."""

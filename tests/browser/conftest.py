@@ -1,0 +1,184 @@
+"""One stack for all tests of pages, with tasks that a test releases, and a real browser.
+
+Browsers are Debian's or Playwright's own; without one these tests are skipped, and the run says so.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.e2e.harness import UserFolder
+
+TASKS = '''
+import time
+from pathlib import Path
+
+from trackside.sdk import Task, trial
+
+
+class Gated(Task):
+    """Reports some values and ends once its file is there."""
+
+    def train(self, device):
+        asked = trial.parameters()
+        for step in range(5):
+            trial.report(asked["x"] ** 2 + 1 / (step + 1), step=step)
+        while not (Path(__file__).parent / "released").exists():
+            time.sleep(0.02)
+        trial.result(asked["x"] ** 2)
+        return {"x": asked["x"]}
+
+
+class Broken(Task):
+    """Fails with a text that is markup."""
+
+    def train(self, device):
+        print("<b>printed</b>")
+        raise ValueError("<img src=x onerror=window.hacked=1>")
+
+
+class Talking(Task):
+    """Records summaries, and prints before and after its file is there."""
+
+    def train(self, device):
+        import numpy as np
+
+        from trackside.sdk import SummaryWriter
+
+        with SummaryWriter() as writer:
+            for step in range(3):
+                writer.add_scalar("loss", 1 / (step + 1), step)
+                writer.add_image("<b>picture", np.full((8, 8), step / 2), step, dataformats="HW")
+                writer.add_histogram("weights", np.arange(10) * step, step)
+        print("<img src=x onerror=window.hacked=1>", flush=True)
+        for number in range(3):
+            print(f"before {number}", flush=True)
+        while not (Path(__file__).parent / "released").exists():
+            time.sleep(0.02)
+        print("after the wait", flush=True)
+'''
+CATALOGUE = """
+tasks:
+  gated: {entry: mine:Gated, path: .}
+  broken: {entry: mine:Broken, path: .}
+  talking: {entry: mine:Talking, path: .}
+"""
+
+expect.set_options(timeout=60_000)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A stack with its console, and the folder of its user."""
+
+    folder: UserFolder
+    address: str
+
+    def release(self) -> None:
+        """Lets gated tasks end."""
+        (self.folder.path / "released").touch()
+
+    def hold(self) -> None:
+        """Has gated tasks wait again."""
+        (self.folder.path / "released").unlink(missing_ok=True)
+
+    def submit(self, spec: str, name: str) -> str:
+        """Submits a spec file and returns the id of its stream."""
+        (self.folder.path / f"{name}.yaml").write_text(spec)
+        return str(self.folder.run_ok("submit", f"{name}.yaml").split()[0])
+
+    def search(self, name: str, trials: int = 6, **more: Any) -> str:
+        """Submits a search over gated tasks."""
+        lines = [
+            f"name: {name}",
+            "kind: search",
+            "task_type: gated",
+            "direction: minimize",
+            f"max_trials: {trials}",
+            "concurrency: 2",
+            "seed: 7",
+            "tuner: {name: random}",
+            "space:",
+            "  x: {type: uniform, low: -1, high: 1}",
+            "  kind: {type: choice, values: [small, large]}",
+        ]
+        return self.submit("\n".join([*lines, *(f"{key}: {value}" for key, value in more.items())]), name)
+
+    def pid(self, name: str) -> int:
+        """Returns the pid of a process of the stack."""
+        found = self.folder.json_output("status")
+        return next(int(each["pid"]) for each in found["processes"] if each["name"] == name)
+
+    def pids(self, name: str) -> list[int]:
+        """Returns the pids of a process of the stack and of its children."""
+        pid = self.pid(name)
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [pid, *map(int, children)]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    path = tmp_path_factory.mktemp("site")
+    folder = UserFolder(path)
+    (path / "mine.py").write_text(TASKS)
+    (path / "catalogue.yaml").write_text(CATALOGUE)
+    folder.run_ok("up")
+    try:
+        yield Site(folder, folder.json_output("status")["console"].rstrip("/"))
+    finally:
+        (path / "released").touch()
+        folder.run("down")
+
+
+def _chromium() -> str | None:
+    return (
+        os.environ.get("TRACKSIDE_TEST_CHROMIUM")
+        or shutil.which("chromium")
+        or shutil.which("chromium-browser")
+    )
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    program = _chromium()
+    if program is None:
+        pytest.skip("there is no Chromium: `apt install chromium`, or name one in TRACKSIDE_TEST_CHROMIUM")
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=arguments)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport={"width": 1280, "height": 900})
+    made.set_default_timeout(30_000)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, site: Site) -> Iterator[Page]:
+    """A page whose errors fail the test."""
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.on("console", lambda said: errors.append(said.text) if _is_violation(said.text) else None)
+    yield opened
+    assert errors == []
+
+
+def _is_violation(text: str) -> bool:
+    return "Content Security Policy" in text or "Uncaught" in text
+
+
+@pytest.fixture
+def here(site: Site) -> Path:
+    return site.folder.path

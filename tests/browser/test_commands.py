@@ -1,0 +1,67 @@
+"""Commands from pages: accepted, refused with the problem at its field, and idempotent."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Site
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_a_search_is_paused_resumed_and_stopped(site: Site, page: Page) -> None:
+    site.hold()
+    search = site.search("steered", trials=50)
+    page.goto(f"{site.address}/experiments/{search}")
+    for action, status in (("Pause", "PAUSED"), ("Resume", "RUNNING"), ("Stop", "STOPPED")):
+        page.get_by_role("button", name=action, exact=True).click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name=action, exact=True).click()
+        if action != "Stop":
+            expect(dialog.get_by_text("Accepted.")).to_be_visible()
+            dialog.get_by_role("button", name="Close").click()
+        site.release() if action == "Pause" else None
+        expect(page.locator("h1 .badge")).to_have_text(status)
+        site.hold()
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
+
+
+def test_a_trial_is_added_by_a_form_made_from_the_space_and_a_bad_one_is_refused_at_its_field(
+    site: Site, page: Page
+) -> None:
+    site.hold()
+    search = site.search("added", trials=20)
+    page.goto(f"{site.address}/experiments/{search}")
+    page.get_by_role("button", name="Add trial").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("x").fill("17")
+    dialog.get_by_role("button", name="Add trial").click()
+    problem = dialog.locator("[data-path='$.parameters.x']", has_text="17")
+    expect(problem.first).to_be_visible()
+    dialog.get_by_label("x").fill("0.5")
+    dialog.get_by_label("kind").select_option("large")
+    dialog.get_by_role("button", name="Add trial").click()
+    expect(dialog.get_by_text("Accepted.")).to_be_visible()
+    site.release()
+    expect(page.locator("h1 .badge")).to_have_text("DONE")
+    trials = site.folder.json_output("show", search)["trials"]
+    added = [each for each in trials if each["source"] != "algorithm"]
+    assert [each["parameters"] for each in added] == [{"x": 0.5, "kind": "large"}]
+
+
+def test_a_form_that_is_sent_twice_has_an_effect_once(site: Site, page: Page) -> None:
+    site.hold()
+    search = site.search("doubled", trials=20)
+    page.goto(f"{site.address}/experiments/{search}")
+    page.get_by_role("button", name="Add trial").click()
+    form = page.get_by_role("dialog").locator("form")
+    form.get_by_label("x").fill("0.25")
+    body = form.evaluate("form => new URLSearchParams(new FormData(form)).toString()")
+    sent = """async ([path, body]) => (await Promise.all([1, 2].map(() => fetch(path, {
+        method: "POST", body, headers: {"Content-Type": "application/x-www-form-urlencoded"}
+    })))).map(each => each.status)"""
+    assert page.evaluate(sent, [f"/commands/{search}", body]) == [200, 200]
+    site.release()
+    expect(page.locator("h1 .badge")).to_have_text("DONE")
+    shown = site.folder.json_output("show", search)
+    assert [each["command_type"] for each in shown["commands"]].count("trackside.add-trial.v1") == 1
+    assert sum(each["source"] != "algorithm" for each in shown["trials"]) == 1

@@ -1,0 +1,114 @@
+"""The pages of batches and pipelines, from the rows that real logs lead to."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.integration.console.given import Browser, browsing, browsing_log
+from tests.integration.projections.harness import TOPICS
+from tests.unit.aggregates.given import react
+from tests.unit.aggregates.pipeline.given import define, do, end, run
+from tests.unit.domain.given import STREAM, Told
+from tests.unit.projections.given import write_small_history
+from trackside.aggregates.pipeline.messages import CancelPipelineRuns
+from trackside.aggregates.pipeline.schedule_messages import CreateSchedule
+from trackside.console.web.page import PageNotFound
+from trackside.eventlog.memory import MemoryLog
+
+PIPELINE = f"/experiments/{STREAM}"
+
+
+def defined() -> Told:
+    """Returns the log of a pipeline: two versions, two runs that ended, one that did not, a schedule."""
+    told = define(max_runs=2)
+    run(told, parameters={"seed": 3})
+    run(told)
+    react(told)
+    react(told)
+    end(told, 1)
+    end(told, 2, "FAILED")
+    schema = {
+        "seed": {"type": "integer", "default": 7},
+        "mode": {"enum": ["fast", "<b>slow</b>"], "default": "fast"},
+    }
+    define(told, parameters=schema, description="<script>alert(1)</script>")
+    run(told, parameters={"mode": "fast"})
+    do(told, CreateSchedule, {"name": "mornings", "schedule": {"cron": "0 6 * * *"}})
+    return told
+
+
+@pytest.fixture
+async def pipelines(database: str) -> AsyncIterator[Browser]:
+    async with browsing(defined().records, database) as browser:
+        yield browser
+
+
+@pytest.fixture
+async def batches(database: str) -> AsyncIterator[Browser]:
+    log = MemoryLog()
+    await write_small_history(log, TOPICS)
+    async with browsing_log(log, database) as browser:
+        yield browser
+
+
+async def test_a_pipeline_shows_its_numbered_runs_schedules_and_versions(pipelines: Browser) -> None:
+    page = await pipelines.page(PIPELINE)
+    assert all(f'id="run-{number}"' in page for number in (1, 2, 3))
+    assert 'id="schedule-mornings"' in page and "0 6 * * *" in page
+    assert f'href="{PIPELINE}/versions/2"' in page and f'href="{PIPELINE}/versions/1"' in page
+
+
+async def test_the_form_of_a_run_has_an_input_for_each_parameter_of_the_current_version(
+    pipelines: Browser,
+) -> None:
+    page = await pipelines.page(PIPELINE)
+    assert 'name="number:parameters.seed" type="number" step="1" value="7"' in page
+    assert '<option value="&lt;b&gt;slow&lt;/b&gt;"' in page
+    assert "<script>alert(1)" not in page
+
+
+async def test_runs_of_a_pipeline_are_filtered_by_their_status(pipelines: Browser) -> None:
+    page = await pipelines.page(f"{PIPELINE}?status=FAILED")
+    assert 'id="run-2"' in page and 'id="run-1"' not in page and 'id="run-3"' not in page
+
+
+async def test_a_run_that_has_not_ended_can_be_cancelled(pipelines: Browser) -> None:
+    page = await pipelines.page(PIPELINE)
+    assert "Cancel run 3?" in page and "Cancel run 1?" not in page
+    assert CancelPipelineRuns.wire_type() in page
+
+
+async def test_a_version_has_its_graph_and_what_differs_from_the_one_before(pipelines: Browser) -> None:
+    page = await pipelines.page(f"{PIPELINE}/versions/2")
+    assert "What differs from" in page and "&#34;mode&#34;" in page
+    graph = (await pipelines.chart(f"/data/pipelines/{STREAM}/2/graph")).meta
+    assert [node["id"] for node in graph["nodes"]] == ["prepare", "train"]
+    assert graph["edges"] == [{"source": "prepare", "target": "train"}]
+    with pytest.raises(PageNotFound, match="has no version 9"):
+        await pipelines.page(f"{PIPELINE}/versions/9")
+
+
+async def test_the_durations_of_runs_are_a_chart_with_failures_marked(pipelines: Browser) -> None:
+    found = await pipelines.chart(f"/data/pipelines/{STREAM}/durations")
+    assert list(found.arrays["number"]) == [1, 2]
+    assert [note["text"] for note in found.meta["annotations"]] == ["run 2 FAILED"]
+
+
+async def test_a_batch_shows_the_progress_of_its_groups_and_its_tasks(batches: Browser) -> None:
+    page = await batches.page("/experiments/tasks")
+    assert 'id="group-1"' in page and 'id="group-2"' in page
+    assert "3 of 3" in page and "1 of 1" in page
+    assert page.count('id="task-') == 4
+
+
+async def test_tasks_of_a_batch_are_filtered_by_group_state_and_text(batches: Browser) -> None:
+    second = await batches.page("/experiments/tasks?group=2")
+    assert second.count('id="task-') == 1
+    finished = await batches.page("/experiments/tasks?state=finished&sort=ended&order=desc")
+    assert finished.count('id="task-') == 2
+    assert "No task is like that" in await batches.page("/experiments/tasks?text=nothing+like+it")
+
+
+async def test_only_a_batch_that_runs_can_be_stopped(batches: Browser) -> None:
+    assert "StopTasks" not in await batches.page("/experiments/tasks")
+    assert "StopTasks" in await batches.page("/experiments/going")

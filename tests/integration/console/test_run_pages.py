@@ -1,0 +1,136 @@
+"""The pages of runs and their steps, from the rows that a real log leads to."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.integration.console.given import Browser, browsing
+from tests.integration.projections.test_views_of_runs import eventful
+from tests.unit.aggregates.run.given import RunLog, started, step
+from tests.unit.domain.given import STREAM
+from trackside.aggregates.run.critical_path import critical_path
+from trackside.console.web.page import PageNotFound
+from trackside.console.web.users import Role, User
+
+RUN = f"/experiments/{STREAM}"
+HOSTILE = "<script>alert(1)</script>"
+
+
+def waiting() -> RunLog:
+    """Returns the log of a run that waits for a gate with a form, with hostile texts in it."""
+    form = {
+        "epochs": {"type": "integer", "minimum": 1, "default": 5, "description": HOSTILE},
+        "ship": {"type": "boolean", "default": True},
+        "target": {"enum": ["staging", "production"]},
+    }
+    log = started(
+        step("data", parameters={"rows": "${pipeline.rows}", "note": HOSTILE}),
+        step("ok", "data", gate={"message": f"good enough? {HOSTILE}", "form": form}),
+        step("train", "ok", parameters={"epochs": "${ok.result.epochs}", "from": "${data.result.x:-none}"}),
+        parameters={"rows": 3},
+        schemas={"rows": {"type": "integer"}},
+    )
+    log.finish("data")
+    return log
+
+
+@pytest.fixture
+async def ended(database: str) -> AsyncIterator[Browser]:
+    async with browsing(eventful().records, database) as browser:
+        yield browser
+
+
+@pytest.fixture
+async def gated(database: str) -> AsyncIterator[Browser]:
+    async with browsing(waiting().records, database) as browser:
+        yield browser
+
+
+async def test_the_page_of_a_run_has_its_steps_and_offers_to_retry_those_that_failed(ended: Browser) -> None:
+    page = await ended.page(RUN)
+    for name in ("data", "train", "check", "ok", "tune"):
+        assert f'href="{RUN}/steps/{name}"' in page
+    assert "Retry failed steps" in page and "Stop this run?" not in page
+    assert 'data-src="/data/runs/' in page
+
+
+async def test_steps_are_filtered_and_sorted_by_the_address(ended: Browser) -> None:
+    failed = await ended.page(f"{RUN}?state=timed_out")
+    assert 'id="step-check"' in failed and 'id="step-data"' not in failed
+    backwards = await ended.page(f"{RUN}?sort=step&order=desc")
+    assert backwards.index('id="step-tune"') < backwards.index('id="step-check"')
+    assert "No step is like that" in await ended.page(f"{RUN}?text=nothing+like+this")
+
+
+async def test_the_graph_has_each_step_with_its_needs_and_marks_the_critical_path(ended: Browser) -> None:
+    found = (await ended.chart(f"/data/runs/{STREAM}/graph")).meta
+    nodes = {node["id"]: node for node in found["nodes"]}
+    assert nodes["check"]["state"] == "timed_out" and nodes["data"]["href"] == f"{RUN}/steps/data"
+    edges = {(edge["source"], edge["target"]) for edge in found["edges"]}
+    assert edges == {("data", "train"), ("data", "check"), ("train", "ok"), ("ok", "tune"), ("check", "tune")}
+    assert nodes["data"]["critical"] and nodes["ok"]["critical"] and not nodes["tune"]["critical"]
+
+
+async def test_the_critical_path_of_the_rows_is_that_of_the_state(ended: Browser) -> None:
+    marked = [
+        node["id"]
+        for node in (await ended.chart(f"/data/runs/{STREAM}/graph")).meta["nodes"]
+        if node["critical"]
+    ]
+    assert marked == [each.step for each in critical_path(eventful().run)]
+
+
+async def test_a_step_that_failed_says_why(ended: Browser) -> None:
+    assert "timed_out_run" in await ended.page(f"{RUN}/steps/check")
+
+
+async def test_the_timeline_has_a_row_for_each_step_that_was_ready(ended: Browser) -> None:
+    found = await ended.chart(f"/data/runs/{STREAM}/timeline")
+    assert list(found.labels["row"]) == ["data", "train", "check", "ok"]
+    assert (found.arrays["start"] <= found.arrays["end"]).all()
+
+
+async def test_a_step_shows_what_each_parameter_comes_from(ended: Browser) -> None:
+    page = await ended.page(f"{RUN}/steps/data")
+    assert "a parameter of the run" in page and "${pipeline.rows}" in page
+    assert f"{RUN}/past?at=" in page
+    assert "Restart from here" in page
+
+
+async def test_a_step_links_its_tasks(ended: Browser) -> None:
+    page = await ended.page(f"{RUN}/steps/train")
+    assert f'href="/tasks/{STREAM}/{STREAM}.train.0"' in page
+    assert f'href="/tasks/{STREAM}/{STREAM}.train.1"' in page
+
+
+async def test_a_gate_asks_with_an_input_for_each_field_of_its_form(gated: Browser) -> None:
+    for address in (RUN, f"{RUN}/steps/ok"):
+        page = await gated.page(address)
+        assert 'name="number:inputs.epochs" type="number" step="1" value="5"' in page
+        assert '<input type="hidden" name="flag:inputs.ship" value="false">' in page
+        assert '<option value="production"' in page
+        assert "trackside.reject-gate.v1" in page
+
+
+async def test_parameters_that_are_not_known_yet_are_shown_as_they_are_written(gated: Browser) -> None:
+    page = await gated.page(f"{RUN}/steps/train")
+    assert "${ok.result.epochs}" in page
+    assert "the result of step ok" in page and f'href="{RUN}/steps/ok"' in page
+    assert "Skip this step?" in page
+
+
+async def test_texts_of_publishers_are_text(gated: Browser) -> None:
+    for address in (RUN, f"{RUN}/steps/data", f"{RUN}/steps/ok", f"{RUN}/steps/train"):
+        assert HOSTILE not in await gated.page(address)
+
+
+async def test_a_viewer_sees_a_gate_and_has_no_form(database: str) -> None:
+    async with browsing(waiting().records, database, user=User("eve", Role.VIEWER)) as browser:
+        page = await browser.page(RUN)
+    assert "good enough?" in page and "An operator can approve or reject it" in page
+    assert '<form class="command"' not in page
+
+
+async def test_a_step_that_does_not_exist_is_not_found(ended: Browser) -> None:
+    with pytest.raises(PageNotFound, match="has no step"):
+        await ended.page(f"{RUN}/steps/nothing")

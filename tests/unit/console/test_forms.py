@@ -1,0 +1,104 @@
+"""Forms of commands: inputs from schemas, bodies from inputs."""
+
+from typing import Any
+
+import pytest
+
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import AddTrial, PauseSearch, UpdateSearch
+from trackside.console.commands.actions import actions_of, trial_inputs
+from trackside.console.commands.forms import CHOICE, FLAG, JSON, NUMBER, TEXT, Input, body_of, inputs_of
+
+
+def test_inputs_have_the_kind_that_the_schema_of_the_field_says() -> None:
+    found = {each.path: each for each in inputs_of(UpdateSearch, ("concurrency", "goal", "remove"))}
+    assert (found["concurrency"].kind, found["concurrency"].whole) == (NUMBER, True)
+    assert (found["goal"].kind, found["goal"].whole) == (NUMBER, False)
+    assert found["remove"].kind == JSON
+    running, reason = inputs_of(PauseSearch, ("running", "reason"))
+    assert (running.kind, running.choices, running.value) == (CHOICE, ["finish", "return"], "finish")
+    assert reason.kind == TEXT
+
+
+def test_a_needed_field_is_marked() -> None:
+    assert [each.required for each in inputs_of(AddTrial, ("parameters", "outside"))] == [True, False]
+
+
+def test_an_input_has_the_present_value() -> None:
+    (concurrency,) = inputs_of(UpdateSearch, ("concurrency",), {"concurrency": 4})
+    assert concurrency.text == "4"
+
+
+def test_a_space_makes_an_input_for_each_parameter() -> None:
+    space: dict[str, Any] = {
+        "rate": {"type": "loguniform", "low": 1e-5, "high": 0.1},
+        "kind": {"type": "choice", "values": ["adam", "sgd"]},
+        "size": {"type": "choice", "values": [16, 32]},
+        "a.b": {"type": "uniform", "low": 0, "high": 1},
+    }
+    found = [(each.path, each.kind) for each in trial_inputs(space)]
+    assert found == [
+        ("parameters.rate", NUMBER),
+        ("parameters.kind", CHOICE),
+        ("parameters.size", JSON),
+        ("parameters", JSON),
+        ("tell_tuner", FLAG),
+        ("outside", FLAG),
+    ]
+
+
+def test_a_body_is_made_of_the_inputs_that_have_a_text() -> None:
+    body, problems = body_of(
+        [
+            ("type", "trackside.add-trial.v1"),
+            ("command_id", "x" * 16),
+            ("number:parameters.rate", "0.01"),
+            ("choice:parameters.kind", "adam"),
+            ("json:parameters.size", "32"),
+            ("number:parameters.depth", ""),
+            ("flag:outside", "true"),
+        ]
+    )
+    assert body == {"parameters": {"rate": 0.01, "kind": "adam", "size": 32}, "outside": True}
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("number:concurrency", "many", "'many' is not a number"),
+        ("number:concurrency", "NaN", "'NaN' is not a number"),
+        ("number:concurrency", "true", "'true' is not a number"),
+        ("json:space", "{", "not JSON"),
+        ("code:space", "x", "'code' is not a kind of input"),
+    ],
+)
+def test_a_text_that_is_no_value_is_a_problem_at_its_field(name: str, text: str, said: str) -> None:
+    body, problems = body_of([(name, text)])
+    assert body == {}
+    assert [each.path for each in problems] == [f"$.{name.partition(':')[2]}"]
+    assert said in problems[0].message
+
+
+def test_an_input_within_a_value_is_a_problem() -> None:
+    _, problems = body_of([("number:a", "1"), ("number:a.b", "2")])
+    assert [each.path for each in problems] == ["$.a.b"]
+
+
+class Row(dict[str, Any]):
+    """A row whose other columns are NULL."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+def test_every_kind_of_experiment_has_actions() -> None:
+    row = Row(status="RUNNING", spec={"space": {}})
+    for aggregate in AGGREGATES.types:
+        assert actions_of(aggregate.kind, "some", row), aggregate.kind
+
+
+def test_the_names_of_inputs_are_unique_on_a_page() -> None:
+    assert Input("a.b", NUMBER, "b").name == "number:a.b"
+    forms = actions_of("search", "s", {"ended_at": None, "status": "RUNNING", "spec": {"space": {}}})
+    assert len({form.key for form in forms}) == len(forms)

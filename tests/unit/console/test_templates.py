@@ -1,0 +1,34 @@
+"""Templates: what tasks and publishers write is text, on every page."""
+
+import re
+from datetime import UTC, datetime
+from importlib import resources
+
+from trackside.console.web.templates import Templates, changed_query, size, when
+
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+def test_values_are_escaped() -> None:
+    problem = {"code": EVIL, "path": EVIL, "message": EVIL}
+    shown = Templates().page("answer.html", {"problems": [problem], "accepted": False, "waiting": ""})
+    assert EVIL not in shown and "&lt;img" in shown
+
+
+def test_no_template_has_a_script_a_style_or_a_value_that_is_not_escaped() -> None:
+    for each in (resources.files("trackside.console") / "templates").iterdir():
+        text = each.read_text("utf-8")
+        assert not re.search(r"\|\s*safe\b|autoescape false|Markup", text), each.name
+        assert not re.search(r"<script(?![^>]* src=)|<style|\sstyle=|\son\w+=|javascript:", text), each.name
+
+
+def test_times_and_sizes_are_for_people_and_programs() -> None:
+    shown = str(when(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)))
+    assert 'datetime="2026-01-02T03:04:05+00:00"' in shown and "2026-01-02 03:04:05 UTC" in shown
+    assert "-" in str(when(None))
+    assert [size(None), size(512), size(1024**2 * 1.5)] == ["-", "512 B", "1.5 MiB"]
+
+
+def test_a_query_is_changed_in_some_values() -> None:
+    assert changed_query({"a": "1", "b": "x y"}, b=None, c=3) == "?a=1&c=3"
+    assert changed_query({}, text="&=") == "?text=%26%3D"
