@@ -48,6 +48,8 @@ OF_INCREMENTAL_JOBS: dict[str, dict[str, Any]] = {
 VALID_BODIES: dict[str, dict[str, Any]] = {
     "trackside.instruct-task.v1": {"task": "serve.1.digits", "body": {"model": "digits@4"}},
     "trackside.forget-artifacts.v1": {"artifacts": ["0" * 64], "reason": "not needed"},
+    "trackside.drain-device.v1": {"device": "gpu-0", "reason": "new fan"},
+    "trackside.resume-device.v1": {"device": "gpu-0"},
     "trackside.annotate-stream.v1": {
         "add_tags": ["paper"],
         "remove_tags": ["draft"],

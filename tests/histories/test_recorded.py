@@ -80,7 +80,8 @@ ADDED: dict[str, Any] = {
     "from_checkpoint": None,
     "watches": {},
     "labels": None,
-    "annotated": False,
+    "carried_out": False,
+    "drained": {},
 }
 """Fields of later releases, and their values in logs of older ones."""
 RENAMED = {"assessor_failures": "verdictless"}  # what a field was called when the digests were written

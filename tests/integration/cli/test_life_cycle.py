@@ -307,3 +307,28 @@ async def _has_labels(settings: StackSettings, rows: list[tuple[object, ...]]) -
         "SELECT stream_id, tags, archived FROM dashboards.stream_labels WHERE stream_id = ANY($1) ORDER BY 1"
     )
     return await query(settings.postgres_dsn, select, names) == rows
+
+
+async def test_a_drained_device_gets_no_task_until_it_is_resumed(
+    settings: StackSettings, tried: Tried, typed: Typed
+) -> None:
+    assert "w1 accepted" in await typed("drain", "w1/cpu-0", "--reason", "new fan")
+    await poll_until(partial(_is_draining, settings, [("cpu-0", True, "new fan"), ("cpu-1", False, None)]))
+    search = f"drained-{secrets.token_hex(3)}"
+    await typed("submit", "ends.yaml", "--id", search, "--wait")
+    placed = "SELECT DISTINCT device_ids FROM placements WHERE stream_id = $1"
+    assert await query(settings.postgres_dsn, placed, search) == [(["cpu-1"],)]
+    listed = {row["device_id"]: row["state"] for row in json.loads(await typed("devices", "--json"))}
+    assert listed["cpu-0"] == "drained"
+
+    await typed("resume-device", "w1/cpu-0")
+    await poll_until(partial(_is_draining, settings, [("cpu-0", False, None), ("cpu-1", False, None)]))
+    code, _, err = await tried("drain", "w1/cpu-9")
+    assert code == 2 and "there are: w1/cpu-0, w1/cpu-1" in err
+    code, _, err = await tried("drain", "cpu-0")
+    assert code == 2 and "expected WORKER/DEVICE" in err
+
+
+async def _is_draining(settings: StackSettings, rows: list[tuple[object, ...]]) -> bool:
+    select = "SELECT device_id, draining, drain_reason FROM dashboards.devices ORDER BY 1"
+    return await query(settings.postgres_dsn, select) == rows

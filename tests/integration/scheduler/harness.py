@@ -22,6 +22,19 @@ Kind = TypeVar("Kind", bound=Message)
 STREAM = "s"
 
 
+def command_received(command_id: str) -> CommandReceived:
+    """Returns that a stream has received a command of this id."""
+    return CommandReceived(
+        command_id=command_id,
+        command_type="test",
+        body={},
+        digest="",
+        source=Source(topic="t", partition=0, offset=0),
+        publisher="test",
+        rules=RULES,
+    )
+
+
 class ProcessHarness:
     """The topics of one test, one reader of all of them, and what a dispatcher or worker publishes."""
 
@@ -60,28 +73,19 @@ class ProcessHarness:
     async def submit(
         self, *task_ids: str, needs: Needs | None = None, parameters: dict[str, Any] | None = None
     ) -> None:
-        received = CommandReceived(
-            command_id=new_id(),
-            command_type="test",
-            body={},
-            digest="",
-            source=Source(topic="t", partition=0, offset=0),
-            publisher="test",
-            rules=RULES,
-        )
         tasks = [
             TaskSubmitted(
                 task_id=task_id, task_type="noop", parameters=parameters or {}, needs=needs or Needs()
             )
             for task_id in task_ids
         ]
-        await self.publish("dispatcher", received, *tasks)
+        await self.publish("dispatcher", command_received(new_id()), *tasks)
 
-    async def publish(self, role: str, *messages: Message) -> None:
+    async def publish(self, role: str, *messages: Message, stream: str = STREAM) -> None:
         writer = RecordWriter(role, "test")
-        batch = [writer.single(STREAM, message) for message in messages]
+        batch = [writer.single(stream, message) for message in messages]
         events = self.topics.events
-        await self.log.append(events.name, partition_of(STREAM, events.partitions), batch)
+        await self.log.append(events.name, partition_of(stream, events.partitions), batch)
 
     async def publish_heartbeat(
         self,

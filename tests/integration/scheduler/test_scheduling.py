@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.scheduler.harness import STREAM, ProcessHarness
+from tests.integration.scheduler.harness import STREAM, ProcessHarness, command_received
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.cli.setup import prepare
 from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
+from trackside.contracts.draining import DeviceDrained, DeviceResumed
 from trackside.contracts.fleet import DeviceReading, RunningPlacement
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven
 from trackside.contracts.resources import Needs, Resources
@@ -290,3 +291,20 @@ async def test_a_killed_scheduler_tells_the_device_what_it_had_decided(harness: 
     run = await harness.until(RunTask)
     await harness.publish_heartbeat("w1", incarnation)
     assert (run.task_id, run.placement) == ("a", 1)
+
+
+async def test_a_device_stays_drained_when_the_scheduler_starts_again(harness: ProcessHarness) -> None:
+    await harness.join_worker("w1", slots=2)
+    command = command_received("drain")
+    drained = DeviceDrained(command_id="drain", device_id="cpu-0")
+    await harness.publish("dispatcher", command, drained, stream="w1")
+    harness.scheduler.kill()
+    harness.scheduler.start()
+    await harness.submit("a")
+    placed = await harness.until(RunTask)
+    assert placed.device_ids == ["cpu-1"]
+    await harness.publish("worker", accepted(placed), finished(placed))
+    resumed = DeviceResumed(command_id="resume", device_id="cpu-0")
+    await harness.publish("dispatcher", command_received("resume"), resumed, stream="w1")
+    await harness.submit("b", "c")
+    await harness.until(RunTask, lambda run: run.task_id != "a" and run.device_ids == ["cpu-0"])

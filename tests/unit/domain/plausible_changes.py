@@ -165,8 +165,9 @@ def _goal(random: Random) -> float | None:
 
 def annotations(random: Random, stream: Stream) -> list[Move]:
     """Returns now and then a change of the labels of a stream that has begun, also after its end."""
-    chosen = list(stream.commands) if stream.kind and random.random() < 0.03 else []
-    return [[annotation(random, random.choice(chosen))]] if chosen else []
+    if not stream.kind or random.random() > 0.03:
+        return []
+    return [[annotation(random, random.choice([*stream.commands, "c-unknown"]))]]
 
 
 def annotation(random: Random, command_id: str = "c-1") -> StreamAnnotated:

@@ -24,10 +24,11 @@ from trackside.aggregates.search.space import Space
 from trackside.contracts import examples
 from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.contracts.draining import DeviceDrained, DeviceResumed
 from trackside.contracts.fleet import Device, WorkerJoined, WorkerLost
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.labels import StreamAnnotated
-from trackside.contracts.message import Message
+from trackside.contracts.message import Event, Message
 from trackside.contracts.parts import Part
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks import (
@@ -54,6 +55,12 @@ BEGUN_WITH = examples.SAVED
 ANNOTATIONS = (
     StreamAnnotated(command_id="", added_tags=["paper", "draft"], note="for table\x00 2"),
     StreamAnnotated(command_id="", added_tags=["baseline"], removed_tags=["draft"], archived=True),
+    StreamAnnotated(command_id="", archived=False),
+)
+DRAINS = (
+    DeviceDrained(command_id="", device_id="cpu0", reason="fan\x00"),
+    DeviceDrained(command_id="", device_id="cpu1"),
+    DeviceResumed(command_id="", device_id="cpu1"),
 )
 Decision = list[Outgoing]
 NUMBERS: WeakKeyDictionary[Log, Counter[str]] = WeakKeyDictionary()
@@ -167,12 +174,12 @@ def forgetting(search: str, command: str, digests: list[str], offset: int = 1) -
     yield DISPATCHER.decision(search, [accepted, forgotten])
 
 
-def annotating(search: str, command: str, event: StreamAnnotated, offset: int) -> Iterator[Decision]:
-    """Yields the decisions of a command that changes the labels of a stream."""
-    received = command_received(search, command, "trackside.annotate-stream.v1", offset)
-    yield [DISPATCHER.single(search, received)]
+def carried_out(stream: str, command: str, event: Event, offset: int) -> Iterator[Decision]:
+    """Yields the decisions of a command that labels a stream, or drains or resumes a device."""
+    received = command_received(stream, command, "test", offset)
+    yield [DISPATCHER.single(stream, received)]
     accepted = CommandAccepted(command_id=command, source=received.source)
-    yield DISPATCHER.decision(search, [accepted, event.model_copy(update={"command_id": command})])
+    yield DISPATCHER.decision(stream, [accepted, event.model_copy(update={"command_id": command})])
 
 
 def search_decisions(
@@ -321,8 +328,11 @@ async def write_small_history(log: Log, topics: Topics) -> HistoryWriter:
     await history.search("open", trials=5, open_ended=1)
     for number, event in enumerate(ANNOTATIONS, 20):
         for name in ("one", "open"):  # one has ended
-            for decision in annotating(name, f"annotate-{number}", event, number):
+            for decision in carried_out(name, f"annotate-{number}", event, number):
                 await history.append(name, decision)
+    for number, drain in enumerate(DRAINS, 30):
+        for decision in carried_out("w2", f"drain-{number}", drain, number):
+            await history.append("w2", decision)
     await history.metrics("one.0", 1, "loss", [0, 1, 2])
     await history.metrics("one.0", 1, "loss", [2, 3])
     return history

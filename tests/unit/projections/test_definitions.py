@@ -10,7 +10,7 @@ from trackside.projections.postgres import sql
 
 DEFINED = {
     ("dispatcher", 19): "aa0656a110c55f97",
-    ("scheduler", 14): "b8457be53d4777b4",
+    ("scheduler", 15): "49b618ac25249cac",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

@@ -270,13 +270,13 @@ def appended(lines: list[bytes]) -> None:
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (cut, "file_damaged: the file ends at line 76, without its trailer"),
-        (torn, "file_damaged: line 77 is not JSON: the file was cut off or changed here"),
+        (cut, "file_damaged: the file ends at line 79, without its trailer"),
+        (torn, "file_damaged: line 80 is not JSON: the file was cut off or changed here"),
         (dropped, "file_damaged: line 11 was changed, or lines before it are missing"),
         (swapped, "file_damaged: line 11 was changed"),
         (doubled, "file_damaged: line 12 was changed"),
         (changed, "file_damaged: line 11 was changed"),
-        (appended, "file_damaged: line 78 was changed"),
+        (appended, "file_damaged: line 81 was changed"),
     ],
 )
 async def test_a_damaged_file_is_refused_and_its_first_bad_line_named(
@@ -329,7 +329,7 @@ def rewritten(path: Path, change: Callable[[list[dict[str, object]]], None]) -> 
     [
         ({0: {"trackside_export": 2}}, UnsupportedFileError, "the file has format 2, this release reads"),
         ({0: {"rules": 7}}, UnsupportedFileError, "begun with rules 7, this release has"),
-        ({0: {"records": 3}}, DamagedFileError, "says 75 records, the header 3; there are 75"),
+        ({0: {"records": 3}}, DamagedFileError, "says 78 records, the header 3; there are 78"),
         ({0: {"stream": "x"}}, DamagedFileError, "line 2 is not a record of stream 'x'"),
         ({-1: {"state_sha256": "0"}}, DamagedFileError, "don't fold to the state"),
         ({5: {"value": None}}, DamagedFileError, "line 6 has no value"),

@@ -52,6 +52,7 @@ class SchedulerHarness:
         self.now_ms = FIRST_MS
         self.actions: list[Action] = []
         self.busy: set[str] = set()
+        self.drained: dict[str, frozenset[str]] = {}
         self._offset = 0
 
     def fold(self, event: Event, stream: str = "s", role: str = "") -> Outcome:
@@ -68,8 +69,17 @@ class SchedulerHarness:
         record = replace(record_of(event, self._offset), append_time_ms=self.now_ms)
         self._offset += 1
         assert fleet.evolve(self.fleet, record) is Outcome.APPLIED
+        self.sync_hosts()
+
+    def sync_hosts(self) -> None:
+        """Updates the hosts from the fleet and from what is drained."""
         bookings = list(self.cluster.bookings.values())
-        self.cluster.hosts.sync_fleet(self.fleet, lambda worker: not worker.gone, bookings)
+        self.cluster.hosts.sync_fleet(self.fleet, lambda worker: not worker.gone, bookings, self.drained)
+
+    def drain(self, worker: str, *devices: str) -> None:
+        """Drains these devices of a worker, and no other of it."""
+        self.drained[worker] = frozenset(devices)
+        self.sync_hosts()
 
     def join_worker(
         self,

@@ -227,7 +227,7 @@ def _send_too_much(cluster: Cluster) -> None:
 
 def _annotated_twice(patch: pytest.MonkeyPatch) -> None:
     def lax(annotated: stream.Stream, event: StreamAnnotated, record: Record) -> Outcome:
-        annotated.commands[event.command_id].annotated = False
+        annotated.commands[event.command_id].carried_out = False
         return honest(annotated, event, record)
 
     honest = fold._annotated

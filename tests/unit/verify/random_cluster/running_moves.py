@@ -81,7 +81,7 @@ def wrong(cluster: Cluster, stream: Stream, task: Task) -> list[Wrong]:
     found += [
         ("dispatcher", [plausible_changes.annotation(cluster.random, command_id)])
         for command_id, command in stream.commands.items()
-        if command.annotated
+        if command.carried_out
     ]
     used = sorted(in_use(stream))
     if used:

@@ -16,6 +16,7 @@ from trackside.contracts import (
     children,
     commands,
     device_commands,
+    draining,
     fleet,
     imports,
     instructions,
@@ -35,6 +36,8 @@ COMMANDS: tuple[type[Command], ...] = (
     instructions.InstructTask,
     artifacts.ForgetArtifacts,
     labels.AnnotateStream,
+    draining.DrainDevice,
+    draining.ResumeDevice,
 )
 DEVICE_COMMANDS: tuple[type[Command], ...] = (
     device_commands.RunTask,
@@ -78,6 +81,8 @@ EVENTS: tuple[type[Event], ...] = (
     children.ChildEnded,
     watches.TasksWatched,
     labels.StreamAnnotated,
+    draining.DeviceDrained,
+    draining.DeviceResumed,
 )
 FLEET_EVENTS: tuple[type[Event], ...] = (
     fleet.WorkerJoined,

@@ -7,6 +7,7 @@ from trackside.contracts import (
     children,
     commands,
     device_commands,
+    draining,
     fleet,
     imports,
     instructions,
@@ -104,6 +105,8 @@ COMMANDS: list[Message] = [
     commands.Ping(),
     instructions.InstructTask(task="serve.1.digits", body={"model": "digits@4"}),
     artifacts.ForgetArtifacts(artifacts=[DIGEST], reason="not needed"),
+    draining.DrainDevice(device="gpu-0", reason="new fan"),
+    draining.ResumeDevice(device="gpu-0"),
     labels.AnnotateStream(add_tags=["baseline"], remove_tags=["draft"], note="for the paper", archived=True),
     device_commands.GiveInstruction(stream="digits-1", **TOKEN, instruction=INSTRUCTION),
     device_commands.RunTask(
@@ -244,7 +247,9 @@ CHILD_EVENTS: list[Message] = [
         watch=watches.TaskWatch(event="metric", task="digits-1.7", of="accuracy", above=0.9, below=1.0)
     ),
 ]
-LABEL_EVENTS: list[Message] = [
+KERNEL_EVENTS: list[Message] = [
+    draining.DeviceDrained(command_id="c-1", device_id="gpu-0", reason="new fan"),
+    draining.DeviceResumed(command_id="c-2", device_id="gpu-0"),
     labels.StreamAnnotated(
         command_id="c-1",
         added_tags=["baseline"],
@@ -367,7 +372,7 @@ EXAMPLES: dict[str, Message] = {
         *ARTIFACT_EVENTS,
         *INSTRUCTION_EVENTS,
         *CHILD_EVENTS,
-        *LABEL_EVENTS,
+        *KERNEL_EVENTS,
         *OTHERS,
     )
 }

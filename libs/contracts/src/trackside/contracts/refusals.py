@@ -106,7 +106,7 @@ REFUSAL_CODES = {
     "bad_objectives": "The objectives of a search don't go with each other, or with the rest of it.",
     "bad_option": "A tuner or assessor doesn't have this option, or not with this value.",
     "unknown_task_type": "No worker's catalogue has this task type.",
-    "unknown_device": "No worker has the fixed device that is asked for.",
+    "unknown_device": "No worker has the device that is asked for, or that is to be drained or resumed.",
     "unknown_credential": "No worker's host has a credential of this name.",
     "service_expected": "The catalogues have the task type as a service, and the task is none.",
     "not_a_service": "The task is a service, and the catalogues have its type as another kind.",

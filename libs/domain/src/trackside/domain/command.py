@@ -51,8 +51,8 @@ class ReceivedCommand:
     publications: list[Publication] = field(default_factory=list)
     decided: bool = False
     refusal: list[Problem] = field(default_factory=list)
-    annotated: bool = False
-    """Whether it has changed the labels of its stream: it does so once."""
+    carried_out: bool = False
+    """Whether it has changed labels, or drained or resumed a device: it does so once."""
 
     @property
     def answer(self) -> Problem | None:

@@ -9,18 +9,20 @@ from typing import Any, cast
 from trackside.contracts.artifacts import ArtifactsForgotten
 from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.draining import DeviceDrained, DeviceResumed
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.watches import TasksWatched
-from trackside.domain import child, command, labels, task_commands, task_events, watches
+from trackside.domain import child, command, draining, labels, task_commands, task_events, watches
 from trackside.domain.aggregate import Aggregates, AggregateType
 from trackside.domain.outcome import Outcome
 from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.stream import Stream
 
 ANSWERS = frozenset({CommandAccepted, CommandRefused})
-AFTER_CLOSE = frozenset({CommandReceived, *ANSWERS, ArtifactsForgotten, StreamAnnotated})
+DRAINS = frozenset({DeviceDrained, DeviceResumed})
+AFTER_CLOSE = frozenset({CommandReceived, *ANSWERS, *DRAINS, ArtifactsForgotten, StreamAnnotated})
 """The events that are applied to a stream that is closed too; none of them closes one."""
 
 
@@ -59,6 +61,8 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
         return command.answered(stream.commands, cast(CommandAccepted | CommandRefused, event), record.offset)
     if kind is ArtifactsForgotten:
         return _forgotten(stream, cast(ArtifactsForgotten, event), aggregates)
+    if kind in DRAINS:
+        return _drained(stream, cast(DeviceDrained | DeviceResumed, event), record)
     root = stream.root
     if root is None:
         return _without_root(stream, record, aggregates)
@@ -90,13 +94,28 @@ def _forgotten(stream: Stream, event: ArtifactsForgotten, aggregates: Aggregates
 
 def _annotated(stream: Stream, event: StreamAnnotated, record: Record) -> Outcome:
     """Folds a change of labels, which a closed stream has too; each command changes them once."""
-    asked = stream.commands.get(event.command_id)
+    outcome = _carried_out(stream, event.command_id)
+    if outcome is Outcome.APPLIED:
+        stream.labels = labels.changed(stream.labels, event, record)
+    return outcome
+
+
+def _drained(stream: Stream, event: DeviceDrained | DeviceResumed, record: Record) -> Outcome:
+    """Folds that a device is drained or resumed, which needs no aggregate; each command does so once."""
+    outcome = _carried_out(stream, event.command_id)
+    if outcome is Outcome.APPLIED:
+        draining.change(stream.drained, event, record)
+    return outcome
+
+
+def _carried_out(stream: Stream, command_id: str) -> Outcome:
+    """Marks a command as carried out; one that the stream does not know (any longer) has no effect."""
+    asked = stream.commands.get(command_id)
     if asked is None:
         return Outcome.OVERTAKEN
-    if asked.annotated:
+    if asked.carried_out:
         return Outcome.DUPLICATE
-    asked.annotated = True
-    stream.labels = labels.changed(stream.labels, event, record)
+    asked.carried_out = True
     return Outcome.APPLIED
 
 

@@ -13,10 +13,11 @@ from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.labels import AnnotateStream
 from trackside.contracts.message import Event, Json
 from trackside.contracts.refusals import Problem, nearest
-from trackside.domain import label_commands, task_commands
+from trackside.domain import drain_commands, label_commands, task_commands
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.command import Publication, ReceivedCommand, id_conflict, refused
+from trackside.domain.drain_commands import DrainCommand
 from trackside.domain.lookup import Lookup
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
@@ -90,6 +91,8 @@ def _effect(
         return task_commands.decide(stream, read, command_id)
     if isinstance(read, AnnotateStream):
         return label_commands.decide(stream, read, command_id)
+    if isinstance(read, DrainCommand):
+        return drain_commands.decide(stream, read, command_id, lookup.capabilities)
     aggregate = aggregates.of_command(type(read))
     if aggregate is None:
         message = f"no service of this installation decides {command_type}"

@@ -9,6 +9,7 @@ from typing_extensions import TypeVar
 from trackside.contracts.refusals import Problem
 from trackside.domain import command
 from trackside.domain.child import Child
+from trackside.domain.draining import DrainedDevice
 from trackside.domain.labels import StreamLabels
 from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.task import Attempt, Task
@@ -39,6 +40,8 @@ class Stream(Generic[S]):
     """What schedules wait for in its tasks, by key."""
     labels: StreamLabels | None = None
     """Its tags, its note and whether it is archived; None: it was never annotated. Kept when it is closed."""
+    drained: dict[str, DrainedDevice] = field(default_factory=dict)
+    """The drained devices of the worker that has the stream's id, by device id. Kept when it is closed."""
     closed: bool = False
     """Whether the end of its aggregate is final: only commands are still answered. Read for each record."""
 

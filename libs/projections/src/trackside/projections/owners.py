@@ -12,6 +12,7 @@ from trackside.projections.artifacts import ArtifactRows, ArtifactUseRows, Forgo
 from trackside.projections.children import ChildRows
 from trackside.projections.commands import CommandRows, StreamRows
 from trackside.projections.dead_letters import DEAD_LETTERS
+from trackside.projections.draining import DrainedDeviceRows
 from trackside.projections.fleet import DeviceRows, WorkerRows
 from trackside.projections.ignored_reports import IgnoredReportRows
 from trackside.projections.labels import LabelRows
@@ -75,7 +76,7 @@ OWNERS: Mapping[str, Owner] = {
     ),
     SCHEDULER: Owner(
         SCHEDULER,
-        of_all_streams=(TaskRows(), AttemptRows(), PlacementRows()),
+        of_all_streams=(TaskRows(), AttemptRows(), PlacementRows(), DrainedDeviceRows()),
         of_all_records=(ArtifactRows(), ArtifactUseRows(), ForgottenArtifactRows()),
         of_fleet=(WorkerRows(), DeviceRows()),
     ),

@@ -69,6 +69,8 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "stop-trial": change.stop_trial,
         "instruct": change.instruct,
         "annotate": change.annotate,
+        "drain": change.drain,
+        "resume-device": change.resume_device,
         "ping": change.ping,
     },
     RUNS: {

@@ -1,7 +1,8 @@
 """All hosts, kept up to date from the fleet and heartbeats, and which of them gained room. Pure."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from trackside.contracts.fleet import NeighbourUse, WorkerHeartbeat
 from trackside.domain.fleet import Fleet, Worker
@@ -36,10 +37,18 @@ class Hosts:
     """The incarnations that are there."""
 
     def sync_fleet(
-        self, fleet: Fleet, is_open: Callable[[Worker], bool], bookings: Collection[tuple[str, Booking]]
+        self,
+        fleet: Fleet,
+        is_open: Callable[[Worker], bool],
+        bookings: Collection[tuple[str, Booking]],
+        drained: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> None:
-        """Follows joins and losses of workers; `bookings` are (worker id, booking) of all placed tasks."""
+        """Follows joins and losses of workers; `bookings` are (worker id, booking) of all placed tasks.
+
+        `drained` are the device ids, by worker id, that get no new tasks under any of their names.
+        """
         replaced = set()
+        uuids = _uuids(fleet, drained)
         self._present = frozenset(worker.incarnation for worker in fleet.workers.values() if not worker.gone)
         for rank, worker in enumerate(fleet.workers.values()):
             host = self.by_id.get(worker.worker_id)
@@ -49,7 +58,9 @@ class Hosts:
                 if (heartbeat := self._early_heartbeats.pop(worker.incarnation, None)) is not None:
                     host.apply_heartbeat(heartbeat, self._strangers(heartbeat))
             host.open = is_open(worker)
-            host.set_unhealthy(worker.unhealthy)
+            here = drained.get(worker.worker_id, ())
+            draining = {name for name, each in worker.devices.items() if name in here or each.uuid in uuids}
+            host.set_unhealthy(worker.unhealthy, draining)
         for worker_id, booking in bookings:
             if worker_id in replaced:
                 self.by_id[worker_id].book(booking)
@@ -162,3 +173,15 @@ class Hosts:
             if device.bookings
         }
         return len(busy)
+
+
+def _uuids(fleet: Fleet, drained: Mapping[str, Collection[str]]) -> set[str]:
+    """Returns the driver's names of drained GPUs, which other workers on the host may have too."""
+    found = {
+        fleet.workers[worker_id].devices[device_id].uuid
+        for worker_id, device_ids in drained.items()
+        if worker_id in fleet.workers
+        for device_id in device_ids
+        if device_id in fleet.workers[worker_id].devices
+    }
+    return found - {""}

@@ -36,6 +36,8 @@ class DeviceState:
     spec: Device
     rank: int
     healthy: bool = True
+    draining: bool = False
+    """Whether it gets no new tasks; a task that needs it waits until it is resumed."""
     foreign_bytes: int = 0
     utilisation: float = 0.0
     bookings: dict[str, Booking] = field(default_factory=dict)
@@ -56,6 +58,11 @@ class DeviceState:
         """Computes the derived fields."""
         self.is_gpu = self.spec.kind == "gpu"
         self.refresh()
+
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether it has neither failed nor is draining."""
+        return self.healthy and not self.draining
 
     def refresh(self) -> None:
         """Computes the derived fields again after a booking was added, removed or changed."""
@@ -153,7 +160,7 @@ def _only(device_id: str, devices: list[DeviceState]) -> list[DeviceState]:
 
 def open_devices_of(devices: Iterable[DeviceState]) -> OpenDevices:
     """Returns which of these devices may take one more task."""
-    healthy = [device for device in devices if device.healthy]
+    healthy = [device for device in devices if device.takes_tasks]
     gpus = tuple([device for device in healthy if device.is_gpu and device.room_bytes >= 0])
     occupied = tuple([device for device in healthy if device.waiting is None and device.ends])
     return OpenDevices(
@@ -231,10 +238,11 @@ class HostState:
             self._open_devices = open_devices_of(self.devices.values())
         return self._open_devices
 
-    def set_unhealthy(self, unhealthy: Collection[str]) -> None:
-        """Marks the devices that have failed; all others are healthy."""
+    def set_unhealthy(self, unhealthy: Collection[str], draining: Collection[str]) -> None:
+        """Marks the devices that have failed, and those that get no new tasks; all others get tasks."""
         for device_id, device in self.devices.items():
             device.healthy = device_id not in unhealthy
+            device.draining = device_id in draining
         self._open_devices = None
 
     def matching_devices(self, requirements: Requirements) -> Iterator[DeviceState]:

@@ -184,7 +184,10 @@ def multi_device_candidate(host: HostState, query: PlacementQuery) -> Candidate 
         fitting = [
             device
             for device in host.matching_devices(query.requirements)
-            if device.spec.kind == kind and query.is_usable(device) and _fits_alone(host, device, query)
+            if device.spec.kind == kind
+            and device.takes_tasks
+            and query.is_usable(device)
+            and _fits_alone(host, device, query)
         ]
         if len(fitting) >= count:
             fitting.sort(key=lambda device: (query.rules.sort_key(device), device.rank))

@@ -346,7 +346,7 @@ class SchedulingPass:
             if not has_lower or not host.serves(requirements):
                 continue
             for device in host.matching_devices(requirements):
-                waiting = device.waiting
+                waiting = device.waiting if device.takes_tasks else None
                 if waiting is None or waiting.priority >= task.needs.priority or not query.is_usable(device):
                     continue
                 if waiting.recalled:

@@ -9,6 +9,7 @@ from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused
 from trackside.domain import fleet
 from trackside.domain.fleet import Worker
+from trackside.domain.fold import DRAINS
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal, cause_of
 from trackside.domain.stream import shrink
@@ -89,6 +90,9 @@ class Scheduler:
         self._heartbeat_due_ms = 0
         self._gauges_due_ms = 0
         self._resend_due_ms: int | None = None
+        self._drained = {
+            name: frozenset(each.drained) for name, each in streams.by_id.items() if each.drained
+        }
         for stream in streams.by_id.values():
             for task in stream.tasks.values():
                 self._cluster.update(stream.stream_id, task)
@@ -201,7 +205,8 @@ class Scheduler:
         def is_open(worker: Worker) -> bool:
             return not (no_room or worker.gone or worker.incarnation in closed)
 
-        self._cluster.hosts.sync_fleet(self._fleet, is_open, list(self._cluster.bookings.values()))
+        bookings = list(self._cluster.bookings.values())
+        self._cluster.hosts.sync_fleet(self._fleet, is_open, bookings, self._drained)
 
     def _check_disks(self) -> None:
         """Closes all hosts while a disk of the log or the read models is low: running tasks go on."""
@@ -240,6 +245,10 @@ class Scheduler:
                 self._retry_later(stream.tasks.get(message.task_id))
             return outcome
         if type(message) is MetricReported:
+            return outcome
+        if type(message) in DRAINS:
+            self._drained[stream.stream_id] = frozenset(stream.drained)
+            self._sync_hosts()
             return outcome
         took_s = self._instruction_times.fold(record, self._sent)
         if took_s is not None:

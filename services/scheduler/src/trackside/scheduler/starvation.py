@@ -22,6 +22,7 @@ def reserve_place(hosts: Iterable[HostState], query: PlacementQuery) -> Candidat
                 device
                 for device in host.matching_devices(requirements)
                 if device.spec.kind == kind
+                and device.takes_tasks
                 and query.is_usable(device)
                 and not _is_small_device(host, device, query)
                 and _ends(device, query)

@@ -19,6 +19,7 @@ from trackside.contracts.watches import TasksWatched
 from trackside.domain import child
 from trackside.domain.aggregate import AggregateType
 from trackside.domain.findings import Finding, Findings
+from trackside.domain.fold import DRAINS
 from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, forget_settled, shrink
@@ -133,8 +134,8 @@ class Verifier:
             self._check_task_event(history, stream.stream_id, record)
         elif isinstance(event, ArtifactsForgotten):
             check_forgotten(history.tasks, event, record, self.findings)  # also of a stream that is over
-        elif type(event) is TasksWatched:
-            pass  # it changes nothing: what matches is in the events of tasks
+        elif type(event) is TasksWatched or type(event) in DRAINS:
+            pass  # they change no task: what matches is in the events of tasks, and drained devices run on
         elif type(event) is StreamAnnotated:  # also of a stream that is over
             self._check_annotated(history, event, record)
         elif history.over:

@@ -134,6 +134,15 @@ CREATE TABLE devices (
     PRIMARY KEY (worker_id, device_id)
 );
 
+-- Devices that get no new tasks; one of a worker that is gone stays drained.
+CREATE TABLE drained_devices (
+    worker_id text COLLATE "C" NOT NULL,
+    device_id text COLLATE "C" NOT NULL,
+    reason text NOT NULL,
+    drained_ms bigint NOT NULL,
+    PRIMARY KEY (worker_id, device_id)
+);
+
 CREATE INDEX devices_by_uuid ON devices (uuid) WHERE uuid IS NOT NULL;
 
 -- One row per ArtifactSaved that counts; the key is the place of its record in the log.

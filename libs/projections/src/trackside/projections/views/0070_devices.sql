@@ -1,6 +1,7 @@
 -- Devices and the tasks that they run now: none if the worker is gone. The task shown is the one assigned last;
 -- a GPU may have several, and one more that waits on it and reserves nothing yet. A GPU of several workers on one
--- host has the tasks of all of them; `shared_with` are its other names.
+-- host has the tasks of all of them; `shared_with` are its other names. A device that is draining gets no new
+-- tasks, under any of its names; once it has none its state is `drained`.
 SELECT
     devices.worker_id, devices.device_id, devices.kind, devices.name, devices.memory_bytes,
     devices.device_index, devices.uuid, devices.unhealthy,
@@ -8,6 +9,7 @@ SELECT
         WHEN workers.status <> 'here' THEN workers.status
         WHEN devices.unhealthy IS NOT NULL THEN 'failed'
         WHEN running.tasks > 0 THEN 'busy'
+        WHEN drained.since_ms IS NOT NULL THEN 'drained'
         ELSE 'free'
     END AS state,
     coalesce(running.reserved_bytes, 0) AS reserved_bytes,
@@ -16,7 +18,9 @@ SELECT
     running.task_ids[1] AS task_id, running.stream_ids[1] AS stream_id, running.trials[1] AS trial,
     running.states[1] AS task_state, running.statuses[1] AS attempt_status,
     to_timestamp(running.assigned[1] / 1000.0) AS since,
-    coalesce(twins.names, '{}') AS shared_with, workers.memory_pool
+    coalesce(twins.names, '{}') AS shared_with, workers.memory_pool,
+    drained.since_ms IS NOT NULL AS draining, drained.reason AS drain_reason,
+    to_timestamp(drained.since_ms / 1000.0) AS drained_at
 FROM devices
 JOIN workers ON workers.worker_id = devices.worker_id
 LEFT JOIN LATERAL (
@@ -53,3 +57,11 @@ LEFT JOIN LATERAL (
     JOIN workers AS owners ON owners.worker_id = others.worker_id AND owners.status = 'here'
     WHERE others.uuid = devices.uuid AND others.worker_id <> devices.worker_id
 ) AS twins ON workers.status = 'here'
+LEFT JOIN LATERAL (
+    SELECT drained_devices.reason, drained_devices.drained_ms AS since_ms
+    FROM drained_devices
+    LEFT JOIN devices AS named USING (worker_id, device_id)
+    WHERE (drained_devices.worker_id = devices.worker_id AND drained_devices.device_id = devices.device_id)
+        OR named.uuid = devices.uuid
+    ORDER BY since_ms LIMIT 1
+) AS drained ON true

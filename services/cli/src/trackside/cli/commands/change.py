@@ -27,6 +27,7 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
+from trackside.contracts.draining import DrainDevice, ResumeDevice
 from trackside.contracts.labels import AnnotateStream
 from trackside.contracts.message import Command
 from trackside.sdk import durations
@@ -102,6 +103,25 @@ def resume(stream_id: str, publishing: Publishing) -> None:
         DATASET.kind: ResumeDataset,
     }
     send_by_kind(stream_id, lambda kind: resuming.get(kind, ResumeSearch)(), publishing)
+
+
+def drain(device: str, reason: str, publishing: Publishing) -> None:
+    """Keeps new tasks off a device, WORKER/DEVICE; raises BadUsage."""
+    worker_id, device_id = _device(device)
+    send(worker_id, DrainDevice, {"device": device_id, "reason": reason}, publishing)
+
+
+def resume_device(device: str, publishing: Publishing) -> None:
+    """Lets a drained device, WORKER/DEVICE, get tasks again; raises BadUsage."""
+    worker_id, device_id = _device(device)
+    send(worker_id, ResumeDevice, {"device": device_id}, publishing)
+
+
+def _device(name: str) -> tuple[str, str]:
+    worker_id, slash, device_id = name.partition("/")
+    if not slash:
+        raise BadUsage(f"{name!r} is not a device: expected WORKER/DEVICE, as `trackside devices` lists them")
+    return worker_id, device_id
 
 
 def annotate(

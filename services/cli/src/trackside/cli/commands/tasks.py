@@ -132,7 +132,7 @@ def _device_cells(row: ViewRow) -> list[object]:
         shown(row["reserved_bytes"]) if row["reserved_bytes"] else None,
         None if row["used_bytes"] is None else shown(row["used_bytes"]),
         None if row["utilisation_percent"] is None else f"{row['utilisation_percent']:.0f} %",
-        row["state"],
+        f"{row['state']}, draining" if row["draining"] and row["state"] == "busy" else row["state"],
         row["task_ids"],
     ]
 
@@ -146,7 +146,7 @@ def _shared(rows: Sequence[ViewRow]) -> Iterator[str]:
         if row["shared_with"] and name not in told:
             told.update(row["shared_with"])
             yield f"{_listed([name, *row['shared_with']])} are one GPU: what a task has of it counts for all"
-        if row["memory_pool"] and row["state"] in ("busy", "free", "failed"):
+        if row["memory_pool"] and row["state"] in ("busy", "free", "failed", "drained"):
             pools.setdefault(row["memory_pool"], []).append(row["worker_id"])
     for workers in pools.values():
         if len(names := list(dict.fromkeys(workers))) > 1:

@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trackside.cli.interface.options import JsonOption, SearchArgument, TimeoutOption
+from trackside.cli.interface.options import JsonOption, ReasonOption, SearchArgument, TimeoutOption
 from trackside.cli.interface.publishing_options import publishes
 
 if TYPE_CHECKING:
     from trackside.cli.commands.publishing import Publishing
 
+DeviceArgument = Annotated[
+    str, typer.Argument(metavar="WORKER/DEVICE", help="Name of the device, as `trackside devices` lists it.")
+]
 PausedArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the search, run or job.")]
 
 
@@ -237,6 +240,35 @@ def instruct(
     from trackside.cli.commands import instruct as command
 
     command.instruct(stream_id, task_id, body, inputs or [], publishing, wait=wait)
+
+
+@publishes
+def drain(publishing: "Publishing", device: DeviceArgument, reason: ReasonOption = "") -> None:
+    """Place no new tasks on a device; those that it has run to their end.
+
+    It stays drained until `trackside resume-device`, also if its worker or the scheduler starts again. Tasks
+    that only this device could run wait.
+
+    \b
+    Examples:
+      trackside drain worker/gpu-0 --reason "new fan"
+    """
+    from trackside.cli.commands import change
+
+    change.drain(device, reason, publishing)
+
+
+@publishes
+def resume_device(publishing: "Publishing", device: DeviceArgument) -> None:
+    """Place tasks on a drained device again.
+
+    \b
+    Examples:
+      trackside resume-device worker/gpu-0
+    """
+    from trackside.cli.commands import change
+
+    change.resume_device(device, publishing)
 
 
 @publishes

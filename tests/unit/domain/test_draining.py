@@ -1,0 +1,72 @@
+"""Devices that are drained and resumed, by commands to the stream of their worker's id."""
+
+import pytest
+
+from tests.unit.domain.given import Told, received
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.draining import DeviceDrained, DeviceResumed, DrainDevice, ResumeDevice
+from trackside.contracts.message import Event
+from trackside.contracts.refusals import Problem
+from trackside.domain.capabilities import Capabilities
+from trackside.domain.drain_commands import DrainCommand, decide
+from trackside.domain.draining import DrainedDevice
+from trackside.domain.outcome import Outcome
+from trackside.domain.streams import load, pack
+
+DEVICE = "cpu-0"
+FLEET = Capabilities(devices=("digits-1/cpu-0",), device_names=frozenset({"cpu-0", "digits-1/cpu-0"}))
+
+
+def answer(
+    told: Told, command: DrainCommand, fleet: Capabilities = FLEET
+) -> list[Event] | tuple[Problem, ...]:
+    """Tells that a command was received, and returns what is decided."""
+    number = told.next_offset
+    told.tell(received(number))
+    return decide(told.stream, command, f"c-{number}", fleet)
+
+
+def tell(told: Told, command: DrainCommand) -> list[Outcome]:
+    """Tells a command with what follows from it."""
+    events = answer(told, command)
+    assert isinstance(events, list)
+    return told.tell(*events)
+
+
+def test_a_device_is_drained_until_it_is_resumed() -> None:
+    told = Told()
+    assert tell(told, DrainDevice(device=DEVICE, reason="new fan")) == [Outcome.APPLIED]
+    assert told.stream.drained == {DEVICE: DrainedDevice("new fan", told.now_ms - 1)}
+    assert load(pack(told.stream), AGGREGATES).drained == told.stream.drained
+    tell(told, ResumeDevice(device=DEVICE))
+    assert told.stream.drained == {}
+
+
+@pytest.mark.parametrize("command", [DrainDevice(device="cpu-7"), ResumeDevice(device="cpu-7")])
+def test_a_device_that_no_worker_has_is_refused(command: DrainCommand) -> None:
+    (problem,) = answer(Told(), command)
+    assert isinstance(problem, Problem)
+    assert (problem.code, problem.path) == ("unknown_device", "$.device")
+
+
+def test_a_drained_device_is_resumed_while_its_worker_is_away() -> None:
+    told = Told()
+    tell(told, DrainDevice(device=DEVICE))
+    assert answer(told, ResumeDevice(device=DEVICE), Capabilities()) == [
+        DeviceResumed(command_id=f"c-{told.next_offset - 1}", device_id=DEVICE)
+    ]
+
+
+def test_a_device_that_is_not_drained_is_resumed_without_an_event() -> None:
+    assert answer(Told(), ResumeDevice(device=DEVICE)) == []
+
+
+def test_a_command_drains_once() -> None:
+    told = Told()
+    told.tell(received(1), received(2))
+    drained = DeviceDrained(command_id="c-1", device_id=DEVICE)
+    resumed = DeviceResumed(command_id="c-2", device_id=DEVICE)
+    assert told.tell(drained) == told.tell(resumed) == [Outcome.APPLIED]
+    assert told.tell(drained) == told.tell(resumed) == [Outcome.DUPLICATE]
+    assert told.tell(DeviceDrained(command_id="c-3", device_id=DEVICE)) == [Outcome.OVERTAKEN]
+    assert told.stream.drained == {}
