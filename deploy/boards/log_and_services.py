@@ -1,6 +1,6 @@
 """The board of the log and the services: appends, hops, throughput, read models, broker, database."""
 
-from boards import annotations, links, work_panels
+from boards import annotations, console_panels, links, work_panels
 from boards.board import Board, Place, Section, Variable
 from boards.panels import Panel, graph, number
 from boards.queries import RATE, latest, promql, quantile, rows
@@ -22,6 +22,7 @@ def board() -> Board:
                 "Read models and points", [Place(panel, 8, 8) for panel in [*_projections(), *_failures()]]
             ),
             Section("Dead letters and updaters", [Place(_letters(), 14, 8), Place(_updaters(), 10, 8)]),
+            Section("Console", [Place(panel, 8, 7) for panel in console_panels.panels()]),
             Section("Broker (kafka-exporter)", [Place(panel, 8, 7) for panel in _broker()]),
             Section("Database (postgres-exporter)", [Place(panel, 8, 7) for panel in _database()]),
         ],

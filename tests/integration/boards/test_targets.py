@@ -55,6 +55,11 @@ MAY_BE_EMPTY = {
             "Trial / ",
         ),
     ),
+    "it needs a console": (
+        "Open pages",
+        "Time of a page of the console",
+        "Changes and commands of the console",
+    ),
     "it needs an exporter": (
         *(
             "Records appended per second, by topic",

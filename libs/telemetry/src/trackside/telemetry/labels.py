@@ -86,4 +86,9 @@ SUMMARY_CODE: Final = MetricLabel(
     "why the bytes were not stored",
     (*ARTIFACT_CODES, "bad_summary", "spool_full", "too_many_tags", OTHER),
 )
+COMMAND_ANSWER: Final = MetricLabel(
+    "answer",
+    "what became of the command; `unanswered`: no answer in time, or no Kafka",
+    ("accepted", "refused", "unanswered"),
+)
 CACHED: Final = MetricLabel("cached", "whether the curve was in memory", ("yes", "no"))

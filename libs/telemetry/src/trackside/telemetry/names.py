@@ -47,6 +47,8 @@ CounterName = Literal[
     "trackside.summary_indexer.read.curves",
     "trackside.summary_indexer.failed.loads",
     "trackside.summary_indexer.failed.updaters",
+    "trackside.console.pushed.fragments",
+    "trackside.console.published.commands",
 ]
 GaugeName = Literal[
     "trackside.build.info",
@@ -92,6 +94,7 @@ GaugeName = Literal[
     "trackside.projections.lag.records",
     "trackside.projections.lag.seconds",
     "trackside.summary_indexer.lag.seconds",
+    "trackside.console.open.pages",
 ]
 HistogramName = Literal[
     "trackside.health.loop_lag.seconds",
@@ -109,6 +112,7 @@ HistogramName = Literal[
     "trackside.worker.upload.seconds",
     "trackside.projections.transaction.seconds",
     "trackside.summary_indexer.index.seconds",
+    "trackside.console.render.seconds",
 ]
 
 
@@ -350,4 +354,12 @@ METRICS: Final[tuple[Metric, ...]] = (
     _counter("trackside.summary_indexer.failed.loads", "Loads of jobs into memory that failed."),
     _counter("trackside.summary_indexer.failed.updaters", "Calls of updaters that failed."),
     _histogram("trackside.summary_indexer.index.seconds", "Time of one batch of points.", CALLS),
+    _gauge("trackside.console.open.pages", "Open pages that get changes."),
+    _histogram(
+        "trackside.console.render.seconds",
+        "Time to read and render a page, or its content when that has changed.",
+        CALLS,
+    ),
+    _counter("trackside.console.pushed.fragments", "Contents sent to open pages, one for each page."),
+    _counter("trackside.console.published.commands", "Commands of forms.", labels.COMMAND_ANSWER),
 )

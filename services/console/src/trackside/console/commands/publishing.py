@@ -20,6 +20,7 @@ from trackside.contracts.refusals import Problem
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.errors import UnansweredError, UnreachableError, UnsendableError
 from trackside.sdk.publication import Refused
+from trackside.telemetry import metrics
 
 ANSWER_S = 10.0
 _COMMAND_ID = re.compile(r"[A-Za-z0-9._-]{8,100}")
@@ -64,12 +65,16 @@ class FormCommands:
         except UnsendableError as error:
             return self._response(error.problems, 422)
         except UnreachableError as error:
+            _count("unanswered")
             return self._response([Problem(code="unreachable", message=str(error))], 503)
         except UnansweredError:
+            _count("unanswered")
             waiting = "the command is in the log; it is answered when the dispatcher runs"
             return self._response([], 202, waiting=waiting)
         if isinstance(answer, Refused):
+            _count("refused")
             return self._response(answer.all_problems, 409)
+        _count("accepted")
         return self._response([], 200, accepted=True)
 
     def _response(
@@ -77,3 +82,7 @@ class FormCommands:
     ) -> Response:
         values = {"problems": problems, "accepted": accepted, "waiting": waiting}
         return HTMLResponse(self._templates.page("answer.html", values), status)
+
+
+def _count(answer: str) -> None:
+    metrics.counter("trackside.console.published.commands").labels(answer).inc()

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from trackside.console.web.page import ServiceStates
 from trackside.projections.notifications import Changes
+from trackside.telemetry import metrics
 
 
 class Subscription:
@@ -78,7 +79,10 @@ class Hub:
         """Yields a subscription for the duration of the block."""
         made = Subscription()
         self._subscriptions.add(made)
+        open_pages = metrics.gauge("trackside.console.open.pages")
+        open_pages.set(len(self._subscriptions))
         try:
             yield made
         finally:
             self._subscriptions.discard(made)
+            open_pages.set(len(self._subscriptions))

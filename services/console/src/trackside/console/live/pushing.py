@@ -21,6 +21,7 @@ from trackside.console.live.hub import Hub, Subscription
 from trackside.console.web.application import Pages, explained
 from trackside.console.web.users import User
 from trackside.eventlog.clock import monotonic_s
+from trackside.telemetry import metrics
 
 KEEP_ALIVE_S = 15.0
 SHORTEST_PAUSE_S = 0.1
@@ -70,6 +71,7 @@ class Pushing:
                 now = blake2b(found.html.encode(), digest_size=8).digest()
                 if found.html and now != digest:
                     digest = now
+                    metrics.counter("trackside.console.pushed.fragments").inc()
                     yield _event("fragment", f'<main id="content" class="page">{found.html}</main>')
                 if found.position != position:
                     position = found.position
@@ -112,8 +114,9 @@ class Pushing:
     async def _render(self, page: str, user: User, kept: _Rendered) -> None:
         address = urlsplit(page)
         try:
-            shown, values = await self._pages.shown(address.path, QueryParams(address.query), user)
-            kept.html, kept.problem = self._pages.content(shown, values), ""
+            with metrics.histogram("trackside.console.render.seconds").time():
+                shown, values = await self._pages.shown(address.path, QueryParams(address.query), user)
+                kept.html, kept.problem = self._pages.content(shown, values), ""
             kept.position, kept.streams = str(values["position"]), shown.streams
         except Exception as error:  # noqa: BLE001 - every error becomes a page
             kept.problem = explained(error)[0]

@@ -30,6 +30,7 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Log
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError, StatementTimeoutError
 from trackside.projections.read_pool import ReadModelsPool, SnapshotModels
+from trackside.telemetry import metrics
 
 logger = structlog.get_logger("trackside.console")
 
@@ -115,8 +116,10 @@ class Pages:
         """Answers with a page, or with a page that says why there is none."""
         path, user = request.url.path, request.state.user
         try:
-            shown, values = await self.shown(path, request.query_params, user)
-            return HTMLResponse(self.rendered(shown, values), shown.status)
+            with metrics.histogram("trackside.console.render.seconds").time():
+                shown, values = await self.shown(path, request.query_params, user)
+                html = self.rendered(shown, values)
+            return HTMLResponse(html, shown.status)
         except Exception as error:  # noqa: BLE001 - every error becomes a page
             problem, status = explained(error)
             around = self.surroundings(path, request.query_params, user)
