@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from trackside.console.settings import ConsoleSettings
 from trackside.eventlog.variables import SETTINGS
 
 ROOT = Path(__file__).parents[3]
@@ -140,7 +141,27 @@ def test_passwords_come_from_files_that_git_and_the_image_leave_out() -> None:
         for variable, value in service.get("environment", {}).items():
             assert not re.search(r"//[^/@]*:[^/@]*@", str(value)), f"{variable} has a password"
             if "PASSWORD" in variable:
-                assert variable.endswith("_FILE") and value in given <= named
+                assert variable.endswith("_FILE")
+            if variable.endswith("_FILE"):
+                assert value in given <= named
+
+
+def test_the_console_has_users_and_asks_the_other_services() -> None:
+    prefix, console = "TRACKSIDE_CONSOLE_", SERVICES["console"]
+    variables = {
+        name.removeprefix(prefix).lower(): re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", value)
+        for name, value in console["environment"].items()
+        if name.startswith(prefix)
+    }
+    given = ConsoleSettings.model_validate(variables)
+    assert given.has_login and given.session_key_file
+    [published] = console["ports"]
+    assert published == f"{given.url.removeprefix('http://')}:{given.port}"
+    asked = {name for name, service in SERVICES.items() if service.get("command") == [name]} - {
+        "console",
+        "worker",
+    }
+    assert given.addresses_of_services == {name: f"http://{name}:8080" for name in asked}
 
 
 def test_what_the_services_mount_is_there() -> None:
