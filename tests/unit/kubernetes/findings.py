@@ -19,7 +19,10 @@ from tests.unit.kubernetes.manifests import (
     selects,
 )
 
-MADE_IN_THE_CLUSTER = {"trackside-postgres-app": "CloudNativePG makes it"}
+MADE_IN_THE_CLUSTER = {
+    "trackside-postgres-app": "CloudNativePG makes it",
+    "trackside-console": "made by hand, as docs/operations.md says",
+}
 
 
 @cache
@@ -53,7 +56,7 @@ def _problem(kind: type[BaseSettings], field: str, value: str) -> str:
     try:
         kind.model_validate({field: value})
     except ValidationError as error:
-        return error.errors()[0]["msg"]
+        return next((each["msg"] for each in error.errors() if each["loc"]), "")  # not of all fields together
     return ""
 
 
@@ -173,14 +176,31 @@ def of_selectors(manifests: list[Manifest]) -> Iterator[str]:
         for selector in _selectors(manifest):
             if not any(selects(selector, own) for own in labels.values()):
                 yield f"{name_of(manifest)} selects nothing by {selector}"
+    ports = ports_of_pods(manifests)
     for service in of_kind(manifests, "Service"):
-        for port in service["spec"]["ports"]:
-            if port["targetPort"] != "http":
-                yield f"{name_of(service)}: no container has the port {port['targetPort']}"
+        wanted = {port["targetPort"] for port in service["spec"]["ports"]}
+        for name, own in labels.items():
+            if selects({"matchLabels": service["spec"]["selector"]}, own):
+                yield from (
+                    f"{name_of(service)}: no container of {name} has the port {each}"
+                    for each in wanted - ports.get(name, set())
+                )
     accounts = {each["metadata"]["name"] for each in of_kind(manifests, "ServiceAccount")}
     for workload in of_kind(manifests, *WORKLOADS):
         if workload["spec"]["template"]["spec"].get("serviceAccountName") not in accounts:
             yield f"{name_of(workload)} has no service account of its own"
+
+
+def ports_of_pods(manifests: list[Manifest]) -> dict[str, set[str]]:
+    """Returns the names of the ports of each workload's pods, by the name of the workload."""
+    return {
+        name_of(each): {
+            port["name"]
+            for container in each["spec"]["template"]["spec"]["containers"]
+            for port in container.get("ports", [])
+        }
+        for each in of_kind(manifests, *WORKLOADS)
+    }
 
 
 def _selectors(manifest: Manifest) -> list[Manifest]:

@@ -21,10 +21,12 @@ from tests.unit.kubernetes.findings import (
     settings,
 )
 from tests.unit.kubernetes.manifests import KUBERNETES, OVERLAYS, Manifest, name_of, of_kind, rendered
+from trackside.console.settings import ConsoleSettings
 from trackside.telemetry.names import METRICS
 
 MAX_CONFIG_MAP_BYTES = 1_048_576
 VARIABLE = re.compile(r"\bTRACKSIDE_[A-Z_]+[A-Z]\b")
+CONSOLE = "Deployment/trackside-console"
 METRIC = re.compile(r"\btrackside_\w+")
 
 
@@ -104,6 +106,10 @@ def _lost_settings(manifests: list[Manifest]) -> None:
         service(manifests, worker)["envFrom"].pop()
 
 
+def _port_of_nothing(manifests: list[Manifest]) -> None:
+    manifest(manifests, "Service/trackside-console")["spec"]["ports"][0]["targetPort"] = "page"
+
+
 def _selects_nothing(manifests: list[Manifest]) -> None:
     budget = manifest(manifests, "PodDisruptionBudget/trackside-worker")
     budget["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] = "workers"
@@ -139,6 +145,7 @@ def _two_that_decide(manifests: list[Manifest]) -> None:
         (_no_limit, of_containers, "its memory has no limit"),
         (_no_volume, of_volumes, "no volume"),
         (_lost_settings, of_volumes, "nothing uses trackside-worker-settings"),
+        (_port_of_nothing, of_selectors, "no container of Deployment/trackside-console has the port page"),
         (_selects_nothing, of_selectors, "PodDisruptionBudget/trackside-worker selects nothing"),
         (_same_pods, of_selectors, "selects the pods of"),
         (_two_indexers, of_single_instances, "two of them may run at once"),
@@ -164,6 +171,27 @@ def test_a_kustomization_uses_every_file_of_its_folder(path: Any) -> None:
     used = {*listed.get("resources", []), *(each.get("path") for each in listed.get("patches", []))}
     files = {each.name for each in path.parent.glob("*.yaml")} - {path.name}
     assert files - used == set()
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_console_has_users_and_asks_services_that_exist(overlay: str) -> None:
+    manifests = rendered(overlay)
+    variables = {each["name"]: each.get("value") for each in service(manifests, CONSOLE)["env"]}
+    of = {name.removeprefix("TRACKSIDE_CONSOLE_").lower(): value for name, value in variables.items()}
+    given = ConsoleSettings.model_validate(
+        {name: of[name] for name in of.keys() & ConsoleSettings.model_fields}
+    )
+    assert given.has_login
+    assert given.session_key_file, "one pod must know the sessions of the last one"
+    services = {
+        f"http://{each['metadata']['name']}:{port['port']}"
+        for each in of_kind(manifests, "Service")
+        for port in each["spec"]["ports"]
+    }
+    assert len(given.addresses_of_services) == 3
+    assert set(given.addresses_of_services.values()) <= services
+    ports = {each["containerPort"] for each in service(manifests, CONSOLE)["ports"]}
+    assert given.port in ports
 
 
 def test_every_variable_in_a_file_is_a_setting() -> None:

@@ -9,11 +9,13 @@ from tests.unit.kubernetes.network import Peer, is_permitted
 
 OWN = "trackside"
 DECIDERS = ("Deployment/trackside-dispatcher", "Deployment/trackside-scheduler")
-WITH_POSTGRES = (*DECIDERS, "Deployment/trackside-summary-indexer", "Job/trackside-setup")
+INDEXER, CONSOLE = "Deployment/trackside-summary-indexer", "Deployment/trackside-console"
+WITH_POSTGRES = (*DECIDERS, INDEXER, CONSOLE, "Job/trackside-setup")
 WORKER = "StatefulSet/trackside-worker"
 KAFKA, POSTGRES = "KafkaNodePool/broker", "Cluster/trackside-postgres"
 PROMETHEUS = Peer("monitoring", {"app.kubernetes.io/name": "prometheus"})
 GRAFANA = Peer("monitoring", {"app.kubernetes.io/name": "grafana"})
+INGRESS = Peer("ingress-nginx", {"app.kubernetes.io/name": "ingress-nginx"})
 STRANGER = Peer("default", {"app.kubernetes.io/name": "trackside"})
 OPERATOR = Peer("cnpg-system", {"app.kubernetes.io/name": "cloudnative-pg"})
 
@@ -37,6 +39,20 @@ def test_every_service_reaches_what_it_needs(overlay: str) -> None:
     assert connects(manifests, OPERATOR, POSTGRES, 8000)
 
 
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_console_asks_services_and_is_reached_by_an_ingress_controller_only(overlay: str) -> None:
+    manifests = rendered(overlay)
+    for target in (*DECIDERS, INDEXER):
+        assert connects(manifests, CONSOLE, target, 8080), target
+        assert not connects(manifests, target, CONSOLE, 8470), target
+    assert connects(manifests, INGRESS, CONSOLE, 8470)
+    assert not connects(manifests, INGRESS, CONSOLE, 8080)
+    assert not connects(manifests, INGRESS, DECIDERS[0], 8080)
+    assert not connects(manifests, CONSOLE, WORKER, 8080)
+    assert not connects(manifests, WORKER, CONSOLE, 8470)
+    assert not connects(manifests, STRANGER, CONSOLE, 8470)
+
+
 def test_workers_on_gpus_reach_kafka_and_the_brokers_reach_their_controllers() -> None:
     manifests = rendered("production")
     assert connects(manifests, "DaemonSet/trackside-gpu-worker", KAFKA, 9092)
@@ -46,7 +62,7 @@ def test_workers_on_gpus_reach_kafka_and_the_brokers_reach_their_controllers() -
 
 def test_metrics_and_tables_are_read_from_the_namespace_of_monitoring() -> None:
     manifests = rendered("production")
-    for target in (*DECIDERS, "Deployment/trackside-summary-indexer", WORKER):
+    for target in (*DECIDERS, INDEXER, CONSOLE, WORKER):
         assert connects(manifests, PROMETHEUS, target, 8080), target
     assert connects(manifests, PROMETHEUS, KAFKA, 9404)
     assert connects(manifests, PROMETHEUS, POSTGRES, 9187)
@@ -70,7 +86,7 @@ def test_nothing_else_is_reached(overlay: str) -> None:
 
 def test_without_the_default_every_pod_reaches_every_other() -> None:
     manifests = [each for each in rendered("dev") if each["metadata"]["name"] != "default-deny"]
-    assert connects(manifests, STRANGER, DECIDERS[0], 8080)
+    assert connects(manifests, STRANGER, WORKER, 8080)
 
 
 def test_a_policy_that_selects_no_pod_permits_nothing() -> None:
