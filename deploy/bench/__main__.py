@@ -41,6 +41,7 @@ from bench import (
     summaries,
     task_starts,
 )
+from bench.console import measure as measure_console
 from bench.measurements import Figure, Goal, Measurements, MissingError, percentile
 from trackside.embedded.stack import Stack
 from trackside.eventlog.kafka import KafkaLog
@@ -50,6 +51,7 @@ PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
     *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests", "boards", "sizes"),
+    "console",
 )
 
 
@@ -75,6 +77,10 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--board-trials", type=int, default=100_000, help="trials of 100 points that boards show (100000)"
+    )
+    parser.add_argument("--changes", type=int, default=100, help="changes that the console pushes (100)")
+    parser.add_argument(
+        "--viewed", type=float, default=30.0, help="seconds that 50 viewers watch the console (30)"
     )
     parser.add_argument("--sized", type=int, default=1_000, help="trials whose bytes are counted (1000)")
     parser.add_argument("--seed", type=int, default=16, help="seed of what is drawn (16)")
@@ -141,6 +147,7 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         measurements += await measure_log(stack, log, options, console)
         measurements += await summaries.measure(stack, log, options, console, append_p50_ms)
         measurements += await rounds.measure(log, options, console, append_p50_ms)
+        measurements += await measure_console(stack, log, options, console)
     return measurements
 
 

@@ -15,6 +15,8 @@ import numpy as np
 from bench.many_jobs import JOB_MS, SHORT_STEPS, TAGS, Job, copied_points, fill_table
 from bench.measurements import check_count
 from bench.new_database import create_read_models
+from trackside.aggregates.search.messages import StartSearch, Tuner
+from trackside.aggregates.search.space import Uniform
 from trackside.projections.metric_writes import count_metrics
 from trackside.projections.metrics import SCALAR, SERIES, series_id
 
@@ -47,9 +49,9 @@ def jobs_of(trials: int) -> list[Job]:
     return made
 
 
-async def fill(dsn: str, trials: int, seed: int) -> LargeSearch:
+async def fill(dsn: str, trials: int, seed: int, name: str = DATABASE) -> LargeSearch:
     """Creates the database and its rows."""
-    filled = await create_read_models(dsn, DATABASE)
+    filled = await create_read_models(dsn, name)
     jobs = jobs_of(trials)
     connection = await asyncpg.connect(filled, server_settings={"search_path": "trackside"})
     try:
@@ -112,6 +114,12 @@ def _names(jobs: list[Job]) -> list[str]:
 
 
 def _search(name: str, jobs: list[Job]) -> Mapping[str, Any]:
+    spec = StartSearch(
+        task_type="train",
+        space={field: Uniform(type="uniform", low=0.0, high=1.0) for field in FIELDS},
+        tuner=Tuner(name="tpe"),
+        max_trials=len(jobs),
+    )
     return {
         "search_id": name,
         "status": "DONE",
@@ -124,6 +132,7 @@ def _search(name: str, jobs: list[Job]) -> Mapping[str, Any]:
         "started_ms": jobs[0].started_ms - JOB_MS,
         "ended_ms": jobs[-1].ended_ms,
         "best_trial": 0,
+        "spec": spec.model_dump_json(),
     }
 
 
