@@ -16,12 +16,9 @@ def test_a_search_is_paused_resumed_and_stopped(site: Site, page: Page) -> None:
         page.get_by_role("button", name=action, exact=True).click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_role("button", name=action, exact=True).click()
-        if action != "Stop":
-            expect(dialog.get_by_text("Accepted.")).to_be_visible()
-            dialog.get_by_role("button", name="Close").click()
-        site.release() if action == "Pause" else None
+        expect(dialog.get_by_text("Accepted.")).to_be_visible()
+        dialog.get_by_role("button", name="Close").click()
         expect(page.locator("h1 .badge")).to_have_text(status)
-        site.hold()
     expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
 
 
@@ -65,3 +62,23 @@ def test_a_form_that_is_sent_twice_has_an_effect_once(site: Site, page: Page) ->
     shown = site.folder.json_output("show", search)
     assert [each["command_type"] for each in shown["commands"]].count("trackside.add-trial.v1") == 1
     assert sum(each["source"] != "algorithm" for each in shown["trials"]) == 1
+
+
+def test_a_device_is_drained_with_a_reason_and_used_again(site: Site, page: Page) -> None:
+    site.release()
+    page.goto(f"{site.address}/fleet")
+    row = page.get_by_role("row", name="worker/cpu-1")
+    expect(row.locator(".badge")).to_have_text("free")
+    row.get_by_role("button", name="Drain").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("reason").fill("a <b>fan</b> is loud")
+    dialog.get_by_role("button", name="Drain").click()
+    expect(dialog.get_by_text("Accepted.")).to_be_visible()
+    dialog.get_by_role("button", name="Close").click()
+    expect(row.locator(".badge")).to_have_text("drained")
+    expect(row).to_contain_text("a <b>fan</b> is loud")
+    row.get_by_role("button", name="Resume").click()
+    page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("dialog").get_by_text("Accepted.")).to_be_visible()
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    expect(row.locator(".badge")).to_have_text("free")

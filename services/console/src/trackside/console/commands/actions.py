@@ -22,6 +22,7 @@ from trackside.console.commands.pipeline_actions import change_actions
 from trackside.console.commands.round_actions import job_actions
 from trackside.console.commands.run_actions import run_actions
 from trackside.contracts.artifacts import ForgetArtifacts
+from trackside.contracts.draining import DrainDevice, ResumeDevice
 from trackside.contracts.labels import AnnotateStream
 from trackside.domain.table import ViewRow
 
@@ -173,3 +174,14 @@ _ACTIONS: Mapping[str, Actions] = {
     "dataset": _dataset,
     "summary": _summary,
 }
+
+
+def device_action(device: ViewRow) -> Form:
+    """Returns the form that takes a device out of use, or into use again, in the stream of its worker."""
+    worker, fixed = str(device["worker_id"]), {"device": device["device_id"]}
+    if device["draining"]:
+        return Form("Resume", worker, ResumeDevice, fixed=fixed)
+    confirm = "Tasks that run on it end normally; no new ones begin."
+    return Form(
+        "Drain", worker, DrainDevice, inputs_of(DrainDevice, ("reason",)), fixed=fixed, confirm=confirm
+    )

@@ -1,5 +1,6 @@
 """The page of workers and devices: what runs where, and why tasks wait."""
 
+from trackside.console.commands.actions import device_action
 from trackside.console.web.page import PageRequest, Shown
 from trackside.contracts.memory import shown as memory
 from trackside.domain.display.text import as_text
@@ -22,6 +23,7 @@ async def fleet(request: PageRequest) -> Shown:
         "task_types": await models.rows("task_types"),
         "spans": SPANS,
         "hours": request.one_of("hours", tuple(value for value, _ in SPANS), "1"),
+        "device_action": device_action,
         "needs": needs,
         "why_waiting": why_waiting,
     }

@@ -61,7 +61,8 @@ function handle(event) {
 }
 
 function focusSearch() {
-    const here = document.querySelector("input[data-search], .page input[type=search], .nav-search input");
+    const wanted = ["main input[data-search]", "main input[type=search]", ".nav-search input"];
+    const here = wanted.map((each) => document.querySelector(each)).find(Boolean);
     const nav = here?.closest(".nav");
     if (nav && !nav.hasAttribute("data-open") && here.offsetParent === null)
         nav.setAttribute("data-open", "");
