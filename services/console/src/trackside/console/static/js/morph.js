@@ -18,7 +18,8 @@ function morphElement(current, next) {
     const id = current.id;
     Idiomorph.morph(current, next, {
         morphStyle: "outerHTML",
-        ignoreActiveValue: true,
+        // Of a button that has the focus, the text must still change: Pause becomes Resume.
+        ignoreActiveValue: document.activeElement?.matches("input, textarea, select") ?? false,
         callbacks: { beforeNodeMorphed, beforeAttributeUpdated, beforeNodeRemoved },
     });
     const element = document.getElementById(id);
