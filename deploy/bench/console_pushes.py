@@ -1,10 +1,11 @@
 """How soon an open page shows a change, and what 50 open pages cost while a search runs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 from typing import Any
 
 import aiohttp
@@ -14,15 +15,17 @@ from bench.console_process import RunningConsole, ask, events
 from bench.cpu_time import tree_ms
 from bench.fresh_stack import SLOTS, TOPICS
 from bench.log_watch import watch_topic
-from bench.measurements import Figure, Goal, Measurements, check_count, percentile
+from bench.measurements import Figure, Goal, Measurements, MissingError, check_count, percentile
 from bench.sizes import TASK_TYPE
 from trackside.aggregates.search.messages import SearchEnded, StopSearch, TrialEnded
 from trackside.contracts.ids import new_id
 from trackside.contracts.labels import AnnotateStream, StreamAnnotated
 from trackside.contracts.message import Record
+from trackside.contracts.topics import partition_of
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.log import Log
-from trackside.projections.notifications import Changes, follow_changes
+from trackside.projections.notifications import Changes, OwnedPosition, follow_changes
+from trackside.projections.owners import DISPATCHER
 
 PUSHED_MS, LIMIT_S = 200.0, 60.0
 VIEWERS, MANY_TRIALS = 50, 100_000
@@ -68,10 +71,14 @@ async def measure_pushes(
         aclosing(follow_changes(dsn)) as changes,
         watch_topic(log, TOPICS.events) as watch,
         _pushed(client, running, f"/experiments/{stream_id}") as pushed,
-        _noted(changes, stream_id) as commits,
+        _noted(changes) as commits,
     ):
         await asyncio.wait_for(pushed.get(), LIMIT_S)  # the page as it is
+        pauses = Random(count)
         for number in range(FIRST + count):
+            await asyncio.sleep(
+                pauses.uniform(0.1, 0.5)
+            )  # rows are written at intervals: not in step with them
             note, command_id, start = f"change {number} of {count}.", new_id(), len(watch.seen)
             await publish(log, AnnotateStream(note=note), stream_id, command_id)
             async with asyncio.timeout(LIMIT_S):
@@ -84,10 +91,10 @@ async def measure_pushes(
                 message = record.message
                 return isinstance(message, StreamAnnotated) and message.command_id == command_id
 
-            appended_ms = (await watch.until(_is_it, LIMIT_S, start)).record.append_time_ms
+            record = (await watch.until(_is_it, LIMIT_S, start)).record
+            appended_ms = record.append_time_ms
             seen_ms.append(at_ms - appended_ms)
-            committed = [each for each in commits if appended_ms <= each <= at_ms]
-            written_ms.append(committed[0] - appended_ms if committed else seen_ms[-1])
+            written_ms.append(commits.at_ms(record) - appended_ms)
     seen_ms, written_ms = seen_ms[FIRST:], written_ms[FIRST:]
     goal, what = Goal(PUSHED_MS, PUSHED_MS / 2, at_most=True), "rows written"
     figures = [
@@ -115,16 +122,32 @@ async def _pushed(
         yield found
 
 
-@asynccontextmanager
-async def _noted(changes: AsyncIterator[Changes], stream_id: str) -> AsyncIterator[list[float]]:
-    """Yields the times at which changes of a stream were notified, ms since 1970."""
-    found: list[float] = []
+@dataclass(frozen=True, slots=True)
+class _NotedCommits:
+    """The positions of the dispatcher's rows as they were notified, each with its time, ms since 1970."""
 
-    async def follow() -> None:
+    noted: list[tuple[float, Mapping[OwnedPosition, int]]] = field(default_factory=list)
+
+    async def follow(self, changes: AsyncIterator[Changes]) -> None:
+        """Notes what is notified until cancelled."""
         async for each in changes:
-            found.extend([now_ms()] if each.streams is not None and stream_id in each.streams else [])
+            self.noted.extend([(now_ms(), each.positions)])
 
-    async with _during(follow()):
+    def at_ms(self, record: Record) -> float:
+        """Returns when the rows of a record were notified; raises MissingError if they were not."""
+        events = TOPICS.events
+        place = (DISPATCHER, events.name, partition_of(record.envelope.stream, events.partitions))
+        for at_ms, positions in self.noted:
+            if positions.get(place, 0) > record.offset:
+                return at_ms
+        raise MissingError(f"no notification of the rows up to offset {record.offset}")
+
+
+@asynccontextmanager
+async def _noted(changes: AsyncIterator[Changes]) -> AsyncIterator[_NotedCommits]:
+    """Yields what is notified while the block runs."""
+    found = _NotedCommits()
+    async with _during(found.follow(changes)):
         yield found
 
 
