@@ -24,9 +24,9 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.telemetry import metrics
 
 KEEP_ALIVE_S = 15.0
-SHORTEST_PAUSE_S = 0.1
+SHORTEST_PAUSE_S = 0.02
 SHARE = 4.0
-"""A page is rendered again after this many times as long as it took, so that pages take a bounded share."""
+"""A page is idle for this many times as long as rendering takes, so that pages take a bounded share."""
 KEPT = 200
 """How many rendered contents are kept for other viewers of the same page."""
 
@@ -65,6 +65,7 @@ class Pushing:
         digest, waiting, position = b"", "", ""
         yield "retry: 1000\n\n"
         async with self._hub.subscribed() as subscription:
+            idle_s = 0.0
             streams: frozenset[str] | None = None  # once at the start: the page may be older than this stream
             while not self._stop.is_set():
                 found = await self._content(page, user)
@@ -82,8 +83,11 @@ class Pushing:
                 if text != waiting:
                     waiting = text
                     yield _event("waiting", text)
-                await asyncio.sleep(max(SHORTEST_PAUSE_S, SHARE * found.took_s))
+                # The first change after a quiet time is often followed by another: a command by its effect.
+                await asyncio.sleep(max(SHORTEST_PAUSE_S, SHARE * found.took_s - idle_s))
+                waits_s = monotonic_s()
                 streams = await self._relevant(subscription, found.streams)
+                idle_s = monotonic_s() - waits_s
                 if streams == frozenset() and not subscription.has_changes:
                     yield ": still here\n\n"
 
