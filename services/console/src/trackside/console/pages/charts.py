@@ -25,7 +25,7 @@ from trackside.projections.trial_columns import (
 from trackside.replay.derive.importances import MIN_TRIALS, TooFewTrialsError, importances_of
 
 HOUR_MS = 3_600_000
-IMPORTANCE_TRIALS = 5_000
+IMPORTANCE_TRIALS = 2_000
 """Of more trials, so many are taken, evenly spread: the evaluator takes 0.1 ms for each."""
 COMMANDS = ("pause", "resume", "stop", "update", "add-trial", "import-trials", "request-trials")
 """What the names of commands begin with whose time is marked in charts of a search."""
