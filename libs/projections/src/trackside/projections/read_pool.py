@@ -74,9 +74,16 @@ class ReadModelsPool:
                 with translated_errors():
                     async with asyncio.timeout(READ_LIMIT_S):
                         connection = await self._connection()
-                        async with connection.transaction(isolation="repeatable_read", readonly=True):
+                        transaction = connection.transaction(isolation="repeatable_read", readonly=True)
+                        await transaction.start()
+                        try:
                             yield SnapshotModels(connection)
+                        except Exception:
+                            await transaction.rollback()
+                            raise
+                        await transaction.commit()
             except BaseException as error:
+                # Of a read that was cancelled, no rollback is waited for: Postgres may not answer any more.
                 if connection is not None:
                     self._put_back(connection, error)
                 raise

@@ -24,6 +24,8 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.telemetry import metrics
 
 KEEP_ALIVE_S = 15.0
+TRY_AGAIN_S = 1.0
+"""How long after a page could not be rendered it is tried again."""
 SHORTEST_PAUSE_S = 0.02
 SHARE = 4.0
 """A page is idle for this many times as long as rendering takes, so that pages take a bounded share."""
@@ -68,6 +70,9 @@ class Pushing:
             idle_s = 0.0
             streams: frozenset[str] | None = None  # once at the start: the page may be older than this stream
             while not self._stop.is_set():
+                if self._hub.states.text not in waiting:  # at once: a page may not be rendered for a while
+                    waiting = self._hub.states.text
+                    yield _event("waiting", waiting)
                 found = await self._content(page, user)
                 now = blake2b(found.html.encode(), digest_size=8).digest()
                 if found.html and now != digest:
@@ -86,19 +91,17 @@ class Pushing:
                 # The first change after a quiet time is often followed by another: a command by its effect.
                 await asyncio.sleep(max(SHORTEST_PAUSE_S, SHARE * found.took_s - idle_s))
                 waits_s = monotonic_s()
-                streams = await self._relevant(subscription, found.streams)
+                streams = await self._relevant(subscription, found)
                 idle_s = monotonic_s() - waits_s
                 if streams == frozenset() and not subscription.has_changes:
                     yield ": still here\n\n"
 
-    async def _relevant(
-        self, subscription: Subscription, of_page: frozenset[str] | None
-    ) -> frozenset[str] | None:
+    async def _relevant(self, subscription: Subscription, page: _Rendered) -> frozenset[str] | None:
         """Waits for a change that matters to a page; returns an empty set after a while without one."""
-        changed = await subscription.changes(KEEP_ALIVE_S)
-        if changed is None or of_page is None:
+        changed = await subscription.changes(TRY_AGAIN_S if page.problem else KEEP_ALIVE_S)
+        if changed is None or page.streams is None:
             return changed
-        return changed & of_page
+        return changed & page.streams
 
     async def _content(self, page: str, user: User) -> _Rendered:
         """Renders a page again unless that was done for the present version of the read models."""
@@ -112,7 +115,7 @@ class Pushing:
                 began_s = monotonic_s()
                 await self._render(page, user, kept)
                 kept.took_s = monotonic_s() - began_s
-                kept.version = version
+                kept.version = -1 if kept.problem else version  # one that failed is tried again
         return kept
 
     async def _render(self, page: str, user: User, kept: _Rendered) -> None:
