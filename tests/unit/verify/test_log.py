@@ -145,7 +145,7 @@ async def test_honest_histories_have_no_findings(log: MemoryLog) -> None:
     verdict = await verify_topics(whole, TOPICS)
     assert verdict.findings == []
     assert verdict.holds
-    assert verdict.streams == 7
+    assert verdict.streams == 8
     assert set(verdict.skipped) == {"INV-13", "INV-15", "INV-22"}
     # There are no runs, causes, children, models, artifacts or incremental jobs.
     absent = {"INV-8", "INV-11", "INV-18", "INV-19", "INV-20", "INV-21", "INV-23", "INV-24"}

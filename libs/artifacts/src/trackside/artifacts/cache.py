@@ -26,6 +26,8 @@ SEALED_S = 946_684_800
 RETRY_S = 0.05
 MAX_TRIES = 100
 """How often an entry is tried that a task has changed and others still use."""
+SIZE_BYTES = 20
+"""How long the size of an entry may be, in digits, in the file that is locked."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class Cache:
             total = sum(each.size_bytes or 0 for each in entries)
             for each in entries:
                 is_rest = each.size_bytes is None  # of a process that died while it fetched
-                if (is_rest or total + room_bytes > self.max_bytes) and self._remove(each.name):
+                if (is_rest or total + room_bytes > self.max_bytes) and self._remove(each.name, is_rest):
                     total -= each.size_bytes or 0
 
     def _fetch(self, reference: ArtifactReference, store: Store, entry: Path, report: ReportBytes) -> None:
@@ -159,12 +161,14 @@ class Cache:
                 size = path.read_text()
                 yield _CacheEntry(path.name, int(size) if size.isdigit() else None, path.stat().st_mtime_ns)
 
-    def _remove(self, name: str) -> bool:
-        """Removes an entry unless it is in use; returns whether it did."""
+    def _remove(self, name: str, is_rest: bool) -> bool:
+        """Removes an entry unless it is in use, or a rest that was completed since it was seen."""
         lock = self.folder / "locks" / name
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if not _try_lock(handle, fcntl.LOCK_EX) or not _is_there(handle, lock):
+                return False
+            if is_rest and os.pread(handle, SIZE_BYTES, 0).isdigit():
                 return False
             _delete(self.folder / "entries" / name)
             _delete(self.folder / "tmp" / name)
