@@ -1,12 +1,16 @@
 """Passes changes of the read models on to open pages: one listener in Postgres for all of them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from trackside.console.web.page import ServiceStates
-from trackside.projections.notifications import Changes
+from trackside.projections.notifications import Changes, OwnedPosition
 from trackside.telemetry import metrics
+
+REMEMBERED = 10_000
+"""Of how many streams it is remembered when they have changed."""
 
 
 class Subscription:
@@ -42,11 +46,17 @@ class Subscription:
 
 
 class Hub:
-    """All subscriptions, and how often anything has changed."""
+    """All subscriptions, what has changed when, and how far the read models are.
+
+    `version` counts the changes; `positions` are the newest that were read or notified.
+    """
 
     def __init__(self, limit: int) -> None:
         self.version = 0
+        self.positions: dict[OwnedPosition, int] = {}
         self.states = ServiceStates()
+        self._changed_at: OrderedDict[str, int] = OrderedDict()
+        self._any_changed_at = 0
         self._limit = limit
         self._subscriptions: set[Subscription] = set()
 
@@ -58,13 +68,33 @@ class Hub:
     async def run(self, changes: AsyncIterator[Changes]) -> None:
         """Passes changes on until cancelled."""
         async for each in changes:
-            self.publish(each.streams)
+            self.publish(each.streams, each.positions)
 
-    def publish(self, streams: frozenset[str] | None) -> None:
+    def publish(self, streams: frozenset[str] | None, positions: Mapping[OwnedPosition, int] = {}) -> None:
         """Passes on that streams have changed; None: any may have."""
         self.version += 1
+        self.know(positions)
+        if streams is None:
+            self._any_changed_at = self.version
+        for stream_id in streams or ():
+            self._changed_at[stream_id] = self.version
+            self._changed_at.move_to_end(stream_id)
+        while len(self._changed_at) > REMEMBERED:
+            self._any_changed_at = max(self._any_changed_at, self._changed_at.popitem(last=False)[1])
         for subscription in self._subscriptions:
             subscription.add(streams)
+
+    def know(self, positions: Mapping[OwnedPosition, int]) -> None:
+        """Notes how far the read models are; what was read before the newest notification says less."""
+        for place, position in positions.items():
+            self.positions[place] = max(position, self.positions.get(place, 0))
+
+    def has_changed(self, streams: frozenset[str] | None, since: int) -> bool:
+        """Returns whether any of these streams may have changed after a version; None: anything at all."""
+        if streams is None:
+            return self.version > since
+        at = max((self._changed_at.get(each, 0) for each in streams), default=0)
+        return max(at, self._any_changed_at) > since
 
     def state(self, subject: str, problem: str) -> None:
         """Notes what is wrong with a service, empty for nothing, and wakes open pages if that is new."""

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from trackside.console.live.hub import Hub, Subscription
-from trackside.console.web.application import Pages, explained
+from trackside.console.web.application import Pages, explained, position_text
 from trackside.console.web.users import User
 from trackside.eventlog.clock import monotonic_s
 from trackside.telemetry import metrics
@@ -39,7 +39,6 @@ class _Rendered:
 
     version: int = -1
     html: str = ""
-    position: str = ""
     problem: str = ""
     streams: frozenset[str] | None = None
     took_s: float = 0.0
@@ -79,8 +78,8 @@ class Pushing:
                     digest = now
                     metrics.counter("trackside.console.pushed.fragments").inc()
                     yield _event("fragment", f'<main id="content" class="page">{found.html}</main>')
-                if found.position != position:
-                    position = found.position
+                if position_text(self._hub.positions) != position:
+                    position = position_text(self._hub.positions)
                     yield _event("position", position)
                 if streams is None or streams:
                     yield _event("changed", "{}")
@@ -104,14 +103,14 @@ class Pushing:
         return changed & page.streams
 
     async def _content(self, page: str, user: User) -> _Rendered:
-        """Renders a page again unless that was done for the present version of the read models."""
+        """Renders a page again if a stream that matters to it may have changed since it was rendered."""
         kept = self._rendered.setdefault((page, user.role), _Rendered())
         self._rendered.move_to_end((page, user.role))
         while len(self._rendered) > KEPT:
             self._rendered.popitem(last=False)
         async with kept.busy:
             version = self._hub.version
-            if kept.version != version:
+            if kept.version < 0 or self._hub.has_changed(kept.streams, kept.version):
                 began_s = monotonic_s()
                 await self._render(page, user, kept)
                 kept.took_s = monotonic_s() - began_s
@@ -124,7 +123,8 @@ class Pushing:
             with metrics.histogram("trackside.console.render.seconds").time():
                 shown, values = await self._pages.shown(address.path, QueryParams(address.query), user)
                 kept.html, kept.problem = self._pages.content(shown, values), ""
-            kept.position, kept.streams = str(values["position"]), shown.streams
+            kept.streams = shown.streams
+            self._hub.know(values["read_positions"])
         except Exception as error:  # noqa: BLE001 - every error becomes a page
             kept.problem = explained(error)[0]
 

@@ -98,10 +98,19 @@ async def _shown_state(recorded: RecordedStream, moment: PointInTime, view: View
         "offset": found.last.offset,
         "time": datetime.fromtimestamp(found.last.append_time_ms / 1000, UTC),
         "records": found.records,
-        "facts": [(name, value) for name, value in state.root.items() if value not in (None, "", [], {})],
+        "facts": [
+            _fact(name, value) for name, value in state.root.items() if value not in (None, "", [], {})
+        ],
         "tables": tables,
         "subjects": state.subjects(),
     }
+
+
+def _fact(name: str, value: object) -> tuple[str, object]:
+    """Returns a field of a state with its name, a time in ms as a time."""
+    if name.endswith("_ms") and isinstance(value, int):
+        return name.removesuffix("_ms"), datetime.fromtimestamp(value / 1000, UTC)
+    return name, value
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, str, object, object]]:

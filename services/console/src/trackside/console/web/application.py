@@ -25,7 +25,7 @@ from trackside.console.web.page import (
     Site,
 )
 from trackside.console.web.templates import Templates
-from trackside.console.web.users import User
+from trackside.console.web.users import Role, User
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Log
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError, StatementTimeoutError
@@ -80,6 +80,7 @@ class Pages:
             "title": shown.title,
             "section": shown.section,
             "position": position_text(positions),
+            "read_positions": positions,
         }
 
     def surroundings(self, path: str, query: QueryParams, user: User | None) -> dict[str, Any]:
@@ -89,8 +90,7 @@ class Pages:
             "query": query,
             "user": user,
             "needs_login": self._access.needs_login,
-            "may_publish": user is not None and user.role > 1,
-            "is_admin": user is not None and user.role > 2,
+            "may_publish": user is not None and user.role >= Role.OPERATOR,
             "navigation": NAVIGATION,
             "section": "",
             "position": "",

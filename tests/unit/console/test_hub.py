@@ -1,0 +1,77 @@
+"""What open pages are told of, and which of them have to be rendered again."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from trackside.console.live import hub as module
+from trackside.console.live.hub import Hub
+from trackside.projections.notifications import Changes
+
+EVENTS = ("dispatcher", "trackside.events", 0)
+
+
+async def test_a_subscription_gathers_what_has_changed_since_it_was_read() -> None:
+    hub = Hub(limit=2)
+    async with hub.subscribed() as subscription:
+        hub.publish(frozenset({"a"}))
+        hub.publish(frozenset({"b"}))
+        assert await subscription.changes(1) == frozenset({"a", "b"})
+        hub.publish(frozenset({"a"}))
+        hub.publish(None)
+        hub.publish(frozenset({"b"}))
+        assert await subscription.changes(1) is None
+        assert await subscription.changes(0) == frozenset()
+
+
+async def test_there_are_no_more_subscriptions_than_the_limit() -> None:
+    hub = Hub(limit=1)
+    async with hub.subscribed():
+        assert hub.is_full
+    assert not hub.is_full
+
+
+def test_only_pages_of_streams_that_changed_are_rendered_again() -> None:
+    hub = Hub(limit=1)
+    hub.publish(frozenset({"a"}))
+    rendered_at = hub.version
+    hub.publish(frozenset({"b"}))
+    assert not hub.has_changed(frozenset({"a"}), rendered_at)
+    assert hub.has_changed(frozenset({"a", "b"}), rendered_at)
+    assert hub.has_changed(None, rendered_at)
+    assert not hub.has_changed(frozenset(), rendered_at)
+    hub.publish(None)
+    assert hub.has_changed(frozenset({"a"}), rendered_at)
+    assert not hub.has_changed(frozenset({"a"}), hub.version)
+
+
+def test_a_stream_that_is_no_longer_remembered_may_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED", 2)
+    hub = Hub(limit=1)
+    for name in ("a", "b", "c"):
+        hub.publish(frozenset({name}))
+    assert hub.has_changed(frozenset({"a"}), 0)
+    assert not hub.has_changed(frozenset({"a"}), 1)
+    assert hub.has_changed(frozenset({"b"}), 1)
+
+
+async def test_positions_are_the_newest_that_were_notified() -> None:
+    hub = Hub(limit=1)
+
+    async def changes() -> AsyncIterator[Changes]:
+        yield Changes(frozenset({"dispatcher"}), {EVENTS: 5}, frozenset({"a"}))
+        yield Changes(frozenset({"dispatcher"}), {EVENTS: 9}, frozenset())
+
+    await hub.run(changes())
+    assert hub.positions == {EVENTS: 9}
+    assert not hub.has_changed(frozenset({"a"}), 1)
+
+
+def test_what_is_wrong_is_noted_until_it_is_over() -> None:
+    hub = Hub(limit=1)
+    hub.state("kafka", "Kafka does not answer")
+    version = hub.version
+    hub.state("kafka", "Kafka does not answer")
+    assert hub.states.text == "Kafka does not answer." and hub.version == version
+    hub.state("kafka", "")
+    assert hub.states.text == "" and hub.version == version + 1
