@@ -14,6 +14,7 @@ from playwright.sync_api import BrowserContext, expect
 from tests.browser.conftest import Site
 from tests.polling import poll_until_sync
 from tests.service_processes import ServiceProcess
+from trackside.console.pages.catalogue import SITE
 from trackside.embedded import stack
 
 pytestmark = pytest.mark.timeout(300)
@@ -72,6 +73,12 @@ def test_a_viewer_sees_pages_and_no_action(site: Site, guarded: str, context: Br
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 
+def _every_path(stream_id: str) -> list[str]:
+    """Returns the addresses of all pages and charts, with the id of a stream in each variable part."""
+    paths = [route.path for route in SITE.pages] + [route.path for route in SITE.charts]
+    return [re.sub(r"\{\w+\}", stream_id, path) for path in paths]
+
+
 def test_a_viewer_is_refused_on_every_route_that_could_change_anything(site: Site, guarded: str) -> None:
     site.release()
     search = site.search("kept", trials=1)
@@ -79,12 +86,9 @@ def test_a_viewer_is_refused_on_every_route_that_could_change_anything(site: Sit
     form = {"type": "trackside.stop-search.v1", "command_id": "x" * 16}
     with httpx2.Client(base_url=guarded, headers=headers) as client:
         for path in (
-            "/",
-            "/experiments",
-            f"/experiments/{search}",
+            *_every_path(search),
             f"/commands/{search}",
-            "/fleet",
-            "/log",
+            f"/experiments/{search}/whatif/start",
             "/live",
         ):
             for method in ("POST", "PUT", "PATCH", "DELETE"):
@@ -97,7 +101,7 @@ def test_a_viewer_is_refused_on_every_route_that_could_change_anything(site: Sit
 
 def test_without_a_login_nothing_is_shown(site: Site, guarded: str) -> None:
     with httpx2.Client(base_url=guarded) as client:
-        for path in ("/", "/experiments", "/live?path=/", "/data/fleet/timeline", "/fleet", "/log"):
+        for path in (*_every_path("some"), "/live?page=/", "/experiments/some/trials.csv"):
             answered = client.get(path)
             assert answered.status_code == 401, path
             assert not re.search("worker", answered.text)

@@ -1,0 +1,85 @@
+"""Runs of pipelines in a browser: gates with their forms, steps, failed runs that are retried."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Site
+
+pytestmark = pytest.mark.timeout(300)
+
+PIPELINE = """
+kind: pipeline
+name: checked
+parameters:
+  x: {type: number, default: 0.5}
+steps:
+  - {name: first, task_type: gated, parameters: {x: "${pipeline.x}"}}
+  - name: approval
+    needs: [first]
+    gate:
+      message: "Is it <b>good</b>?"
+      form:
+        score: {type: integer, minimum: 0, maximum: 10}
+  - {name: last, task_type: gated, needs: [approval], parameters: {x: 0.25}}
+"""
+
+
+def test_a_gate_is_approved_by_its_form_and_the_run_goes_to_its_end(site: Site, page: Page) -> None:
+    site.release()
+    run = site.submit(PIPELINE, "checked")
+    page.goto(f"{site.address}/experiments/{run}")
+    expect(page.get_by_text("Is it <b>good</b>?").first).to_be_visible()
+    gate = page.locator("form", has=page.get_by_label("score")).first
+    if not gate.is_visible():
+        page.get_by_role("button", name="Approve").first.click()
+    gate.get_by_label("score").fill("11")
+    gate.get_by_role("button", name="Approve").click()
+    expect(page.locator("[data-path*='score']", has_text="10").first).to_be_visible()
+    gate.get_by_label("score").fill("7")
+    gate.get_by_role("button", name="Approve").click()
+    expect(page.locator("h1 .badge")).to_have_text("SUCCEEDED")
+    gates = site.folder.json_output("show", run)
+    assert "local" in str(gates), "the session says who has approved"
+    for path in (
+        f"/experiments/{run}",
+        f"/experiments/{run}/steps/first",
+        f"/experiments/{run}/steps/approval",
+    ):
+        page.goto(site.address + path)
+        expect(page.locator("h1").first).to_be_visible()
+        found = Axe().run(page)
+        assert [each["id"] for each in found.response["violations"]] == [], path
+
+
+def test_a_run_that_failed_is_retried_from_its_page(site: Site, page: Page) -> None:
+    run = site.submit(
+        "kind: pipeline\nname: failing\nsteps:\n  - {name: only, task_type: broken}\n", "failing"
+    )
+    page.goto(f"{site.address}/experiments/{run}")
+    expect(page.locator("h1 .badge")).to_have_text("FAILED")
+    page.get_by_role("button", name="Retry failed steps").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Retry failed steps").click()
+    expect(dialog.get_by_text("Accepted.")).to_be_visible()
+    dialog.get_by_role("button", name="Close").click()
+    page.goto(f"{site.address}/experiments/{run}/events")
+    expect(page.get_by_role("cell", name="RunRevived")).to_be_attached()
+
+
+def test_a_defined_pipeline_is_run_by_a_form_with_its_parameters(site: Site, page: Page) -> None:
+    site.release()
+    spec = "kind: pipeline\nname: defined\nparameters:\n  x: {type: number, default: 0.5}\nsteps:\n"
+    spec += '  - {name: only, task_type: gated, parameters: {x: "${pipeline.x}"}}\n'
+    (site.folder.path / "defined.yaml").write_text(spec)
+    site.folder.run_ok("pipelines", "define", "defined", "defined.yaml")
+    page.goto(f"{site.address}/experiments/defined")
+    page.get_by_role("button", name="Run now").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("x").fill("0.75")
+    dialog.get_by_role("button", name="Run now").click()
+    expect(dialog.get_by_text("Accepted.")).to_be_visible()
+    dialog.get_by_role("button", name="Close").click()
+    expect(page.get_by_text("SUCCEEDED").first).to_be_visible()
+    found = Axe().run(page)
+    assert [each["id"] for each in found.response["violations"]] == []
