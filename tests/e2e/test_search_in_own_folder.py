@@ -109,6 +109,7 @@ async def test_status_shows_every_process_ready_with_its_health_port(home: UserF
         "scheduler",
         "worker",
         "summary-indexer",
+        "console",
     }
     assert all(row["state"] == "ready" and row["pid"] for row in services.values())
     assert all(services[name]["health_port"] for name in ("dispatcher", "scheduler", "worker"))
