@@ -1,5 +1,5 @@
 // Finds the charts of the page, loads their data when they are visible, and draws them. The markup contract of each
-// kind is in README.md in this folder.
+// kind is in MARKUP.md in this folder.
 //
 //   <figure class="chart" id="loss" data-chart="lines" data-src="/data/..." data-options='{"y": "loss"}' data-live>
 //     <figcaption>Loss</figcaption>

@@ -1,6 +1,6 @@
 // What every page does in the browser: theme, menus, dialogs and copying; forms, times, keys and comparison are modules.
 //
-// Markup: see README.md in this folder.
+// Markup: see MARKUP.md in this folder.
 
 import { startCompare } from "./compare.js";
 import { startForms } from "./forms.js";
