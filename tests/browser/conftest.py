@@ -6,6 +6,7 @@ Browsers are Debian's or Playwright's own; without one these tests are skipped, 
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,9 +123,9 @@ class Site:
         return [pid, *map(int, children)]
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    path = tmp_path_factory.mktemp("site")
+@contextmanager
+def running_site(path: Path) -> Iterator[Site]:
+    """Starts a stack in a folder for the block."""
     folder = UserFolder(path)
     (path / "mine.py").write_text(TASKS)
     (path / "catalogue.yaml").write_text(CATALOGUE)
@@ -134,6 +135,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     finally:
         (path / "released").touch()
         folder.run("down")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with running_site(tmp_path_factory.mktemp("site")) as running:
+        yield running
 
 
 def _chromium() -> str | None:

@@ -4,16 +4,24 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Site
+from tests.browser.conftest import Site, running_site
 
 pytestmark = pytest.mark.timeout(300)
 
 
-def test_an_empty_installation_is_told_how_to_begin_and_the_page_follows(site: Site, page: Page) -> None:
+@pytest.fixture
+def new_site(tmp_path: Path) -> Iterator[Site]:
+    with running_site(tmp_path) as running:
+        yield running
+
+
+def test_an_empty_installation_is_told_how_to_begin_and_the_page_follows(new_site: Site, page: Page) -> None:
+    site = new_site
     page.goto(site.address)
     expect(page.get_by_text("trackside submit search.yaml")).to_be_visible()
     site.hold()
