@@ -184,8 +184,3 @@ def page(context: BrowserContext, site: Site) -> Iterator[Page]:
 
 def _is_violation(text: str) -> bool:
     return "Content Security Policy" in text or "Uncaught" in text
-
-
-@pytest.fixture
-def here(site: Site) -> Path:
-    return site.folder.path

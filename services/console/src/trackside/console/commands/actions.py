@@ -1,7 +1,6 @@
 """Which commands users may publish for a stream from its page, by kind and status."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from trackside.aggregates.batch.messages import StopTasks
@@ -147,7 +146,7 @@ def _summary(stream_id: str, row: ViewRow) -> list[Form]:
             "Tag and remark",
             stream_id,
             AnnotateSummaryJob,
-            [replace(each, kind=TEXT) if each.path == "remark" else each for each in _annotation_inputs()],
+            inputs_of(AnnotateSummaryJob, ("tag", "remark")),
         ),
         Form(
             "Delete",
@@ -158,10 +157,6 @@ def _summary(stream_id: str, row: ViewRow) -> list[Form]:
             is_danger=True,
         ),
     ]
-
-
-def _annotation_inputs() -> list[Input]:
-    return inputs_of(AnnotateSummaryJob, ("tag", "remark"))
 
 
 _ACTIONS: Mapping[str, Actions] = {
