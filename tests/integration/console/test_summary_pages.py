@@ -9,7 +9,7 @@ import pytest
 from tests.integration.console.given import Browser
 from tests.integration.projections.given_jobs import GivenJob, write_jobs
 from tests.integration.projections.harness import TOPICS
-from trackside.console.pages.summary_charts import drawn_graph
+from trackside.console.pages.summaries.charts import drawn_graph
 from trackside.console.web.page import BadQuery
 from trackside.contracts.summaries import ReportedItem, SummaryItemsReported
 from trackside.eventlog.memory import MemoryLog

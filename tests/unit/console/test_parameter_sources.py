@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trackside.console.pages.parameter_sources import ParameterRow, parameter_rows
+from trackside.console.pages.runs.parameter_sources import ParameterRow, parameter_rows
 
 
 def rows(

@@ -14,10 +14,10 @@ from trackside.console.live.log_state import watch_log
 from trackside.console.live.pushing import Pushing
 from trackside.console.live.services import ask_services
 from trackside.console.pages.catalogue import SITE
-from trackside.console.pages.exports import add_exports
-from trackside.console.pages.output_routes import add_output
-from trackside.console.pages.summary_routes import add_summaries
-from trackside.console.pages.whatif_routes import add_whatif
+from trackside.console.pages.history.whatif_routes import add_whatif
+from trackside.console.pages.searches.exports import add_exports
+from trackside.console.pages.searches.output_routes import add_output
+from trackside.console.pages.summaries.routes import add_summaries
 from trackside.console.settings import ConsoleSettings
 from trackside.console.web.access import Access
 from trackside.console.web.application import Pages, make_application

@@ -1,12 +1,15 @@
 """The page of workers and devices: what runs where, and why tasks wait."""
 
 from trackside.console.commands.actions import device_action
-from trackside.console.web.page import PageRequest, Shown
+from trackside.console.pages.thinning import thinned_note
+from trackside.console.web.page import ChartValues, PageRequest, Shown
 from trackside.contracts.memory import shown as memory
 from trackside.domain.display.text import as_text
 from trackside.domain.table import ViewRow
 from trackside.eventlog.clock import now_ms
+from trackside.projections.timeline_columns import timeline_columns
 
+HOUR_MS = 3_600_000
 QUEUE = 100
 SPANS = (("0.25", "15 minutes"), ("1", "hour"), ("6", "6 hours"), ("24", "day"), ("168", "week"))
 
@@ -47,3 +50,28 @@ def why_waiting(task: ViewRow) -> str:
     if task["not_before"] is not None and task["not_before"].timestamp() * 1000 > now_ms():
         return f"tried again at {task['not_before']:%H:%M:%S} UTC"
     return "no free device that fits"
+
+
+async def timeline(request: PageRequest) -> ChartValues:
+    """What each device ran in the last `hours`, or from `from` to `to`, ms since 1970."""
+    now = now_ms()
+    hours = min(max(request.finite("hours", 1), 0.01), 24 * 366)
+    from_ms = int(request.finite("from", now - hours * HOUR_MS))
+    to_ms = int(request.finite("to", now))
+    found = await timeline_columns(request.models, from_ms, to_ms)
+    arrays = {
+        "row": found.arrays["device"],
+        "start": found.arrays["began_ms"],
+        "end": found.arrays["ended_ms"],
+        "state": found.arrays["ending"],
+        "label": found.arrays["task"],
+        "stream": found.arrays["stream"],
+    }
+    labels = found.labels
+    shown = {
+        "row": labels["device"],
+        "state": labels["ending"],
+        "label": labels["task"],
+        "stream": labels["stream"],
+    }
+    return ChartValues(arrays, shown, {"now": now, "note": thinned_note(found)})

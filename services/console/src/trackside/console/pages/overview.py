@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from trackside.console.pages.batches import batch
-from trackside.console.pages.datasets import dataset
-from trackside.console.pages.models import model, model_version
-from trackside.console.pages.pipelines import pipeline, pipeline_version
-from trackside.console.pages.rounds import rounds
-from trackside.console.pages.runs import run
-from trackside.console.pages.search import search
+from trackside.console.pages.rounds.datasets import dataset
+from trackside.console.pages.rounds.models import model, model_version
+from trackside.console.pages.rounds.rounds import rounds
+from trackside.console.pages.runs.batches import batch
+from trackside.console.pages.runs.pipelines import pipeline, pipeline_version
+from trackside.console.pages.runs.run import run
+from trackside.console.pages.searches.search import search
 from trackside.console.pages.stream import found_stream, plain
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
 from trackside.domain.table import ViewRow

@@ -1,5 +1,6 @@
 """What a page is: a function that reads rows and returns a template with its values."""
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +38,17 @@ class PageRequest:
         """Returns a whole number of the query; what is none, or out of range, is as if it were not there."""
         text = self.query.get(name, "")
         return max(lowest, min(highest, int(text))) if text.isascii() and text.isdigit() else default
+
+    def finite(self, name: str, default: float) -> float:
+        """Returns a number of the query; raises BadQuery for a text that is none."""
+        text = self.query.get(name, "")
+        try:
+            value = float(text) if text else float(default)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or abs(value) > 2**62:
+            raise BadQuery(f"{name}: expected a number, not {text[:50]!r}")
+        return value
 
     def one_of(self, name: str, allowed: Mapping[str, Any] | tuple[str, ...], default: str) -> str:
         """Returns a value of the query that is one of `allowed`, else the default."""

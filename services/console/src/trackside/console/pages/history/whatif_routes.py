@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from trackside.console.pages.whatif import kind_of, result_values, whatif_columns
+from trackside.console.pages.history.whatif import kind_of, result_values, whatif_columns
 from trackside.console.web.application import Pages, explained
 from trackside.console.whatif.jobs import TooManyWaiting, WhatIfJobs
 from trackside.console.whatif.options import FIELDS, MAX_TEXT

@@ -1,19 +1,17 @@
 """The values of charts: columns of the read models, with what their scripts need to know of them."""
 
 import asyncio
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trackside.console.pages.search import search_row
+from trackside.console.pages.searches.search import search_row
+from trackside.console.pages.thinning import thinned_note
 from trackside.console.web.page import BadQuery, ChartValues, PageRequest
-from trackside.eventlog.clock import now_ms
 from trackside.projections.columns import ChartColumns
 from trackside.projections.curve_columns import curve_columns
 from trackside.projections.summaries.points import PointRange
-from trackside.projections.timeline_columns import timeline_columns
 from trackside.projections.trial_columns import (
     OBJECTIVES,
     PARAMETERS,
@@ -24,7 +22,6 @@ from trackside.projections.trial_columns import (
 )
 from trackside.replay.derive.importances import MIN_TRIALS, TooFewTrialsError, importances_of
 
-HOUR_MS = 3_600_000
 IMPORTANCE_TRIALS = 2_000
 """Of more trials, so many are taken, evenly spread: the evaluator takes 0.1 ms for each."""
 COMMANDS = ("pause", "resume", "stop", "update", "add-trial", "import-trials", "request-trials")
@@ -62,12 +59,8 @@ async def trials(request: PageRequest) -> ChartValues:
     if objectives:
         arrays["value"] = found.arrays[f"{OBJECTIVES}{objectives[0].name}"]
     parameters = [name for name in arrays if name.startswith(PARAMETERS)]
-    meta = {"parameters": parameters, "stream_id": stream_id, "note": _note(found)}
+    meta = {"parameters": parameters, "stream_id": stream_id, "note": thinned_note(found)}
     return ChartValues(arrays, found.labels, meta)
-
-
-def _note(found: ChartColumns) -> str:
-    return f"{found.rows:,} of {found.total:,} are shown" if found.rows < found.total else ""
 
 
 async def importances(request: PageRequest) -> ChartValues:
@@ -110,47 +103,10 @@ def _complete_parameters(found: ChartColumns, rows: NDArray[Any]) -> dict[str, l
 async def curve(request: PageRequest) -> ChartValues:
     """The points of a tag of a task, thinned; between the steps `from` and `to` of the query if given."""
     tag, task_id = request.query.get("tag", ""), request.parts["task_id"]
-    first, last = _query_number(request, "from", -(2**62)), _query_number(request, "to", 2**62)
+    first, last = request.finite("from", -(2**62)), request.finite("to", 2**62)
     within = PointRange(first_step=int(first), last_step=int(last))
     found = (await curve_columns(request.models, [task_id], tag, within=within)).get(task_id)
     if found is None:
         return ChartValues({"step": np.empty(0), tag: np.empty(0)})
     values = {"step": found.arrays["step"], "time": found.arrays["time_ms"], tag: found.arrays["value"]}
-    return ChartValues(values, found.labels, {"note": _note(found)})
-
-
-def _query_number(request: PageRequest, name: str, default: float) -> float:
-    """Returns a number of the query; raises BadQuery for a text that is none."""
-    text = request.query.get(name, "")
-    try:
-        value = float(text) if text else float(default)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or abs(value) > 2**62:
-        raise BadQuery(f"{name}: expected a number, not {text[:50]!r}")
-    return value
-
-
-async def timeline(request: PageRequest) -> ChartValues:
-    """What each device ran in the last `hours`, or from `from` to `to`, ms since 1970."""
-    now = now_ms()
-    hours = min(max(_query_number(request, "hours", 1), 0.01), 24 * 366)
-    from_ms = int(_query_number(request, "from", now - hours * HOUR_MS))
-    to_ms = int(_query_number(request, "to", now))
-    found = await timeline_columns(request.models, from_ms, to_ms)
-    arrays = {
-        "row": found.arrays["device"],
-        "start": found.arrays["began_ms"],
-        "end": found.arrays["ended_ms"],
-        "state": found.arrays["ending"],
-        "label": found.arrays["task"],
-        "stream": found.arrays["stream"],
-    }
-    labels = found.labels
-    shown = {
-        "row": labels["device"],
-        "state": labels["ending"],
-        "label": labels["task"],
-        "stream": labels["stream"],
-    }
-    return ChartValues(arrays, shown, {"now": now, "note": _note(found)})
+    return ChartValues(values, found.labels, {"note": thinned_note(found)})

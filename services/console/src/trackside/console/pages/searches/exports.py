@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from trackside.console.pages.search import trials_csv
+from trackside.console.pages.searches.search import trials_csv
 from trackside.console.web.application import Pages, explained
 
 

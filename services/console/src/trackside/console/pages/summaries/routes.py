@@ -15,7 +15,7 @@ from trackside.artifacts.errors import ArtifactError
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
-from trackside.console.pages.summary_charts import graph, read_bytes, stored_value
+from trackside.console.pages.summaries.charts import graph, read_bytes, stored_value
 from trackside.console.web.application import Pages, explained
 from trackside.projections.summaries.errors import SummaryReadRefused
 

@@ -6,7 +6,7 @@ from trackside.aggregates.run.page import facts, why
 from trackside.aggregates.run.state import run_of
 from trackside.aggregates.run.step_messages import StepState
 from trackside.console.commands.run_actions import gate_actions, step_actions
-from trackside.console.pages.parameter_sources import parameter_rows
+from trackside.console.pages.runs.parameter_sources import parameter_rows
 from trackside.console.pages.stream import found_stream, stream_values
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
 from trackside.domain.display.text import duration

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 
-from trackside.console.pages.output import file_lines, find_output, read_lines
+from trackside.console.pages.searches.output import file_lines, find_output, read_lines
 from trackside.console.web.application import Pages, explained
 from trackside.eventlog.errors import TransientError
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trackside.artifacts.errors import ArtifactError, StoreMissing
 from trackside.artifacts.store import Store
-from trackside.console.pages.summaries import MOST_JOBS, hparam_values
+from trackside.console.pages.summaries.page import MOST_JOBS, hparam_values
 from trackside.console.web.page import BadQuery, ChartValues, PageRequest
 from trackside.projections.curve_columns import curve_columns
 from trackside.projections.read_pool import SnapshotModels

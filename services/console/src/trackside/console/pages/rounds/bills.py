@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from functools import partial
 
-from trackside.console.pages.rounds import job_row
+from trackside.console.pages.rounds.rounds import job_row
 from trackside.console.pages.stream import stream_values
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
 from trackside.contracts.message import Json

@@ -1,0 +1,1 @@
+"""Pages of the log: events, the past and what-if."""

@@ -1,0 +1,1 @@
+"""Pages of incremental jobs, models and datasets."""

@@ -1,0 +1,1 @@
+"""Pages of a search, its trials, and tasks with their output."""
