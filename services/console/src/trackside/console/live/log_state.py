@@ -1,6 +1,8 @@
 """Compares the read models with the log, so that open pages say when they are not up to date, and why."""
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from trackside.console.live.hub import Hub
 from trackside.eventlog.clock import monotonic_s
@@ -13,16 +15,36 @@ from trackside.projections.read_pool import ReadModelsPool
 EVERY_S = 1.0
 LIMIT_S = 5.0
 PATIENCE_S = 3.0
-"""How long rows may be older than the log without a word of it: they are written some times a second."""
+"""How long rows may lack an event of the log without a word of it: they are written some times a second."""
+
+
+@dataclass(slots=True)
+class RowDelay:
+    """Tells rows that are late from rows that follow a log in which events are always added.
+
+    The ends of the log are noted, and noted anew once the rows have got there.
+    """
+
+    _noted: Mapping[int, int] = field(default_factory=dict)
+    _noted_s: float = 0.0
+
+    def missing(self, shown: Mapping[int, int], ends: Mapping[int, int], now_s: float) -> int:
+        """Returns how many events of the log the rows lack if they are late, else 0; all by partition."""
+        if all(shown.get(each, 0) >= end for each, end in self._noted.items()):
+            self._noted, self._noted_s = dict(ends), now_s
+        if now_s - self._noted_s <= PATIENCE_S:
+            return 0
+        return sum(max(0, end - shown.get(each, 0)) for each, end in ends.items())
 
 
 async def watch_log(service: ServiceContext, pool: ReadModelsPool, hub: Hub) -> None:
     """Compares positions with the ends of the log once a second, until cancelled."""
-    behind_since: dict[str, float] = {}
+    topic = service.topics.events.name
+    delays = {owner: RowDelay() for owner in (DISPATCHER, SCHEDULER)}
     while True:
         try:
             async with asyncio.timeout(LIMIT_S):
-                ends = await service.log.ends(service.topics.events.name)
+                ends = await service.log.ends(topic)
             hub.state("kafka", "")
         except (TransientError, TimeoutError):
             hub.state("kafka", "Kafka does not answer; nothing changes until it is back")
@@ -36,13 +58,9 @@ async def watch_log(service: ServiceContext, pool: ReadModelsPool, hub: Hub) -> 
             hub.state("postgres", "Postgres does not answer; pages stay as they are until it is back")
             await asyncio.sleep(EVERY_S)
             continue
-        for owner in (DISPATCHER, SCHEDULER):
-            topic = service.topics.events.name
-            missing = sum(end - positions.get((owner, topic, each), 0) for each, end in ends.items())
-            since = behind_since.setdefault(owner, monotonic_s())
-            if missing <= 0:
-                del behind_since[owner]
-            late = missing > 0 and monotonic_s() - since > PATIENCE_S
-            what = f"The rows of the {owner} lack {missing:,} events of the log; is the {owner} running?"
-            hub.state(f"rows of the {owner}", what.rstrip(".") if late else "")
+        for owner, delay in delays.items():
+            shown = {each: positions.get((owner, topic, each), 0) for each in ends}
+            missing = delay.missing(shown, ends, monotonic_s())
+            what = f"The rows of the {owner} lack {missing:,} events of the log; it may not run"
+            hub.state(f"rows of the {owner}", what if missing else "")
         await asyncio.sleep(EVERY_S)
