@@ -1,15 +1,18 @@
 """Pages of the console over rows in Postgres and a log in memory, as a browser gets them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 
+import httpx2
+from fastapi import FastAPI
 from starlette.datastructures import QueryParams
+from starlette.requests import HTTPConnection
 
 from tests.integration.projections.harness import TOPICS, write_rows
 from trackside.console.pages.catalogue import SITE
 from trackside.console.settings import ConsoleSettings
 from trackside.console.web.access import Access
-from trackside.console.web.application import Pages
+from trackside.console.web.application import Pages, make_application
 from trackside.console.web.page import ChartValues, PageRequest
 from trackside.console.web.users import LOCAL_USER, Sessions, User
 from trackside.contracts.message import Record
@@ -19,19 +22,51 @@ from trackside.eventlog.memory import MemoryLog
 from trackside.projections.read_pool import ReadModelsPool
 
 
+class _SameUser(Access):
+    """Takes every request as one of the same user."""
+
+    def __init__(self, access: Access, user: User) -> None:
+        super().__init__(access.settings, None, access.sessions, has_oidc=False)
+        self._user = user
+
+    def user(self, request: HTTPConnection) -> User | None:
+        """Returns the user."""
+        return self._user
+
+
 class Browser:
     """Asks for pages and for the values of charts, as one user."""
 
-    def __init__(self, pool: ReadModelsPool, log: Log, topics: Topics, user: User = LOCAL_USER) -> None:
+    def __init__(
+        self,
+        pool: ReadModelsPool,
+        log: Log,
+        topics: Topics,
+        user: User = LOCAL_USER,
+        trace_url: str = "",
+    ) -> None:
         self._pool, self._log, self._topics, self.user = pool, log, topics, user
-        access = Access(ConsoleSettings(), None, Sessions("k" * 32, 1), has_oidc=False)
-        self._pages = Pages(SITE, pool, log, topics, access)
+        settings = ConsoleSettings(trace_url=trace_url)
+        self._access = Access(settings, None, Sessions("k" * 32, 1), has_oidc=False)
+        self.pages = Pages(SITE, pool, log, topics, self._access)
 
     async def page(self, address: str) -> str:
         """Returns the HTML of a page; raises what the page raises."""
         path, _, query = address.partition("?")
-        shown, values = await self._pages.shown(path, QueryParams(query), self.user)
-        return self._pages.rendered(shown, values)
+        shown, values = await self.pages.shown(path, QueryParams(query), self.user)
+        return self.pages.rendered(shown, values)
+
+    @asynccontextmanager
+    async def client(self, others: Callable[[FastAPI, Pages], None]) -> AsyncIterator[httpx2.AsyncClient]:
+        """Yields a client of the application with the routes that `others` adds, as this user."""
+
+        def as_user(app: FastAPI) -> None:
+            others(app, self.pages)
+
+        application = make_application(self.pages, SITE, _SameUser(self._access, self.user), as_user)
+        transport = httpx2.ASGITransport(app=application)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            yield client
 
     async def chart(self, address: str) -> ChartValues:
         """Returns the values of a chart; the address is as in its `data-src`."""

@@ -35,3 +35,12 @@ def test_services_are_names_with_addresses() -> None:
     }
     with pytest.raises(ValidationError, match="NAME=http://HOST:PORT"):
         ConsoleSettings(services="dispatcher")
+
+
+@pytest.mark.parametrize("url", ["javascript:{trace_id}", "https://traces.example.org/", "/trace/{trace_id}"])
+def test_the_address_of_traces_is_http_and_has_the_place_of_the_id(url: str) -> None:
+    with pytest.raises(ValidationError, match=r"with \{trace_id\} once"):
+        ConsoleSettings(trace_url=url)
+    found = ConsoleSettings(trace_url="http://127.0.0.1:16686/trace/{trace_id}")
+    assert found.address_of_trace("a/b") == "http://127.0.0.1:16686/trace/a%2Fb"
+    assert ConsoleSettings().address_of_trace("a") == ""

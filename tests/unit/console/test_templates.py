@@ -4,6 +4,8 @@ import re
 from datetime import UTC, datetime
 from importlib import resources
 
+from starlette.datastructures import QueryParams
+
 from trackside.console.web.templates import Templates, changed_query, size, when
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -30,5 +32,6 @@ def test_times_and_sizes_are_for_people_and_programs() -> None:
 
 
 def test_a_query_is_changed_in_some_values() -> None:
-    assert changed_query({"a": "1", "b": "x y"}, b=None, c=3) == "?a=1&c=3"
-    assert changed_query({}, text="&=") == "?text=%26%3D"
+    assert changed_query(QueryParams("a=1&b=x+y"), b=None, c=3) == "?a=1&c=3"
+    assert changed_query(QueryParams("tag=a&tag=b&page=1"), page=2) == "?tag=a&tag=b&page=2"
+    assert changed_query(QueryParams(), text="&=") == "?text=%26%3D"

@@ -53,17 +53,19 @@ class SnapshotModels:
 class ReadModelsPool:
     """At most `size` connections, opened when they are needed; a read waits while all are in use.
 
-    Names of tables are first searched in `schema`, the views, and then in the live schema.
+    Names of tables are first searched in `schema`, the views, and then in the live schema. A read takes at
+    most `limit_s`.
     """
 
-    def __init__(self, dsn: str, schema: str = SCHEMA, size: int = 4) -> None:
+    def __init__(self, dsn: str, schema: str = SCHEMA, size: int = 4, limit_s: float = READ_LIMIT_S) -> None:
         self._dsn, self._search_path = dsn, f"{schema},{LIVE_SCHEMA}"
+        self._limit_s = limit_s
         self._free: list[Connection] = []
         self._room = asyncio.Semaphore(size)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[SnapshotModels]:
-        """Yields the read models at one moment, in a transaction that only reads, of at most 30 s.
+        """Yields the read models at one moment, in a transaction that only reads, of limited time.
 
         Raises StatementTimeoutError if a query takes longer than 10 s, PostgresGoneError if Postgres doesn't
         respond, SchemaMissingError if the views don't exist. After these the connection is not used again.
@@ -72,7 +74,7 @@ class ReadModelsPool:
             connection: Connection | None = None
             try:
                 with translated_errors():
-                    async with asyncio.timeout(READ_LIMIT_S):
+                    async with asyncio.timeout(self._limit_s):
                         connection = await self._connection()
                         transaction = connection.transaction(isolation="repeatable_read", readonly=True)
                         await transaction.start()

@@ -184,10 +184,15 @@ async def fetch_rows(connection: Connection, statement: str, *values: object) ->
     The statement is prepared each time: one that is kept fails once its views have other columns.
     """
     prepared = await connection.prepare(statement)
+    return plain_rows(prepared, await prepared.fetch(*values))
+
+
+def plain_rows(prepared: Any, records: Iterable[Any]) -> list[ViewRow]:
+    """Returns records of a prepared statement as dicts of JSON-like values and datetimes."""
     json_columns = {
         column.name for column in prepared.get_attributes() if column.type.name in ("json", "jsonb")
     }
-    return [_row(record, json_columns) for record in await prepared.fetch(*values)]
+    return [_row(record, json_columns) for record in records]
 
 
 def _row(record: Any, json_columns: Collection[str]) -> ViewRow:

@@ -56,19 +56,11 @@ async def read_trials_page(models: SnapshotModels, search_id: str, wanted: Trial
 
     Raises BadFilterError for a sort key that there is none of; a parameter that no trial has is none.
     """
-    values: list[object] = [search_id]
-    key = await _sort_key(models, search_id, wanted.sort, values)
-    conditions = ["search_id = $1"]
-    if wanted.statuses:
-        values.append(list(wanted.statuses))
-        conditions.append(f"status = ANY(${len(values)}::text[])")
-    if wanted.text:
-        values.append(wanted.text)
-        conditions.append(f"strpos(lower(trial || ' ' || parameters::text), lower(${len(values)}::text)) > 0")
-    order = f"sort_key {'DESC' if wanted.descending else 'ASC'} NULLS LAST, trial"
+    key, condition, values = await matching_trials(models, search_id, wanted)
+    order = order_of(wanted)
     statement = f"""
         WITH matching AS MATERIALIZED (
-            SELECT trial, {key} AS sort_key FROM trials WHERE {" AND ".join(conditions)}
+            SELECT trial, {key} AS sort_key FROM trials WHERE {condition}
         ),
         page AS (
             SELECT trial, sort_key FROM matching ORDER BY {order}
@@ -89,6 +81,30 @@ async def read_trials_page(models: SnapshotModels, search_id: str, wanted: Trial
         row.pop("total", None)
         row.pop("place")
     return TrialsPage([row for row in rows if row["trial"] is not None], total)
+
+
+def order_of(wanted: TrialFilter) -> str:
+    """Returns the order of trials by `sort_key` as SQL."""
+    return f"sort_key {'DESC' if wanted.descending else 'ASC'} NULLS LAST, trial"
+
+
+async def matching_trials(
+    models: SnapshotModels, search_id: str, wanted: TrialFilter
+) -> tuple[str, str, list[object]]:
+    """Returns the expression of the sort key, the condition of the filter, and the values of both.
+
+    Raises BadFilterError for a sort key that there is none of.
+    """
+    values: list[object] = [search_id]
+    key = await _sort_key(models, search_id, wanted.sort, values)
+    conditions = ["search_id = $1"]
+    if wanted.statuses:
+        values.append(list(wanted.statuses))
+        conditions.append(f"status = ANY(${len(values)}::text[])")
+    if wanted.text:
+        values.append(wanted.text)
+        conditions.append(f"strpos(lower(trial || ' ' || parameters::text), lower(${len(values)}::text)) > 0")
+    return key, " AND ".join(conditions), values
 
 
 async def _sort_key(models: SnapshotModels, search_id: str, sort: str, values: list[object]) -> str:

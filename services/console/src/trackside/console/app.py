@@ -15,7 +15,8 @@ from trackside.console.live.pushing import Pushing
 from trackside.console.live.services import ask_services
 from trackside.console.pages.catalogue import SITE
 from trackside.console.pages.history.whatif_routes import add_whatif
-from trackside.console.pages.searches.exports import add_exports
+from trackside.console.pages.searches.artifact_routes import add_artifacts
+from trackside.console.pages.searches.exports import Exports, add_exports
 from trackside.console.pages.searches.output_routes import add_output
 from trackside.console.pages.summaries.routes import add_summaries
 from trackside.console.settings import ConsoleSettings
@@ -23,6 +24,7 @@ from trackside.console.web.access import Access
 from trackside.console.web.application import Pages, make_application
 from trackside.console.web.logins import add_logins
 from trackside.console.web.server import serving
+from trackside.console.web.store import opened_store
 from trackside.console.web.users import Sessions, Tokens, session_key
 from trackside.console.whatif.jobs import WhatIfJobs
 from trackside.eventlog.service_context import ServiceContext
@@ -66,17 +68,20 @@ async def _serve(
 ) -> None:
     hub = Hub(settings.viewers)
     whatif_jobs = WhatIfJobs(service.settings.kafka_bootstrap, service.topics.prefix)
+    store = opened_store(read_settings(StoreSettings))
     service.background.alarm = service.stop.set
     pages = Pages(SITE, pool, service.log, service.topics, access)
+    exports = Exports(pages, service.settings.postgres_dsn)
     pushing, forms = Pushing(pages, hub, service.stop), FormCommands(client)
 
     def others(app: FastAPI) -> None:
         app.add_route("/live", pushing.answer, ["GET"])
         app.add_route("/commands/{stream_id}", forms.answer, ["POST"])
-        add_exports(app, pages)
+        add_exports(app, exports)
         add_output(app, pages)
         add_whatif(app, pages, whatif_jobs)
-        add_summaries(app, pages, read_settings(StoreSettings))
+        add_artifacts(app, pages, store)
+        add_summaries(app, pages, store.store)
         add_logins(app, pages, access, settings)
         if settings.oidc_issuer:  # only the way to the issuer and back needs it
             app.add_middleware(
@@ -93,5 +98,6 @@ async def _serve(
         service.health.ready = True
         await service.stop.wait()
         hub.publish(frozenset())  # open pages see the stop
+    exports.close()
     await whatif_jobs.close()
     await service.background.close()

@@ -1,6 +1,7 @@
 """Settings of the console, read from TRACKSIDE_CONSOLE_ variables."""
 
 from pathlib import Path
+from urllib.parse import quote
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -57,6 +58,21 @@ class ConsoleSettings(BaseSettings):
         "dispatcher=http://host:port, separated by commas.",
     )
 
+    trace_url: str = Field(
+        "",
+        description="Address of a trace in Jaeger, Tempo or Grafana, with {trace_id} where its 32 digits "
+        "are: https://jaeger.example.org/trace/{trace_id}. Empty: pages show the id only.",
+    )
+
+    @field_validator("trace_url")
+    @classmethod
+    def _trace(cls, url: str) -> str:
+        if url and not (url.startswith(("http://", "https://")) and url.count("{trace_id}") == 1):
+            raise ValueError(
+                "expected http://... or https://... with {trace_id} once: http://127.0.0.1:16686/trace/{trace_id}"
+            )
+        return url
+
     @field_validator("oidc_default_role")
     @classmethod
     def _role(cls, role: str) -> str:
@@ -86,6 +102,10 @@ class ConsoleSettings(BaseSettings):
                 "in: set TRACKSIDE_CONSOLE_TOKENS_FILE or TRACKSIDE_CONSOLE_OIDC_ISSUER, or use 127.0.0.1"
             )
         return self
+
+    def address_of_trace(self, trace_id: str) -> str:
+        """Returns the address of a trace, empty where none is set."""
+        return self.trace_url.replace("{trace_id}", quote(trace_id, safe=""))
 
     @property
     def has_login(self) -> bool:

@@ -94,6 +94,7 @@ class Pages:
             "navigation": NAVIGATION,
             "section": "",
             "position": "",
+            "address_of_trace": self._access.settings.address_of_trace,
         }
 
     def rendered(self, shown: Shown, values: Values) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from starlette.datastructures import QueryParams
 
 from trackside.console.web import assets
 from trackside.domain.display.text import as_text, duration, number
@@ -69,7 +70,11 @@ def size(value: float | None) -> str:
     return f"{amount:.4g} TiB"
 
 
-def changed_query(query: Mapping[str, str], **changes: object) -> str:
-    """Returns a query with some values changed; None removes one. Begins with a question mark."""
-    found = {**query, **{name: None if value is None else str(value) for name, value in changes.items()}}
-    return "?" + urlencode({name: value for name, value in found.items() if value not in (None, "")})
+def changed_query(query: QueryParams, **changes: object) -> str:
+    """Returns a query with some values changed; None removes one. Begins with a question mark.
+
+    Others stay as they are, also those that are there several times.
+    """
+    kept = [(name, value) for name, value in query.multi_items() if name not in changes and value != ""]
+    changed = [(name, str(value)) for name, value in changes.items() if value not in (None, "")]
+    return "?" + urlencode(kept + changed)

@@ -1,7 +1,5 @@
 """The pages of a search: how far it is, its trials, its parameters."""
 
-import csv
-import io
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +13,6 @@ from trackside.eventlog.clock import now_ms
 from trackside.projections.trials_page import TrialFilter, read_trials_page
 
 BEST, LIMIT, COLUMNS = 10, 50, 6
-MAX_EXPORT = 1_000_000
 SORTS = ("trial", "status", "value", "duration", "ended", "started", "source")
 
 
@@ -66,7 +63,8 @@ async def search_row(request: PageRequest) -> ViewRow:
     return row
 
 
-def _filter(request: PageRequest, row: ViewRow, limit: int) -> TrialFilter:
+def trial_filter(request: PageRequest, row: ViewRow, limit: int) -> TrialFilter:
+    """Returns the filter in the query of an address."""
     parameters = [f"parameters.{name}" for name in row["spec"]["space"]]
     status = request.one_of("status", tuple(TrialStatus), "")
     return TrialFilter(
@@ -83,7 +81,7 @@ async def trials(request: PageRequest) -> Shown:
     """Shows the trials of a search, sorted, filtered and paged by the query."""
     row = await search_row(request)
     stream_id = request.parts["stream_id"]
-    wanted = _filter(request, row, LIMIT)
+    wanted = trial_filter(request, row, LIMIT)
     found = await read_trials_page(request.models, stream_id, wanted)
     names = list(row["spec"]["space"])
     columns = [each for each in request.query.getlist("column") if each in names] or names[:COLUMNS]
@@ -115,29 +113,3 @@ async def parameters(request: PageRequest) -> Shown:
     }
     title = f"Parameters of {stream_id}"
     return Shown("parameters.html", title, values, frozenset((stream_id,)), section="experiments")
-
-
-async def trials_csv(request: PageRequest) -> str:
-    """Returns the filtered trials as CSV, all pages."""
-    row = await search_row(request)
-    names = list(row["spec"]["space"])
-    wanted = _filter(request, row, MAX_EXPORT)
-    rows = (await read_trials_page(request.models, request.parts["stream_id"], wanted)).rows
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(["trial", "task_id", "status", "value", *names, "duration_s", "suggested_at", "ended_at"])
-    for each in rows:
-        found = [each["parameters"].get(name) for name in names]
-        times = [each["suggested_at"], each["ended_at"]]
-        writer.writerow(
-            [
-                each["trial"],
-                each["task_id"],
-                each["status"],
-                each["value"],
-                *found,
-                each["duration_s"],
-                *times,
-            ]
-        )
-    return out.getvalue()

@@ -51,7 +51,6 @@ def _facts(row: ViewRow) -> list[tuple[str, Any]]:
     facts = [(name, row[name]) for name in ("task_type", "queue", "priority", "state", "ending", "objective")]
     facts += [("result", row["result"]), ("queued", row["queued_at"]), ("ended", row["ended_at"])]
     facts += [("runs at most", duration(row["run_timeout_s"]))] if row["run_timeout_s"] else []
-    facts += [("trace", row["trace_id"])] if row["trace_id"] else []
     return facts
 
 

@@ -6,14 +6,11 @@ such, anything else is a file to keep, such as SVG, which may have scripts.
 
 from functools import partial
 
-import structlog
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from trackside.artifacts.errors import ArtifactError
-from trackside.artifacts.opening import open_store
-from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
 from trackside.console.pages.summaries.charts import graph, read_bytes, stored_value
 from trackside.console.web.application import Pages, explained
@@ -25,25 +22,11 @@ HEADERS = {
     "cache-control": "private, max-age=3600",
 }
 
-logger = structlog.get_logger("trackside.console")
 
-
-def add_summaries(app: FastAPI, pages: Pages, settings: StoreSettings) -> None:
-    """Adds the routes to an application."""
-    store = _opened(settings)
+def add_summaries(app: FastAPI, pages: Pages, store: Store | None) -> None:
+    """Adds the routes to an application; without a store, values whose bytes it has are not shown."""
     app.add_route("/data/summaries/image", partial(_image, pages, store), ["GET"])
     app.add_route("/data/summaries/graph", partial(pages.columns, partial(graph, store)), ["GET"])
-
-
-def _opened(settings: StoreSettings) -> Store | None:
-    """Returns the store; None where there is none, so that only values whose bytes it has are not shown."""
-    if not settings.store:
-        return None
-    try:
-        return open_store(settings)
-    except ArtifactError as error:
-        logger.error("store not opened", code=error.code, reason=str(error))
-        return None
 
 
 async def _image(pages: Pages, store: Store | None, request: Request) -> Response:
