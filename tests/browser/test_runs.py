@@ -63,7 +63,7 @@ def test_a_run_that_failed_is_retried_from_its_page(site: Site, page: Page) -> N
     dialog.get_by_role("button", name="Retry failed steps").click()
     expect(dialog.get_by_text("Accepted.")).to_be_visible()
     dialog.get_by_role("button", name="Close").click()
-    page.goto(f"{site.address}/experiments/{run}/events")
+    page.goto(f"{site.address}/experiments/{run}/events?view=list")
     expect(page.get_by_role("cell", name="RunRevived")).to_be_attached()
 
 

@@ -134,3 +134,19 @@ async def test_a_viewer_sees_a_gate_and_has_no_form(database: str) -> None:
 async def test_a_step_that_does_not_exist_is_not_found(ended: Browser) -> None:
     with pytest.raises(PageNotFound, match="has no step"):
         await ended.page(f"{RUN}/steps/nothing")
+
+
+async def test_events_are_shown_as_a_tree_whose_root_is_the_command_with_its_publisher(
+    ended: Browser,
+) -> None:
+    page = await ended.page(f"{RUN}/events")
+    assert '<ol class="chain">' in page and "published by" in page
+    assert '<table class="rows events">' not in page
+    listed = await ended.page(f"{RUN}/events?view=list")
+    assert '<table class="rows events">' in listed and '<ol class="chain">' not in listed
+
+
+async def test_one_event_is_shown_with_its_causes_and_effects(ended: Browser) -> None:
+    page = await ended.page(f"{RUN}/events?event=1")
+    assert '<li id="event-1" aria-current="true">' in page
+    assert "This stream has no event at offset 123456" in await ended.page(f"{RUN}/events?event=123456")

@@ -9,13 +9,24 @@ from trackside.console.pages.stream import found_stream, stream_values
 from trackside.console.web.page import BadQuery, PageNotFound, PageRequest, Shown
 from trackside.domain.display.view import View
 from trackside.eventlog.clock import now_ms
-from trackside.replay.causality.event_pages import EVENTS, read_events
+from trackside.replay.causality.cause_tree import cause_tree
+from trackside.replay.causality.event_pages import (
+    EVENTS,
+    EventPage,
+    EventSource,
+    read_event_with_causes,
+    read_events,
+)
 from trackside.replay.history.errors import BadRangeError
 from trackside.replay.history.point_in_time import NOW, PointInTime, parse_point_in_time
 from trackside.replay.history.recorded_stream import RecordedStream, find_live, state_at
 from trackside.replay.history.state_view import state_view
 
 LIMIT = 50
+TREE_EVENTS = 500
+"""How many events a page of the tree has."""
+EVENTS_AFTER = 2_000
+"""In how many events after one its effects are looked for."""
 CHANGES = 500
 """How many differences between two states are shown at most."""
 
@@ -38,21 +49,32 @@ async def log(request: PageRequest) -> Shown:
 
 
 async def events(request: PageRequest) -> Shown:
-    """Shows events of a stream with their causes, the newest first."""
+    """Shows events of a stream as a tree of their causes, or as a list with the newest first.
+
+    With `event` in the query it is the tree of that event: its causes back to a command, and its effects.
+    """
     aggregate, row = await found_stream(request)
     stream_id = request.parts["stream_id"]
     place = await request.models.row("stream_place", stream_id)
     assert place is not None  # its row is written in one transaction with that of the stream
-    before = request.number("before", 0, highest=2**53) or None
-    partition, first = place["partition"], place["first_offset"]
-    found = await read_events(request.log, request.topics, partition, first, stream_id, before, EVENTS)
+    source = EventSource(request.log, request.topics, place["partition"], place["first_offset"], stream_id)
+    event, before = (request.number(name, -1, -1, 2**53) for name in ("event", "before"))
+    view = request.one_of("view", ("tree", "list"), "tree")
+    if event >= 0:
+        found = EventPage((await read_event_with_causes(source, event, EVENTS_AFTER))[::-1], None)
+    else:
+        limit = EVENTS if view == "list" else TREE_EVENTS
+        found = await read_events(source, before if before >= 0 else None, limit)
     values = {
         **stream_values(request, aggregate.kind, row, "events"),
+        "view": view,
         "events": found.events,
+        "tree": cause_tree(found.events[::-1]) if view == "tree" else [],
         "before": found.before,
+        "event": event,
         "at_time": lambda ms: datetime.fromtimestamp(ms / 1000, UTC),
     }
-    streams = frozenset((stream_id,)) if before is None else frozenset[str]()
+    streams = frozenset((stream_id,)) if before < 0 else frozenset[str]()
     return Shown("events.html", f"Events of {stream_id}", values, streams, section="experiments")
 
 
