@@ -5,16 +5,22 @@ Browsers are Debian's or Playwright's own; without one these tests are skipped, 
 
 import os
 import shutil
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
+from tests.browser import showcase
 from tests.e2e.harness import UserFolder
+from tests.polling import poll_until_sync
+from tests.service_processes import service_process
+from trackside.embedded import stack
 
 TASKS = '''
 import time
@@ -71,6 +77,11 @@ tasks:
   talking: {entry: mine:Talking, path: .}
 """
 
+MAX_HEIGHT = 6000
+CHARTS_ARE_SHOWN = """() => [...document.querySelectorAll("figure.chart")].every(
+    (each) => each.querySelector(".chart-body canvas, .chart-body svg, .chart-message, [role=img]"))
+"""
+
 expect.set_options(timeout=60_000)
 
 
@@ -80,6 +91,12 @@ class Site:
 
     folder: UserFolder
     address: str
+
+    @classmethod
+    def of(cls, path: Path) -> "Site":
+        """Returns the stack that runs in a folder."""
+        folder = UserFolder(path)
+        return cls(folder, folder.json_output("status")["console"].rstrip("/"))
 
     def release(self) -> None:
         """Lets gated tasks end."""
@@ -129,12 +146,47 @@ def running_site(path: Path) -> Iterator[Site]:
     folder = UserFolder(path)
     (path / "mine.py").write_text(TASKS)
     (path / "catalogue.yaml").write_text(CATALOGUE)
+    showcase.write_tasks(path)
     folder.run_ok("up")
     try:
-        yield Site(folder, folder.json_output("status")["console"].rstrip("/"))
+        yield Site.of(folder.path)
     finally:
         (path / "released").touch()
         folder.run("down")
+
+
+def wait_for_charts(page: Page) -> None:
+    """Makes the window as high as the page, and waits until every chart shows its values or says why not."""
+    width = (page.viewport_size or {"width": 1280})["width"]
+    height = min(page.evaluate("document.documentElement.scrollHeight"), MAX_HEIGHT)
+    page.set_viewport_size({"width": width, "height": height})
+    poll_until_sync(lambda: page.evaluate(CHARTS_ARE_SHOWN), within_s=60)
+
+
+@contextmanager
+def second_console(site: Site, folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    """Runs another console of a stack, with settings without their prefix, and yields its address."""
+    found = stack.load(site.folder.path / ".trackside")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    variables = {
+        "TRACKSIDE_KAFKA_BOOTSTRAP": found.bootstrap_servers,
+        "TRACKSIDE_POSTGRES_DSN": found.postgres_dsn,
+        "TRACKSIDE_CONSOLE_PORT": str(port),
+        **{f"TRACKSIDE_CONSOLE_{name}": value for name, value in settings.items()},
+    }
+    address = f"http://127.0.0.1:{port}"
+    with service_process("console", variables, folder):
+        poll_until_sync(lambda: _answers(address))
+        yield address
+
+
+def _answers(address: str) -> bool:
+    try:
+        return httpx2.get(f"{address}/login").status_code in (200, 303)
+    except httpx2.HTTPError:
+        return False
 
 
 @pytest.fixture(scope="session")
@@ -151,14 +203,23 @@ def _chromium() -> str | None:
     )
 
 
+def started_chromium(playwright: Playwright) -> Browser | None:
+    """Returns a browser, or None if there is no program of one."""
+    program = _chromium()
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    if program is None:
+        return None
+    return playwright.chromium.launch(executable_path=program, args=arguments)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    program = _chromium()
-    if program is None:
-        pytest.skip("there is no Chromium: `apt install chromium`, or name one in TRACKSIDE_TEST_CHROMIUM")
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=arguments)
+        started = started_chromium(playwright)
+        if started is None:
+            pytest.skip(
+                "there is no Chromium: `apt install chromium`, or name one in TRACKSIDE_TEST_CHROMIUM"
+            )
         yield started
         started.close()
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -11,11 +10,9 @@ import httpx2
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from tests.browser.conftest import Site
-from tests.polling import poll_until_sync
+from tests.browser.conftest import Site, second_console
 from tests.service_processes import ServiceProcess
 from trackside.console.pages.catalogue import SITE
-from trackside.embedded import stack
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -27,30 +24,8 @@ def guarded(site: Site, tmp_path: Path) -> Iterator[str]:
     """The address of a second console of the same stack, where users log in."""
     users = tmp_path / "users.yaml"
     users.write_text(f"- {{name: vera, role: viewer, sha256: {sha256(TOKEN.encode()).hexdigest()}}}\n")
-    found = stack.load(site.folder.path / ".trackside")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    variables = {
-        "TRACKSIDE_KAFKA_BOOTSTRAP": found.bootstrap_servers,
-        "TRACKSIDE_POSTGRES_DSN": found.postgres_dsn,
-        "TRACKSIDE_CONSOLE_PORT": str(port),
-        "TRACKSIDE_CONSOLE_TOKENS_FILE": str(users),
-    }
-    address = f"http://127.0.0.1:{port}"
-    process = ServiceProcess("console", variables, tmp_path / "console.log")
-    try:
-        poll_until_sync(lambda: _answers(address))
+    with second_console(site, tmp_path, {"TOKENS_FILE": str(users)}) as address:
         yield address
-    finally:
-        assert process.stop() == 0
-
-
-def _answers(address: str) -> bool:
-    try:
-        return httpx2.get(f"{address}/login").status_code == 200
-    except httpx2.HTTPError:
-        return False
 
 
 def test_a_viewer_sees_pages_and_no_action(site: Site, guarded: str, context: BrowserContext) -> None:
@@ -110,6 +85,6 @@ def test_without_a_login_nothing_is_shown(site: Site, guarded: str) -> None:
 def test_a_console_beyond_loopback_does_not_start_without_a_login(tmp_path: Path) -> None:
     output = tmp_path / "console.log"
     process = ServiceProcess("console", {"TRACKSIDE_CONSOLE_HOST": "0.0.0.0"}, output)
-    assert process.process.wait(60) == 2
+    assert process.process.wait(240) == 2
     assert "TRACKSIDE_CONSOLE_TOKENS_FILE" in output.read_text()
     assert os.environ.get("TRACKSIDE_CONSOLE_HOST") is None

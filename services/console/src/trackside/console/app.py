@@ -23,6 +23,7 @@ from trackside.console.settings import ConsoleSettings
 from trackside.console.web.access import Access
 from trackside.console.web.application import Pages, make_application
 from trackside.console.web.logins import add_logins
+from trackside.console.web.oidc import LOGIN_LIMIT_S
 from trackside.console.web.server import serving
 from trackside.console.web.store import opened_store
 from trackside.console.web.users import Sessions, Tokens, session_key
@@ -85,7 +86,11 @@ async def _serve(
         add_logins(app, pages, access, settings)
         if settings.oidc_issuer:  # only the way to the issuer and back needs it
             app.add_middleware(
-                SessionMiddleware, secret_key=key, session_cookie="trackside_oidc", max_age=600
+                SessionMiddleware,
+                secret_key=key,
+                session_cookie="trackside_oidc",
+                max_age=LOGIN_LIMIT_S,
+                https_only=access.is_https,
             )
 
     application = make_application(pages, SITE, access, others)

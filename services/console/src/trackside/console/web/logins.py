@@ -1,9 +1,9 @@
 """Logging in and out: by a token of the file of users, or by OpenID Connect."""
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-import structlog
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -11,10 +11,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from trackside.console.settings import ConsoleSettings
 from trackside.console.web.access import COOKIE, Access
 from trackside.console.web.application import Pages
+from trackside.console.web.oidc import Issuer, LoginError
 from trackside.console.web.users import Role, TokensFileError, User
 
-logger = structlog.get_logger("trackside.console")
-OIDC_NAME = "issuer"
 _ROLES = {role.name.lower(): role for role in Role}
 
 
@@ -36,7 +35,7 @@ class Logins:
         self._pages = pages
         self._access = access
         self._settings = settings
-        self._oauth = _client(settings) if settings.oidc_issuer else None
+        self._oidc = Issuer(settings) if settings.oidc_issuer else None
 
     async def page(self, request: Request) -> Response:
         """Shows the form."""
@@ -65,34 +64,33 @@ class Logins:
 
     async def to_issuer(self, request: Request) -> Response:
         """Sends the browser to the issuer."""
-        request.session["next"] = local_path(request.query_params.get("next", "/"))
+        target = local_path(request.query_params.get("next", "/"))
+        request.session["next"] = target
         base = self._settings.url or str(request.base_url)
-        callback = f"{base.rstrip('/')}/oidc/callback"
-        answer: Response = await self._issuer.authorize_redirect(request, callback)
-        return answer
+        try:
+            return await self._issuer.redirect(request, f"{base.rstrip('/')}/oidc/callback")
+        except LoginError as error:
+            return self._form(request, target, str(error), error.status)
 
     async def from_issuer(self, request: Request) -> Response:
         """Makes a session of what the issuer says of the user."""
-        from authlib.integrations.starlette_client import OAuthError
-
         target = local_path(request.session.get("next", "/"))
         try:
-            token = await self._issuer.authorize_access_token(request)
-        except OAuthError as error:
-            logger.warning("a login failed at the issuer", reason=error.error)
-            return self._form(request, target, f"The issuer refused this login: {error.error}.", 403)
-        claims = token.get("userinfo") or {}
+            claims = await self._issuer.claims(request)
+        except LoginError as error:
+            return self._form(request, target, str(error), error.status)
+        request.session.clear()
         role = role_of(claims, self._settings)
         if role is None:
             problem = f"You have none of the roles {', '.join(_ROLES)} in {self._settings.oidc_roles_claim}."
             return self._form(request, target, problem, 403)
-        name = claims.get("preferred_username") or claims.get("email") or claims.get("sub", "")
+        name = claims.get("preferred_username") or claims.get("email") or claims["sub"]
         return self._session(User(f"oidc:{name}"[:200], role), target)
 
     @property
-    def _issuer(self) -> Any:
-        assert self._oauth is not None  # its routes exist only then
-        return self._oauth.create_client(OIDC_NAME)
+    def _issuer(self) -> Issuer:
+        assert self._oidc is not None  # its routes exist only then
+        return self._oidc
 
     def _session(self, user: User, target: str) -> Response:
         answer = RedirectResponse(target, 303)
@@ -110,7 +108,7 @@ class Logins:
 
     def _form(self, request: Request, target: str, problem: str, status: int) -> Response:
         around = self._pages.surroundings("/login", request.query_params, None)
-        known = {"has_tokens": self._access.tokens is not None, "has_oidc": self._oauth is not None}
+        known = {"has_tokens": self._access.tokens is not None, "has_oidc": self._oidc is not None}
         values = {**around, **known, "title": "Log in", "next": target, "problem": problem, "navigation": ()}
         return HTMLResponse(self._pages.template("login.html", values), status)
 
@@ -122,24 +120,9 @@ def local_path(target: str) -> str:
     return target if is_local and "\n" not in target and "\r" not in target else "/"
 
 
-def role_of(claims: dict[str, Any], settings: ConsoleSettings) -> Role | None:
+def role_of(claims: Mapping[str, Any], settings: ConsoleSettings) -> Role | None:
     """Returns the highest role in the claims of a user, else the default one; None: they may not log in."""
     listed = claims.get(settings.oidc_roles_claim, ())
     named = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
     found = [_ROLES[each] for each in named if isinstance(each, str) and each in _ROLES]
     return max(found, default=_ROLES.get(settings.oidc_default_role))
-
-
-def _client(settings: ConsoleSettings) -> Any:
-    from authlib.integrations.starlette_client import OAuth  # slow to import, and few installations need it
-
-    assert settings.oidc_client_secret_file is not None  # the settings are checked
-    made = OAuth()
-    made.register(
-        OIDC_NAME,
-        client_id=settings.oidc_client_id,
-        client_secret=settings.oidc_client_secret_file.read_text("utf-8").strip(),
-        server_metadata_url=f"{settings.oidc_issuer.rstrip('/')}/.well-known/openid-configuration",
-        client_kwargs={"scope": "openid profile email", "code_challenge_method": "S256"},
-    )
-    return made
