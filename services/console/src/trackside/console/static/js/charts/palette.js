@@ -2,15 +2,29 @@
 
 const SERIES = 10;
 
-/** Returns the value of a CSS variable of the page, such as "--text". */
+/** Returns a function that resolves a CSS colour of an element, such as "var(--text)", to #rrggbb. */
+function resolver() {
+    const probe = document.createElement("span");
+    probe.hidden = true;
+    document.body.append(probe);
+    queueMicrotask(() => probe.remove());
+    return (color, status) => {
+        if (status !== undefined) probe.dataset.status = status;
+        probe.style.color = color;
+        const channels = getComputedStyle(probe).color.match(/[\d.]+/g).slice(0, 3);
+        return "#" + channels.map((each) => Math.round(Number(each)).toString(16).padStart(2, "0")).join("");
+    };
+}
+
+/** Returns a colour of the page, such as that of "--text", as #rrggbb. */
 export function variable(name) {
-    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+    return resolver()(`var(${name})`);
 }
 
 /** Returns the colours of the present theme. */
 export function palette() {
-    const style = getComputedStyle(document.documentElement);
-    const read = (name) => style.getPropertyValue(name).trim();
+    const resolve = resolver();
+    const read = (name) => resolve(`var(${name})`);
     return {
         text: read("--text"),
         muted: read("--muted"),
@@ -28,24 +42,17 @@ export function palette() {
 
 /** Returns whether the present theme is dark. */
 export function isDark() {
-    return getComputedStyle(document.documentElement).colorScheme === "dark";
+    const chosen = document.documentElement.dataset.theme;
+    return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
 /** Returns a function from a status to its colour: that of its badge. */
 export function statusColors() {
-    const probe = document.createElement("span");
-    probe.hidden = true;
-    document.body.append(probe);
     const known = new Map();
-    const color = (status) => {
-        if (!known.has(status)) {
-            probe.dataset.status = status ?? "";
-            known.set(status, getComputedStyle(probe).getPropertyValue("--status").trim());
-        }
+    return (status) => {
+        if (!known.has(status)) known.set(status, resolver()("var(--status)", status ?? ""));
         return known.get(status);
     };
-    queueMicrotask(() => probe.remove());
-    return color;
 }
 
 /** Returns a CSS colour with an opacity between 0 and 1; the colour must be written as #rrggbb. */
