@@ -7,7 +7,8 @@ import pytest
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import AddTrial, PauseSearch, UpdateSearch
 from trackside.console.commands.actions import actions_of, trial_inputs
-from trackside.console.commands.forms import CHOICE, FLAG, JSON, NUMBER, TEXT, Input, body_of, inputs_of
+from trackside.console.commands.forms import CHOICE, FLAG, JSON, NUMBER, TEXT, Input, body_of
+from trackside.console.commands.schema_inputs import inputs_of
 
 
 def test_inputs_have_the_kind_that_the_schema_of_the_field_says() -> None:
@@ -27,6 +28,11 @@ def test_a_needed_field_is_marked() -> None:
 def test_an_input_has_the_present_value() -> None:
     (concurrency,) = inputs_of(UpdateSearch, ("concurrency",), {"concurrency": 4})
     assert concurrency.text == "4"
+
+
+def test_numbers_have_the_limits_that_the_schema_of_their_field_says() -> None:
+    (concurrency,) = inputs_of(UpdateSearch, ("concurrency",))
+    assert concurrency.lowest == 1 and concurrency.help.startswith("at least 1")
 
 
 def test_a_space_makes_an_input_for_each_parameter() -> None:

@@ -37,6 +37,21 @@ def test_bounds_and_description_are_the_help_of_an_input() -> None:
     assert made.help == "How many, at least 1, at most 9"
 
 
+@pytest.mark.parametrize(
+    ("schema", "lowest", "highest"),
+    [
+        ({"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 10}, 1, 9),
+        ({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5}, 0, 0.5),
+        ({"type": "number"}, None, None),
+    ],
+)
+def test_limits_of_numbers_are_those_of_the_schema(
+    schema: Json, lowest: float | None, highest: float | None
+) -> None:
+    (made,) = schema_inputs("parameters", {"n": schema})
+    assert (made.lowest, made.highest) == (lowest, highest)
+
+
 def test_a_name_with_a_dot_makes_one_input_for_all() -> None:
     (made,) = schema_inputs("parameters", {"a.b": {"default": 1}, "c": {"type": "string"}})
     assert (made.name, made.text) == ("json:parameters", '{"a.b": 1}')

@@ -15,11 +15,12 @@ from trackside.aggregates.search.messages import (
     UpdateSearchSpace,
 )
 from trackside.aggregates.summary.messages import AnnotateSummaryJob, DeleteSummaryJob, RestoreSummaryJob
-from trackside.console.commands.forms import CHOICE, JSON, LIST, NUMBER, TEXT, Form, Input, inputs_of
+from trackside.console.commands.forms import CHOICE, JSON, LIST, NUMBER, TEXT, Form, Input
 from trackside.console.commands.model_actions import model_actions
 from trackside.console.commands.pipeline_actions import change_actions
 from trackside.console.commands.round_actions import job_actions
 from trackside.console.commands.run_actions import run_actions
+from trackside.console.commands.schema_inputs import inputs_of
 from trackside.contracts.artifacts import ForgetArtifacts
 from trackside.contracts.draining import DrainDevice, ResumeDevice
 from trackside.contracts.labels import AnnotateStream

@@ -1,4 +1,4 @@
-"""Forms for commands, made from their messages: a field of the form for each field of the body.
+"""Forms for commands: a field of the form for each field of the body.
 
 The name of an input is the kind of its value and the path of the field: `number:concurrency`,
 `json:parameters.layers`. An input that is empty is left out of the command.
@@ -7,7 +7,7 @@ The name of an input is the kind of its value and the path of the field: `number
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from trackside.contracts.message import Command
@@ -18,7 +18,10 @@ TEXT, NUMBER, FLAG, CHOICE, JSON, LIST = "text", "number", "flag", "choice", "js
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of a form. `path` is where its value is in the body, with dots; `choices` are for CHOICE."""
+    """An input of a form. `path` is where its value is in the body, with dots; `choices` are all it may have.
+
+    `lowest` and `highest` are limits of a number that may be reached.
+    """
 
     path: str
     kind: str
@@ -73,45 +76,6 @@ class Form:
     def key(self) -> str:
         """A name that is unique on a page."""
         return "-".join([self.command.__name__, *(str(value) for value in (self.fixed or {}).values())])
-
-
-def inputs_of(command: type[Command], names: Iterable[str], values: Mapping[str, Any] = {}) -> list[Input]:
-    """Returns an input for each of some fields of a command, with what its schema says of the values."""
-    schema = command.model_json_schema()
-    required, definitions = schema.get("required", ()), schema.get("$defs", {})
-    made = (_input(name, schema["properties"][name], definitions, values.get(name, "")) for name in names)
-    return [replace(each, required=each.path in required) for each in made]
-
-
-def _input(name: str, schema: Mapping[str, Any], definitions: Mapping[str, Any], value: object) -> Input:
-    """Returns the input for the schema of one field; what is neither a number, text nor flag is JSON."""
-    label = name.replace("_", " ")
-    shape = _resolved(schema, definitions)
-    found = shape.get("enum")
-    if found is not None and all(isinstance(each, str) for each in found):
-        return Input(
-            name, CHOICE, label, value or shape.get("default", ""), choices=[str(each) for each in found]
-        )
-    match shape.get("type"):
-        case "boolean":
-            return Input(name, FLAG, label, value)
-        case "integer" | "number" as kind:
-            lowest = shape.get("minimum", shape.get("exclusiveMinimum"))
-            highest = shape.get("maximum", shape.get("exclusiveMaximum"))
-            return Input(name, NUMBER, label, value, "", False, (), lowest, highest, kind == "integer")
-        case "string":
-            return Input(name, TEXT, label, value)
-    return Input(name, JSON, label, value, "as JSON")
-
-
-def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the schema of a field without the null that means that it is left out, references followed."""
-    if "$ref" in schema:
-        return _resolved(definitions[schema["$ref"].rpartition("/")[2]], definitions)
-    options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
-    if len(options) == 1:
-        return {**schema, **_resolved(options[0], definitions)}
-    return schema
 
 
 def body_of(fields: Iterable[tuple[str, str]]) -> tuple[dict[str, Any], list[Problem]]:

@@ -1,7 +1,8 @@
 """Which commands users may publish for a model and its versions."""
 
 from trackside.aggregates.model.messages import ArchiveModel, RestoreModel, SetModelStage, TagModel
-from trackside.console.commands.forms import Form, inputs_of
+from trackside.console.commands.forms import Form
+from trackside.console.commands.schema_inputs import inputs_of
 from trackside.domain.table import ViewRow
 
 

@@ -12,8 +12,8 @@ from trackside.aggregates.pipeline.schedule_messages import (
     ResumeSchedule,
 )
 from trackside.aggregates.pipeline.schedule_state import ScheduleStatus
-from trackside.console.commands.forms import TEXT, Form, Input, inputs_of
-from trackside.console.commands.schema_inputs import schema_inputs
+from trackside.console.commands.forms import TEXT, Form, Input
+from trackside.console.commands.schema_inputs import inputs_of, schema_inputs
 from trackside.contracts.message import Json
 from trackside.domain.table import ViewRow
 

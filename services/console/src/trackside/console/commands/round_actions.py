@@ -14,7 +14,8 @@ from trackside.aggregates.rounds.messages import (
     ResumeIncrementalJob,
     RollbackModel,
 )
-from trackside.console.commands.forms import Form, inputs_of
+from trackside.console.commands.forms import Form
+from trackside.console.commands.schema_inputs import inputs_of
 from trackside.domain.table import ViewRow
 
 DECISIONS = frozenset(each.wire_type() for each in (ApproveDeploy, RejectDeploy))

@@ -15,8 +15,8 @@ from trackside.aggregates.run.messages import (
     UpdatePipelineRun,
 )
 from trackside.aggregates.run.step_messages import ENDED, FAILURES, StepState
-from trackside.console.commands.forms import JSON, Form, Input, inputs_of
-from trackside.console.commands.schema_inputs import schema_inputs
+from trackside.console.commands.forms import JSON, Form, Input
+from trackside.console.commands.schema_inputs import inputs_of, schema_inputs
 from trackside.domain.table import ViewRow
 
 _ENDED = frozenset(state.value for state in ENDED)

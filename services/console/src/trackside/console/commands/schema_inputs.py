@@ -1,13 +1,53 @@
-"""Inputs of forms from JSON Schemas that publishers wrote: parameters of pipelines, forms of gates."""
+"""Inputs of forms from JSON Schemas: of the messages of commands, and those that publishers wrote."""
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from trackside.console.commands.forms import CHOICE, FLAG, JSON, NUMBER, TEXT, Input
+from trackside.contracts.message import Command
 
 MAX_HELP = 200
 """How many characters of what a schema says are shown."""
+_BOUNDS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "more than",
+    "maximum": "at most",
+    "exclusiveMaximum": "less than",
+    "minLength": "characters at least:",
+    "maxLength": "characters at most:",
+    "pattern": "like",
+}
+_OF_PROGRAMS = frozenset({"title", "minLength", "maxLength", "pattern"})
+"""What a form does not show of a command's own schema: the refusal says it where it matters."""
+
+
+def inputs_of(command: type[Command], names: Iterable[str], values: Mapping[str, Any] = {}) -> list[Input]:
+    """Returns an input for each of some fields of a command; one without a value is left out of its body."""
+    schema = command.model_json_schema()
+    required, definitions = schema.get("required", ()), schema.get("$defs", {})
+    found = list[Input]()
+    for name in names:
+        shape = _resolved(schema["properties"][name], definitions)
+        known = {name: values[name]} if values.get(name) is not None else {}
+        if "enum" in shape and "default" in shape:
+            known = {name: shape["default"], **known}
+        limits = {key: value for key, value in shape.items() if key not in _OF_PROGRAMS}
+        label, is_required = name.replace("_", " "), name in required
+        found.append(replace(_input(name, name, limits, known), label=label, required=is_required))
+    return found
+
+
+def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the schema of a field without the null that means that it is left out, references followed."""
+    if "$ref" in schema:
+        return _resolved(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    if len(options) == 1:
+        return {**schema, **_resolved(options[0], definitions)}
+    return schema
 
 
 def schema_inputs(
@@ -18,19 +58,13 @@ def schema_inputs(
     `values` replace the defaults. One without a default is needed. Where a name has a dot, which is what
     separates the names of a path, there is one input for all as JSON.
     """
-    known = {name: schema["default"] for name, schema in _objects(schemas) if "default" in schema}
+    found = {name: schema if isinstance(schema, dict) else {} for name, schema in schemas.items()}
+    known = {name: schema["default"] for name, schema in found.items() if "default" in schema}
     known |= values or {}
     if any("." in name for name in schemas):
         expected = f"as JSON, an object with {', '.join(schemas)}"
         return [Input(field, JSON, field.replace("_", " "), json.dumps(known), expected)]
-    return [
-        _input(f"{field}.{name}", name, schema if isinstance(schema, dict) else {}, known)
-        for name, schema in schemas.items()
-    ]
-
-
-def _objects(schemas: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    return [(name, schema) for name, schema in schemas.items() if isinstance(schema, dict)]
+    return [_input(f"{field}.{name}", name, schema, known) for name, schema in found.items()]
 
 
 def _input(path: str, name: str, schema: Mapping[str, Any], known: Mapping[str, Any]) -> Input:
@@ -43,15 +77,28 @@ def _input(path: str, name: str, schema: Mapping[str, Any], known: Mapping[str, 
         case "boolean":
             return Input(path, FLAG, label, value, help_text, required)
         case "integer" | "number" as kind:
-            lowest = schema.get("minimum", schema.get("exclusiveMinimum"))
-            highest = schema.get("maximum", schema.get("exclusiveMaximum"))
             whole = kind == "integer"
+            lowest, highest = _limits(schema, whole)
             text = "" if value is None else value
             return Input(path, NUMBER, label, text, help_text, required, (), lowest, highest, whole)
         case "string":
             return Input(path, TEXT, label, "" if value is None else value, help_text, required)
     text = "" if required else json.dumps(value, ensure_ascii=False)
     return Input(path, JSON, label, text, f"as JSON{'; ' if help_text else ''}{help_text}", required)
+
+
+def _limits(schema: Mapping[str, Any], whole: bool) -> tuple[float | None, float | None]:
+    """Returns the lowest and the highest number that an input takes.
+
+    For numbers that are not whole the limit itself is among them, also if the schema excludes it.
+    """
+    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    if whole:
+        above = None if above is None else math.floor(above) + 1
+        below = None if below is None else math.ceil(below) - 1
+    lowest = [each for each in (schema.get("minimum"), above) if each is not None]
+    highest = [each for each in (schema.get("maximum"), below) if each is not None]
+    return max(lowest, default=None), min(highest, default=None)
 
 
 def _choice(
@@ -68,15 +115,6 @@ def _choice(
 def _help(schema: Mapping[str, Any]) -> str:
     """Returns what a schema says of its values: its description and its bounds."""
     parts = [str(schema["description"])] if schema.get("description") else []
-    words = {
-        "minimum": "at least",
-        "exclusiveMinimum": "more than",
-        "maximum": "at most",
-        "exclusiveMaximum": "less than",
-        "minLength": "characters at least:",
-        "maxLength": "characters at most:",
-        "pattern": "like",
-    }
-    parts += [f"{text} {schema[name]}" for name, text in words.items() if name in schema]
+    parts += [f"{text} {schema[name]}" for name, text in _BOUNDS.items() if name in schema]
     text = ", ".join(parts)
     return text if len(text) <= MAX_HELP else f"{text[: MAX_HELP - 3]}..."
