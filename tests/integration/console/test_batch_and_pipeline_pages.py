@@ -55,6 +55,8 @@ async def test_a_pipeline_shows_its_numbered_runs_schedules_and_versions(pipelin
     page = await pipelines.page(PIPELINE)
     assert all(f'id="run-{number}"' in page for number in (1, 2, 3))
     assert 'id="schedule-mornings"' in page and "0 6 * * *" in page
+    assert 'name="text:schedule.cron" type="text" value="0 6 * * *"' in page, "a schedule is edited in place"
+    assert "trackside.update-schedule.v1" in page
     assert f'href="{PIPELINE}/versions/2"' in page and f'href="{PIPELINE}/versions/1"' in page
 
 

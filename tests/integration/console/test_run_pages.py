@@ -11,6 +11,7 @@ from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.critical_path import critical_path
 from trackside.console.web.page import PageNotFound
 from trackside.console.web.users import Role, User
+from trackside.contracts.tasks import AttemptEnd
 
 RUN = f"/experiments/{STREAM}"
 HOSTILE = "<script>alert(1)</script>"
@@ -101,6 +102,21 @@ async def test_a_step_links_its_tasks(ended: Browser) -> None:
     page = await ended.page(f"{RUN}/steps/train")
     assert f'href="/tasks/{STREAM}/{STREAM}.train.0"' in page
     assert f'href="/tasks/{STREAM}/{STREAM}.train.1"' in page
+
+
+async def test_a_failed_item_of_a_step_is_begun_again_by_itself(database: str) -> None:
+    log = started(step("train", each=[1, 2, 3]))
+    log.finish("train.0")
+    log.finish("train.1", end=AttemptEnd.FAILED)
+    async with browsing(log.records, database) as browser:
+        running = await browser.page(f"{RUN}/steps/train")
+        assert "Stop item 2?" in running and "Stop item 1?" not in running
+        assert "Begin item" not in running
+    log.finish("train.2")
+    async with browsing(log.records, database) as browser:
+        page = await browser.page(f"{RUN}/steps/train")
+    assert "Begin item 1 again?" in page and 'name="json:indexes.train" value="[1]"' in page
+    assert "Begin item 0" not in page and "Stop item" not in page
 
 
 async def test_a_gate_asks_with_an_input_for_each_field_of_its_form(gated: Browser) -> None:

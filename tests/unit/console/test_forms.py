@@ -8,6 +8,7 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import AddTrial, PauseSearch, UpdateSearch
 from trackside.console.commands.actions import actions_of, trial_inputs
 from trackside.console.commands.forms import CHOICE, FLAG, JSON, NUMBER, TEXT, Input, body_of
+from trackside.console.commands.pipeline_actions import schedule_actions
 from trackside.console.commands.schema_inputs import inputs_of
 
 
@@ -108,3 +109,21 @@ def test_the_names_of_inputs_are_unique_on_a_page() -> None:
     assert Input("a.b", NUMBER, "b").name == "number:a.b"
     forms = actions_of("search", "s", {"ended_at": None, "status": "RUNNING", "spec": {"space": {}}})
     assert len({form.key for form in forms}) == len(forms)
+
+
+def test_an_edited_schedule_keeps_what_its_form_does_not_show() -> None:
+    spec = {"cron": "0 6 * * *", "timezone": "UTC", "overlap": "queue", "catch_up": "latest", "seed": 7}
+    edit = next(
+        form
+        for form in schedule_actions("p", {"schedule": "mornings", "status": "ACTIVE", "spec": spec})
+        if form.label == "Edit"
+    )
+    body, problems = body_of([*edit.hidden, *((each.name, each.text) for each in edit.inputs)])
+    assert body == {"name": "mornings", "schedule": spec} and problems == []
+
+
+def test_a_schedule_that_waits_for_an_event_is_edited_without_a_time() -> None:
+    spec = {"on": {"stream": "s", "event": "ended"}, "timezone": "UTC", "overlap": "skip", "catch_up": "none"}
+    edit = schedule_actions("p", {"schedule": "after", "status": "ACTIVE", "spec": spec})[1]
+    body, _ = body_of([*edit.hidden, *((each.name, each.text) for each in edit.inputs)])
+    assert body["schedule"] == spec

@@ -51,7 +51,8 @@ class Input:
 class Form:
     """A command that a user may publish: a button where it has no inputs, else a form with some.
 
-    `fixed` are fields of the body that the user does not choose; `confirm` is asked first.
+    `fixed` are fields of the body that the user does not choose, and say which form of a page it is; `kept`
+    are further ones. `confirm` is asked first.
     """
 
     label: str
@@ -61,6 +62,7 @@ class Form:
     fixed: Mapping[str, Any] | None = None
     confirm: str = ""
     is_danger: bool = False
+    kept: Mapping[str, Any] | None = None
 
     @property
     def type(self) -> str:
@@ -70,7 +72,8 @@ class Form:
     @property
     def hidden(self) -> list[tuple[str, str]]:
         """Name and text of the inputs that are not shown."""
-        return [(f"{JSON}:{path}", json.dumps(value)) for path, value in (self.fixed or {}).items()]
+        hidden = {**(self.fixed or {}), **(self.kept or {})}
+        return [(f"{JSON}:{path}", json.dumps(value)) for path, value in hidden.items()]
 
     @property
     def key(self) -> str:

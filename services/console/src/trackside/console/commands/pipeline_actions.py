@@ -10,6 +10,8 @@ from trackside.aggregates.pipeline.schedule_messages import (
     FireSchedule,
     PauseSchedule,
     ResumeSchedule,
+    ScheduleSpec,
+    UpdateSchedule,
 )
 from trackside.aggregates.pipeline.schedule_state import ScheduleStatus
 from trackside.console.commands.forms import TEXT, Form, Input
@@ -59,11 +61,28 @@ def change_actions(pipeline_id: str, row: ViewRow) -> list[Form]:
 
 
 def _schedule_inputs() -> list[Input]:
-    return [
-        *inputs_of(CreateSchedule, ("name",)),
-        Input("schedule.cron", TEXT, "cron", "", "five fields, such as 0 6 * * 1-5", required=True),
-        Input("schedule.timezone", TEXT, "timezone", "UTC", "such as Europe/Berlin"),
-    ]
+    return [*inputs_of(CreateSchedule, ("name",)), *_times({"cron": "", "timezone": "UTC"})]
+
+
+def _times(spec: Json) -> list[Input]:
+    """Returns the inputs of when runs begin and what they do to each other, with their present values."""
+    found = inputs_of(ScheduleSpec, ("timezone", "overlap", "catch_up", "version"), spec)
+    inputs = [replace(each, path=f"schedule.{each.path}") for each in found]
+    cron = spec.get("cron")
+    if cron is None:
+        return inputs
+    helped = "five fields: minute, hour, day of the month, month, day of the week; such as 0 6 * * 1-5"
+    return [Input("schedule.cron", TEXT, "cron", cron, helped, required=True), *inputs]
+
+
+def _edit(pipeline_id: str, schedule: ViewRow) -> Form:
+    """Returns the form that replaces a schedule: what it has no input for stays as it is."""
+    spec: Json = schedule["spec"]
+    inputs = _times(spec)
+    shown = {each.path.removeprefix("schedule.") for each in inputs}
+    rest = {f"schedule.{name}": value for name, value in spec.items() if name not in shown}
+    fixed = {"name": schedule["schedule"]}
+    return Form("Edit", pipeline_id, UpdateSchedule, inputs, fixed, kept=rest)
 
 
 def schedule_actions(pipeline_id: str, schedule: ViewRow) -> list[Form]:
@@ -77,6 +96,7 @@ def schedule_actions(pipeline_id: str, schedule: ViewRow) -> list[Form]:
     is_paused = schedule["status"] == ScheduleStatus.PAUSED.value
     return [
         Form("Run now", pipeline_id, FireSchedule, fixed=fixed),
+        _edit(pipeline_id, schedule),
         resume if is_paused else pause,
         delete,
     ]

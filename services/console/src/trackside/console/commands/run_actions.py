@@ -1,5 +1,8 @@
 """Which commands users may publish for a run, its steps and its gates."""
 
+import re
+from collections.abc import Sequence
+
 from trackside.aggregates.run.messages import (
     AbortPipelineRun,
     AbortStep,
@@ -17,12 +20,15 @@ from trackside.aggregates.run.messages import (
 from trackside.aggregates.run.step_messages import ENDED, FAILURES, StepState
 from trackside.console.commands.forms import JSON, Form, Input
 from trackside.console.commands.schema_inputs import inputs_of, schema_inputs
+from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.table import ViewRow
 
 _ENDED = frozenset(state.value for state in ENDED)
 _FAILURES = frozenset(state.value for state in FAILURES)
 DECISIONS = frozenset(each.wire_type() for each in (ApproveGate, RejectGate))
 """The types of the commands that say who has decided."""
+_ITEM = re.compile(r"(\d{1,9})(?:\.|$)")
+"""What the id of the task of an item has after the name of its step: its index, then its revival."""
 _PATCH = "values that replace those of the definition, as JSON"
 
 
@@ -97,6 +103,37 @@ def _begin_again(run_id: str, name: str, state: str) -> list[Form]:
     )
     retry = Form("Retry", run_id, RetryFailedSteps, patches, {"steps": [name]}, "Begin this step again?")
     return [retry, restart] if state in _FAILURES else [restart]
+
+
+def item_actions(run_id: str, run: ViewRow, step: ViewRow, tasks: Sequence[ViewRow]) -> dict[str, list[Form]]:
+    """Returns the forms that end single items of a step, or begin them again, by the id of the item's task.
+
+    `step` is its row with its definition; `tasks` are in the order in which the newest of an item is first.
+    """
+    name, spec = str(step["step"]), step["spec"] or {}
+    if run["archived"] or spec.get("each") is None or "." in name:
+        return {}
+    found: dict[str, list[Form]] = {}
+    seen = set[int]()
+    for task in tasks:
+        item = _ITEM.match(task["task_id"].removeprefix(f"{run_id}.{name}."))
+        if item is None or int(item[1]) in seen:
+            continue
+        seen.add(int(item[1]))
+        made = _item_action(run_id, run["ended_at"] is not None, name, int(item[1]), task)
+        if made is not None:
+            found[task["task_id"]] = [made]
+    return found
+
+
+def _item_action(run_id: str, is_over: bool, step: str, index: int, task: ViewRow) -> Form | None:
+    if not is_over and task["ending"] is None:
+        fixed = {"step": step, "index": index}
+        return Form("Stop", run_id, AbortStep, fixed=fixed, confirm=f"Stop item {index}?", is_danger=True)
+    if is_over and task["ending"] not in (None, AttemptEnd.FINISHED.value):
+        fixed = {f"indexes.{step}": [index]}
+        return Form("Retry", run_id, RetryFailedSteps, fixed=fixed, confirm=f"Begin item {index} again?")
+    return None
 
 
 def gate_actions(run_id: str, gate: ViewRow) -> list[Form]:

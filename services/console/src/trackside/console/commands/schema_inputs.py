@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pydantic import BaseModel
+
 from trackside.console.commands.forms import CHOICE, FLAG, JSON, NUMBER, TEXT, Input
-from trackside.contracts.message import Command
 
 MAX_HELP = 200
 """How many characters of what a schema says are shown."""
@@ -24,9 +25,9 @@ _OF_PROGRAMS = frozenset({"title", "minLength", "maxLength", "pattern"})
 """What a form does not show of a command's own schema: the refusal says it where it matters."""
 
 
-def inputs_of(command: type[Command], names: Iterable[str], values: Mapping[str, Any] = {}) -> list[Input]:
-    """Returns an input for each of some fields of a command; one without a value is left out of its body."""
-    schema = command.model_json_schema()
+def inputs_of(message: type[BaseModel], names: Iterable[str], values: Mapping[str, Any] = {}) -> list[Input]:
+    """Returns an input for each of some fields of a message; one without a value is left out of it."""
+    schema = message.model_json_schema()
     required, definitions = schema.get("required", ()), schema.get("$defs", {})
     found = list[Input]()
     for name in names:

@@ -5,7 +5,7 @@ from typing import Any
 from trackside.aggregates.run.page import facts, why
 from trackside.aggregates.run.state import run_of
 from trackside.aggregates.run.step_messages import StepState
-from trackside.console.commands.run_actions import gate_actions, step_actions
+from trackside.console.commands.run_actions import gate_actions, item_actions, step_actions
 from trackside.console.pages.runs.parameter_sources import parameter_rows
 from trackside.console.pages.stream import found_stream, stream_values
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
@@ -111,6 +111,7 @@ async def step(request: PageRequest) -> Shown:
         limit=LIMIT,
         offset=request.number("offset", 0),
     )
+    tasks = await read_stream_tasks(models, wanted)
     values = {
         **stream_values(request, "run", run_row),
         "step": row,
@@ -122,7 +123,8 @@ async def step(request: PageRequest) -> Shown:
         "parameters": parameter_rows(run_id, row, await _sources(request, row)),
         "needs": await read_named_steps(models, run_id, row["needs"][:DEPENDENTS]),
         "dependents": await read_dependents(models, run_id, name, DEPENDENTS),
-        "tasks": await read_stream_tasks(models, wanted),
+        "tasks": tasks,
+        "item_forms": item_actions(run_id, run_row, row, tasks),
         "total": await count_stream_tasks(models, wanted),
         "filter": wanted,
         "children": await read_children(models, run_id, f"{run_id}.{name}", LIMIT),
