@@ -6,7 +6,7 @@ import pytest
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import AddTrial, PauseSearch, UpdateSearch
-from trackside.console.commands.actions import actions_of, trial_inputs
+from trackside.console.commands.actions import actions_of, trial_inputs, worker_actions
 from trackside.console.commands.forms import CHOICE, FLAG, JSON, NUMBER, TEXT, Input, body_of
 from trackside.console.commands.pipeline_actions import schedule_actions
 from trackside.console.commands.schema_inputs import inputs_of
@@ -127,3 +127,12 @@ def test_a_schedule_that_waits_for_an_event_is_edited_without_a_time() -> None:
     edit = schedule_actions("p", {"schedule": "after", "status": "ACTIVE", "spec": spec})[1]
     body, _ = body_of([*edit.hidden, *((each.name, each.text) for each in edit.inputs)])
     assert body["schedule"] == spec
+
+
+def test_a_worker_is_drained_by_a_command_for_each_device_that_gets_tasks() -> None:
+    devices = [{"device_id": f"gpu-{number}", "draining": number == 1} for number in range(3)]
+    drain, resume = worker_actions("w1", devices)
+    assert drain.hidden == [("devices", "gpu-0"), ("devices", "gpu-2")]
+    assert resume.hidden == [("devices", "gpu-1")]
+    assert body_of(resume.hidden) == ({}, [])
+    assert [form.label for form in worker_actions("w1", devices[:1])] == ["Drain all"]

@@ -60,3 +60,18 @@ def test_a_task_on_several_devices_is_not_placed_on_a_drained_one(count: int) ->
     harness.submit("a", kind="gpu", devices=count)
     assert harness.assignments() == ([("a", "w1/gpu-1")] if count == 1 else [])
     assert harness.unschedulable() == {}
+
+
+def test_a_drained_device_is_not_free_and_a_shared_gpu_counts_once() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", cpus=2, gpus=(8,), uuids=("GPU-1",))
+    harness.join_worker("w2", gpus=(8,), uuids=("GPU-1",))
+    hosts = harness.cluster.hosts
+    assert (hosts.busy_devices, hosts.free_devices) == (0, 3)
+    harness.submit("a")
+    harness.assignments()
+    assert (hosts.busy_devices, hosts.free_devices) == (1, 2)
+    harness.drain("w1", "cpu-0", "cpu-1", "gpu-0")
+    assert (hosts.busy_devices, hosts.free_devices) == (1, 0)
+    harness.drain("w1")
+    assert (hosts.busy_devices, hosts.free_devices) == (1, 2)

@@ -280,7 +280,10 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauge("trackside.scheduler.queue.tasks", "Tasks waiting for a device.", labels.WAIT_REASON),
     _gauge("trackside.scheduler.fleet.workers", "Workers.", labels.WORKER_STATE),
     _gauge("trackside.scheduler.busy.devices", "Devices with a task placed on them."),
-    _gauge("trackside.scheduler.free.devices", "Devices of live workers with no task."),
+    _gauge(
+        "trackside.scheduler.free.devices",
+        "Devices of live workers with no task, neither failed nor drained.",
+    ),
     _counter("trackside.scheduler.assigned.tasks", "Assignments of tasks to devices."),
     _counter("trackside.scheduler.returned.tasks", "Tasks queued again.", labels.RETURN_CAUSE),
     _counter("trackside.scheduler.lost.workers", "Workers whose lease ran out."),

@@ -1,6 +1,6 @@
 """All hosts, kept up to date from the fleet and heartbeats, and which of them gained room. Pure."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -8,7 +8,7 @@ from trackside.contracts.fleet import NeighbourUse, WorkerHeartbeat
 from trackside.domain.fleet import Fleet, Worker
 from trackside.scheduler.booking import Booking
 from trackside.scheduler.neighbours import link_neighbours
-from trackside.scheduler.occupancy import AdmissionLimits, HostState, empty_host
+from trackside.scheduler.occupancy import AdmissionLimits, DeviceState, HostState, empty_host
 from trackside.scheduler.requirements import Requirements
 from trackside.scheduler.timers import Timers
 
@@ -166,13 +166,23 @@ class Hosts:
     @property
     def busy_devices(self) -> int:
         """How many devices have a task; one that several workers share counts once."""
-        busy = {
+        return len(self._names(self.by_id.values(), lambda device: bool(device.bookings)))
+
+    @property
+    def free_devices(self) -> int:
+        """How many devices have no task and take one: those that have failed or are drained do not."""
+        taken = self._names(self.by_id.values(), lambda device: bool(device.bookings))
+        return len(self._names(self.open, lambda device: device.takes_tasks) - taken)
+
+    @staticmethod
+    def _names(hosts: Iterable[HostState], chosen: Callable[[DeviceState], bool]) -> set[object]:
+        """Returns a name for each chosen device of hosts, one only for a GPU that several workers have."""
+        return {
             device.spec.uuid or (host.worker.worker_id, device_id)
-            for host in self.by_id.values()
+            for host in hosts
             for device_id, device in host.devices.items()
-            if device.bookings
+            if chosen(device)
         }
-        return len(busy)
 
 
 def _uuids(fleet: Fleet, drained: Mapping[str, Collection[str]]) -> set[str]:

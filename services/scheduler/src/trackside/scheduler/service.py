@@ -359,14 +359,12 @@ class Scheduler:
             log.warning("no heartbeat sent: the log does not answer", reason=str(error))
 
     def _set_gauges(self) -> None:
-        devices = sum(len(host.devices) for host in self._cluster.hosts.open)
-        busy = self._cluster.hosts.busy_devices
         for reason, count in wait_reasons(self._cluster, bool(self._disks.low)).items():
             gauge("trackside.scheduler.queue.tasks").labels(reason).set(count)
         for state, count in fleet_states(self._fleet).items():
             gauge("trackside.scheduler.fleet.workers").labels(state).set(count)
-        gauge("trackside.scheduler.busy.devices").set(busy)
-        gauge("trackside.scheduler.free.devices").set(max(0, devices - busy))
+        gauge("trackside.scheduler.busy.devices").set(self._cluster.hosts.busy_devices)
+        gauge("trackside.scheduler.free.devices").set(self._cluster.hosts.free_devices)
         ready = sum(map(is_ready, self._cluster.placed.values()))
         gauge("trackside.scheduler.ready_services.tasks").set(ready)
         unacknowledged = sum(map(is_unacknowledged, self._cluster.unanswered.values()))

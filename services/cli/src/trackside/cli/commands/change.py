@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from trackside.aggregates.search.messages import (
     UpdateSearchSpace,
 )
 from trackside.cli.commands.publishing import Publishing
-from trackside.cli.commands.submit import check_id, publish_and_print, send
+from trackside.cli.commands.submit import check_id, publish_and_print, send, valid_command
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
@@ -30,6 +30,7 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.draining import DrainDevice, ResumeDevice
 from trackside.contracts.labels import AnnotateStream
 from trackside.contracts.message import Command
+from trackside.projections.reads import open_read_models
 from trackside.sdk import durations
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Pong
@@ -106,22 +107,41 @@ def resume(stream_id: str, publishing: Publishing) -> None:
 
 
 def drain(device: str, reason: str, publishing: Publishing) -> None:
-    """Keeps new tasks off a device, WORKER/DEVICE; raises BadUsage."""
-    worker_id, device_id = _device(device)
-    send(worker_id, DrainDevice, {"device": device_id, "reason": reason}, publishing)
+    """Keeps new tasks off a device, WORKER/DEVICE, or off all of a WORKER; raises BadUsage."""
+    run(_to_devices(device, DrainDevice, {"reason": reason}, publishing))
 
 
 def resume_device(device: str, publishing: Publishing) -> None:
-    """Lets a drained device, WORKER/DEVICE, get tasks again; raises BadUsage."""
-    worker_id, device_id = _device(device)
-    send(worker_id, ResumeDevice, {"device": device_id}, publishing)
+    """Lets a drained device, WORKER/DEVICE, or all of a WORKER get tasks again; raises BadUsage."""
+    run(_to_devices(device, ResumeDevice, {}, publishing))
 
 
-def _device(name: str) -> tuple[str, str]:
+async def _to_devices(
+    name: str, kind: type[Command], body: Mapping[str, Any], publishing: Publishing
+) -> None:
+    """Publishes a command for a device, or one for each device of a worker, and prints the answers."""
     worker_id, slash, device_id = name.partition("/")
-    if not slash:
-        raise BadUsage(f"{name!r} is not a device: expected WORKER/DEVICE, as `trackside devices` lists them")
-    return worker_id, device_id
+    check_id(worker_id)
+    addresses, publishing = Addresses(), publishing.identified()
+    devices = [device_id] if slash else await _devices_of(worker_id, addresses.dsn)
+    commands = [valid_command(kind, {**body, "device": each}) for each in devices]
+    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
+        for part, command in enumerate(commands, 1):
+            await publish_and_print(client, command, worker_id, replace(publishing, part=part))
+
+
+async def _devices_of(worker_id: str, dsn: str) -> list[str]:
+    """Returns the ids of the devices of a worker; raises BadUsage if it has none."""
+    async with open_read_models(dsn) as models:
+        rows = await models.rows("devices")
+    found = [row["device_id"] for row in rows if row["worker_id"] == worker_id]
+    if not found:
+        known = ", ".join(dict.fromkeys(row["worker_id"] for row in rows)) or "none"
+        raise BadUsage(
+            f"no worker {worker_id!r} has joined, only: {known}; expected WORKER/DEVICE, as `trackside "
+            "devices` lists them, or WORKER"
+        )
+    return found
 
 
 def annotate(

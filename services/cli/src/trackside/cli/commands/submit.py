@@ -116,10 +116,15 @@ def send(
     `spec` is the file that it was read from, for the lines of its problems.
     """
     check_id(stream_id)
-    command = validate_command(kind.wire_type(), body, (kind,))
+    run(_send(stream_id, valid_command(kind, body, spec), publishing.identified(), spec))
+
+
+def valid_command(kind: type[Command], body: Mapping[str, Any], spec: SpecFile | None = None) -> Command:
+    """Returns a command with this body; raises BadUsage with all problems if it is invalid."""
+    command = validate_command(kind.wire_type(), dict(body), (kind,))
     if isinstance(command, tuple):
         raise BadUsage(problem_lines(command) if spec is None else "\n  ".join(map(spec.describe, command)))
-    run(_send(stream_id, command, publishing.identified(), spec))
+    return command
 
 
 async def _send(stream_id: str, command: Command, publishing: Publishing, spec: SpecFile | None) -> None:

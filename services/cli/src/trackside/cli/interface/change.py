@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from trackside.cli.commands.publishing import Publishing
 
 DeviceArgument = Annotated[
-    str, typer.Argument(metavar="WORKER/DEVICE", help="Name of the device, as `trackside devices` lists it.")
+    str,
+    typer.Argument(
+        metavar="WORKER[/DEVICE]",
+        help="Name of the device, as `trackside devices` lists it; without DEVICE, all of the worker's.",
+    ),
 ]
 PausedArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the search, run or job.")]
 
@@ -244,14 +248,15 @@ def instruct(
 
 @publishes
 def drain(publishing: "Publishing", device: DeviceArgument, reason: ReasonOption = "") -> None:
-    """Place no new tasks on a device; those that it has run to their end.
+    """Place no new tasks on a device, or on all devices of a worker; tasks that run there end normally.
 
-    It stays drained until `trackside resume-device`, also if its worker or the scheduler starts again. Tasks
-    that only this device could run wait.
+    A device stays drained until `trackside resume-device`, also if its worker or the scheduler starts again.
+    Tasks that only this device could run wait.
 
     \b
     Examples:
       trackside drain worker/gpu-0 --reason "new fan"
+      trackside drain worker --reason "the host is moved"
     """
     from trackside.cli.commands import change
 
@@ -260,11 +265,12 @@ def drain(publishing: "Publishing", device: DeviceArgument, reason: ReasonOption
 
 @publishes
 def resume_device(publishing: "Publishing", device: DeviceArgument) -> None:
-    """Place tasks on a drained device again.
+    """Place tasks on a drained device, or on all devices of a worker, again.
 
     \b
     Examples:
       trackside resume-device worker/gpu-0
+      trackside resume-device worker
     """
     from trackside.cli.commands import change
 

@@ -1,6 +1,6 @@
 """Which commands users may publish for a stream from its page, by kind and status."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trackside.aggregates.batch.messages import StopTasks
@@ -170,6 +170,17 @@ _ACTIONS: Mapping[str, Actions] = {
     "dataset": _dataset,
     "summary": _summary,
 }
+
+
+def worker_actions(worker_id: str, devices: Sequence[ViewRow]) -> list[Form]:
+    """Returns the forms that take all devices of a worker out of use, and into use again."""
+    drained = [str(each["device_id"]) for each in devices if each["draining"]]
+    others = [str(each["device_id"]) for each in devices if not each["draining"]]
+    confirm = "Tasks that run on its devices end normally; no new ones begin."
+    reason = inputs_of(DrainDevice, ("reason",))
+    drain = Form("Drain all", worker_id, DrainDevice, reason, confirm=confirm, devices=others)
+    resume = Form("Resume all", worker_id, ResumeDevice, devices=drained)
+    return [form for form in (drain, resume) if form.devices]
 
 
 def device_action(device: ViewRow) -> Form:

@@ -14,6 +14,8 @@ from trackside.contracts.message import Command
 from trackside.contracts.refusals import Problem
 
 TEXT, NUMBER, FLAG, CHOICE, JSON, LIST = "text", "number", "flag", "choice", "json", "list"
+DEVICES = "devices"
+"""The name of the inputs that have the devices of a worker, each of which gets a command of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Form:
     """A command that a user may publish: a button where it has no inputs, else a form with some.
 
     `fixed` are fields of the body that the user does not choose, and say which form of a page it is; `kept`
-    are further ones. `confirm` is asked first.
+    are further ones. `confirm` is asked first. With `devices` there is a command for each device of a worker.
     """
 
     label: str
@@ -63,6 +65,7 @@ class Form:
     confirm: str = ""
     is_danger: bool = False
     kept: Mapping[str, Any] | None = None
+    devices: Sequence[str] = ()
 
     @property
     def type(self) -> str:
@@ -73,12 +76,15 @@ class Form:
     def hidden(self) -> list[tuple[str, str]]:
         """Name and text of the inputs that are not shown."""
         hidden = {**(self.fixed or {}), **(self.kept or {})}
-        return [(f"{JSON}:{path}", json.dumps(value)) for path, value in hidden.items()]
+        devices = [(DEVICES, each) for each in self.devices]
+        return [*((f"{JSON}:{path}", json.dumps(value)) for path, value in hidden.items()), *devices]
 
     @property
     def key(self) -> str:
         """A name that is unique on a page."""
-        return "-".join([self.command.__name__, *(str(value) for value in (self.fixed or {}).values())])
+        all_devices = ("all",) if self.devices else ()
+        fixed = (str(value) for value in (self.fixed or {}).values())
+        return "-".join([self.command.__name__, *fixed, *all_devices])
 
 
 def body_of(fields: Iterable[tuple[str, str]]) -> tuple[dict[str, Any], list[Problem]]:

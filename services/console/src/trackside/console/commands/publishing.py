@@ -4,7 +4,7 @@ The id of a command is made in the page, so that a form that is sent twice is id
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from trackside.console.commands import round_actions, run_actions
 from trackside.console.commands.actions import DELETIONS
-from trackside.console.commands.forms import body_of
+from trackside.console.commands.forms import DEVICES, body_of
 from trackside.console.web.templates import Templates
 from trackside.console.web.users import Role
 from trackside.contracts.ids import is_identifier
@@ -40,6 +40,7 @@ class FormCommands:
         fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
         plain = dict(fields)
         kind, command_id = plain.get("type", ""), plain.get("command_id", "")
+        devices = [value for name, value in fields if name == DEVICES]
         problems: Sequence[Problem]
         body, problems = body_of(fields)
         if not is_identifier(stream_id):
@@ -51,8 +52,19 @@ class FormCommands:
         elif not problems:
             if kind in run_actions.DECISIONS | round_actions.DECISIONS:
                 body["actor"] = request.state.user.name  # the session says who it is, not the form
-            return await self._published(stream_id, kind, body, command_id, request)
+            bodies = {f"{command_id}.{each}": {**body, "device": each} for each in devices}
+            return await self._all_published(stream_id, kind, bodies or {command_id: body}, request)
         return self._response(problems, 422)
+
+    async def _all_published(
+        self, stream_id: str, kind: str, bodies: Mapping[str, dict[str, object]], request: Request
+    ) -> Response:
+        """Publishes commands by their ids, one by one; answers with the first that was not accepted."""
+        for command_id, body in bodies.items():
+            response = await self._published(stream_id, kind, body, command_id, request)
+            if response.status_code != 200:
+                return response
+        return response
 
     async def _published(
         self, stream_id: str, kind: str, body: dict[str, object], command_id: str, request: Request
