@@ -51,6 +51,7 @@ def paths(site: Site) -> list[str]:
         "/compare?id=one",
         "/fleet",
         "/fleet?hours=24",
+        "/fleet/task-types",
         "/log",
         "/experiments/none-of-this-name",
         "/nowhere",

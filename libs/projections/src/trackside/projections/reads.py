@@ -51,7 +51,14 @@ _QUERIES = {
     "archived_streams": "SELECT kind, count(*) AS streams FROM stream_labels WHERE archived GROUP BY kind",
     "commands": "SELECT * FROM commands WHERE stream_id = $1 ORDER BY received_at, command_id",
     "devices": "SELECT * FROM devices ORDER BY worker_id, device_id",
+    "devices_page": "SELECT * FROM devices WHERE (worker_id, device_id) >= ("
+    "SELECT worker_id, device_id FROM devices ORDER BY 1, 2 LIMIT 1 OFFSET $1) "
+    "ORDER BY worker_id, device_id LIMIT $2",
+    "device_count": "SELECT count(*) AS devices FROM devices",
+    "device": "SELECT * FROM devices WHERE worker_id = $1 AND device_id = $2",
     "workers": "SELECT * FROM workers ORDER BY worker_id",
+    "newest_workers": "SELECT * FROM workers ORDER BY status <> 'here', joined_at DESC, worker_id LIMIT $1",
+    "worker_count": "SELECT count(*) AS workers FROM workers",
     "queue": "SELECT queue, count(*) AS tasks FROM tasks WHERE state = 'queued' GROUP BY 1 ORDER BY 1",
     "dead_letters": "SELECT * FROM dead_letters ORDER BY written_at DESC LIMIT $1",
     "position": "SELECT position FROM positions WHERE owner = $1 AND topic = $2 AND partition = $3",

@@ -14,6 +14,7 @@ from trackside.console.live.log_state import watch_log
 from trackside.console.live.pushing import Pushing
 from trackside.console.live.services import ask_services
 from trackside.console.pages.catalogue import SITE
+from trackside.console.pages.fleet_routes import add_fleet
 from trackside.console.pages.history.whatif_routes import add_whatif
 from trackside.console.pages.searches.artifact_routes import add_artifacts
 from trackside.console.pages.searches.exports import Exports, add_exports
@@ -80,6 +81,7 @@ async def _serve(
         app.add_route("/commands/{stream_id}", forms.answer, ["POST"])
         add_exports(app, exports)
         add_output(app, pages)
+        add_fleet(app, pages)
         add_whatif(app, pages, whatif_jobs)
         add_artifacts(app, pages, store)
         add_summaries(app, pages, store.store)

@@ -39,6 +39,7 @@ SITE = Site(
         PageRoute("/summaries", summaries.summaries),
         PageRoute("/compare", compare.compare),
         PageRoute("/fleet", fleet.fleet),
+        PageRoute("/fleet/task-types", fleet.task_types),
         PageRoute("/log", log),
     ),
     charts=(

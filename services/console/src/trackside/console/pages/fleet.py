@@ -1,8 +1,9 @@
 """The page of workers and devices: what runs where, and why tasks wait."""
 
 from trackside.console.commands.actions import device_action
+from trackside.console.commands.forms import Form
 from trackside.console.pages.thinning import thinned_note
-from trackside.console.web.page import ChartValues, PageRequest, Shown
+from trackside.console.web.page import ChartValues, PageNotFound, PageRequest, Shown
 from trackside.contracts.memory import shown as memory
 from trackside.domain.display.text import as_text
 from trackside.domain.table import ViewRow
@@ -10,27 +11,45 @@ from trackside.eventlog.clock import now_ms
 from trackside.projections.timeline_columns import timeline_columns
 
 HOUR_MS = 3_600_000
-QUEUE = 100
+QUEUE, DEVICES, WORKERS = 100, 50, 100
+"""How many queued tasks, devices of a page, and workers are shown."""
 SPANS = (("0.25", "15 minutes"), ("1", "hour"), ("6", "6 hours"), ("24", "day"), ("168", "week"))
 
 
 async def fleet(request: PageRequest) -> Shown:
-    """Shows devices, queue, workers and task types."""
+    """Shows devices, queue and workers."""
     models = request.models
-    queue = await models.rows("some_tasks", None, "queued", QUEUE)
+    offset = request.number("offset", 0)
     values = {
-        "devices": await models.rows("devices"),
-        "workers": await models.rows("workers"),
-        "queue": queue,
+        "devices": await models.rows("devices_page", offset, DEVICES),
+        "device_count": (await models.rows("device_count"))[0]["devices"],
+        "offset": offset,
+        "limit": DEVICES,
+        "workers": await models.rows("newest_workers", WORKERS),
+        "worker_count": (await models.rows("worker_count"))[0]["workers"],
+        "queue": await models.rows("some_tasks", None, "queued", QUEUE),
         "queued": sum(each["tasks"] for each in await models.rows("queue")),
-        "task_types": await models.rows("task_types"),
         "spans": SPANS,
         "hours": request.one_of("hours", tuple(value for value, _ in SPANS), "1"),
-        "device_action": device_action,
         "needs": needs,
         "why_waiting": why_waiting,
     }
     return Shown("fleet.html", "Fleet", values, section="fleet")
+
+
+async def task_types(request: PageRequest) -> Shown:
+    """Shows what the tasks of each type have used; a page of its own, since it reads all attempts."""
+    values = {"task_types": await request.models.rows("task_types")}
+    return Shown("task_types.html", "What task types use", values, section="fleet")
+
+
+async def device_form(request: PageRequest) -> Form:
+    """Returns the form for the device of the query as it is now; raises PageNotFound."""
+    worker, device = request.query.get("worker", ""), request.query.get("device", "")
+    found = await request.models.row("device", worker, device)
+    if found is None:
+        raise PageNotFound(f"there is no device {worker[:100]}/{device[:100]}")
+    return device_action(found)
 
 
 def needs(task: ViewRow) -> str:
