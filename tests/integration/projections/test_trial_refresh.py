@@ -10,7 +10,10 @@ from tests.integration.projections.given_trials import GivenTrial, write_search,
 from tests.integration.projections.harness import query
 from trackside.projections import trial_refresh
 from trackside.projections.columns import NO_LABEL, ChartColumns
+from trackside.projections.migrate import create_views
+from trackside.projections.postgres import database as opened_database
 from trackside.projections.read_pool import ReadModelsPool
+from trackside.projections.trial_cache import TrialColumnsCache
 from trackside.projections.trial_columns import trial_columns
 from trackside.projections.trial_refresh import refresh_trial_columns
 
@@ -112,3 +115,40 @@ async def test_columns_of_a_search_without_trials_grow(database: str) -> None:
     await write_trials(database, "s", TRIALS)
     assert rows_of(await refreshed(pool, known)) == rows_of(await read_all(pool))
     pool.close()
+
+
+async def cached(pool: ReadModelsPool, cache: TrialColumnsCache) -> ChartColumns:
+    """Returns the columns that a cache has."""
+    async with pool.read() as models:
+        return await cache.read(models, "s")
+
+
+async def test_charts_of_a_search_share_its_columns_until_a_trial_changes(
+    pool: ReadModelsPool, database: str
+) -> None:
+    cache = TrialColumnsCache()
+    first = await cached(pool, cache)
+    await query(database, "UPDATE trials SET status = 'SUCCEEDED', value = 3, ended_ms = 7 WHERE trial = 1")
+    second = await cached(pool, cache)
+    assert rows_of(second) == rows_of(await read_all(pool)) != rows_of(first)
+    assert await cached(pool, cache) is second
+
+
+async def test_columns_from_before_a_rebuild_are_read_again(pool: ReadModelsPool, database: str) -> None:
+    cache = TrialColumnsCache()
+    await cached(pool, cache)
+    await query(database, "CREATE TABLE trackside.rebuilt (LIKE trackside.trials INCLUDING ALL)")
+    await query(database, "INSERT INTO trackside.rebuilt SELECT * FROM trackside.trials")
+    await query(database, "ALTER TABLE trackside.trials RENAME TO replaced")
+    await query(database, "ALTER TABLE trackside.rebuilt RENAME TO trials")
+    async with opened_database(database) as opened:
+        await opened.transaction(lambda connection: create_views(connection, "trackside"))
+    await query(database, "UPDATE trackside.trials SET value = 9 WHERE trial = 0")
+    found = await cached(pool, cache)
+    assert rows_of(found)["objectives.default"][0] == 9
+
+
+async def test_columns_that_are_too_large_are_not_kept(pool: ReadModelsPool) -> None:
+    cache = TrialColumnsCache(max_bytes=10)
+    first, second = await cached(pool, cache), await cached(pool, cache)
+    assert rows_of(first) == rows_of(second) and cache.size_bytes == 0

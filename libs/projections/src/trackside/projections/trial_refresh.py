@@ -30,7 +30,7 @@ async def refresh_trial_columns(
 
     Reads the trials that had not ended, and those that are new. All are read again if there are many of
     these, or a parameter that has no column, or a text in a column of numbers. Labels keep their codes. Not
-    to be used once a notification names no streams: after a rebuild, rows may have changed that had ended.
+    to be used for columns from before a rebuild of the tables: rows may have changed that had ended.
     """
     numbers = known.arrays["trial"]
     last = int(numbers[-1]) if len(numbers) else -1
@@ -48,6 +48,8 @@ async def refresh_trial_columns(
         open_trials,
         MOST_CHANGED + 1,
     )
+    if not rows and not open_trials:
+        return known
     objectives = [each.name for each in await read_objectives(models, search_id)]
     cells = [_cells(row, objectives, parameters) for row in rows]
     found_open = sum(row["trial"] <= last for row in rows)

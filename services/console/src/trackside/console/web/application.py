@@ -30,6 +30,7 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Log
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError, StatementTimeoutError
 from trackside.projections.read_pool import ReadModelsPool, SnapshotModels
+from trackside.projections.trial_cache import TrialColumnsCache
 from trackside.telemetry import metrics
 
 logger = structlog.get_logger("trackside.console")
@@ -50,7 +51,7 @@ class Pages:
 
     def __init__(self, site: Site, pool: ReadModelsPool, log: Log, topics: Topics, access: Access) -> None:
         self._pool, self._log, self._topics = pool, log, topics
-        self._access = access
+        self._access, self._trials = access, TrialColumnsCache()
         self._templates = Templates()
         self._routes = [(*compile_path(route.path), route.function) for route in site.pages]
 
@@ -71,7 +72,7 @@ class Pages:
         """
         function, parts = self.find(path)
         async with self._pool.read() as models:
-            request = PageRequest(path, parts, query, user, models, self._log, self._topics)
+            request = PageRequest(path, parts, query, user, models, self._log, self._topics, self._trials)
             shown = await function(request)
             positions = await models.positions()
         return shown, {
@@ -136,7 +137,7 @@ class Pages:
         """Returns what a function gets of a request."""
         parts = {name: str(value) for name, value in request.path_params.items()}
         path, query, user = request.url.path, request.query_params, request.state.user
-        return PageRequest(path, parts, query, user, models, self._log, self._topics)
+        return PageRequest(path, parts, query, user, models, self._log, self._topics, self._trials)
 
     async def columns(self, function: ColumnsFunction, request: Request) -> Response:
         """Answers with the values of a chart, or with a sentence why there are none."""

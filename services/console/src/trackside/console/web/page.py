@@ -12,6 +12,7 @@ from trackside.console.web.users import Role, User
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Log
 from trackside.projections.read_pool import SnapshotModels
+from trackside.projections.trial_cache import TrialColumnsCache
 
 MAX_PAGE = 100_000
 
@@ -28,6 +29,8 @@ class PageRequest:
     models: SnapshotModels
     log: Log
     topics: Topics
+    trials: TrialColumnsCache = field(default_factory=TrialColumnsCache)
+    """Columns of trials, which are kept from one request to the next."""
 
     @property
     def may_publish(self) -> bool:

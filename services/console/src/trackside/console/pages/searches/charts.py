@@ -18,11 +18,10 @@ from trackside.projections.trial_columns import (
     STATUSES,
     best_so_far_columns,
     read_objectives,
-    trial_columns,
 )
 from trackside.replay.derive.importances import MIN_TRIALS, TooFewTrialsError, importances_of
 
-IMPORTANCE_TRIALS = 2_000
+IMPORTANCE_TRIALS = 1_000
 """Of more trials, so many are taken, evenly spread: the evaluator takes 0.1 ms for each."""
 COMMANDS = ("pause", "resume", "stop", "update", "add-trial", "import-trials", "request-trials")
 """What the names of commands begin with whose time is marked in charts of a search."""
@@ -50,15 +49,17 @@ def _short(command_type: str) -> str:
 
 
 async def trials(request: PageRequest) -> ChartValues:
-    """All trials with their parameters and values; `value` is that of the first objective."""
+    """What charts show of all trials: status, parameters and objectives; `value` is the first of these."""
     stream_id = request.parts["stream_id"]
-    found = await trial_columns(request.models, stream_id)
-    objectives = await read_objectives(request.models, stream_id)
-    arrays = {"number": found.arrays["trial"].astype(np.float64)}
-    arrays |= {name: values for name, values in found.arrays.items() if name != "trial"}
+    found = await request.trials.read(request.models, stream_id)
+    objectives = [name for name in found.arrays if name.startswith(OBJECTIVES)]
+    parameters = [name for name in found.arrays if name.startswith(PARAMETERS)]
+    arrays = {"number": found.arrays["trial"], "status": found.arrays["status"]}
     if objectives:
-        arrays["value"] = found.arrays[f"{OBJECTIVES}{objectives[0].name}"]
-    parameters = [name for name in arrays if name.startswith(PARAMETERS)]
+        arrays["value"] = found.arrays[objectives[0]]
+    # A single objective is the value, which is sent once.
+    sent = parameters if len(objectives) == 1 else [*objectives, *parameters]
+    arrays |= {name: found.arrays[name] for name in sent}
     meta = {"parameters": parameters, "stream_id": stream_id, "note": thinned_note(found)}
     return ChartValues(arrays, found.labels, meta)
 
@@ -66,7 +67,7 @@ async def trials(request: PageRequest) -> ChartValues:
 async def importances(request: PageRequest) -> ChartValues:
     """How much each parameter explains of the value; PED-ANOVA over the trials that succeeded."""
     stream_id = request.parts["stream_id"]
-    found = await trial_columns(request.models, stream_id)
+    found = await request.trials.read(request.models, stream_id)
     objectives = await read_objectives(request.models, stream_id)
     if not objectives:
         raise BadQuery(f"{stream_id} is not a search")
