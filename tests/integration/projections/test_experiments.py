@@ -18,6 +18,7 @@ from trackside.projections.experiments import (
     count_tags,
     newest_failures,
     read_experiments,
+    read_experiments_page,
     read_listed,
     running_now,
 )
@@ -42,10 +43,12 @@ async def pool(database: str) -> AsyncIterator[ReadModelsPool]:
 
 
 async def ids(pool: ReadModelsPool, wanted: ExperimentFilter) -> list[str]:
-    """Returns the ids of a page; checks that the count is theirs unless the page is cut."""
+    """Returns the ids of a page; checks its count, and that both are the same when read together."""
     async with pool.read() as models:
         rows = await read_experiments(models, wanted)
         count = await count_experiments(models, wanted)
+        page = await read_experiments_page(models, wanted)
+    assert (page.rows, page.total) == (rows, count)
     assert count == len(rows) or len(rows) == wanted.limit or wanted.offset
     return [row["id"] for row in rows]
 

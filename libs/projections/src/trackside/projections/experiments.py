@@ -61,19 +61,50 @@ class ExperimentFilter:
                 raise BadFilterError(f"kind {kind!r}: expected one of {', '.join(AGGREGATES.by_kind)}")
 
 
+@dataclass(frozen=True, slots=True)
+class ExperimentsPage:
+    """A page of streams as they are listed, and how many match on all pages."""
+
+    rows: Sequence[ViewRow]
+    total: int
+
+
 async def read_experiments(models: SnapshotModels, wanted: ExperimentFilter) -> list[ViewRow]:
     """Returns a page of streams: the columns of `View.listing`, `kind`, `tags`, `note` and `archived`."""
     condition, values = _condition(wanted)
-    order = f"{SORT_KEYS[wanted.sort]} {'DESC' if wanted.descending else 'ASC'} NULLS LAST"
     statement = (
         f"SELECT kind, id FROM ({_every(wanted.kinds)}) AS listed WHERE {condition} "  # noqa: S608
-        f'ORDER BY {order}, started_at DESC, id COLLATE "C" '
+        f'ORDER BY {SORT_KEYS[wanted.sort]} {_direction(wanted)}, started_at DESC, id COLLATE "C" '
         f"LIMIT {max(0, wanted.limit)} OFFSET {max(0, wanted.offset)}"
     )
-    # First the ids: how many parts have ended is counted for the streams of the page only.
-    page = await models.fetch(statement, *values)
-    found = await read_listed(models, [row["id"] for row in page], {row["kind"] for row in page})
-    return [found[row["id"]] for row in page]
+    return await _page_rows(models, await models.fetch(statement, *values))
+
+
+async def read_experiments_page(models: SnapshotModels, wanted: ExperimentFilter) -> ExperimentsPage:
+    """Returns a page of streams as `read_experiments` does, and how many match on all pages."""
+    if not wanted.text:
+        return ExperimentsPage(
+            await read_experiments(models, wanted), await count_experiments(models, wanted)
+        )
+    # A text is looked for in all ids and names, which takes most of the time: once for page and number.
+    condition, values = _condition(wanted)
+    order = f'sort_key {_direction(wanted)}, started_at DESC, id COLLATE "C"'
+    statement = f"""
+        WITH matching AS MATERIALIZED (
+            SELECT kind, id, {SORT_KEYS[wanted.sort]} AS sort_key, started_at
+            FROM ({_every(wanted.kinds)}) AS listed WHERE {condition}
+        )
+        SELECT counted.total, shown.kind, shown.id
+        FROM (SELECT count(*) AS total FROM matching) AS counted
+        LEFT JOIN (
+            SELECT kind, id, sort_key, started_at FROM matching ORDER BY {order}
+            LIMIT {max(0, wanted.limit)} OFFSET {max(0, wanted.offset)}
+        ) AS shown ON true
+        ORDER BY {order}
+    """  # noqa: S608 - our names
+    found = await models.fetch(statement, *values)
+    rows = await _page_rows(models, [row for row in found if row["id"] is not None])
+    return ExperimentsPage(rows, int(found[0]["total"]))
 
 
 async def count_experiments(models: SnapshotModels, wanted: ExperimentFilter) -> int:
@@ -83,10 +114,25 @@ async def count_experiments(models: SnapshotModels, wanted: ExperimentFilter) ->
     return int((await models.fetch(statement, *values))[0]["streams"])
 
 
+async def _page_rows(models: SnapshotModels, page: Sequence[ViewRow]) -> list[ViewRow]:
+    """Returns streams as they are listed: how many parts have ended is counted for those of a page only."""
+    found = await read_listed(models, [row["id"] for row in page], {row["kind"] for row in page})
+    return [found[row["id"]] for row in page]
+
+
+def _direction(wanted: ExperimentFilter) -> str:
+    return f"{'DESC' if wanted.descending else 'ASC'} NULLS LAST"
+
+
 async def read_statuses(models: SnapshotModels) -> list[str]:
     """Returns the statuses that streams have, of all kinds."""
-    statement = f"SELECT DISTINCT status FROM ({_every(())}) AS listed ORDER BY 1"  # noqa: S608
-    return [str(row["status"]) for row in await models.fetch(statement)]
+    # DISTINCT in each branch: no row of a large table leaves it.
+    branches = " UNION ".join(
+        f"SELECT DISTINCT status FROM ({aggregate.view.listing}) AS listed"  # noqa: S608 - our names
+        for aggregate in AGGREGATES.types
+    )
+    rows = await models.fetch(branches)
+    return sorted(str(row["status"]) for row in rows)
 
 
 async def read_listed(

@@ -58,8 +58,10 @@ async def read_trials_page(models: SnapshotModels, search_id: str, wanted: Trial
     """
     key, condition, values = await matching_trials(models, search_id, wanted)
     order = order_of(wanted)
+    # A text is looked for once, since that takes longest; without one, Postgres keeps the best rows only.
+    materialized = "MATERIALIZED" if wanted.text else "NOT MATERIALIZED"
     statement = f"""
-        WITH matching AS MATERIALIZED (
+        WITH matching AS {materialized} (
             SELECT trial, {key} AS sort_key FROM trials WHERE {condition}
         ),
         page AS (

@@ -5,8 +5,7 @@ from trackside.console.web.page import PageRequest, Shown
 from trackside.projections.experiments import (
     SORT_KEYS,
     ExperimentFilter,
-    count_experiments,
-    read_experiments,
+    read_experiments_page,
     read_statuses,
 )
 
@@ -17,10 +16,11 @@ async def experiments(request: PageRequest) -> Shown:
     """Shows the experiments that the filter in the query admits."""
     query = request.query
     wanted = filter_of(request)
+    found = await read_experiments_page(request.models, wanted)
     values = {
         "filter": wanted,
-        "rows": await read_experiments(request.models, wanted),
-        "total": await count_experiments(request.models, wanted),
+        "rows": found.rows,
+        "total": found.total,
         "kinds": [aggregate.kind for aggregate in AGGREGATES.types],
         "statuses": await read_statuses(request.models),
         "is_filtered": any(
