@@ -14,7 +14,7 @@ from trackside.projections.migrate import migrate
 from trackside.projections.postgres import database as opened_database
 from trackside.projections.read_pool import ReadModelsPool
 from trackside.projections.summaries.points import PointRange
-from trackside.projections.timeline_columns import busy_columns, timeline_columns
+from trackside.projections.timeline_columns import timeline_columns
 
 WORKER = """
 INSERT INTO trackside.workers VALUES ('w', 'i', 'h', 'here', '{}', '{}', 1, 1, NULL, 0, NULL)
@@ -118,39 +118,3 @@ async def test_the_timeline_has_the_placements_of_a_time_by_device(database: str
     assert np.array_equal(found.arrays["ended_ms"], [200, math.nan, 200], equal_nan=True)
     assert (longest.total, longest.arrays["began_ms"].tolist()) == (5, [200])
     assert (nothing.total, nothing.rows) == (0, 0)
-
-
-async def test_devices_are_busy_for_the_share_of_each_part_that_their_tasks_ran(database: str) -> None:
-    async with opened_database(database) as opened:
-        await opened.transaction(migrate)
-    for device in ("gpu0", "gpu1", "idle"):
-        await query(database, "INSERT INTO trackside.devices VALUES ('w', $1, 'gpu', '', 1, 0, NULL)", device)
-    await query(database, WORKER)
-    begin = 1_700_000_000_000
-    for task, device, began_ms, ended_ms in (
-        ("before", "gpu0", -100, 50),
-        ("short", "gpu0", 125, 150),
-        ("runs", "gpu0", 350, None),
-        ("wide", "gpu1", 0, 400),
-        ("other", "gpu1", 100, 200),
-        ("later", "gpu1", 400, 500),
-    ):
-        end = None if ended_ms is None else begin + ended_ms
-        await query(database, PLACEMENT, task, "s", "w", [device], begin + began_ms, end, None)
-    pool = ReadModelsPool(database, size=1)
-    async with pool.read() as models:
-        found = await busy_columns(models, begin, begin + 400, buckets=4)
-        nothing = await busy_columns(models, 0, 10, buckets=4)
-    pool.close()
-    assert found.total == 5 and (nothing.rows, nothing.total) == (0, 0)
-    names = [found.labels["device"][code] for code in found.arrays["device"]]
-    parts = ((found.arrays["began_ms"] - begin) / 100).tolist()
-    assert dict(zip(zip(names, parts, strict=True), found.arrays["tasks"].tolist(), strict=True)) == {
-        ("w/gpu0", 0): 0.5,
-        ("w/gpu0", 1): 0.25,
-        ("w/gpu0", 3): 0.5,
-        ("w/gpu1", 0): 1,
-        ("w/gpu1", 1): 2,
-        ("w/gpu1", 2): 1,
-        ("w/gpu1", 3): 1,
-    }
