@@ -41,5 +41,5 @@ async def measure(
     filled = await console_pages.fill(stack.postgres_dsn, options.board_trials, options.seed)
     async with console_on(stack, filled.dsn) as running:
         events = f"{own.address}/experiments/{STREAM}/events"
-        found.append(await console_pages.measure(running, filled, events))
+        found.append(await console_pages.measure(running, stack.pid("postgres"), filled, events))
     return found

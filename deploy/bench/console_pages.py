@@ -2,7 +2,8 @@
 
 Each is asked for five times by HTTP, one after another, after one time that is not counted. What Postgres
 alone takes for the query that costs most, in the same run, is beside some. If there is a Chromium, the first
-contentful paint of each page is measured in it, too.
+contentful paint of each page is measured in it, too. The processor time of an answer is that of the console
+and of Postgres, which the services of the stack use a little, too.
 """
 
 import asyncio
@@ -17,19 +18,22 @@ import asyncpg
 
 from bench import large_search
 from bench.console_process import RunningConsole, ask
+from bench.cpu_time import tree_ms
 from bench.large_search import LARGE, LargeSearch
 from bench.many_jobs import FIRST_MS, fill_table
 from bench.measurements import Figure, Goal, Measurements, percentile
 from trackside.eventlog.clock import monotonic_s
-from trackside.projections.experiments import ExperimentFilter, read_experiments
+from trackside.projections.experiments import ExperimentFilter, read_experiments_page
 from trackside.projections.read_pool import ReadModelsPool, SnapshotModels
 from trackside.projections.trial_columns import trial_columns
 from trackside.projections.trials_page import TrialFilter, read_trials_page
 
 DATABASE = "bench_console"
-RUNS = 5
+RUNS, HOUR_S = 5, 3_600
 PAINT_MS, TABLE_MS, CHART_MS = 500.0, 200.0, 300.0
 LAST_TYPED = "batch-99"
+IDLE_WORKERS, IDLE_DEVICES = 123, 8
+"""With those that have run the trials there are 1,000 devices."""
 FIRST_PAINT = """() => new Promise(found => new PerformanceObserver(list => {
     for (const entry of list.getEntriesByName("first-contentful-paint")) found(entry.startTime);
 }).observe({type: "paint", buffered: true}))"""
@@ -43,10 +47,12 @@ class Asked:
     path: str
     limit_ms: float
     is_page: bool = True
+    is_kept: bool = False
+    """Whether the console keeps what it read: then the first time is a figure of its own."""
 
 
 async def fill(dsn: str, trials: int, seed: int) -> LargeSearch:
-    """Creates a database with the large search, and with as many batches as there are trials."""
+    """Creates a database with the large search, as many batches as trials, and 1,000 devices."""
     filled = await large_search.fill(dsn, trials, seed, DATABASE)
     connection = await asyncpg.connect(filled.dsn, server_settings={"search_path": "trackside"})
     try:
@@ -64,7 +70,16 @@ async def fill(dsn: str, trials: int, seed: int) -> LargeSearch:
                 for number in range(trials)
             ],
         )
-        await connection.execute("VACUUM ANALYZE batches")  # as autovacuum would do
+        idle = [f"idle-{number}" for number in range(IDLE_WORKERS)]
+        joined = {"status": "here", "joined_ms": FIRST_MS}
+        await fill_table(connection, "workers", [{"worker_id": each, **joined} for each in idle])
+        devices = [
+            {"worker_id": each, "device_id": f"gpu{number}", "kind": "gpu", "memory_bytes": 2**36}
+            for each in idle
+            for number in range(IDLE_DEVICES)
+        ]
+        await fill_table(connection, "devices", devices)
+        await connection.execute("VACUUM ANALYZE batches, workers, devices")  # as autovacuum would do
     finally:
         await connection.close()
     return filled
@@ -73,7 +88,8 @@ async def fill(dsn: str, trials: int, seed: int) -> LargeSearch:
 def asked_of(filled: LargeSearch) -> list[Asked]:
     """Returns the pages and charts that are asked for."""
     search, task = f"/experiments/{LARGE}", f"/tasks/{filled.long_task.rpartition('.')[0]}/{filled.long_task}"
-    timeline = f"/data/fleet/timeline?from={1000 * filled.first_s:.0f}&to={1000 * filled.last_s:.0f}"
+    timeline = f"/data/fleet/timeline?from={1000 * filled.first_s:.0f}"
+    first_hour_ms, last_ms = 1000 * (filled.first_s + HOUR_S), 1000 * filled.last_s
     return [
         Asked("home", "/", PAINT_MS),
         Asked("experiments", "/experiments", PAINT_MS),
@@ -82,6 +98,7 @@ def asked_of(filled: LargeSearch) -> list[Asked]:
         Asked("parameters", f"{search}/parameters", PAINT_MS),
         Asked("task", task, PAINT_MS),
         Asked("fleet", "/fleet", PAINT_MS),
+        Asked("what task types use", "/fleet/task-types", PAINT_MS),
         Asked("log", "/log", PAINT_MS),
         Asked("trials by value", f"{search}/trials?sort=value&order=asc", TABLE_MS),
         Asked("trials by a parameter", f"{search}/trials?sort=parameters.rate", TABLE_MS),
@@ -90,24 +107,37 @@ def asked_of(filled: LargeSearch) -> list[Asked]:
         Asked("experiments with a text", f"/experiments?text={LAST_TYPED}", TABLE_MS),
         Asked("curve of 10,000 points", f"/data{task}/curve?tag=loss", CHART_MS, is_page=False),
         Asked("best so far of all trials", f"/data/searches/{LARGE}/history", CHART_MS, is_page=False),
-        Asked("columns of all trials", f"/data/searches/{LARGE}/trials", CHART_MS, is_page=False),
+        Asked("columns of all trials", f"/data/searches/{LARGE}/trials", CHART_MS, False, is_kept=True),
         Asked("importances", f"/data/searches/{LARGE}/importances", CHART_MS, is_page=False),
-        Asked("timeline of all devices", timeline, CHART_MS, is_page=False),
+        Asked("timeline of 28 hours", f"{timeline}&to={last_ms:.0f}", CHART_MS, is_page=False),
+        Asked("timeline of an hour", f"{timeline}&to={first_hour_ms:.0f}", CHART_MS, is_page=False),
     ]
 
 
-async def measure(running: RunningConsole, filled: LargeSearch, events: str) -> Measurements:
-    """Measures all pages of a console on the filled database, and the page at the whole address `events`."""
+async def measure(
+    running: RunningConsole, postgres: int | None, filled: LargeSearch, events: str
+) -> Measurements:
+    """Measures all pages of a console on the filled database, and the page at the whole address `events`.
+
+    `postgres` is the process id of its Postgres, if that runs here.
+    """
     asked = asked_of(filled)
     pages = {each: running.address + each.path for each in asked}
     pages[Asked("events of a search", events, PAINT_MS)] = events
     found, before = Measurements(), running.resident_bytes
     alone = await _alone(filled)
     by_first: dict[str, float] = {}
+    cpu_ms: dict[str, float] = {}
+    programs = [pid for pid in (running.pid, postgres) if pid is not None]
     async with aiohttp.ClientSession() as client:
         for each, address in pages.items():
-            await ask(client, address)
+            first_ms = (await ask(client, address)).whole_ms
+            if each.is_kept:
+                name = f"{each.what}, first time"
+                found.figures.append(_figure(name, first_ms, each.limit_ms, alone.get(each.what)))
+            used_ms = sum(map(tree_ms, programs))
             answers = [await ask(client, address) for _ in range(RUNS)]
+            cpu_ms[each.what] = (sum(map(tree_ms, programs)) - used_ms) / RUNS
             whole = percentile([answer.whole_ms for answer in answers], 50)
             by_first[each.what] = percentile([answer.first_ms for answer in answers], 50)
             found.figures.append(_figure(f"{each.what}, p50", whole, each.limit_ms, alone.get(each.what)))
@@ -120,7 +150,11 @@ async def measure(running: RunningConsole, filled: LargeSearch, events: str) -> 
         found.counted.append("no first paint: there is no Chromium, or no Playwright")
     grown = (running.resident_bytes - before) / 1e6
     found.figures.append(Figure("-", "memory that all pages add", grown, "MB", before / 1e6, "before"))
-    found.details = {"console_first_byte_ms": by_first}
+    found.counted.append(
+        "ms of processor time of each answer: "
+        + "; ".join(f"{ms:.0f} {what}" for what, ms in sorted(cpu_ms.items(), key=lambda item: -item[1]))
+    )
+    found.details = {"console_first_byte_ms": by_first, "console_cpu_ms": cpu_ms}
     return found
 
 
@@ -148,7 +182,7 @@ async def _queries(models: SnapshotModels) -> AsyncIterator[tuple[str, float]]:
         ),
         "trials of a status": read_trials_page(models, LARGE, TrialFilter(statuses=("FAILED",), limit=50)),
         "trials with a text": read_trials_page(models, LARGE, TrialFilter(text="4711", limit=50)),
-        "experiments with a text": read_experiments(models, ExperimentFilter(LAST_TYPED)),
+        "experiments with a text": read_experiments_page(models, ExperimentFilter(LAST_TYPED)),
         "columns of all trials": trial_columns(models, LARGE),
     }
     for what, query in queries.items():
