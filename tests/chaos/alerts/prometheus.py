@@ -55,13 +55,13 @@ class Prometheus:
     def __init__(self, folder: Path, targets: Mapping[str, int], port: int, minute_s: float) -> None:
         self._folder = folder
         self._targets = targets
-        self._url = f"http://{HOST}:{port}"
+        self.url = f"http://{HOST}:{port}"
         self._configure(minute_s)
 
     def set_minute(self, minute_s: float) -> None:
         """Uses minutes of so many seconds from now on."""
         self._configure(minute_s)
-        request = urllib.request.Request(f"{self._url}/-/reload", method="POST")
+        request = urllib.request.Request(f"{self.url}/-/reload", method="POST")
         urllib.request.urlopen(request, timeout=ANSWER_S).close()
 
     def _configure(self, minute_s: float) -> None:
@@ -92,7 +92,7 @@ class Prometheus:
     def is_ready(self) -> bool:
         """Returns whether it answers."""
         try:
-            urllib.request.urlopen(f"{self._url}/-/ready", timeout=ANSWER_S).close()
+            urllib.request.urlopen(f"{self.url}/-/ready", timeout=ANSWER_S).close()
         except urllib.error.URLError:
             return False
         return True
@@ -100,7 +100,7 @@ class Prometheus:
     def get(self, path: str, **parameters: str) -> Any:
         """Returns the `data` of an answer of the HTTP API."""
         query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
-        with urllib.request.urlopen(f"{self._url}/api/v1/{path}{query}", timeout=ANSWER_S) as answer:
+        with urllib.request.urlopen(f"{self.url}/api/v1/{path}{query}", timeout=ANSWER_S) as answer:
             return json.load(answer)["data"]
 
     def query(self, expr: str) -> list[tuple[dict[str, str], float]]:

@@ -9,6 +9,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import HTTPConnection
 
 from tests.integration.projections.harness import TOPICS, write_rows
+from trackside.console.live.hub import Hub
 from trackside.console.pages.catalogue import SITE
 from trackside.console.settings import ConsoleSettings
 from trackside.console.web.access import Access
@@ -44,11 +45,14 @@ class Browser:
         topics: Topics,
         user: User = LOCAL_USER,
         trace_url: str = "",
+        prometheus_url: str = "",
+        hub: Hub | None = None,
     ) -> None:
         self._pool, self._log, self._topics, self.user = pool, log, topics, user
-        settings = ConsoleSettings(trace_url=trace_url)
+        settings = ConsoleSettings(trace_url=trace_url, prometheus_url=prometheus_url)
         self._access = Access(settings, None, Sessions("k" * 32, 1), has_oidc=False)
-        self.pages = Pages(SITE, pool, log, topics, self._access)
+        known = hub or Hub(1)
+        self.pages = Pages(SITE, pool, log, topics, self._access, known.states, known.alerts)
 
     async def page(self, address: str) -> str:
         """Returns the HTML of a page; raises what the page raises."""

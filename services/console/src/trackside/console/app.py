@@ -9,6 +9,7 @@ from starlette.middleware.sessions import SessionMiddleware
 
 from trackside.artifacts.settings import StoreSettings
 from trackside.console.commands.publishing import FormCommands
+from trackside.console.live.alerts import watch_alerts
 from trackside.console.live.hub import Hub
 from trackside.console.live.log_state import watch_log
 from trackside.console.live.pushing import Pushing
@@ -72,7 +73,7 @@ async def _serve(
     whatif_jobs = WhatIfJobs(service.settings.kafka_bootstrap, service.topics.prefix)
     store = opened_store(read_settings(StoreSettings))
     service.background.alarm = service.stop.set
-    pages = Pages(SITE, pool, service.log, service.topics, access)
+    pages = Pages(SITE, pool, service.log, service.topics, access, hub.states, hub.alerts)
     exports = Exports(pages, service.settings.postgres_dsn)
     pushing, forms = Pushing(pages, hub, service.stop), FormCommands(client)
 
@@ -99,6 +100,8 @@ async def _serve(
     service.background.spawn(hub.run(follow_changes(service.settings.postgres_dsn)))
     service.background.spawn(watch_log(service, pool, hub))
     service.background.spawn(ask_services(hub, settings.addresses_of_services))
+    if settings.prometheus_url:
+        service.background.spawn(watch_alerts(hub, settings.prometheus_url))
     async with serving(application, settings.host, settings.port) as port:
         address = settings.url or f"http://{settings.host}:{port}"
         logger.info("the console is ready", address=address)

@@ -1,7 +1,7 @@
 """Settings of the console, read from TRACKSIDE_CONSOLE_ variables."""
 
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -63,6 +63,20 @@ class ConsoleSettings(BaseSettings):
         description="Address of a trace in Jaeger, Tempo or Grafana, with {trace_id} where its 32 digits "
         "are: https://jaeger.example.org/trace/{trace_id}. Empty: pages show the id only.",
     )
+
+    prometheus_url: str = Field(
+        "",
+        description="Address of the Prometheus with the alerts of the installation, read every 15 s: "
+        "http://127.0.0.1:9090. Empty: the home page shows which services do not answer only.",
+    )
+
+    @field_validator("prometheus_url")
+    @classmethod
+    def _prometheus(cls, url: str) -> str:
+        found = urlsplit(url)
+        if url and (found.scheme not in ("http", "https") or not found.netloc or found.query):
+            raise ValueError("expected the address of a Prometheus, such as http://127.0.0.1:9090")
+        return url.rstrip("/")
 
     @field_validator("trace_url")
     @classmethod

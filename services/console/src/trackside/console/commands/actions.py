@@ -30,6 +30,8 @@ DELETIONS = frozenset(
     kind.wire_type() for kind in (DeleteDataset, DeleteIncrementalJob, DeleteSummaryJob, ForgetArtifacts)
 )
 """The types of commands that only an admin may publish here."""
+STOP, ARCHIVE = "Stop", "Leave out of lists"
+"""Labels of the forms that a selection of experiments has too."""
 Actions = Callable[[str, ViewRow], list[Form]]
 
 
@@ -51,7 +53,7 @@ def _label_actions(stream_id: str, row: ViewRow) -> list[Form]:
     return [
         Form("Tags and note", stream_id, AnnotateStream, inputs),
         Form(
-            "List again" if archived else "Leave out of lists",
+            "List again" if archived else ARCHIVE,
             stream_id,
             AnnotateStream,
             fixed={"archived": not archived},

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from trackside.console.web.page import ServiceStates
+from trackside.console.web.page import Alerts, ServiceStates
 from trackside.projections.notifications import Changes, OwnedPosition
 from trackside.telemetry import metrics
 
@@ -48,13 +48,15 @@ class Subscription:
 class Hub:
     """All subscriptions, what has changed when, and how far the read models are.
 
-    `version` counts the changes; `positions` are the newest that were read or notified.
+    `version` counts the changes; `positions` are the newest that were read or notified;
+    `states` and `alerts` are what else pages say of the installation.
     """
 
     def __init__(self, limit: int) -> None:
         self.version = 0
         self.positions: dict[OwnedPosition, int] = {}
         self.states = ServiceStates()
+        self.alerts = Alerts()
         self._changed_at: OrderedDict[str, int] = OrderedDict()
         self._any_changed_at = 0
         self._limit = limit

@@ -15,6 +15,7 @@ from trackside.console.pages.searches import charts as search_charts
 from trackside.console.pages.searches.output import output
 from trackside.console.pages.searches.search import parameters, trials
 from trackside.console.pages.searches.task import task
+from trackside.console.pages.selected import selected
 from trackside.console.pages.summaries import charts as summary_charts
 from trackside.console.pages.summaries import page as summaries
 from trackside.console.web.page import ColumnsRoute, PageRoute, Site
@@ -38,6 +39,7 @@ SITE = Site(
         PageRoute("/experiments/{stream_id}/whatif", whatif),
         PageRoute("/summaries", summaries.summaries),
         PageRoute("/compare", compare.compare),
+        PageRoute("/selected", selected),
         PageRoute("/fleet", fleet.fleet),
         PageRoute("/fleet/task-types", fleet.task_types),
         PageRoute("/log", log),

@@ -16,11 +16,13 @@ from trackside.console.web import assets
 from trackside.console.web.access import Access, Guard
 from trackside.console.web.packing import MEDIA_TYPE, packed
 from trackside.console.web.page import (
+    Alerts,
     BadQuery,
     ColumnsFunction,
     PageFunction,
     PageNotFound,
     PageRequest,
+    ServiceStates,
     Shown,
     Site,
 )
@@ -49,7 +51,17 @@ NAVIGATION = (
 class Pages:
     """Answers requests for pages and charts: finds the function of an address, and renders what it shows."""
 
-    def __init__(self, site: Site, pool: ReadModelsPool, log: Log, topics: Topics, access: Access) -> None:
+    def __init__(
+        self,
+        site: Site,
+        pool: ReadModelsPool,
+        log: Log,
+        topics: Topics,
+        access: Access,
+        states: ServiceStates | None = None,
+        alerts: Alerts | None = None,
+    ) -> None:
+        self._states, self._alerts = states or ServiceStates(), alerts or Alerts()
         self._pool, self._log, self._topics = pool, log, topics
         self._access, self._trials = access, TrialColumnsCache()
         self._templates = Templates()
@@ -95,6 +107,9 @@ class Pages:
             "navigation": NAVIGATION,
             "section": "",
             "position": "",
+            "states": self._states,
+            "alerts": self._alerts,
+            "reads_alerts": bool(self._access.settings.prometheus_url),
             "address_of_trace": self._access.settings.address_of_trace,
         }
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from numpy.typing import NDArray
@@ -135,3 +136,25 @@ class ServiceStates:
     def text(self) -> str:
         """The sentences, one after another."""
         return " ".join(f"{each}." for each in self.problems.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """An alert that fires: `runbook` is the address of its runbook, empty where the text is none to open."""
+
+    name: str
+    severity: str
+    summary: str
+    since: datetime
+    runbook: str
+    runbook_text: str
+
+
+@dataclass(slots=True)
+class Alerts:
+    """The alerts of Prometheus: those that fire, the newest first; or `problem`: why they are not known."""
+
+    firing: Sequence[Alert] = ()
+    problem: str = ""
+    is_read: bool = False
+    """Whether Prometheus was asked yet."""

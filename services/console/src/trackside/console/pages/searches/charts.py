@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trackside.console.pages.searches.marks import marks_of_search, placed
 from trackside.console.pages.searches.search import search_row
 from trackside.console.pages.thinning import thinned_note
 from trackside.console.web.page import BadQuery, ChartValues, PageRequest
@@ -23,8 +24,6 @@ from trackside.replay.derive.importances import MIN_TRIALS, TooFewTrialsError, i
 
 IMPORTANCE_TRIALS = 1_000
 """Of more trials, so many are taken, evenly spread: the evaluator takes 0.1 ms for each."""
-COMMANDS = ("pause", "resume", "stop", "update", "add-trial", "import-trials", "request-trials")
-"""What the names of commands begin with whose time is marked in charts of a search."""
 
 
 async def history(request: PageRequest) -> ChartValues:
@@ -32,20 +31,13 @@ async def history(request: PageRequest) -> ChartValues:
     stream_id = request.parts["stream_id"]
     row = await search_row(request)
     found = await best_so_far_columns(request.models, stream_id, request.query.get("objective", ""))
-    commands = await request.models.rows("commands", stream_id)
+    marks = await marks_of_search(request.models, stream_id)
     ends = found.arrays["ended_ms"]
-    annotations = [
-        {"x": int(np.searchsorted(ends, each["received_at"].timestamp() * 1000)), "text": name, "kind": name}
-        for each in commands
-        if each["status"] == "accepted" and (name := _short(each["command_type"])).startswith(COMMANDS)
-    ]
+    # A mark is at the number of trials that had ended before it; those after the last end have a place too.
+    annotations = [{**each, "x": int(np.searchsorted(ends, each["time"]))} for each in marks]
     order = np.arange(1, len(ends) + 1, dtype=np.float64)
     meta = {"direction": row["direction"], "annotations": annotations}
     return ChartValues({"number": order, **found.arrays}, found.labels, meta)
-
-
-def _short(command_type: str) -> str:
-    return command_type.removeprefix("trackside.").rpartition(".")[0].removesuffix("-search")
 
 
 async def trials(request: PageRequest) -> ChartValues:
@@ -110,4 +102,6 @@ async def curve(request: PageRequest) -> ChartValues:
     if found is None:
         return ChartValues({"step": np.empty(0), tag: np.empty(0)})
     values = {"step": found.arrays["step"], "time": found.arrays["time_ms"], tag: found.arrays["value"]}
-    return ChartValues(values, found.labels, {"note": thinned_note(found)})
+    marks = await marks_of_search(request.models, request.parts["stream_id"])
+    meta = {"note": thinned_note(found), "annotations": placed(marks, values["step"], values["time"])}
+    return ChartValues(values, found.labels, meta)

@@ -5,14 +5,17 @@ from typing import Any
 
 from trackside.aggregates.search.messages import TrialStatus
 from trackside.aggregates.search.view import SearchView
+from trackside.console.pages.searches.marks import short_command
 from trackside.console.pages.stream import found_stream, stream_values
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
 from trackside.domain.display.text import as_text
 from trackside.domain.table import ViewRow
 from trackside.eventlog.clock import now_ms
+from trackside.projections.search_verdicts import read_verdicts
 from trackside.projections.trials_page import TrialFilter, read_trials_page
 
 BEST, LIMIT, COLUMNS = 10, 50, 6
+VERDICTS, CHANGES = 10, 20
 SORTS = ("trial", "status", "value", "duration", "ended", "started", "source")
 
 
@@ -31,6 +34,10 @@ async def search(request: PageRequest, row: ViewRow) -> Shown:
         "best": [each for each in best if each["value"] is not None],
         "parameters": list(row["spec"]["space"])[:COLUMNS],
         "counts": await models.rows("trial_counts", stream_id),
+        "assessor": row["spec"].get("assessor"),
+        "verdicts": await read_verdicts(models, stream_id, VERDICTS),
+        "changes": (await models.rows("commands", stream_id))[: -CHANGES - 1 : -1],
+        "short_command": short_command,
         "left_s": _left_s(row, view.left(row)),
         "space_text": space_text,
     }

@@ -1,6 +1,7 @@
 // Selection of experiments or trials to compare: <input type="checkbox" data-compare="ID"> in tables. The list is kept
 // while the tab is open, over pages and live updates; a bar with a Compare button shows how many are selected.
-// The element that holds the table may set data-compare-href (default /compare) and data-compare-limit (default 20).
+// The element that holds the table may set data-compare-href (default /compare) and data-compare-limit (default 20),
+// and data-selected-href: the page where all that is selected can be stopped or archived.
 
 const KEY = "compare";
 
@@ -39,7 +40,7 @@ function showBar(ids, boxes) {
         bar.className = "compare-bar";
         bar.setAttribute("role", "region");
         bar.setAttribute("aria-label", "Selected for comparison");
-        bar.append(document.createElement("span"), makeLink(), makeClear());
+        bar.append(document.createElement("span"), makeLink("Compare", "primary"), makeActions(), makeClear());
         // Outside main, which live updates replace.
         const footer = document.querySelector(".status-bar");
         if (footer) footer.before(bar);
@@ -56,13 +57,24 @@ function showBar(ids, boxes) {
     const address = new URL(holder?.dataset.compareHref ?? "/compare", location.origin);
     for (const id of ids) address.searchParams.append("id", id);
     link.href = address.pathname + address.search;
+    const actions = bar.querySelector("[data-selected-actions]");
+    const page = document.querySelector("[data-selected-href]")?.dataset.selectedHref;
+    actions.hidden = !page;
+    if (page) actions.href = page + address.search;
 }
 
-function makeLink() {
+function makeLink(text, kind) {
     return Object.assign(document.createElement("a"), {
-        className: "button primary small",
-        textContent: "Compare",
+        className: `button ${kind} small`,
+        textContent: text,
     });
+}
+
+/** Returns the link to the page of all that is selected, where it can be stopped; hidden for those who may not. */
+function makeActions() {
+    const link = makeLink("Stop or archive", "");
+    link.dataset.selectedActions = "";
+    return link;
 }
 
 function makeClear() {

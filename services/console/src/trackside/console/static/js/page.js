@@ -6,6 +6,7 @@ import { startCompare } from "./compare.js";
 import { startForms } from "./forms.js";
 import { startKeys } from "./keys.js";
 import { startTimes } from "./times.js";
+import { startSelected } from "./selected.js";
 
 const NEAR_END_PX = 40;
 const THEMES = ["system", "light", "dark"];
@@ -155,3 +156,4 @@ startButtons();
 startTimes();
 startKeys();
 startCompare();
+startSelected();

@@ -1,0 +1,125 @@
+"""The page of a search with its assessor's verdicts and its commands, and both as marks in its charts."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import closing
+
+import asyncpg
+import numpy as np
+import pytest
+
+from tests.integration.console.given import Browser
+from tests.integration.projections.given_jobs import GivenJob, write_jobs
+from tests.integration.projections.given_trials import GivenTrial, write_search
+from tests.integration.projections.harness import TOPICS
+from tests.unit.domain.given import spec
+from trackside.console.pages.searches.marks import MOST_STOPS
+from trackside.eventlog.memory import MemoryLog
+from trackside.projections.postgres import database as opened_database
+from trackside.projections.read_pool import ReadModelsPool
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+SPEC = {**spec().model_dump(mode="json"), "assessor": None}
+ASSESSOR = {"name": "median", "options": {"start_step": 2}}
+_COMMAND = """
+INSERT INTO trackside.commands (stream_id, command_id, command_type, status, message, publications, publisher,
+    received_ms, log_offset) VALUES ('s', $1, $2, $3, $4, 1, $5, $6, 1)
+"""
+
+
+async def execute(dsn: str, statement: str, *values: object) -> None:
+    """Executes a statement."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(statement, *values)
+    finally:
+        await connection.close()
+
+
+async def given(dsn: str, stopped: int, given_spec: Mapping[str, object]) -> None:
+    """Writes a search of two trials that succeeded at 1,000 and 4,000 ms, and some stopped from 2,000 on."""
+    trials = [GivenTrial({"x": 1}, 3.0, ended_ms=1_000), GivenTrial({"x": 2}, 1.0, ended_ms=4_000)]
+    trials += [GivenTrial({"x": 3}, 9.5, "EARLY_STOPPED", ended_ms=2_000 + at) for at in range(stopped)]
+    await write_search(dsn, "s", trials)
+    await execute(dsn, "UPDATE trackside.searches SET spec = $1", json.dumps(given_spec))
+    await execute(dsn, "UPDATE trackside.trials SET objective_values = ARRAY[value], last_step = 7")
+    fields: dict[str, object] = {
+        "stream": "s",
+        "task_type": "t",
+        "name": "",
+        "state": "ended",
+        "ending": "cancelled",
+    }
+    fields |= {"started_ms": 1, "ended_ms": 2}
+    losses = {"loss": {1: {0: 1.0, 1_500: 0.5, 3_000: 0.4}}}
+    async with opened_database(dsn) as opened:
+        await write_jobs(
+            opened, [GivenJob(f"s.{n}", dict(fields), metrics=losses) for n in range(len(trials))]
+        )
+    await execute(
+        dsn, "UPDATE trackside.tasks SET stop_reason = 'assessor' WHERE task_id NOT IN ('s.0', 's.1')"
+    )
+    await execute(dsn, _COMMAND, "one", "trackside.pause-search.v1", "accepted", None, HOSTILE, 1_200)
+    await execute(dsn, _COMMAND, "two", "trackside.resume-search.v1", "refused", HOSTILE, "ann", 1_300)
+
+
+@pytest.fixture
+async def browser(database: str) -> AsyncIterator[Browser]:
+    """Yields a browser over a search whose assessor stopped one trial."""
+    await given(database, 1, {**SPEC, "assessor": ASSESSOR})
+    with closing(ReadModelsPool(database, size=1)) as pool:
+        yield Browser(pool, MemoryLog(), TOPICS)
+
+
+async def test_the_assessor_is_shown_with_the_trials_that_it_stopped(browser: Browser) -> None:
+    page = await browser.page("/experiments/s")
+    assessor = page[page.index('id="assessor"') : page.index('id="changes"')]
+    assert "median" in assessor and "start_step" in assessor
+    assert 'status=EARLY_STOPPED&amp;sort=ended">1 trial</a> early' in assessor
+    assert 'href="/tasks/s/s.2">2</a>' in assessor and ">7<" in assessor and ">9.5<" in assessor
+
+
+async def test_a_search_without_an_assessor_says_so(database: str) -> None:
+    await given(database, 0, SPEC)
+    with closing(ReadModelsPool(database, size=1)) as pool:
+        page = await Browser(pool, MemoryLog(), TOPICS).page("/experiments/s")
+    assert "This search has no assessor" in page
+
+
+async def test_commands_are_listed_with_their_answers_as_text(browser: Browser) -> None:
+    page = await browser.page("/experiments/s")
+    commands = page[page.index('id="changes"') :]
+    assert ">pause<" in commands and ">resume<" in commands and 'data-status="refused"' in commands
+    assert commands.index(">resume<") < commands.index(">pause<")
+    assert HOSTILE not in page and "&lt;img src=x" in commands
+
+
+async def test_accepted_commands_and_stops_of_the_assessor_are_marked_in_the_history(
+    browser: Browser,
+) -> None:
+    found = await browser.chart("/data/searches/s/history")
+    marks = found.meta["annotations"]
+    assert [each["kind"] for each in marks] == ["pause", "early_stopped"]
+    assert [each["time"] for each in marks] == [1_200, 2_000]
+    assert [each["x"] for each in marks] == [1, 1]
+    assert marks[1]["text"] == "the assessor stopped a trial"
+
+
+async def test_a_curve_has_the_marks_of_its_own_time_at_its_steps(browser: Browser) -> None:
+    found = await browser.chart("/data/tasks/s/s.0/curve?tag=loss")
+    assert np.array_equal(found.arrays["step"], [0, 1_500, 3_000])
+    assert [(each["kind"], each["x"]) for each in found.meta["annotations"]] == [
+        ("pause", 1_500),
+        ("early_stopped", 3_000),
+    ]
+
+
+async def test_of_many_stops_one_mark_is_for_those_of_a_span(database: str) -> None:
+    await given(database, 100, {**SPEC, "assessor": ASSESSOR})
+    with closing(ReadModelsPool(database, size=1)) as pool:
+        browser = Browser(pool, MemoryLog(), TOPICS)
+        marks = (await browser.chart("/data/searches/s/history")).meta["annotations"]
+        page = await browser.page("/experiments/s")
+    texts = [each["text"] for each in marks if each["kind"] == "early_stopped"]
+    assert len(texts) == MOST_STOPS and texts[0] == "the assessor stopped 3 trials"
+    assert "100 trials</a> early" in page
