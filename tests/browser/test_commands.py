@@ -45,6 +45,29 @@ def test_a_trial_is_added_by_a_form_made_from_the_space_and_a_bad_one_is_refused
     assert [each["parameters"] for each in added] == [{"x": 0.5, "kind": "large"}]
 
 
+def test_a_selection_of_searches_is_stopped_with_an_answer_for_each(site: Site, page: Page) -> None:
+    site.hold()
+    searches = [site.search(name, trials=50) for name in ("first-of-two", "second-of-two")]
+    page.goto(f"{site.address}/experiments?text=of-two")
+    for search in searches:
+        page.get_by_label(f"select {search}").check()
+    page.get_by_role("link", name="Stop or archive").click()
+    page.get_by_role("button", name="Stop 2").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop 2").click()
+    for search in searches:
+        row = page.get_by_role("row", name=search)
+        expect(row.get_by_text("Accepted.")).to_be_visible()
+        expect(row.locator(".badge")).to_have_text("STOPPED")
+    expect(page.get_by_role("button", name="Stop 0")).to_be_disabled()
+    page.get_by_role("button", name="Archive 2").click()
+    page.get_by_role("dialog").get_by_role("button", name="Archive 2").click()
+    for search in searches:
+        expect(page.get_by_role("row", name=search)).to_contain_text("archived")
+    page.goto(f"{site.address}/experiments?text=of-two")
+    expect(page.get_by_text("No experiment is like that.")).to_be_visible()
+    site.release()
+
+
 def test_a_form_that_is_sent_twice_has_an_effect_once(site: Site, page: Page) -> None:
     site.hold()
     search = site.search("doubled", trials=20)

@@ -76,7 +76,8 @@ def test_a_viewer_is_refused_on_every_route_that_could_change_anything(site: Sit
 
 def test_without_a_login_nothing_is_shown(site: Site, guarded: str) -> None:
     with httpx2.Client(base_url=guarded) as client:
-        for path in (*_every_path("some"), "/live?page=/", "/experiments/some/trials.csv"):
+        artifact = "/tasks/some/some.0/artifact?name=model&version=1"
+        for path in (*_every_path("some"), "/live?page=/", "/experiments/some/trials.csv", artifact):
             answered = client.get(path)
             assert answered.status_code == 401, path
             assert not re.search("worker", answered.text)

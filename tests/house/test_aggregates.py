@@ -46,6 +46,7 @@ ABOUT_ONE = {
     "trackside.dispatcher.tuners": "suggest the trials of a search",
     "trackside.incremental": "the tasks of datasets and incremental jobs",
     "trackside.projections.trial_columns": "the trials of a search as columns",
+    "trackside.replay.history.origins": "searches and runs, which may be made from another one",
     "trackside.replay.causality.bill_of_materials": "what a version of a model was made of",
     "trackside.replay.derive": "new searches, runs and jobs from recorded ones, parameters of searches",
     "trackside.sdk.async_client": "what becomes a version of a model",

@@ -48,7 +48,7 @@ class Browser:
         prometheus_url: str = "",
         hub: Hub | None = None,
     ) -> None:
-        self._pool, self._log, self._topics, self.user = pool, log, topics, user
+        self.pool, self._log, self._topics, self.user = pool, log, topics, user
         settings = ConsoleSettings(trace_url=trace_url, prometheus_url=prometheus_url)
         self._access = Access(settings, None, Sessions("k" * 32, 1), has_oidc=False)
         known = hub or Hub(1)
@@ -80,7 +80,7 @@ class Browser:
             for route in SITE.charts
             if (parts := _parts(route.path, path)) is not None
         )
-        async with self._pool.read() as models:
+        async with self.pool.read() as models:
             return await function(
                 PageRequest(path, parts, QueryParams(query), self.user, models, self._log, self._topics)
             )

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from trackside.console.pages.origins import read_derivations
 from trackside.console.web.page import BadQuery, ChartValues, PageNotFound, PageRequest, Shown
 from trackside.domain.table import ViewRow
 from trackside.projections.curve_columns import curve_columns
@@ -45,7 +46,6 @@ class ComparedItem:
     best: Mapping[str, Any]
     results: Mapping[str, Any]
     curves_of: str | None
-    origin: Mapping[str, Any] | None = None
     tags: Sequence[JobTag] = field(default=())
 
 
@@ -67,6 +67,9 @@ async def compare(request: PageRequest) -> Shown:
     default = max(own or tags or [""], key=lambda tag: sum(_has(each, tag) for each in found))
     searches = [each.id for each in found if each.kind == "search"]
     metrics = [{tag.tag: tag.last_value for tag in each.tags if not tag.is_system} for each in found]
+    derivations, log_problem = await read_derivations(
+        request, {each.id: each.kind for each in found}, {each.id: each.parameters for each in found}
+    )
     values = {
         "compared": found,
         "tables": [
@@ -79,7 +82,8 @@ async def compare(request: PageRequest) -> Shown:
         "tag": request.one_of("tag", tuple(tags), default),
         "curves": [each.curves_of for each in found if each.curves_of is not None],
         "searches": searches if len(searches) > 1 else [],
-        "origins": [each for each in found if each.origin is not None and each.origin["stream"] in ids],
+        "derivations": derivations,
+        "log_problem": log_problem,
         "query_of": _query_of,
         "most": MOST,
     }
@@ -199,12 +203,10 @@ async def _experiment(models: SnapshotModels, given: str, kind: str, row: ViewRo
         kind=kind,
         address=f"/experiments/{quote(given, safe='')}",
         status=str(row["status"]),
-        parameters=flattened({name: value for name, value in spec.items() if name != "origin"})
-        or flattened(row.get("parameters")),
+        parameters=flattened(spec) or flattened(row.get("parameters")),
         best=flattened(row.get("best_parameters")),
         results={name: value for name, value in plain.items() if value != given},
         curves_of=best,
-        origin=spec.get("origin"),
         tags=[] if best is None else await _tags(models, best),
     )
 
@@ -218,15 +220,27 @@ async def _tags(models: SnapshotModels, task_id: str) -> list[JobTag]:
 
 
 def flattened(value: Any, before: str = "") -> dict[str, Any]:
-    """Returns the values of nested objects by the path of their names, with dots."""
+    """Returns the values of nested objects by the path of their names, with dots.
+
+    A list of objects that have names, such as steps, is taken as an object of them by their names.
+    """
     found: dict[str, Any] = {}
     for name, each in (value or {}).items():
         path = f"{before}{name}"
+        each = _by_name(each)
         if isinstance(each, dict) and each:
             found |= flattened(each, f"{path}.")
         else:
             found[path] = each
     return found
+
+
+def _by_name(value: Any) -> Any:
+    if not isinstance(value, list) or not value:
+        return value
+    if not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in value):
+        return value
+    return {each["name"]: {name: inner for name, inner in each.items() if name != "name"} for each in value}
 
 
 def _rows(compared: Sequence[ComparedItem], columns: Iterable[Mapping[str, Any]]) -> list[ComparedRow]:
