@@ -1,18 +1,20 @@
 """The bill of materials of a version: back to the first model, with what isn't known named as such."""
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from typing import Any
 
 import pytest
 
 from tests.unit.aggregates.rounds.given import JOB, MODEL, JobLog, digest
 from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.message import Json
+from trackside.contracts.message import Json, Record
 from trackside.contracts.topics import Topics
-from trackside.eventlog.log import Outgoing
+from trackside.eventlog.log import Outgoing, TopicPartition
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.replay.causality.bill_of_materials import bill_of_materials
+from trackside.replay.causality.bill_of_materials import BillReader, bill_of_materials
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import UnknownStreamError, UnknownSubjectError
 
@@ -31,13 +33,18 @@ async def written(job: JobLog) -> MemoryLog:
         worker_id="w1", incarnation="i-1", devices=[device], digests={"train": CODE}, **about
     )
     await log.append(TOPICS.fleet.name, 0, [RecordWriter("worker", "w1").single("w1", joined)])
-    for record in job.records:
+    await write_events(log, job.records)
+    return log
+
+
+async def write_events(log: MemoryLog, records: Sequence[Record]) -> None:
+    """Appends records to the one partition of events."""
+    for record in records:
         value = record.message.model_dump_json().encode()
         headers = list(record.envelope.headers.items())
         await log.append(
             TOPICS.events.name, 0, [Outgoing(record.envelope.stream.encode(), value, tuple(headers))]
         )
-    return log
 
 
 async def bill(log: MemoryLog, version: int, model: str = MODEL) -> Json:
@@ -77,6 +84,34 @@ async def test_a_version_goes_back_through_its_base_models_to_the_first_one() ->
     assert newest["parameters"]["epochs"] == 3
     assert (first["base"], first["code"], first["round"]) == (None, None, None)
     assert first["unknown"] == ["its task: the artifact is from outside"]
+
+
+async def test_a_reader_of_bills_reads_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = JobLog()
+    job.next_accuracy = {1: 0.75, 2: 0.875}.__getitem__
+    job.create(train={"task_type": "train", "parameters": {"epochs": 3}, "check_period_s": 0})
+    job.append(10)
+    job.work()
+    log = await written(job)
+    reader = BillReader(log, TOPICS, partial(find_stream, log, TOPICS))
+    assert await reader.bill(MODEL, 2) == await bill(log, 2)
+    with pytest.raises(UnknownSubjectError):
+        await reader.bill(MODEL, 3)
+    known = len(job.records)
+    job.append(10)
+    job.work()
+    await write_events(log, job.records[known:])
+    expected = await bill(log, 3)
+    begins = list[int]()
+    monkeypatch.setattr(log, "reader", partial(_noted, begins, log.reader))
+    assert await reader.bill(MODEL, 3) == expected
+    assert begins and min(begins) >= known
+
+
+def _noted(begins: list[int], reader: Callable[[Mapping[TopicPartition, int]], Any], at: Any) -> Any:
+    """Returns a reader of a log, and notes where in the events it begins."""
+    begins += [offset for (topic, _), offset in at.items() if topic == TOPICS.events.name]
+    return reader(at)
 
 
 async def test_the_samples_of_a_round_have_their_ranges_and_digests() -> None:

@@ -43,6 +43,13 @@ class PageRequest:
         text = self.query.get(name, "")
         return max(lowest, min(highest, int(text))) if text.isascii() and text.isdigit() else default
 
+    def signed(self, name: str) -> int | None:
+        """Returns a whole number of 64 bits of the query, which may be below 0; None for any other text."""
+        text = self.query.get(name, "")
+        digits = text.removeprefix("-")
+        value = int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
+        return value if value is not None and -(2**63) <= value < 2**63 else None
+
     def finite(self, name: str, default: float) -> float:
         """Returns a number of the query; raises BadQuery for a text that is none."""
         text = self.query.get(name, "")

@@ -4,9 +4,10 @@ All of it is in the log: in the stream of the model, in that of the job whose ro
 and in that of the task. What isn't there is `unknown`, as text.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from trackside.aggregates.model.messages import ModelVersionAdded
@@ -29,6 +30,8 @@ FindRecorded = Callable[[str], Awaitable[RecordedStream]]
 """Returns a recorded stream by its id; raises UnknownStreamError."""
 MAX_VERSIONS = 1_000
 """How many versions a bill has; a longer line of base models is cut, and that is said."""
+MAX_STREAMS = 64
+"""How many streams are kept for later bills: those that were asked for last."""
 _Decision = deploy_messages.DeployDecided | deploy_messages.DeployApproved | deploy_messages.DeployRejected
 _KEPT = (
     *(ModelVersionAdded, TaskSubmitted, TaskAssigned, TaskAccepted),
@@ -53,21 +56,87 @@ class _Applied:
 
 
 @dataclass
-class _Reader:
-    """Reads each stream once."""
+class _ReadStream:
+    """A stream as far as it was read: `recorded` begins where reading goes on."""
 
-    find: FindRecorded
-    catalogues: list[Record]
-    _streams: dict[str, _Applied | None] = field(default_factory=dict)
+    recorded: RecordedStream
+    applied: _Applied = field(default_factory=lambda: _Applied([]))
+    streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
+
+    async def read_on(self, events: str) -> None:
+        """Takes in what was written since to the topic `events`; may be cancelled, and goes on from there."""
+        topic, partition = self.recorded.place
+        ends = await self.recorded.log.ends(topic)
+        end = ends[partition] if topic == events else self.recorded.end  # an imported stream does not grow
+        self.recorded = replace(self.recorded, end=end)
+        async with aclosing(self.recorded.records()) as records:
+            async for record, entry in records:
+                stream, outcome = self.streams.fold(record)
+                shrink(stream)
+                if outcome is Outcome.APPLIED and isinstance(record.message, _KEPT):
+                    self.applied.records.append(record)
+                self.recorded = replace(self.recorded, begin=entry.offset + 1)
+        self.recorded = replace(self.recorded, begin=end)
+
+
+class BillReader:
+    """Makes bills from one log. It keeps what it has read of MAX_STREAMS streams, and goes on from there."""
+
+    def __init__(self, log: Log, topics: Topics, find: FindRecorded) -> None:
+        self._log, self._topics, self._find = log, topics, find
+        self.catalogues: list[Record] = []
+        self._catalogue_ends: dict[int, int] = {}
+        self._streams: dict[str, _ReadStream] = {}
+        self._fresh: dict[str, _Applied | None] = {}
+        """The streams that were read for the present bill, None for one that is not in the log."""
+        self._lock = asyncio.Lock()
+
+    async def bill(self, model: str, version: int) -> Json:
+        """Returns the bill of a version, as `bill_of_materials` does."""
+        async with self._lock:
+            self._fresh.clear()
+            await self._read_catalogues()
+            found = await _bill(self, model, version)
+            while len(self._streams) > MAX_STREAMS:
+                self._streams.pop(next(iter(self._streams)))
+            return found
+
+    async def find(self, stream_id: str) -> None:
+        """Raises UnknownStreamError if there is no such stream."""
+        if stream_id not in self._streams:
+            self._streams[stream_id] = _ReadStream(await self._find(stream_id))
 
     async def stream(self, stream_id: str) -> _Applied | None:
         """Returns what is kept of a stream, None if it is not in the log."""
-        if stream_id not in self._streams:
+        if stream_id not in self._fresh:
             try:
-                self._streams[stream_id] = await _read(await self.find(stream_id))
+                await self.find(stream_id)
             except UnknownStreamError:
-                self._streams[stream_id] = None
-        return self._streams[stream_id]
+                self._fresh[stream_id] = None
+                return None
+            read = self._streams[stream_id] = self._streams.pop(stream_id)  # the newest of them
+            await read.read_on(self._topics.events.name)
+            self._fresh[stream_id] = read.applied
+        return self._fresh[stream_id]
+
+    async def _read_catalogues(self) -> None:
+        """Takes in what workers have said of their catalogues since, in the order of time."""
+        topic = self._topics.fleet.name
+        begins, ends = await self._log.beginnings(topic), await self._log.ends(topic)
+        for partition in range(len(ends)):
+            begin = max(begins[partition], self._catalogue_ends.get(partition, 0))
+            async with aclosing(
+                read_entries(self._log, (topic, partition), begin, ends[partition])
+            ) as batches:
+                async for batch in batches:
+                    records = (decode(entry) for entry in batch)
+                    self.catalogues += [
+                        each
+                        for each in records
+                        if each is not None and isinstance(each.message, WorkerJoined | CatalogueChanged)
+                    ]
+                    self._catalogue_ends[partition] = batch[-1].offset + 1
+        self.catalogues.sort(key=lambda record: record.append_time_ms)
 
 
 async def bill_of_materials(log: Log, topics: Topics, find: FindRecorded, model: str, version: int) -> Json:
@@ -75,8 +144,11 @@ async def bill_of_materials(log: Log, topics: Topics, find: FindRecorded, model:
 
     Raises UnknownStreamError without such a model, UnknownSubjectError without such a version.
     """
-    reader = _Reader(find, await _catalogues(log, topics))
-    await find(model)
+    return await BillReader(log, topics, find).bill(model, version)
+
+
+async def _bill(reader: BillReader, model: str, version: int) -> Json:
+    await reader.find(model)
     found: dict[tuple[str, int], Json] = {}
     following: tuple[str, int] | None = (model, version)
     while following is not None and following not in found and len(found) < MAX_VERSIONS:
@@ -87,7 +159,7 @@ async def bill_of_materials(log: Log, topics: Topics, find: FindRecorded, model:
     return bill | ({"cut": True} if len(found) == MAX_VERSIONS else {})
 
 
-async def _version(reader: _Reader, model: str, version: int) -> Json:
+async def _version(reader: BillReader, model: str, version: int) -> Json:
     stream = await reader.stream(model)
     added = [] if stream is None else stream.of(ModelVersionAdded)
     event, record = next(((one, at) for one, at in added if one.version == version), (None, None))
@@ -126,7 +198,7 @@ async def _version(reader: _Reader, model: str, version: int) -> Json:
     return entry
 
 
-async def _add_task(reader: _Reader, entry: Json, task: Json) -> None:
+async def _add_task(reader: BillReader, entry: Json, task: Json) -> None:
     """Adds the code and the parameters of the task that has trained a version."""
     stream = await reader.stream(task["stream"])
     task_id, attempt = task["task"], task["attempt"]
@@ -152,7 +224,7 @@ async def _add_task(reader: _Reader, entry: Json, task: Json) -> None:
     }
 
 
-async def _add_round(reader: _Reader, entry: Json, job: str, asked_at: int) -> None:
+async def _add_round(reader: BillReader, entry: Json, job: str, asked_at: int) -> None:
     """Adds the round of a job that has sent the version to the model: samples, base, and the decision."""
     stream = await reader.stream(job)
     trained = (
@@ -221,31 +293,3 @@ def _digest(catalogues: Iterable[Record], assigned: TaskAssigned, task_type: str
 
 def _digests(references: Iterable[Any]) -> set[str]:
     return {each.sha256 for each in references}
-
-
-async def _read(recorded: RecordedStream) -> _Applied:
-    streams, kept = Streams(AGGREGATES), list[Record]()
-    async with aclosing(recorded.records()) as records:
-        async for record, _ in records:
-            stream, outcome = streams.fold(record)
-            shrink(stream)
-            if outcome is Outcome.APPLIED and isinstance(record.message, _KEPT):
-                kept.append(record)
-    return _Applied(kept)
-
-
-async def _catalogues(log: Log, topics: Topics) -> list[Record]:
-    """Returns what workers have said of their catalogues, in the order of time."""
-    topic, found = topics.fleet.name, list[Record]()
-    begins, ends = await log.beginnings(topic), await log.ends(topic)
-    for partition in range(len(ends)):
-        batches = read_entries(log, (topic, partition), begins[partition], ends[partition])
-        async with aclosing(batches) as read:
-            async for batch in read:
-                records = (decode(entry) for entry in batch)
-                found += [
-                    each
-                    for each in records
-                    if each is not None and isinstance(each.message, WorkerJoined | CatalogueChanged)
-                ]
-    return sorted(found, key=lambda record: record.append_time_ms)

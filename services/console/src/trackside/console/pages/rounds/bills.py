@@ -1,13 +1,15 @@
 """What versions of models were made of: samples, code, base models and decisions, from the log."""
 
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 
 from trackside.console.pages.rounds.rounds import job_row
 from trackside.console.pages.stream import stream_values
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
 from trackside.contracts.message import Json
-from trackside.replay.causality.bill_of_materials import bill_of_materials
+from trackside.contracts.topics import Topics
+from trackside.eventlog.log import Log
+from trackside.replay.causality.bill_of_materials import BillReader
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import UnknownStreamError, UnknownSubjectError
 
@@ -28,9 +30,15 @@ async def read_bill(request: PageRequest, model: str, version: int) -> Json:
     """Returns the bill of a version; raises PageNotFound if the log does not have it."""
     log, topics = request.log, request.topics
     try:
-        return await bill_of_materials(log, topics, partial(find_stream, log, topics), model, version)
+        return await _reader(log, topics).bill(model, version)
     except (UnknownStreamError, UnknownSubjectError) as error:
         raise PageNotFound(str(error)) from None
+
+
+@lru_cache(maxsize=1)
+def _reader(log: Log, topics: Topics) -> BillReader:
+    """Returns what was read of a log: an open page is rendered at each change, and reads only what is new."""
+    return BillReader(log, topics, partial(find_stream, log, topics))
 
 
 def bill_values(bill: Json) -> Json:

@@ -119,11 +119,8 @@ async def _hparam_row(models: SnapshotModels, job: str) -> dict[str, Any]:
 
 async def stored_value(request: PageRequest, kind: str) -> StoredValue:
     """Returns the value of a job, tag, step and index that the query names; raises BadQuery."""
-    text = request.query.get("step", "")
-    step = int(text) if text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() else 0
+    step = request.signed("step") or 0
     query = ValueQuery(_jobs(request)[0], kind, request.query.get("tag", ""))
-    if not -(2**63) <= step < 2**63:
-        raise BadQuery("step: expected a number of 64 bits")
     try:
         async with live_tables(request.models) as connection:
             return await read_value(connection, query, step, request.number("index", 0))

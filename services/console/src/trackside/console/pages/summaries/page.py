@@ -128,9 +128,8 @@ def _steps(request: PageRequest, tags: Mapping[str, Sequence[TaggedJob]]) -> tup
     every = [each.tag for jobs in tags.values() for each in jobs]
     first = min((each.first_step for each in every), default=0)
     last = max((each.last_step for each in every), default=0)
-    text = request.query.get("step", "")
-    is_number = text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) < 19
-    return first, last, min(last, max(first, int(text))) if is_number else last
+    step = request.signed("step")
+    return first, last, last if step is None else min(last, max(first, step))
 
 
 async def _items(
