@@ -87,6 +87,19 @@ def test_a_form_that_is_sent_twice_has_an_effect_once(site: Site, page: Page) ->
     assert sum(each["source"] != "algorithm" for each in shown["trials"]) == 1
 
 
+def test_all_devices_of_a_worker_are_drained_and_resumed_at_once(site: Site, page: Page) -> None:
+    page.goto(f"{site.address}/fleet")
+    rows = [page.get_by_role("row", name=f"worker/cpu-{number}") for number in range(2)]
+    for label, state in (("Drain all devices", "drained"), ("Resume all devices", "free")):
+        page.get_by_role("button", name="Drain or resume all devices of worker").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name=label).click()
+        expect(dialog.get_by_text("Accepted.")).to_be_visible()
+        dialog.get_by_role("button", name="Close").first.click()
+        for row in rows:
+            expect(row.locator(".badge")).to_have_text(state)
+
+
 def test_a_device_is_drained_with_a_reason_and_used_again(site: Site, page: Page) -> None:
     site.release()
     page.goto(f"{site.address}/fleet")

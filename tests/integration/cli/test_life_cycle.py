@@ -326,7 +326,7 @@ async def test_a_drained_device_gets_no_task_until_it_is_resumed(
     code, _, err = await tried("drain", "w1/cpu-9")
     assert code == 2 and "there are: w1/cpu-0, w1/cpu-1" in err
     code, _, err = await tried("drain", "cpu-0")
-    assert code == 2 and "no worker 'cpu-0' has joined, only: w1; expected WORKER/DEVICE" in err
+    assert code == 2 and "no worker 'cpu-0' has joined; newest: w1; expected WORKER/DEVICE" in err
 
 
 async def test_a_worker_is_drained_with_all_of_its_devices(settings: StackSettings, typed: Typed) -> None:

@@ -135,4 +135,4 @@ def test_a_worker_is_drained_by_a_command_for_each_device_that_gets_tasks() -> N
     assert drain.hidden == [("devices", "gpu-0"), ("devices", "gpu-2")]
     assert resume.hidden == [("devices", "gpu-1")]
     assert body_of(resume.hidden) == ({}, [])
-    assert [form.label for form in worker_actions("w1", devices[:1])] == ["Drain all"]
+    assert [form.label for form in worker_actions("w1", devices[:1])] == ["Drain all devices"]

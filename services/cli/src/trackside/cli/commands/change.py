@@ -133,12 +133,11 @@ async def _to_devices(
 async def _devices_of(worker_id: str, dsn: str) -> list[str]:
     """Returns the ids of the devices of a worker; raises BadUsage if it has none."""
     async with open_read_models(dsn) as models:
-        rows = await models.rows("devices")
-    found = [row["device_id"] for row in rows if row["worker_id"] == worker_id]
+        found = [row["device_id"] for row in await models.rows("devices_of_worker", worker_id)]
+        known = ", ".join(row["worker_id"] for row in await models.rows("newest_workers", 10)) or "none"
     if not found:
-        known = ", ".join(dict.fromkeys(row["worker_id"] for row in rows)) or "none"
         raise BadUsage(
-            f"no worker {worker_id!r} has joined, only: {known}; expected WORKER/DEVICE, as `trackside "
+            f"no worker {worker_id!r} has joined; newest: {known}; expected WORKER/DEVICE, as `trackside "
             "devices` lists them, or WORKER"
         )
     return found

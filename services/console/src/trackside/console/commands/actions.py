@@ -180,8 +180,8 @@ def worker_actions(worker_id: str, devices: Sequence[ViewRow]) -> list[Form]:
     others = [str(each["device_id"]) for each in devices if not each["draining"]]
     confirm = "Tasks that run on its devices end normally; no new ones begin."
     reason = inputs_of(DrainDevice, ("reason",))
-    drain = Form("Drain all", worker_id, DrainDevice, reason, confirm=confirm, devices=others)
-    resume = Form("Resume all", worker_id, ResumeDevice, devices=drained)
+    drain = Form("Drain all devices", worker_id, DrainDevice, reason, confirm=confirm, devices=others)
+    resume = Form("Resume all devices", worker_id, ResumeDevice, devices=drained)
     return [form for form in (drain, resume) if form.devices]
 
 

@@ -1,6 +1,6 @@
 """The page of workers and devices: what runs where, and why tasks wait."""
 
-from trackside.console.commands.actions import device_action
+from trackside.console.commands.actions import device_action, worker_actions
 from trackside.console.commands.forms import Form
 from trackside.console.pages.thinning import thinned_note
 from trackside.console.web.page import ChartValues, PageNotFound, PageRequest, Shown
@@ -43,13 +43,21 @@ async def task_types(request: PageRequest) -> Shown:
     return Shown("task_types.html", "What task types use", values, section="fleet")
 
 
-async def device_form(request: PageRequest) -> Form:
-    """Returns the form for the device of the query as it is now; raises PageNotFound."""
+async def device_forms(request: PageRequest) -> list[Form]:
+    """Returns the forms for the device of the query, or for all of its worker's, as they are now.
+
+    Raises PageNotFound.
+    """
     worker, device = request.query.get("worker", ""), request.query.get("device", "")
+    if not device:
+        devices = await request.models.rows("devices_of_worker", worker)
+        if not devices:
+            raise PageNotFound(f"there is no worker {worker[:100]} with devices")
+        return worker_actions(worker, devices)
     found = await request.models.row("device", worker, device)
     if found is None:
         raise PageNotFound(f"there is no device {worker[:100]}/{device[:100]}")
-    return device_action(found)
+    return [device_action(found)]
 
 
 def needs(task: ViewRow) -> str:

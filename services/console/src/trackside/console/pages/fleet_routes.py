@@ -1,4 +1,4 @@
-"""The route of the fleet that is no page: the form for one device, loaded when its button is pressed."""
+"""The route of the fleet that is no page: the forms of a device or worker, loaded by their buttons."""
 
 from functools import partial
 
@@ -6,7 +6,8 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from trackside.console.pages.fleet import device_form
+from trackside.console.commands.forms import Form
+from trackside.console.pages.fleet import device_forms
 from trackside.console.web.application import Pages, explained
 from trackside.console.web.users import Role
 
@@ -17,14 +18,14 @@ def add_fleet(app: FastAPI, pages: Pages) -> None:
 
 
 async def _form(pages: Pages, request: Request) -> Response:
-    """Answers with the form that takes a device out of use, or into use again."""
+    """Answers with the forms that take a device, or all of a worker's, out of use and into use again."""
     if request.state.user.role < Role.OPERATOR:
         return PlainTextResponse("drain and resume need the role operator", 403)
     query = request.query_params
-    name, form, problem = f"{query.get('worker', '')}/{query.get('device', '')}", None, ""
+    name, forms, problem = "/".join(filter(None, map(query.get, ("worker", "device")))), list[Form](), ""
     try:
-        form = await pages.read(request, device_form)
+        forms = await pages.read(request, device_forms)
     except Exception as error:  # noqa: BLE001 - every error becomes an answer
         problem = explained(error)[0]
-    values = {"name": name, "form": form, "problem": problem}
+    values = {"name": name, "forms": forms, "problem": problem}
     return HTMLResponse(pages.fragment("device_form.html", values))

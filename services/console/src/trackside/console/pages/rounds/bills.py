@@ -30,7 +30,8 @@ async def read_bill(request: PageRequest, model: str, version: int) -> Json:
     """Returns the bill of a version; raises PageNotFound if the log does not have it."""
     log, topics = request.log, request.topics
     try:
-        return await _reader(log, topics).bill(model, version)
+        reader = _reader(log, topics)  # type: ignore[arg-type]  # logs are compared by identity
+        return await reader.bill(model, version)
     except (UnknownStreamError, UnknownSubjectError) as error:
         raise PageNotFound(str(error)) from None
 
