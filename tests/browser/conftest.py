@@ -43,11 +43,24 @@ class Gated(Task):
 
 
 class Broken(Task):
-    """Fails with a text that is markup."""
+    """Writes markup wherever a task can, and fails with it."""
 
     def train(self, device):
-        print("<b>printed</b>")
-        raise ValueError("<img src=x onerror=window.hacked=1>")
+        import numpy as np
+
+        from trackside.sdk import SummaryWriter
+
+        evil = "<img src=x onerror=window.hacked=1>"
+        print(f"<b>printed</b> {evil}")
+        trial.report({"default": 1.0, f"<b>{evil}": 2.0}, step=0)
+        with SummaryWriter() as writer:
+            writer.add_scalar(f"<b>scalar {evil}", 1.0, 0)
+            writer.add_histogram(f"<b>histogram {evil}", np.arange(10), 0)
+            writer.add_image(f"<b>image {evil}", np.full((8, 8), 0.5), 0, dataformats="HW")
+            writer.add_text(f"<b>text {evil}", f"<b>{evil}", 0)
+            writer.add_hparams({f"<b>{evil}": evil}, {f"<b>metric {evil}": 1.0})
+        trial.save("saved", b"bytes", kind="file", metadata={f"<b>{evil}": evil})
+        raise ValueError(f"<b>{evil}")
 
 
 class Talking(Task):

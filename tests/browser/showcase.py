@@ -238,19 +238,20 @@ class Showcase:
             "trial": task,
             "output": f"{task}/output",
             "recorded-task": recorded,
-            "events": f"{search}/events",
+            "events": f"{batch}/events",
             "past": f"{search}/past?at=60",
             "past-now": f"{search}/past",
             "whatif": f"{search}/whatif",
             "compare": f"/compare?id={self.search}&id={self.other_search}",
             "batch": batch,
-            "batch-events": f"{batch}/events",
+            "search-events": f"{search}/events",
             "summaries": f"{batch}/summaries",
             **{
                 f"summaries-{kind}": f"{batch}/summaries?kind={kind}"
                 for kind in ("image", "histogram", "text", "graph", "hparams")
             },
             "all-summaries": "/summaries",
+            "selected": f"/selected?id={self.search}&id={self.run}",
             "run": run,
             "step": f"{run}/steps/training",
             "gate": f"{run}/steps/approval",
@@ -267,6 +268,7 @@ class Showcase:
             "dataset": f"/experiments/{self.dataset}",
             "fleet": "/fleet",
             "fleet-day": "/fleet?hours=24",
+            "task-types": "/fleet/task-types",
             "log": "/log",
         }
 

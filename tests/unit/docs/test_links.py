@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.house.source import ROOT
 
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINK = re.compile(r"""(?:\]\(|<img src=")([^)"\s]+)[)"]""")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 CODE_FILE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*/[a-z_]+\.py)`")
 WRITTEN_FROM_CODE = ROOT / "docs" / "reference"

@@ -58,7 +58,14 @@ function buildBars(table, colors, options, isHorizontal) {
         xAxis: isHorizontal ? value : category,
         yAxis: isHorizontal ? category : value,
         legend: values.length > 1 ? { top: 0, textStyle: { color: colors.muted } } : undefined,
-        grid: { left: 8, right: 52, top: values.length > 1 ? 30 : 8, bottom: 8, containLabel: true },
+        // ECharts takes long labels for a little narrower than they are drawn.
+        grid: {
+            left: isHorizontal ? 24 : 8,
+            right: 52,
+            top: values.length > 1 ? 30 : 8,
+            bottom: 8,
+            containLabel: true,
+        },
         tooltip: tooltip(
             (params) => [
                 params[0].name,
