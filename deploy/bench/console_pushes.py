@@ -15,7 +15,7 @@ from bench.console_process import RunningConsole, ask, events
 from bench.cpu_time import tree_ms
 from bench.fresh_stack import SLOTS, TOPICS
 from bench.log_watch import watch_topic
-from bench.measurements import Figure, Goal, Measurements, MissingError, check_count, percentile
+from bench.measurements import Figure, Goal, Measurements, check_count, percentile
 from bench.sizes import TASK_TYPE
 from trackside.aggregates.search.messages import SearchEnded, StopSearch, TrialEnded
 from trackside.contracts.ids import new_id
@@ -94,7 +94,7 @@ async def measure_pushes(
             record = (await watch.until(_is_it, LIMIT_S, start)).record
             appended_ms = record.append_time_ms
             seen_ms.append(at_ms - appended_ms)
-            written_ms.append(commits.at_ms(record) - appended_ms)
+            written_ms.append(await commits.at_ms(record) - appended_ms)
     seen_ms, written_ms = seen_ms[FIRST:], written_ms[FIRST:]
     goal, what = Goal(PUSHED_MS, PUSHED_MS / 2, at_most=True), "rows written"
     figures = [
@@ -127,20 +127,28 @@ class _NotedCommits:
     """The positions of the dispatcher's rows as they were notified, each with its time, ms since 1970."""
 
     noted: list[tuple[float, Mapping[OwnedPosition, int]]] = field(default_factory=list)
+    _more: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def follow(self, changes: AsyncIterator[Changes]) -> None:
         """Notes what is notified until cancelled."""
         async for each in changes:
             self.noted.extend([(now_ms(), each.positions)])
+            self._more.set()
 
-    def at_ms(self, record: Record) -> float:
-        """Returns when the rows of a record were notified; raises MissingError if they were not."""
+    async def at_ms(self, record: Record) -> float:
+        """Returns when the rows of a record were notified, which may be after a page has shown them.
+
+        Raises TimeoutError after 60 s.
+        """
         events = TOPICS.events
         place = (DISPATCHER, events.name, partition_of(record.envelope.stream, events.partitions))
-        for at_ms, positions in self.noted:
-            if positions.get(place, 0) > record.offset:
-                return at_ms
-        raise MissingError(f"no notification of the rows up to offset {record.offset}")
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                for at_ms, positions in self.noted:
+                    if positions.get(place, 0) > record.offset:
+                        return at_ms
+                self._more.clear()
+                await self._more.wait()
 
 
 @asynccontextmanager
