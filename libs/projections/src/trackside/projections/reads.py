@@ -54,6 +54,9 @@ _QUERIES = {
     "devices_page": "SELECT * FROM devices WHERE (worker_id, device_id) >= ("
     "SELECT worker_id, device_id FROM devices ORDER BY 1, 2 LIMIT 1 OFFSET $1) "
     "ORDER BY worker_id, device_id LIMIT $2",
+    "present_devices": "SELECT * FROM devices WHERE state NOT IN ('left', 'lost') "
+    "ORDER BY worker_id, device_id LIMIT $1",
+    "device_states": "SELECT state, count(*) AS devices FROM devices GROUP BY state",
     "device_count": "SELECT count(*) AS devices FROM devices",
     "device": "SELECT * FROM devices WHERE worker_id = $1 AND device_id = $2",
     "devices_of_worker": "SELECT device_id, draining FROM devices WHERE worker_id = $1 ORDER BY device_id",

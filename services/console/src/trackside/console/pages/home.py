@@ -3,7 +3,8 @@
 from trackside.console.web.page import PageRequest, Shown
 from trackside.projections.experiments import ExperimentFilter, newest_failures, read_experiments, running_now
 
-SHOWN = 12
+SHOWN, DEVICES = 12, 60
+"""How many experiments, failures and dead letters, and how many devices are shown."""
 
 
 async def home(request: PageRequest) -> Shown:
@@ -12,14 +13,15 @@ async def home(request: PageRequest) -> Shown:
     running = await running_now(models, SHOWN)
     newest = await read_experiments(models, ExperimentFilter(sort="ended", limit=SHOWN))
     ended = [each for each in newest if each["ended_at"] is not None]
-    devices = [each for each in await models.rows("devices") if each["state"] != "gone"]
+    states = {each["state"]: each["devices"] for each in await models.rows("device_states")}
     queue = await models.rows("queue")
     values = {
         "running": running,
         "ended": ended,
         "failures": await newest_failures(models, SHOWN),
-        "devices": devices,
-        "busy": sum(each["state"] == "busy" for each in devices),
+        "devices": await models.rows("present_devices", DEVICES),
+        "device_count": sum(count for state, count in states.items() if state not in ("left", "lost")),
+        "busy": states.get("busy", 0),
         "queued": sum(each["tasks"] for each in queue),
         "letters": await models.rows("dead_letters", SHOWN),
         "shown": SHOWN,
