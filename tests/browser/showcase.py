@@ -319,7 +319,9 @@ def fill(home: UserFolder) -> Showcase:
         with samples.open("a") as file:
             file.writelines(f"sample {number}.{each}\n" for each in range(SAMPLES))
         poll_until_sync(lambda ended=number + 1: len(_ended_rounds(home, found.job)) >= ended)  # type: ignore[misc]
-    poll_until_sync(lambda: "WAITING" in str(home.json_output("show", found.run)).upper())
+    poll_until_sync(
+        lambda: [each["state"] for each in home.json_output("show", found.run)["gates"]] == ["open"]
+    )
     return found
 
 
