@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from trackside.incremental.copying import CopyModel
+from trackside.incremental.model_config import MODELS_KEPT
 from trackside.sdk import trial
 from trackside.sdk.channel import ScreenChannel
 
@@ -35,10 +37,18 @@ def copy_model(
     return task.train("cpu")
 
 
+def version_of(path: str) -> int:
+    """Returns the version in the name of a model's file."""
+    found = re.search(r"-v(\d+)-", Path(path).name)
+    assert found is not None, path
+    return int(found[1])
+
+
 class Poller:
     """Reads `model_config.json` as the thread of Sedna does: each look is one turn of its loop.
 
-    A wrong file, or a path without a file, raises; Sedna's thread would skip it, or end.
+    A wrong file, or a path without a file, raises; Sedna's thread would skip it, or end. A look that takes longer
+    than it takes to write as many models as are kept reads nothing.
     """
 
     def __init__(self, config: Path) -> None:
@@ -52,7 +62,13 @@ class Poller:
             return
         found = json.loads(self._config.read_text())["model_config"]
         latest = str(found["model_update_time"])
-        model = Path(found["model_path"]).read_bytes()
+        try:
+            model = Path(found["model_path"]).read_bytes()
+        except FileNotFoundError:
+            newer = json.loads(self._config.read_text())["model_config"]
+            if version_of(newer["model_path"]) - version_of(found["model_path"]) < MODELS_KEPT - 1:
+                raise
+            return
         if latest != self._version:
             self._version = latest
             self.models.append(model)
