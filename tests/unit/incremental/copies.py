@@ -47,8 +47,8 @@ def version_of(path: str) -> int:
 class Poller:
     """Reads `model_config.json` as the thread of Sedna does: each look is one turn of its loop.
 
-    A wrong file, or a path without a file, raises; Sedna's thread would skip it, or end. A look that takes longer
-    than it takes to write as many models as are kept reads nothing.
+    A wrong file, or a path without a file, raises; Sedna's thread would skip it, or end. A look that takes
+    longer than it takes to write as many models as are kept reads nothing.
     """
 
     def __init__(self, config: Path) -> None:
