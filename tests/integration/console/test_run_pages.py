@@ -55,6 +55,11 @@ async def test_the_page_of_a_run_has_its_steps_and_offers_to_retry_those_that_fa
     assert 'data-src="/data/runs/' in page
 
 
+async def test_home_shows_a_run_that_waits_for_a_decision(gated: Browser) -> None:
+    page = await gated.page("/")
+    assert f'href="{RUN}"' in page.split("Ended lately")[0] and "A gate waits for a decision." in page
+
+
 async def test_steps_are_filtered_and_sorted_by_the_address(ended: Browser) -> None:
     failed = await ended.page(f"{RUN}?state=timed_out")
     assert 'id="step-check"' in failed and 'id="step-data"' not in failed
@@ -122,7 +127,7 @@ async def test_a_failed_item_of_a_step_is_begun_again_by_itself(database: str) -
 async def test_a_gate_asks_with_an_input_for_each_field_of_its_form(gated: Browser) -> None:
     for address in (RUN, f"{RUN}/steps/ok"):
         page = await gated.page(address)
-        assert 'name="number:inputs.epochs" type="number" step="1" value="5"' in page
+        assert 'name="number:inputs.epochs" type="number" step="1" min="1" value="5"' in page
         assert '<input type="hidden" name="flag:inputs.ship" value="false">' in page
         assert '<option value="production"' in page
         assert "trackside.reject-gate.v1" in page

@@ -167,9 +167,10 @@ async def count_tags(models: SnapshotModels) -> dict[str, int]:
 
 
 async def running_now(models: SnapshotModels, limit: int = 100) -> list[ViewRow]:
-    """Returns the streams that have open tasks or children, as they are listed, the newest first.
+    """Returns the streams that have open tasks, children or gates, as they are listed, the newest first.
 
-    Each also has `queued_tasks`, `running_tasks`, `services` (of the running tasks) and `open_children`.
+    Each also has `queued_tasks`, `running_tasks`, `services` (of the running tasks), `open_children` and
+    `open_gates`.
     """
     counts = await models.fetch(
         """
@@ -177,11 +178,13 @@ async def running_now(models: SnapshotModels, limit: int = 100) -> list[ViewRow]
             stream_id, count(*) FILTER (WHERE state = 'queued') AS queued_tasks,
             count(*) FILTER (WHERE state IN ('placed', 'active')) AS running_tasks,
             count(*) FILTER (WHERE service AND state IN ('placed', 'active')) AS services,
-            sum(children)::bigint AS open_children
+            sum(children)::bigint AS open_children, sum(gates)::bigint AS open_gates
         FROM (
-            SELECT stream_id, state, service, 0 AS children FROM tasks WHERE state <> 'ended'
+            SELECT stream_id, state, service, 0 AS children, 0 AS gates FROM tasks WHERE state <> 'ended'
             UNION ALL
-            SELECT stream_id, '', false, 1 FROM children WHERE ended_at IS NULL
+            SELECT stream_id, '', false, 1, 0 FROM children WHERE ended_at IS NULL
+            UNION ALL
+            SELECT run_id, '', false, 0, 1 FROM gates WHERE state = 'open'
         ) AS open_parts
         GROUP BY stream_id
         """
