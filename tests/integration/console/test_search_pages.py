@@ -123,3 +123,14 @@ async def test_of_many_stops_one_mark_is_for_those_of_a_span(database: str) -> N
     texts = [each["text"] for each in marks if each["kind"] == "early_stopped"]
     assert len(texts) == MOST_STOPS and texts[0] == "the assessor stopped 3 trials"
     assert "100 trials</a> early" in page
+
+
+async def test_the_axes_of_logarithmic_parameters_are_logarithmic(database: str) -> None:
+    space = {
+        "x": {"type": "loguniform", "low": 0.1, "high": 9},
+        "y": {"type": "uniform", "low": 0, "high": 1},
+    }
+    await given(database, 0, {**SPEC, "space": space})
+    with closing(ReadModelsPool(database, size=1)) as pool:
+        found = await Browser(pool, MemoryLog(), TOPICS).chart("/data/searches/s/trials")
+    assert found.meta["log"] == ["x"]

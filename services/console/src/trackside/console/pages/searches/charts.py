@@ -22,6 +22,8 @@ from trackside.projections.trial_columns import (
 )
 from trackside.replay.derive.importances import MIN_TRIALS, TooFewTrialsError, importances_of
 
+LOGARITHMIC = ("loguniform", "qloguniform", "lognormal", "qlognormal")
+"""The types of parameters whose axes are logarithmic."""
 IMPORTANCE_TRIALS = 1_000
 """Of more trials, so many are taken, evenly spread: the evaluator takes 0.1 ms for each."""
 
@@ -43,6 +45,7 @@ async def history(request: PageRequest) -> ChartValues:
 async def trials(request: PageRequest) -> ChartValues:
     """What charts show of all trials: status, parameters and objectives; `value` is the first of these."""
     stream_id = request.parts["stream_id"]
+    space = (await search_row(request))["spec"]["space"]
     found = await request.trials.read(request.models, stream_id)
     objectives = [name for name in found.arrays if name.startswith(OBJECTIVES)]
     parameters = [name for name in found.arrays if name.startswith(PARAMETERS)]
@@ -52,7 +55,12 @@ async def trials(request: PageRequest) -> ChartValues:
     # A single objective is the value, which is sent once.
     sent = parameters if len(objectives) == 1 else [*objectives, *parameters]
     arrays |= {name: found.arrays[name] for name in sent}
-    meta = {"parameters": parameters, "stream_id": stream_id, "note": thinned_note(found)}
+    meta = {
+        "parameters": parameters,
+        "log": [name for name, definition in space.items() if definition["type"] in LOGARITHMIC],
+        "stream_id": stream_id,
+        "note": thinned_note(found),
+    }
     return ChartValues(arrays, found.labels, meta)
 
 
