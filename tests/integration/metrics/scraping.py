@@ -8,6 +8,7 @@ import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlencode
@@ -118,16 +119,23 @@ class Prometheus:
         return await self.scrapes() >= times
 
     async def increase(self, name: str, label: str = "") -> dict[str, int]:
-        """Returns increase() of a counter by a label: whole numbers, for it extrapolates half a scrape."""
-        by = f"by ({label})" if label else ""
-        found = await self._query(f"sum {by} (increase({name}[1h]))", label)
+        """Returns the rises between samples of a counter by a label; increase() would extrapolate."""
+        found: Counter[str] = Counter()
+        for row in await self._rows(f"{name}[1h]"):
+            samples = [float(value) for _, value in row["values"]]
+            rises = (after - before if after >= before else after for before, after in pairwise(samples))
+            found[row["metric"].get(label, "")] += round(sum(rises))
         return {value: count for value, count in found.items() if count}
 
     async def _query(self, query: str, label: str) -> dict[str, int]:
+        rows = await self._rows(query)
+        return {row["metric"].get(label, ""): round(float(row["value"][1])) for row in rows}
+
+    async def _rows(self, query: str) -> list[dict[str, Any]]:
         url = f"http://127.0.0.1:{self._port}/api/v1/query?{urlencode({'query': query})}"
         answer = json.loads(await asyncio.to_thread(_read, url))
         rows: list[dict[str, Any]] = answer["data"]["result"]
-        return {row["metric"].get(label, ""): round(float(row["value"][1])) for row in rows}
+        return rows
 
 
 @contextmanager
