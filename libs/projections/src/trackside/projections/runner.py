@@ -46,7 +46,7 @@ log = logger("trackside.projections")
 class Pace:
     """How often rows are written; seconds to gather records, between transactions, idle before a snapshot."""
 
-    gather_s: float = 0.2
+    gather_s: float = 0.15
     between_s: float = 0.05
     quiet_s: float = 5.0
     checkpoint_records: int = 2_000
