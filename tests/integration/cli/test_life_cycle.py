@@ -312,6 +312,7 @@ async def _has_labels(settings: StackSettings, rows: list[tuple[object, ...]]) -
 async def test_a_drained_device_gets_no_task_until_it_is_resumed(
     settings: StackSettings, tried: Tried, typed: Typed
 ) -> None:
+    await poll_until(partial(_is_draining, settings, [("cpu-0", False, None), ("cpu-1", False, None)]))
     assert "w1 accepted" in await typed("drain", "w1/cpu-0", "--reason", "new fan")
     await poll_until(partial(_is_draining, settings, [("cpu-0", True, "new fan"), ("cpu-1", False, None)]))
     search = f"drained-{secrets.token_hex(3)}"
@@ -330,6 +331,7 @@ async def test_a_drained_device_gets_no_task_until_it_is_resumed(
 
 
 async def test_a_worker_is_drained_with_all_of_its_devices(settings: StackSettings, typed: Typed) -> None:
+    await poll_until(partial(_is_draining, settings, [("cpu-0", False, None), ("cpu-1", False, None)]))
     printed = await typed("drain", "w1", "--reason", "moved", "--command-id", f"moved-{secrets.token_hex(3)}")
     assert printed.count("w1 accepted") == 2
     await poll_until(partial(_is_draining, settings, [("cpu-0", True, "moved"), ("cpu-1", True, "moved")]))
