@@ -56,11 +56,11 @@ _QUERIES = {
     "ORDER BY worker_id, device_id LIMIT $2",
     "present_devices": "SELECT * FROM devices WHERE state NOT IN ('left', 'lost') "
     "ORDER BY worker_id, device_id LIMIT $1",
-    "device_states": "SELECT state, count(*) AS devices FROM devices GROUP BY state",
+    "device_states": "SELECT state, count(*) AS devices FROM devices "
+    "WHERE state NOT IN ('left', 'lost') GROUP BY state",
     "device_count": "SELECT count(*) AS devices FROM devices",
     "device": "SELECT * FROM devices WHERE worker_id = $1 AND device_id = $2",
     "devices_of_worker": "SELECT device_id, draining FROM devices WHERE worker_id = $1 ORDER BY device_id",
-    "workers": "SELECT * FROM workers ORDER BY worker_id",
     "newest_workers": "SELECT * FROM workers ORDER BY status <> 'here', joined_at DESC, worker_id LIMIT $1",
     "worker_count": "SELECT count(*) AS workers FROM workers",
     "queue": "SELECT queue, count(*) AS tasks FROM tasks WHERE state = 'queued' GROUP BY 1 ORDER BY 1",

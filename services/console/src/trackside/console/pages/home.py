@@ -20,7 +20,7 @@ async def home(request: PageRequest) -> Shown:
         "ended": ended,
         "failures": await newest_failures(models, SHOWN),
         "devices": await models.rows("present_devices", DEVICES),
-        "device_count": sum(count for state, count in states.items() if state not in ("left", "lost")),
+        "device_count": sum(states.values()),
         "busy": states.get("busy", 0),
         "queued": sum(each["tasks"] for each in queue),
         "letters": await models.rows("dead_letters", SHOWN),

@@ -39,6 +39,14 @@ async def found_stream(request: PageRequest) -> tuple[AggregateType[Any], ViewRo
     return aggregate, {**row, "stream_labels": await request.models.row("labels", stream_id)}
 
 
+async def row_of_kind(request: PageRequest, kind: str, only: str) -> ViewRow:
+    """Returns the row of the stream in the path; raises PageNotFound, with `only`, for another kind."""
+    aggregate, row = await found_stream(request)
+    if aggregate.kind != kind:
+        raise PageNotFound(f"{request.parts['stream_id']} is a {aggregate.kind}; {only}")
+    return row
+
+
 def stream_values(request: PageRequest, kind: str, row: ViewRow, tab: str = "") -> dict[str, Any]:
     """Returns the values that the head of every page of a stream has."""
     stream_id = request.parts["stream_id"]

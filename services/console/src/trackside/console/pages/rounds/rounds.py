@@ -15,7 +15,7 @@ from trackside.aggregates.rounds.round_display import (
 from trackside.aggregates.rounds.trigger_display import progress_text
 from trackside.aggregates.rounds.view import SERVICES
 from trackside.console.commands.round_actions import approval_actions, rollback_actions
-from trackside.console.pages.stream import found_stream, stream_values
+from trackside.console.pages.stream import row_of_kind, stream_values
 from trackside.console.web.page import ChartValues, PageNotFound, PageRequest, Shown
 from trackside.domain.table import ViewRow
 from trackside.projections.job_rounds import (
@@ -115,10 +115,7 @@ def _share(seen: dict[str, Any]) -> float | None:
 
 async def job_row(request: PageRequest) -> ViewRow:
     """Returns the row of the job in the path; raises PageNotFound."""
-    aggregate, row = await found_stream(request)
-    if aggregate.kind != "rounds":
-        raise PageNotFound(f"{request.parts['stream_id']} is a {aggregate.kind}; only a job has rounds")
-    return row
+    return await row_of_kind(request, "rounds", "only a job has rounds")
 
 
 async def round_page(request: PageRequest) -> Shown:

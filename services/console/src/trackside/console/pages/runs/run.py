@@ -7,7 +7,7 @@ from trackside.aggregates.run.state import run_of
 from trackside.aggregates.run.step_messages import StepState
 from trackside.console.commands.run_actions import gate_actions, item_actions, step_actions
 from trackside.console.pages.runs.parameter_sources import parameter_rows
-from trackside.console.pages.stream import found_stream, stream_values
+from trackside.console.pages.stream import row_of_kind, stream_values
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
 from trackside.domain.display.text import duration
 from trackside.domain.stream import Stream
@@ -89,10 +89,7 @@ def _step_filter(request: PageRequest) -> StepFilter:
 
 async def found_run(request: PageRequest) -> ViewRow:
     """Returns the row of the run in the path; raises PageNotFound."""
-    aggregate, row = await found_stream(request)
-    if aggregate.kind != "run":
-        raise PageNotFound(f"{request.parts['stream_id']} is a {aggregate.kind}; only a run has steps")
-    return row
+    return await row_of_kind(request, "run", "only a run has steps")
 
 
 async def step(request: PageRequest) -> Shown:

@@ -6,8 +6,8 @@ from typing import Any
 from trackside.aggregates.search.messages import TrialStatus
 from trackside.aggregates.search.view import SearchView
 from trackside.console.pages.searches.marks import short_command
-from trackside.console.pages.stream import found_stream, stream_values
-from trackside.console.web.page import PageNotFound, PageRequest, Shown
+from trackside.console.pages.stream import row_of_kind, stream_values
+from trackside.console.web.page import PageRequest, Shown
 from trackside.domain.display.text import as_text
 from trackside.domain.table import ViewRow
 from trackside.eventlog.clock import now_ms
@@ -64,10 +64,7 @@ def space_text(definition: Mapping[str, Any]) -> str:
 
 async def search_row(request: PageRequest) -> ViewRow:
     """Returns the row of the search in the path; raises PageNotFound."""
-    aggregate, row = await found_stream(request)
-    if aggregate.kind != "search":
-        raise PageNotFound(f"{request.parts['stream_id']} is a {aggregate.kind}; only a search has trials")
-    return row
+    return await row_of_kind(request, "search", "only a search has trials")
 
 
 def trial_filter(request: PageRequest, row: ViewRow, limit: int) -> TrialFilter:
