@@ -14,11 +14,13 @@ from tests.unit.domain.test_task_reuse import asked, goes_on, one_running, taken
 from tests.unit.projections.given import write_small_history
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchSpec
+from trackside.contracts.draining import DeviceDrained
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Event, Record
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics
 from trackside.domain.cells import BIGINT_MAX, bigints, json_text, without_nul
+from trackside.domain.draining import DrainedDevice
 from trackside.domain.fleet import Fleet, Worker
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
@@ -26,6 +28,7 @@ from trackside.domain.streams import Streams
 from trackside.domain.table import RowKey, RowValues, Table
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
+from trackside.projections.draining import DrainedDeviceRows
 from trackside.projections.fleet import DeviceRows
 from trackside.projections.metrics import rows_of, series_id
 from trackside.projections.owners import OWNERS
@@ -133,6 +136,16 @@ def test_a_join_replaces_all_devices_of_its_worker() -> None:
     worker.devices["cpu0"] = device
     (write,) = pending.writes()
     assert write.rows == [("w", "cpu0", "cpu", "slot", BIGINT_MAX, None, None, None)]
+
+
+def test_rows_of_several_streams_are_replaced_in_one_batch() -> None:
+    drained = DeviceDrained(command_id="c", device_id="cpu0")
+    pending = PendingChanges((DrainedDeviceRows(),), (), 0, 3)
+    for name in ("w1", "w2", "w3"):
+        pending.note(Stream(name, 0, drained={"cpu0": DrainedDevice("", 7)} if name != "w3" else {}), drained)
+    (write,) = pending.writes()
+    assert write.groups == ["w1", "w2", "w3"]
+    assert write.rows == [("w1", "cpu0", "", 7), ("w2", "cpu0", "", 7)]
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,8 @@ def _write(projection: Projection[Any], keys: dict[RowKey, Any]) -> TableWrite:
     if not projection.table.grouped:
         return TableWrite(projection.table, [projection.row(state, key) for key, state in keys.items()])
     groups = {key[0] for key in keys}
-    state = next(iter(keys.values()))
-    rows = [projection.row(state, key) for key in projection.keys(state) if key[0] in groups]
+    states = {id(state): state for state in keys.values()}.values()
+    rows = [
+        projection.row(state, key) for state in states for key in projection.keys(state) if key[0] in groups
+    ]
     return TableWrite(projection.table, rows, sorted(groups))
