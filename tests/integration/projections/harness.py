@@ -6,11 +6,13 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
+from tests.integration.projections.folding_service import run_folding_service
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Log
 from trackside.eventlog.service_context import ServiceContext
-from trackside.projections.owners import OWNERS
+from trackside.projections.owners import OWNERS, SUMMARY_INDEXER
 from trackside.projections.postgres import LIVE_SCHEMA
+from trackside.projections.row_changes import MOST_PENDING
 from trackside.projections.runner import Pace, run_projection
 
 TOPICS = Topics(event_partitions=3)
@@ -18,10 +20,11 @@ FAST_PACE = Pace(between_s=0.01, quiet_s=0.2, checkpoint_records=50)
 
 
 class RunningProjections:
-    """Projections that run; `wait_reasons` are those that they reported."""
+    """Projections that run; `wait_reasons` are those that they reported, `writes` counts transactions."""
 
     def __init__(self, log: Log, dsn: str, owners: tuple[str, ...], topics: Topics) -> None:
         self.wait_reasons: list[str] = []
+        self.writes = 0
         self._log, self._dsn, self._owners, self._topics = log, dsn, owners, topics
         self._changed = asyncio.Event()
 
@@ -33,6 +36,7 @@ class RunningProjections:
 
     def on_written(self) -> None:
         """Records that rows were written."""
+        self.writes += 1
         self._changed.set()
 
     async def until(self, check: Callable[[], Awaitable[bool]]) -> None:
@@ -56,27 +60,49 @@ class RunningProjections:
 
 @asynccontextmanager
 async def running_projections(
-    log: Log, dsn: str, *owners: str, topics: Topics = TOPICS
+    log: Log,
+    dsn: str,
+    *owners: str,
+    topics: Topics = TOPICS,
+    standby: bool = False,
+    most_pending: int = MOST_PENDING,
 ) -> AsyncIterator[RunningProjections]:
     """Runs the projections of owners; fails if one of them does."""
-    service, projections = service_on(log, dsn, topics), RunningProjections(log, dsn, owners, topics)
+    projections = RunningProjections(log, dsn, owners, topics)
+    services = [service_on(log, dsn, topics) for _ in owners]
     runs = [
-        asyncio.create_task(
-            run_projection(
-                owner,
-                service,
-                on_waiting=projections.on_waiting,
-                on_written=projections.on_written,
-                pace=FAST_PACE,
-            )
-        )
-        for owner in owners
+        asyncio.create_task(_run(owner, service, projections, standby, most_pending))
+        for owner, service in zip(owners, services, strict=True)
     ]
     try:
         yield projections
     finally:
-        service.stop.set()
+        for service in services:
+            service.stop.set()
         await asyncio.gather(*runs)
+
+
+async def _run(
+    owner: str, service: ServiceContext, projections: RunningProjections, standby: bool, most_pending: int
+) -> None:
+    if owner == SUMMARY_INDEXER:
+        await run_projection(
+            owner,
+            service,
+            on_waiting=projections.on_waiting,
+            on_written=projections.on_written,
+            pace=FAST_PACE,
+        )
+    else:
+        await run_folding_service(
+            owner,
+            service,
+            projections.on_waiting,
+            projections.on_written,
+            FAST_PACE,
+            standby=standby,
+            most_pending=most_pending,
+        )
 
 
 async def write_rows(log: Log, dsn: str, topics: Topics = TOPICS) -> None:

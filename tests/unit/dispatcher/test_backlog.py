@@ -1,7 +1,5 @@
 """D4: one warning when 20 requests wait for an advisor, one message when that has cleared, and a gauge."""
 
-import asyncio
-
 import pytest
 import structlog
 from structlog.testing import capture_logs
@@ -81,17 +79,3 @@ def test_d04_backlog_events_of_older_logs_change_nothing() -> None:
     outcomes = [fleet.evolve(known, record_of(event, at)) for at, event in enumerate(events)]
     assert outcomes == [Outcome.OVERTAKEN, Outcome.OVERTAKEN]
     assert known == Fleet(position=2)
-
-
-async def test_one_may_wait_until_no_advisor_is_asked_anything_but_not_for_ever(harness: Harness) -> None:
-    await harness.advice.wait_until_idle(60)  # nothing is asked: at once
-    harness.wait(2)
-    harness.wait(1, process=1)
-    waiting = asyncio.create_task(harness.advice.wait_until_idle(60))
-    await harness.advice.wait_until_idle(0.01)
-    harness.wait(-2)
-    await asyncio.sleep(0)
-    assert not waiting.done(), "the other advisor is still asked"
-    harness.wait(-1, process=1)
-    async with asyncio.timeout(60):
-        await waiting

@@ -129,8 +129,8 @@ def test_a_join_replaces_all_devices_of_its_worker() -> None:
     joined = WorkerJoined(
         worker_id="w", incarnation="i", host="h", devices=[], task_types=[], queues=[], after={}
     )
-    pending = PendingChanges((DeviceRows(),), (), 0, 1)
-    pending.note(fleet, joined)
+    pending = PendingChanges(0, 0)
+    pending.note("", fleet, (DeviceRows(),), joined)
     (write,) = pending.writes()
     assert (write.rows, write.groups) == ([], ["w"])
     worker.devices["cpu0"] = device
@@ -140,9 +140,10 @@ def test_a_join_replaces_all_devices_of_its_worker() -> None:
 
 def test_rows_of_several_streams_are_replaced_in_one_batch() -> None:
     drained = DeviceDrained(command_id="c", device_id="cpu0")
-    pending = PendingChanges((DrainedDeviceRows(),), (), 0, 3)
+    pending, rows = PendingChanges(0, 0), (DrainedDeviceRows(),)
     for name in ("w1", "w2", "w3"):
-        pending.note(Stream(name, 0, drained={"cpu0": DrainedDevice("", 7)} if name != "w3" else {}), drained)
+        stream = Stream(name, 0, drained={"cpu0": DrainedDevice("", 7)} if name != "w3" else {})
+        pending.note(name, stream, rows, drained)
     (write,) = pending.writes()
     assert write.groups == ["w1", "w2", "w3"]
     assert write.rows == [("w1", "cpu0", "", 7), ("w2", "cpu0", "", 7)]

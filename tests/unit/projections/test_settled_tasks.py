@@ -19,51 +19,62 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import TRIAL, StopTrial
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.message import Event, Record
+from trackside.contracts.message import Record
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.topics import Topics
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.lookup import NO_LOOKUP
 from trackside.domain.outcome import Outcome
 from trackside.domain.react import react
 from trackside.domain.retries import KEPT_ATTEMPTS
-from trackside.domain.stream import Stream, forget_settled, shrink
+from trackside.domain.stream import Stream, forget_settled
 from trackside.domain.streams import Streams, dump, load, pack
 from trackside.domain.table import RowKey, RowValues, SettlingProjection
 from trackside.projections.ignored_reports import ignored_reason
-from trackside.projections.owners import OWNERS
-from trackside.projections.pending import PendingChanges
+from trackside.projections.owners import OWNERS, Owner
+from trackside.projections.row_changes import RowChanges
 
 OF_STREAMS = tuple(projection for owner in OWNERS.values() for projection in owner.of_streams)
-OF_IGNORED = tuple(projection for owner in OWNERS.values() for projection in owner.of_ignored)
+ALL = Owner(
+    "all",
+    of_all_streams=tuple(each for owner in OWNERS.values() for each in owner.of_all_streams),
+    of_ignored=tuple(each for owner in OWNERS.values() for each in owner.of_ignored),
+    has_aggregates=True,
+)
+"""One owner of all rows of streams."""
+TOPICS = Topics()
+NEVER = 1_000_000
 Rows = dict[tuple[str, RowKey], RowValues]
 
 
 @dataclass
 class Reader:
-    """Folds a log as a service does, and forgets after some of its records, once their rows are written."""
+    """Folds a log as a service does, forgets after some of its records, and writes rows after some others."""
 
     forgets: Callable[[], bool]
+    writes: Callable[[], bool]
     streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
     rows: Rows = field(default_factory=dict)
     history: TunerHistory = field(default_factory=TunerHistory)
     most_tasks: int = 0
-    _pending: PendingChanges = field(default_factory=lambda: PendingChanges(OF_STREAMS, (), 0, 0, OF_IGNORED))
+    _changes: RowChanges = field(default_factory=lambda: RowChanges(ALL, TOPICS, settle_after=NEVER))
+
+    def __post_init__(self) -> None:
+        """Notes all records."""
+        self._changes.start({})
 
     def read(self, record: Record) -> Any:
         """Folds a record and returns all that is said of it, and all that follows from the state then."""
         stream, outcome = self.streams.fold(record)
-        if outcome is Outcome.APPLIED:
-            assert isinstance(record.message, Event)
-            self._pending.note(stream, record.message)
-        else:
-            self._pending.note_ignored(stream, record)
+        self._changes.note(stream, outcome, record)
         reason = None if outcome is Outcome.APPLIED else ignored_reason(stream, record)
         found = (outcome, reason, self.decisions(stream, record.append_time_ms))
         if self.forgets():
+            self._changes.settle()
+        if self.writes():
             self.write()
-            shrink(stream)
         self.most_tasks = max(self.most_tasks, len(stream.tasks))
         return found
 
@@ -80,14 +91,16 @@ class Reader:
         return react(stream, Capabilities(), AGGREGATES), aggregate.next_due_ms(stream), due, asked
 
     def write(self) -> None:
-        """Computes the rows of what has changed, as the runner of read models does."""
-        for write in self._pending.writes():
+        """Computes the rows of what has changed, and keeps them as the tables do."""
+        positions = self.streams.positions.items()
+        taken = self._changes.take({(TOPICS.events.name, at): position for at, position in positions})
+        self._changes.bases.clear()  # the offsets of repeated records are not in order
+        for write in (write for pending in taken.values() for write in pending.writes()):
             width = write.table.key_width
             for name, key in list(self.rows):
                 if name == write.table.name and key[0] in write.groups:
                     del self.rows[name, key]
             self.rows.update({(write.table.name, row[:width]): row for row in write.rows})
-        self._pending = PendingChanges(OF_STREAMS, (), 0, 0, OF_IGNORED)
 
     @property
     def stream(self) -> Stream:
@@ -96,8 +109,17 @@ class Reader:
 
 
 def readers(random: Random) -> list[Reader]:
-    """Returns readers that forget never, always at once, and at random times."""
-    return [Reader(lambda: False), Reader(lambda: True), Reader(lambda: random.random() < 0.05)]
+    """Returns readers that forget never, always at once, and at random times; the others write seldom."""
+
+    def seldom() -> bool:
+        return random.random() < 0.05
+
+    return [Reader(never, never), Reader(lambda: True, seldom), Reader(seldom, seldom)]
+
+
+def never() -> bool:
+    """Returns False."""
+    return False
 
 
 def answers_to_stops(stream: Stream, names: list[str]) -> list[Any]:
@@ -145,7 +167,6 @@ def agree(seed: int, moves: int) -> tuple[int, int]:
     most = (never.most_tasks, early.most_tasks)
     for reader in (never, early, late):
         reader.write()
-        shrink(reader.stream)
         assert reader.rows == never.rows
         assert dump(load(pack(reader.stream), AGGREGATES)) == dump(never.stream)
     return most

@@ -113,6 +113,7 @@ async def test_a_placement_of_a_task_that_settled_is_stopped_when_heartbeats_lis
     harness.scheduler = Scheduler(harness.service, streams, SchedulerSettings())
     assert told.tell(ended(), over(0)) == [Outcome.APPLIED] * 2
     harness.fold_all(told)
+    harness.scheduler.act(FACTS)
     assert streams.by_id[STREAM].tasks == {}, "it is forgotten"
     for _ in range(2):
         harness.fold(TOPICS.heartbeats.name, heartbeat())

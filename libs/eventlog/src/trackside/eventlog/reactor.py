@@ -77,7 +77,8 @@ class Reactor:
 
     `starts` are the positions to read our own topics from; `raw` those of topics that others write to.
     `partitions` holds the number of partitions of each topic that is written to. `decoded` decodes an entry
-    of our topics. An error of a background task of the service ends the loop. `ready` is set once it decides.
+    of our topics. An error of a background task of the service ends the loop. `ready` is set once it decides;
+    `positions` are the next offsets to fold.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Reactor:
         self._writer = service.writer
         self._spans = service.spans
         self._decider = decider
-        self._positions = {**starts, **raw}
+        self.positions = {**starts, **raw}
         self._raw = frozenset(topic_partition[0] for topic_partition in raw)
         self._partitions = partitions
         self._health = service.health
@@ -112,7 +113,7 @@ class Reactor:
         self._background.alarm = self.wake
         self._last_record_s = self._read_s = monotonic_s()
         self._time = clock.ClockReading(now_ms(), self._last_record_s)
-        declare_topics({topic for topic, _ in self._positions}, self._partitions, self._raw)
+        declare_topics({topic for topic, _ in self.positions}, self._partitions, self._raw)
 
     def wake(self) -> None:
         """Makes the loop run once more: something outside the log is ready for a decision."""
@@ -122,11 +123,11 @@ class Reactor:
     @property
     def topics(self) -> list[str]:
         """The topics that it reads."""
-        return sorted({topic for topic, _ in self._positions})
+        return sorted({topic for topic, _ in self.positions})
 
     def records_before(self, topic: str, ends: Mapping[int, int]) -> int:
         """Returns how many offsets of a topic, before these ends, are not folded yet."""
-        positions = self._positions
+        positions = self.positions
         return sum(max(0, end - positions.get((topic, at), end)) for at, end in ends.items())
 
     def has_read_all(self, topic: str, empty_reads: int) -> bool:
@@ -135,7 +136,7 @@ class Reactor:
 
     async def run(self) -> None:
         """Runs until the service is told to stop; raises the error that makes it impossible to continue."""
-        reader = self._log.reader(self._positions)
+        reader = self._log.reader(self.positions)
         self._background.spawn(self._pump(reader))
         self._background.spawn(self._when_stopped())
         started = monotonic_s()
@@ -219,9 +220,9 @@ class Reactor:
         latest_ms, is_live = 0, self._health.ready
         for entry in entries:
             topic_partition = (entry.topic, entry.partition)
-            if entry.offset < self._positions[topic_partition]:
+            if entry.offset < self.positions[topic_partition]:
                 continue
-            self._positions[topic_partition] = entry.offset + 1
+            self.positions[topic_partition] = entry.offset + 1
             folded[entry.topic] = folded.get(entry.topic, 0) + 1
             if is_live:
                 times_ms.setdefault(entry.topic, {})[entry.append_time_ms] = None
@@ -272,10 +273,10 @@ class Reactor:
         writer = self._partition_writer(batch.topic_partition)
         writer.in_flight = False
         writer.fold_to = appended.offset + len(batch.records)
-        if self._positions[batch.topic_partition] != appended.offset:
+        if self.positions[batch.topic_partition] != appended.offset:
             return
         topic, partition = batch.topic_partition
-        self._positions[batch.topic_partition] = writer.fold_to
+        self.positions[batch.topic_partition] = writer.fold_to
         time_ms = appended.append_time_ms
         self._time = clock.not_before(self._time, time_ms)
         for at, (record, message) in enumerate(zip(batch.records, batch.messages, strict=True)):
@@ -300,7 +301,7 @@ class Reactor:
         return True
 
     def _has_unfolded(self, topic_partition: TopicPartition, writer: PartitionWriter) -> bool:
-        return writer.in_flight or self._positions[topic_partition] < writer.fold_to
+        return writer.in_flight or self.positions[topic_partition] < writer.fold_to
 
     def _partition_writer(self, topic_partition: TopicPartition) -> PartitionWriter:
         return self._partition_writers.setdefault(topic_partition, PartitionWriter())
@@ -362,7 +363,7 @@ class Reactor:
     async def _ends(self) -> dict[TopicPartition, int]:
         """Returns the current ends of our own topics; topics of others needn't be read before deciding."""
         ends_at_start: dict[TopicPartition, int] = {}
-        for topic in dict.fromkeys(topic for topic, _ in self._positions if topic not in self._raw):
+        for topic in dict.fromkeys(topic for topic, _ in self.positions if topic not in self._raw):
             ends = await retry_until_reachable(partial(self._log.ends, topic), self._on_failure)
             ends_at_start.update({(topic, partition): end for partition, end in ends.items()})
         self._health.waiting(None)
@@ -377,7 +378,7 @@ class Reactor:
         reached = [
             topic_partition
             for topic_partition, goal in self._catch_up_ends.items()
-            if self._positions.get(topic_partition, goal) >= goal
+            if self.positions.get(topic_partition, goal) >= goal
         ]
         for topic_partition in reached:
             del self._catch_up_ends[topic_partition]

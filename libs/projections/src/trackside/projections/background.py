@@ -2,16 +2,20 @@
 
 import structlog
 
+from trackside.domain.streams import Streams
+from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.service_context import ServiceContext
-from trackside.projections.runner import run_projection
+from trackside.projections.row_changes import RowChanges
+from trackside.projections.service_rows import DecidingState, write_rows
 
 log = structlog.get_logger("trackside.projections")
 
 
-async def project(owner: str, service: ServiceContext) -> None:
-    """Keeps the read models of `owner` at the end of the log until the service stops."""
-
-    logged = ""
+async def keep_rows(
+    service: ServiceContext, changes: RowChanges, streams: Streams, reactor: Reactor, *, standby: bool
+) -> None:
+    """Keeps the read models at the state that the reactor folds, until the service stops."""
+    owner, logged = changes.owner.name, ""
 
     def on_waiting(reason: str | None) -> None:
         nonlocal logged
@@ -21,4 +25,5 @@ async def project(owner: str, service: ServiceContext) -> None:
             log.info("read models continue", owner=owner)
         logged = reason or ""
 
-    await run_projection(owner, service, on_waiting=on_waiting)
+    folded = DecidingState(changes, streams, lambda: reactor.positions)
+    await write_rows(service, folded, standby=standby, on_waiting=on_waiting)

@@ -1,6 +1,5 @@
-"""The changes of a batch of one partition: the keys touched, turned into rows when the batch ends."""
+"""The changes of one partition that are not in the rows yet: keys touched, and rows that can't wait."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,42 +10,70 @@ from trackside.domain.table import (
     RecordProjection,
     RowKey,
     RowValues,
+    SettlingProjection,
     Table,
     TableWrite,
 )
 
 
 @dataclass(slots=True)
+class _Touched:
+    """A state, and the keys of its rows that may have changed, by projection."""
+
+    state: Any
+    keys: dict[Projection[Any], dict[RowKey, None]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Rows of a table by key; `groups`: values of the first key column whose rows these replace."""
+
+    table: Table
+    by_key: dict[RowKey, RowValues] = field(default_factory=dict)
+    groups: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class PendingChanges:
     """The changes of one partition from offset `base` up to `end`, which is not included.
 
-    `streams` are those with an event among them.
+    `end` is known once they are taken to be written. `oldest_ms` is when the first of its records was
+    appended, in ms since 1970; `size` is how many keys and rows it holds.
+
+    Most rows are computed when they are written, from the state of that time. Those of parts that the state
+    forgets are computed before that (`settle`), and those of single records at once.
     """
 
-    projections: tuple[Projection[Any], ...]
-    of_records: tuple[RecordProjection, ...]
     base: int
-    end: int
-    of_ignored: tuple[RecordProjection, ...] = ()
-    touched: dict[int, dict[RowKey, Any]] = field(default_factory=dict)
-    record_rows: dict[str, tuple[Table, dict[RowKey, RowValues]]] = field(default_factory=dict)
+    oldest_ms: int
+    end: int = -1
+    size: int = 0
+    touched: dict[str, _Touched] = field(default_factory=dict)
     streams: set[str] = field(default_factory=set)
+    """The streams that have an event among the changes."""
+    _rows: dict[str, _Rows] = field(default_factory=dict)
 
-    def note(self, state: Any, event: Event) -> None:
-        """Records the keys of rows that may have changed by an event that was applied to `state`."""
-        for number, projection in enumerate(self.projections):
+    def note(self, name: str, state: Any, projections: tuple[Projection[Any], ...], event: Event) -> None:
+        """Records the keys of rows that may have changed by an event that was applied to the state `name`."""
+        found: _Touched | None = None
+        for projection in projections:
             for key in projection.touched(state, event):
-                self.touched.setdefault(number, {})[key] = state
+                if found is None:
+                    found = self._of(name, state)
+                keys = found.keys.setdefault(projection, {})
+                if key not in keys:
+                    keys[key] = None
+                    self.size += 1
 
-    def note_record(self, stream: Stream, record: Record) -> None:
+    def _of(self, name: str, state: Any) -> _Touched:
+        found = self.touched.get(name)
+        if found is None:
+            found = self.touched[name] = _Touched(state)
+        found.state = state  # a stream that was spilled and is loaded again is another object
+        return found
+
+    def note_record(self, projections: tuple[RecordProjection, ...], stream: Stream, record: Record) -> None:
         """Records the rows computed from a record itself."""
-        self._note(self.of_records, stream, record)
-
-    def note_ignored(self, stream: Stream, record: Record) -> None:
-        """Records the rows of a record that had no effect."""
-        self._note(self.of_ignored, stream, record)
-
-    def _note(self, projections: Iterable[RecordProjection], stream: Stream, record: Record) -> None:
         for projection in projections:
             if type(record.message) in projection.kinds:
                 for row in projection.rows(stream, record):
@@ -54,23 +81,52 @@ class PendingChanges:
 
     def add(self, table: Table, row: RowValues) -> None:
         """Adds a row, or merges it with the one of the same key."""
-        rows = self.record_rows.setdefault(table.name, (table, {}))[1]
+        rows = self._rows_of(self._rows, table).by_key
         key = row[: table.key_width]
         old = rows.get(key)
+        if old is None:
+            self.size += 1
         rows[key] = row if old is None else table.merged(old, row)
+
+    def settle(self, stream: Stream) -> None:
+        """Computes the touched rows that `shrink` makes impossible to compute; to be called before it."""
+        touched = self.touched.get(stream.stream_id)
+        if touched is None:
+            return
+        for projection, keys in list(touched.keys.items()):
+            if stream.closed:
+                settled = [] if projection.table.changes_after_close else list(keys)
+            elif isinstance(projection, SettlingProjection):
+                settled = [key for key in projection.settled_keys(stream) if key in keys]
+            else:
+                continue
+            _compute(projection, stream, settled, self._rows_of(self._rows, projection.table))
+            for key in settled:
+                del keys[key]
+            if not keys:
+                del touched.keys[projection]
+        if not touched.keys:
+            del self.touched[stream.stream_id]
 
     def writes(self) -> list[TableWrite]:
         """Computes the rows from the state as it is now."""
-        found = [_write(self.projections[number], keys) for number, keys in self.touched.items()]
-        return found + [TableWrite(table, list(rows.values())) for table, rows in self.record_rows.values()]
+        found = {name: _Rows(of.table, dict(of.by_key), dict(of.groups)) for name, of in self._rows.items()}
+        for touched in self.touched.values():
+            for projection, keys in touched.keys.items():
+                _compute(projection, touched.state, list(keys), self._rows_of(found, projection.table))
+        return [TableWrite(of.table, list(of.by_key.values()), sorted(of.groups)) for of in found.values()]
+
+    @staticmethod
+    def _rows_of(rows: dict[str, _Rows], table: Table) -> _Rows:
+        return rows.setdefault(table.name, _Rows(table))
 
 
-def _write(projection: Projection[Any], keys: dict[RowKey, Any]) -> TableWrite:
-    if not projection.table.grouped:
-        return TableWrite(projection.table, [projection.row(state, key) for key, state in keys.items()])
-    groups = {key[0] for key in keys}
-    states = {id(state): state for state in keys.values()}.values()
-    rows = [
-        projection.row(state, key) for state in states for key in projection.keys(state) if key[0] in groups
-    ]
-    return TableWrite(projection.table, rows, sorted(groups))
+def _compute(projection: Projection[Any], state: Any, keys: list[RowKey], rows: _Rows) -> None:
+    """Adds the rows of keys; those of a grouped table are all rows with their first parts."""
+    table = projection.table
+    if table.grouped:
+        groups = {key[0] for key in keys}
+        rows.groups.update(dict.fromkeys(groups))
+        keys = [key for key in projection.keys(state) if key[0] in groups] if groups else []
+    for key in keys:
+        rows.by_key[key] = projection.row(state, key)

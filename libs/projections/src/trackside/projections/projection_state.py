@@ -1,15 +1,12 @@
-"""The state that one owner's rows are computed from, and its changes since the rows were last written."""
+"""The state that one owner's rows are computed from, folded for them alone."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Event, Record
 from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.fleet import evolve as evolve_fleet
-from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, TopicPartition
@@ -18,16 +15,15 @@ from trackside.eventlog.spill import SpillStore
 from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
 from trackside.projections.owners import Owner
 from trackside.projections.pending import PendingChanges
+from trackside.projections.row_changes import RowChanges
+from trackside.projections.snapshots import Checkpoint
 
 
 @dataclass(slots=True)
 class ProjectionState:
     """Folded state of one owner; `written` are the positions up to which its rows are written.
 
-    Records before `written` are folded but write no rows. `unsaved_streams` are the streams that changed
-    since their last snapshot, per partition of the events topic, `unsaved_records` the number of the changes,
-    `snapshot_bytes` the size of the last snapshot of each stream. `unshrunk` are the streams that may have
-    something to forget.
+    Records before `written` are folded but write no rows.
     """
 
     owner: Owner
@@ -36,11 +32,12 @@ class ProjectionState:
     streams: Streams = field(default_factory=lambda: Streams(AGGREGATES, spilled=SpillStore()))
     fleet: Fleet = field(default_factory=Fleet)
     folded: dict[TopicPartition, int] = field(default_factory=dict)
-    pending: dict[TopicPartition, PendingChanges] = field(default_factory=dict)
-    unsaved_streams: dict[int, set[str]] = field(default_factory=dict)
-    unsaved_records: dict[int, int] = field(default_factory=dict)
-    snapshot_bytes: dict[str, int] = field(default_factory=dict)
-    unshrunk: dict[str, Stream] = field(default_factory=dict)
+    changes: RowChanges = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Notes changes from the positions of the rows on."""
+        self.changes = RowChanges(self.owner, self.topics, most_pending=None)
+        self.changes.start(self.written)
 
     def adopt(self, recovered: Recovered) -> None:
         """Starts from snapshots, except of partitions whose rows are older: their changes would be missed."""
@@ -67,63 +64,45 @@ class ProjectionState:
         }
 
     def fold(self, entries: Iterable[Entry]) -> None:
-        """Folds entries and records their changes. Raises what `decode` and `Streams.fold` raise."""
+        """Folds entries and notes their changes. Raises what `decode` and `Streams.fold` raise."""
         events, fleet = self.topics.events.name, self.topics.fleet.name
         for entry in entries:
             record = decode(entry)
-            pending = self._pending((entry.topic, entry.partition), entry.offset)
+            self.folded[entry.topic, entry.partition] = entry.offset + 1
             if record is None:
                 continue
             if entry.topic == events:
-                self._fold_event(record, pending)
+                stream, outcome = self.streams.fold(record)
+                self.changes.note(stream, outcome, record)
             elif entry.topic == fleet:
-                applied = evolve_fleet(self.fleet, record) is Outcome.APPLIED
-                if applied and pending is not None and isinstance(record.message, Event):
-                    pending.note(self.fleet, record.message)
-            elif pending is not None and (row := letter_row(record)) is not None:
-                pending.add(DEAD_LETTERS, row)
+                self.changes.note_fleet(self.fleet, evolve_fleet(self.fleet, record), record)
+            elif (row := letter_row(record)) is not None:
+                self.changes.add(record, DEAD_LETTERS, row)
 
-    def _fold_event(self, record: Record, pending: PendingChanges | None) -> None:
-        stream, outcome = self.streams.fold(record)
-        self.unshrunk[stream.stream_id] = stream
-        partition = record.partition
-        if pending is not None:
-            pending.streams.add(stream.stream_id)
-        if stream.rules:
-            self.unsaved_streams.setdefault(partition, set()).add(stream.stream_id)
-            self.unsaved_records[partition] = self.unsaved_records.get(partition, 0) + 1
-        if outcome is Outcome.APPLIED and pending is not None and isinstance(record.message, Event):
-            pending.note(stream, record.message)
-            pending.note_record(stream, record)
-        elif outcome is not Outcome.APPLIED and pending is not None:
-            pending.note_ignored(stream, record)
+    def has_changes(self) -> bool:
+        """Returns whether records were folded whose rows are not written."""
+        return any(position > self.changes.bases.get(place, 0) for place, position in self.folded.items())
 
-    def _pending(self, topic_partition: TopicPartition, offset: int) -> PendingChanges | None:
-        """Returns where to record the changes of a record; None if its rows are written already."""
-        self.folded[topic_partition] = offset + 1
-        base = self.written.get(topic_partition, 0)
-        if offset < base:
-            return None
-        pending = self.pending.get(topic_partition)
-        if pending is None:
-            of_fleet = topic_partition[0] == self.topics.fleet.name
-            projections = self.owner.of_fleet if of_fleet else self.owner.of_streams
-            pending = PendingChanges(projections, self.owner.of_records, base, base, self.owner.of_ignored)
-            self.pending[topic_partition] = pending
-        pending.end = offset + 1
-        return pending
+    def due(self, quiet_s: float, checkpoint_records: int) -> list[int]:
+        """Lists the partitions to save, as `UnsavedStreams.due` does, that are as far as their rows."""
+        unsaved, events = self.changes.unsaved, self.topics.events.name
+        return [
+            partition
+            for partition in (() if unsaved is None else unsaved.due(quiet_s, checkpoint_records))
+            if self.folded[events, partition] >= self.written[events, partition]
+        ]
 
-    def shrink(self) -> None:
-        """Forgets what streams no longer need; to be called once their rows are computed."""
-        for stream in self.unshrunk.values():
-            shrink(stream)
-        self.unshrunk.clear()
+    def checkpoint(self, partition: int) -> Checkpoint:
+        """Serialises the streams of a partition that changed since they were saved."""
+        assert self.changes.unsaved is not None  # or none would be due
+        return self.changes.unsaved.take(
+            partition, self.folded[self.topics.events.name, partition], self.streams
+        )
 
-    def mark_written(self, found: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition]) -> None:
-        """Records that the rows of `partitions` are written, by any process, at least up to `found`."""
-        for topic_partition in partitions:
-            self.written[topic_partition] = max(
-                found.get(topic_partition, 0), self.folded.get(topic_partition, 0)
-            )
-        self.pending.clear()
+    def mark_written(
+        self, taken: Mapping[TopicPartition, PendingChanges], found: Mapping[TopicPartition, int]
+    ) -> None:
+        """Records that the rows of what was `taken` are written, by any process, at least up to `found`."""
+        for place, pending in taken.items():
+            self.written[place] = max(found.get(place, 0), pending.end)
         self.streams.spill_idle()

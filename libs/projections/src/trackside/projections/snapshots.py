@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RULES
 from trackside.domain.stream import Stream
-from trackside.domain.streams import load, pack, state_adapter
+from trackside.domain.streams import Streams, load, pack, state_adapter
+from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.recovery import Recovered
 from trackside.projections.log_identity import check_log
 from trackside.projections.postgres import (
@@ -29,6 +30,8 @@ from trackside.telemetry.logs import logger
 FOLD_VERSION = 9
 """Raise it, and `definitions.GENERATIONS` with it, when the fold computes another state from the same log."""
 SNAPSHOT_TABLES = ("snapshots", "snapshot_positions")
+BYTES_PER_RECORD = 1_000
+"""A partition is saved again after as many records as its snapshots had bytes, divided by this."""
 WORTH_FREEZING = 1_000_000
 """With at least so many characters of states, they are frozen: hidden from the garbage collector."""
 log = logger("trackside.projections")
@@ -59,6 +62,52 @@ def checkpoint(partition: int, position: int, streams: Iterable[Stream]) -> Chec
         state = pack(stream).decode()
         made.rows.append((stream.stream_id, partition, stream.last_offset, fold_name(), stream.closed, state))
     return made
+
+
+class UnsavedStreams:
+    """The streams that changed since their last snapshot, by partition of the events topic."""
+
+    def __init__(self) -> None:
+        self._streams: dict[int, set[str]] = {}
+        self._records: dict[int, int] = {}
+        self._changed_s: dict[int, float] = {}
+        self._bytes: dict[str, int] = {}
+
+    def note(self, partition: int, stream_id: str) -> None:
+        """Notes a record of a stream."""
+        self._streams.setdefault(partition, set()).add(stream_id)
+        self._records[partition] = self._records.get(partition, 0) + 1
+        self._changed_s[partition] = monotonic_s()
+
+    def due(self, quiet_s: float, checkpoint_records: int) -> list[int]:
+        """Lists the partitions to save: those with many changes, or with none for `quiet_s` seconds."""
+        now_s = monotonic_s()
+        return [
+            partition
+            for partition, names in self._streams.items()
+            if names
+            and (
+                now_s - self._changed_s[partition] >= quiet_s
+                or self._has_many_changes(partition, checkpoint_records)
+            )
+        ]
+
+    def _has_many_changes(self, partition: int, checkpoint_records: int) -> bool:
+        """Returns whether a snapshot is worth its cost: large streams are saved less often."""
+        records = self._records[partition]
+        if records < checkpoint_records:
+            return False
+        size = sum(self._bytes.get(name, 0) for name in self._streams[partition])
+        return records * BYTES_PER_RECORD >= size
+
+    def take(self, partition: int, position: int, streams: Streams) -> Checkpoint:
+        """Serialises the changed streams of a partition as they are before the offset `position`."""
+        names = sorted(self._streams.pop(partition))
+        found = (stream for name in names if (stream := streams.find(name)) is not None)
+        made = checkpoint(partition, position, found)
+        self._records[partition] = 0
+        self._bytes.update({row[0]: len(row[-1]) for row in made.rows})
+        return made
 
 
 async def write_checkpoint(connection: Connection, made: Checkpoint) -> None:

@@ -23,13 +23,12 @@ from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_end, from_start, run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.projections.background import project
+from trackside.projections.background import keep_rows
 from trackside.projections.log_identity import log_id_of
+from trackside.projections.owners import DISPATCHER, OWNERS
 from trackside.projections.reachability import say_until_postgres_answers
+from trackside.projections.row_changes import RowChanges
 from trackside.projections.snapshots import PostgresSnapshots
-
-PROJECTION_DELAY_MAX_S = 5.0
-"""How long the read models wait at most for the first answers of tuners and assessors, s."""
 
 log = structlog.get_logger("trackside.dispatcher")
 
@@ -90,7 +89,12 @@ async def _decide(
     receipts, raw = await _receipts(service, settings, streams)
     for answers in (topics.suggestions, topics.assessments):
         raw |= await from_end(service.log, answers)
-    dispatcher = Dispatcher(service, streams, advice, receipts, signatures, standby=settings.standby)
+    changes = RowChanges(OWNERS[DISPATCHER], topics)
+    if not settings.standby:
+        changes.start(starts)
+    dispatcher = Dispatcher(
+        service, streams, advice, receipts, signatures, standby=settings.standby, changes=changes
+    )
     reactor = Reactor(
         service,
         dispatcher,
@@ -100,19 +104,9 @@ async def _decide(
         standby=settings.standby,
     )
     advice.ready = reactor.wake
-    service.background.spawn(_project(service, reactor, advice))
+    service.background.spawn(keep_rows(service, changes, streams, reactor, standby=settings.standby))
     service.background.spawn(follow_log_lag(service.log, reactor, service.health))
     await reactor.run()
-
-
-async def _project(service: ServiceContext, reactor: Reactor, advice: AdviceLoop) -> None:
-    """Updates the read models, from when the first requests since the start are answered.
-
-    They have a state of their own, and loading that of many trials blocks the event loop for a second.
-    """
-    await reactor.ready.wait()
-    await advice.wait_until_idle(PROJECTION_DELAY_MAX_S)
-    await project("dispatcher", service)
 
 
 async def _receipts(

@@ -25,7 +25,7 @@ from trackside.domain.capabilities import Capabilities, capabilities_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.react import react
-from trackside.domain.stream import Stream, shrink
+from trackside.domain.stream import Stream
 from trackside.domain.stream_index import StreamIndex
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, write_dead_letter
@@ -33,6 +33,8 @@ from trackside.eventlog.decider import Decision, Facts
 from trackside.eventlog.log import Entry
 from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.ignored_reports import ignored_reason
+from trackside.projections.owners import DISPATCHER, OWNERS
+from trackside.projections.row_changes import RowChanges
 from trackside.telemetry.metrics import counter, gauge
 
 log = structlog.get_logger("trackside.dispatcher")
@@ -50,7 +52,9 @@ class Dispatcher:
         signatures: SignatureVerifier = SIGNATURES_OFF,
         *,
         standby: bool = False,
+        changes: RowChanges | None = None,
     ) -> None:
+        self._changes = changes or RowChanges(OWNERS[DISPATCHER], service.topics)
         self._log = service.log
         self._topics = service.topics
         self._answers = frozenset({self._topics.suggestions.name, self._topics.assessments.name})
@@ -99,7 +103,7 @@ class Dispatcher:
             reason = ignored_reason(stream, record)
             if reason is not None:
                 counter("trackside.dispatcher.uncounted.metrics").labels(reason).inc()
-        shrink(stream)
+        self._changes.note(stream, outcome, record)
         self._look_at(stream.stream_id)
         self._changed.update(self._parents.fold(stream, message))
         self._changed.update(self._watchers.fold(stream))
@@ -175,6 +179,7 @@ class Dispatcher:
         self._search_gauges.set(facts.now_ms)
         if self._receipts is not None:
             self._receipts.send_answered(self._streams)
+        self._changes.settle()
         self._streams.spill_idle()
         letters = self._topics.dead_letters
         while self._intake.dead_letters:

@@ -11,10 +11,12 @@ from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_end, from_start, run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.projections.background import project
+from trackside.projections.background import keep_rows
 from trackside.projections.log_identity import log_id_of
+from trackside.projections.owners import OWNERS, SCHEDULER
 from trackside.projections.peaks import newest_peaks
 from trackside.projections.reachability import say_until_postgres_answers
+from trackside.projections.row_changes import RowChanges
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.scheduler.estimates import LEARNED_ATTEMPTS, MemoryPeaks
 from trackside.scheduler.service import Scheduler
@@ -38,13 +40,15 @@ async def _run(service: ServiceContext, settings: SchedulerSettings) -> None:
     snapshots = PostgresSnapshots(service.settings.postgres_dsn, log_id)
     streams, starts = await recover(snapshots, service.log, topics.events)
     peaks = await recovered_peaks(service.settings.postgres_dsn) if streams.positions else None
-    scheduler = Scheduler(service, streams, settings, peaks)
+    starts |= await from_start(service.log, topics.fleet)
+    changes = RowChanges(OWNERS[SCHEDULER], topics)
+    if not settings.standby:
+        changes.start(starts)
+    scheduler = Scheduler(service, streams, settings, peaks, changes)
     reactor = Reactor(
         service,
         scheduler,
-        starts=starts
-        | await from_start(service.log, topics.fleet)
-        | await from_end(service.log, topics.heartbeats),
+        starts=starts | await from_end(service.log, topics.heartbeats),
         raw={},
         partitions={
             topics.events.name: topics.events.partitions,
@@ -52,7 +56,7 @@ async def _run(service: ServiceContext, settings: SchedulerSettings) -> None:
         },
         standby=settings.standby,
     )
-    service.background.spawn(project("scheduler", service))
+    service.background.spawn(keep_rows(service, changes, streams, reactor, standby=settings.standby))
     service.background.spawn(follow_log_lag(service.log, reactor, service.health))
     await reactor.run()
 

@@ -12,7 +12,7 @@ from trackside.domain.fleet import Worker
 from trackside.domain.fold import DRAINS
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal, cause_of
-from trackside.domain.stream import shrink
+from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.domain.task import Task, TaskState
 from trackside.domain.task_events import task_of
@@ -22,6 +22,8 @@ from trackside.eventlog.decider import Decision, Facts
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry
 from trackside.eventlog.service_context import ServiceContext
+from trackside.projections.owners import OWNERS, SCHEDULER
+from trackside.projections.row_changes import RowChanges
 from trackside.scheduler import decide, decision_counts
 from trackside.scheduler.cluster_state import ClusterState
 from trackside.scheduler.command_span import CommandSpan
@@ -64,7 +66,9 @@ class Scheduler:
         streams: Streams,
         settings: SchedulerSettings,
         peaks: MemoryPeaks | None = None,
+        changes: RowChanges | None = None,
     ) -> None:
+        self._changes = changes or RowChanges(OWNERS[SCHEDULER], service.topics)
         self._log = service.log
         self._topics = service.topics
         self._writer = service.writer
@@ -154,6 +158,7 @@ class Scheduler:
             if not pending.deferred:
                 expected.append(sent_ms)
         self._orphan_commands.clear()
+        self._changes.settle()
         self._sent = still_unanswered
         self._resend_due_ms = min(expected) + resend_ms if expected else None
         if facts.now_ms >= self._gauges_due_ms:
@@ -217,6 +222,7 @@ class Scheduler:
 
     def _fold_fleet(self, record: Record) -> Outcome:
         outcome = fleet.evolve(self._fleet, record)
+        self._changes.note_fleet(self._fleet, outcome, record)
         if outcome is not Outcome.APPLIED:
             return outcome
         self._lease_check_due = True
@@ -235,6 +241,12 @@ class Scheduler:
 
     def _fold_event(self, record: Record) -> Outcome:
         stream, outcome = self._streams.fold(record)
+        self._take_in(stream, outcome, record)
+        self._changes.note(stream, outcome, record)
+        return outcome
+
+    def _take_in(self, stream: Stream, outcome: Outcome, record: Record) -> None:
+        """Updates what is derived from the streams, after a record of one was folded."""
         message = record.message
         if type(message) is AttemptEnded and message.recovered and record.envelope.role == "worker":
             # A later incarnation wrote this, and joins next: the old one gets no more tasks.
@@ -243,13 +255,13 @@ class Scheduler:
         if outcome is not Outcome.APPLIED:
             if type(message) is TaskAssigned and record.envelope.source == self._writer.source:
                 self._retry_later(stream.tasks.get(message.task_id))
-            return outcome
+            return
         if type(message) is MetricReported:
-            return outcome
+            return
         if type(message) in DRAINS:
             self._drained[stream.stream_id] = frozenset(stream.drained)
             self._sync_hosts()
-            return outcome
+            return
         took_s = self._instruction_times.fold(record, self._sent)
         if took_s is not None:
             histogram("trackside.scheduler.instruction.seconds").observe(took_s)
@@ -262,8 +274,6 @@ class Scheduler:
             self._cluster.update(stream.stream_id, task)
             if task.state is TaskState.ENDED:
                 self._instruction_times.forget(task.task_id)
-        shrink(stream)
-        return outcome
 
     def _avoid_refusing_devices(self, refused: TaskRefused, task: Task) -> None:
         """Avoids the devices that refused a task; for equal tasks only if they lacked memory."""

@@ -1,8 +1,6 @@
 """Asks tuners for suggestions outside of the event loop; an answer is a proposal that the log may reject."""
 
-import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,10 +78,11 @@ class AdviceLoop:
         plugin_assessor: AdvisorProcess | None = None,
         remote: RemoteAdvisors | None = None,
     ) -> None:
+        self._backlog = BacklogMonitor()
         given = (tuner, assessor, plugin_tuner, plugin_assessor)
         self.processes = [process for process in given if process is not None]
         for process in self.processes:
-            process.on_change = self._changed
+            process.on_change = self._backlog.update
         self._tuner = TunerClient(tuner)
         self._plugin_tuner = self._tuner if plugin_tuner is None else TunerClient(plugin_tuner)
         self._assessor = assessor
@@ -92,9 +91,6 @@ class AdviceLoop:
             assessor, background, self._propose, plugin_assessor, None if remote is None else remote.assessors
         )
         self._searches: dict[str, _AdvisedSearch] = {}
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._backlog = BacklogMonitor()
         self.ready: Callable[[], None] | None = None
         self._background = background
         self.proposals: list[tuple[str, Proposal]] = []
@@ -150,12 +146,6 @@ class AdviceLoop:
         advised = self._searches.get(search_id)
         span = None if advised is None else advised.asked
         return span if span is not None and span.attributes["trackside.trial"] == number else None
-
-    async def wait_until_idle(self, limit_s: float) -> None:
-        """Waits until no process has an open request, for at most so many seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(limit_s):
-                await self._idle.wait()
 
     async def close(self) -> None:
         """Kills the advisor processes."""
@@ -256,14 +246,6 @@ class AdviceLoop:
         self.proposals.append((stream_id, proposal))
         if self.ready is not None:
             self.ready()
-
-    def _changed(self, process: AdvisorProcess) -> None:
-        """Shows the backlog of a process, and notes whether any has open requests."""
-        self._backlog.update(process)
-        if any(each.backlog for each in self.processes):
-            self._idle.clear()
-        else:
-            self._idle.set()
 
 
 def _fallback_id(search_id: str) -> str:

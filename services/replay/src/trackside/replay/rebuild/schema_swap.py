@@ -203,15 +203,14 @@ class _OwnerCatchUp:
 
     async def _write(self, connection: Connection, entries: Sequence[Entry]) -> None:
         self._state.fold(entry for entry in entries if entry.topic != self._metrics)
-        pending = self._state.pending
-        for write in [write for of_place in pending.values() for write in of_place.writes()]:
+        taken = self._state.changes.take(self._state.folded)
+        for write in [write for pending in taken.values() for write in pending.writes()]:
             await upsert(connection, write)
-        self._state.shrink()
         await self._write_summaries(connection, [entry for entry in entries if entry.topic == self._metrics])
-        ends = {place: of_place.end for place, of_place in pending.items()}
+        ends = {place: pending.end for place, pending in taken.items()}
         ends |= {(e.topic, e.partition): e.offset + 1 for e in entries if e.topic == self._metrics}
         await move_positions(connection, self.owner, ends)
-        self._state.mark_written({}, list(pending))
+        self._state.mark_written(taken, {})
 
     async def _write_summaries(self, connection: Connection, entries: Sequence[Entry]) -> None:
         messages = []
