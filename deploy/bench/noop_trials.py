@@ -119,7 +119,9 @@ def gaps(timelines_by_task: Mapping[str, TaskTimeline]) -> tuple[list[float], li
 
 def hops(timelines_by_task: Mapping[str, TaskTimeline]) -> dict[str, float]:
     """Returns the medians of the steps from a task's end to the start of the next one, ms."""
-    ended = {timeline.offsets["trial_ended"]: timeline for timeline in timelines_by_task.values()}
+    ended = {  # a trial that was drawn ahead rests on the end of the attempt
+        timeline.offsets[step]: timeline for timeline in timelines_by_task.values() for step in HOPS[:2]
+    }
     times: dict[str, list[float]] = defaultdict(list)
     for timeline in timelines_by_task.values():
         previous = ended.get(timeline.follows)

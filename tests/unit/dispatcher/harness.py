@@ -73,6 +73,12 @@ class LocalAdvisor(AdvisorProcess):
 async def new_log() -> MemoryLog:
     """Returns a log whose fleet has one worker, which can run tasks of type `noop`."""
     log = MemoryLog()
+    await add_worker(log)
+    return log
+
+
+async def add_worker(log: MemoryLog) -> None:
+    """Has a worker join that can run tasks of type `noop`."""
     await log.ensure(TOPICS.shared)
     joined = WorkerJoined(
         worker_id="w1",
@@ -84,7 +90,6 @@ async def new_log() -> MemoryLog:
         after={},
     )
     await log.append(TOPICS.fleet.name, 0, [WORKER.single("w1", joined)])
-    return log
 
 
 def client_of(log: MemoryLog) -> Client:

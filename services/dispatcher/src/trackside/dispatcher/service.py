@@ -159,7 +159,9 @@ class Dispatcher:
             self._deadlines.set(stream_id, None if aggregate is None else aggregate.next_due_ms(stream))
             for proposal in self._watchers.lacking(stream):  # before any of its tasks
                 yield self._decision(stream_id, proposal)
-            for proposal in react(stream, self._capabilities, self._streams.aggregates, self._index):
+            proposals = list(react(stream, self._capabilities, self._streams.aggregates, self._index))
+            suggested = self._advice.suggestion_after(stream, proposals)
+            for proposal in proposals if suggested is None else [*proposals, suggested]:
                 yield self._decision(stream_id, proposal)
             yield from self._pending(stream, facts)
             if aggregate is not None:

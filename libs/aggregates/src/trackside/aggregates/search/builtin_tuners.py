@@ -57,17 +57,21 @@ _GENETIC: OptionTypes = {
 
 @dataclass(frozen=True)
 class TunerKind:
-    """What a tuner supports: options, types of parameters, sub-spaces, several objectives."""
+    """What a tuner supports: options, types of parameters, sub-spaces, several objectives.
+
+    One that `learns` makes suggestions that depend on how earlier trials ended.
+    """
 
     options: OptionTypes = field(default_factory=dict)
     types: frozenset[str] = EVERY_TYPE
     nested: bool = False
     multi_objective: bool = True
+    learns: bool = True
 
 
 TUNERS: Mapping[str, TunerKind] = {
-    "random": TunerKind(nested=True),
-    "grid": TunerKind(types=FINITE_TYPES, nested=True),
+    "random": TunerKind(nested=True, learns=False),
+    "grid": TunerKind(types=FINITE_TYPES, nested=True, learns=False),
     "batch": TunerKind(
         {
             "sets": ParameterSets(),
@@ -76,6 +80,7 @@ TUNERS: Mapping[str, TunerKind] = {
             BUDGET_PARAMETER: ParameterName(),
         },
         nested=True,
+        learns=False,
     ),
     "tpe": TunerKind(
         {
@@ -106,7 +111,9 @@ TUNERS: Mapping[str, TunerKind] = {
     "nsga2": TunerKind(_GENETIC),
     "nsga3": TunerKind({**_GENETIC, "dividing_parameter": Integer(1, 100)}),
     "evolution": TunerKind({"population_size": Integer(2, 10_000), "mutation_prob": Fraction()}),
-    "qmc": TunerKind({"qmc_type": OneOf(("sobol", "halton")), "scramble": Boolean()}, nested=True),
+    "qmc": TunerKind(
+        {"qmc_type": OneOf(("sobol", "halton")), "scramble": Boolean()}, nested=True, learns=False
+    ),
     **{
         name: TunerKind(options, nested=name in DEFAULT_FACTORS, multi_objective=False)
         for name, options in PROMOTING.items()

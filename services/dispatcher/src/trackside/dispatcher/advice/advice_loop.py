@@ -1,7 +1,7 @@
 """Asks tuners for suggestions outside of the event loop; an answer is a proposal that the log may reject."""
 
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -10,6 +10,13 @@ from trackside.aggregates.search import suggestions
 from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.axes import axes_of
 from trackside.aggregates.search.builtin_tuners import TUNERS
+from trackside.aggregates.search.drawing_ahead import (
+    DrawnFor,
+    drawn_for,
+    draws_ahead,
+    learns,
+    seen_by_next,
+)
 from trackside.aggregates.search.messages import (
     SearchExhausted,
     SearchFailed,
@@ -21,7 +28,7 @@ from trackside.aggregates.search.promotion import Start, promotes
 from trackside.aggregates.search.state import Search, search_of
 from trackside.aggregates.search.trial_reuse import next_task
 from trackside.aggregates.search.trial_traces import trial_trace
-from trackside.contracts.message import Message
+from trackside.contracts.message import Event, Message
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
     AdvisorError,
@@ -54,12 +61,16 @@ class _AdvisedSearch:
     """What the loop keeps for one search; all of it can be computed again from the search's state."""
 
     setup: SearchSetup
-    history: TunerHistory = field(default_factory=TunerHistory)
+    history: TunerHistory
     asking: bool = False
     completing: bool = False
     """Whether the open request is for what a user left out of a trial."""
     asked: Span | None = None
     """The span of the newest request that was answered, exported if the suggestion counts."""
+    drawn: tuple[DrawnFor, dict[str, Any]] | None = None
+    """The parameters of the next trial, drawn before its slot is open, and what they depend on."""
+    undrawn: int = -1
+    """The trial that could not be drawn before its slot is open; it is asked for again then."""
 
 
 class AdviceLoop:
@@ -104,12 +115,40 @@ class AdviceLoop:
             self.forget(search.search_id)
             return
         advised = self._advised(search)
+        if advised.drawn is not None and advised.drawn[0] != drawn_for(search):
+            advised.drawn, advised.asking = None, False
+        if not advised.asking and not suggestions.has_failed(search):
+            self._ask(stream, search, advised)
+        self._assessments.update(stream)
+
+    def _ask(self, stream: Stream, search: Search, advised: _AdvisedSearch) -> None:
+        """Asks for the trial whose slot is open, or for the next one if that may be drawn before it is."""
         number = search.next_trial
-        if number is not None and not advised.asking and not suggestions.has_failed(search):
+        if number is not None:
             advised.asking, advised.completing = True, bool(search.added)
             history = advised.history.until(search, number)
             self._background.spawn(self._suggest(stream, search, advised, history, number))
-        self._assessments.update(stream)
+        elif draws_ahead(search) and advised.undrawn != len(search.trials):
+            advised.asking, advised.completing = True, False
+            self._background.spawn(self._draw_ahead(stream, search, advised))
+
+    def suggestion_after(self, stream: Stream, proposals: Iterable[Proposal]) -> Proposal | None:
+        """Returns the suggestion that was drawn ahead, if its slot is open or opens by these proposals.
+
+        So the end of a trial and what follows it are appended together. Where these proposals turn out to
+        have no effect, the suggestion has none either.
+        """
+        advised, search = self._searches.get(stream.stream_id), search_of(stream)
+        if advised is None or search is None or advised.drawn is None:
+            return None
+        key, parameters = advised.drawn
+        seen = seen_by_next(search, proposals) if key == drawn_for(search) else None
+        if seen is None:
+            return None
+        advised.drawn = None
+        number = len(search.trials)
+        events = suggestions.suggestion(search, number, parameters, seen, task=next_task(stream))
+        return _proposal(stream, number, events, seen)
 
     def note(self, stream_id: str, message: Message) -> None:
         """Takes in a folded event: what a tuner answered allows the next request, applied or not."""
@@ -124,7 +163,7 @@ class AdviceLoop:
         """Allows the next request for a search: its last proposal has been folded or rejected."""
         advised = self._searches.get(stream_id)
         if advised is not None:
-            advised.asking = False
+            advised.asking, advised.drawn = False, None
 
     def reconsider(self, stream_id: str) -> None:
         """Allows all requests for a search again: a proposal for it may have been lost."""
@@ -171,7 +210,7 @@ class AdviceLoop:
             setup = {name: spec[name] for name in fields} | {"space_version": search.space_version}
             if len(search.spec.objectives) > 1:
                 setup["directions"] = directions_of(search.spec)
-            advised = _AdvisedSearch(setup)
+            advised = _AdvisedSearch(setup, TunerHistory(with_ends=learns(search.spec)))
             self._searches[search.search_id] = advised
         return advised
 
@@ -213,9 +252,35 @@ class AdviceLoop:
                 events = suggestions.suggestion(search, number, parameters, seen, source, task, start)
         if context.is_recording(stream.traceparent):
             advised.asked = _asked(stream, search, number, began_ns)
-        trace = trial_trace(stream, number) if isinstance(events[0], TrialSuggested) else ""
-        proposal = Proposal("suggest trial", events, seen, stream.traceparent, begins_trace=trace)
-        self._propose(search.search_id, proposal)
+        self._propose(search.search_id, _proposal(stream, number, events, seen))
+
+    async def _draw_ahead(self, stream: Stream, search: Search, advised: _AdvisedSearch) -> None:
+        """Has the next trial drawn, to be suggested once its slot opens; if it has opened, suggests it."""
+        number, key = len(search.trials), drawn_for(search)
+        began, began_ns = monotonic_s(), context.now_ns()
+        history = advised.history.before(search, number)
+        try:
+            parameters = await self._request(search, advised.setup, history, number, False)
+        except AdvisorClosed:
+            return
+        except (AdvisorError, TunerWaits):
+            parameters = None
+        if stream.closed or key[0] != len(search.trials):  # another dispatcher has suggested this trial
+            return
+        advised.asking = False
+        if parameters is None:
+            advised.undrawn = number
+        elif key == drawn_for(search):
+            seconds = histogram("trackside.dispatcher.suggestion.seconds")
+            seconds.labels(search.spec.tuner.name).observe(monotonic_s() - began)
+            if context.is_recording(stream.traceparent):
+                advised.asked = _asked(stream, search, number, began_ns)
+            advised.asking, advised.drawn = True, (key, parameters)
+            proposal = self.suggestion_after(stream, ())
+            if proposal is not None:
+                self._propose(search.search_id, proposal)
+            return
+        self.update(stream)
 
     def _request(
         self, search: Search, setup: SearchSetup, history: list[HistoryItem], number: int, is_random: bool
@@ -251,6 +316,11 @@ class AdviceLoop:
 def _fallback_id(search_id: str) -> str:
     """Returns the id under which the tuner process has the random fallback of a search."""
     return f"{search_id}/by-chance"
+
+
+def _proposal(stream: Stream, number: int, events: list[Event], seen: int) -> Proposal:
+    trace = trial_trace(stream, number) if isinstance(events[0], TrialSuggested) else ""
+    return Proposal("suggest trial", events, seen, stream.traceparent, begins_trace=trace)
 
 
 def _asked(stream: Stream, search: Search, number: int, began_ns: int) -> Span:

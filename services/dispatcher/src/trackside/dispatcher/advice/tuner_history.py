@@ -26,6 +26,8 @@ class TunerHistory:
     reported as failed.
     """
 
+    with_ends: bool = True
+    """Whether the tuner receives how trials ended: not if it does not learn from that."""
     items: list[HistoryItem] = field(default_factory=list)
     suggested: int = 0
     ended: int = 0
@@ -33,18 +35,28 @@ class TunerHistory:
 
     def until(self, search: Search, number: int) -> list[HistoryItem]:
         """Extends the history to what trial `number` may depend on, and returns it."""
+        self._add_trials(search, number)
+        self._add_results(search, search.opened[number])
+        return self.items
+
+    def before(self, search: Search, number: int) -> list[HistoryItem]:
+        """Extends the history to what trial `number` would depend on if its slot opened now, without ends."""
+        assert not self.with_ends
+        self._add_trials(search, number)
+        self._add_imports(search, search.changed_at)
+        return self.items
+
+    def _add_trials(self, search: Search, number: int) -> None:
         while self.suggested < number:
             trial = search.trials[self.suggested]
             self._add_results(search, search.opened[self.suggested])
             self.items.append(("suggested", trial.number, _suggestion(search, trial)))
             self.suggested += 1
-        self._add_results(search, search.opened[number])
-        return self.items
 
     def _add_results(self, search: Search, offset: int) -> None:
         assessor = search.spec.assessor
         counts = assessor is not None and assessor.count_last_value
-        while self.ended < len(search.ends):
+        while self.with_ends and self.ended < len(search.ends):
             trial = search.trials[search.ends[self.ended]]
             if trial.ended_at > offset:
                 break
