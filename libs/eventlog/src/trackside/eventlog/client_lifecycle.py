@@ -5,6 +5,14 @@ import traceback
 from collections.abc import Collection
 from typing import Any, Protocol
 
+import structlog
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+log = structlog.get_logger("trackside.eventlog")
+
+STOP_S = 1.0
+"""How long a client may take to stop, in s, before it is dropped."""
+
 
 class KafkaClient(Protocol):
     """A producer, a consumer or an admin client of aiokafka."""
@@ -45,3 +53,42 @@ async def cancel_tasks(tasks: Collection[asyncio.Task[Any]], within_s: float) ->
             task.cancel()
     for task in tasks:
         task.cancelled() or not task.done() or task.exception()  # retrieved, so that asyncio logs no warning
+
+
+async def start_within(client: AIOKafkaProducer | AIOKafkaConsumer, within_s: float) -> None:
+    """Starts a client; if that fails or takes longer than `within_s` seconds, closes its connections."""
+    try:
+        async with asyncio.timeout(within_s):
+            await start_client(client)
+    except BaseException:
+        await stopped(client)
+        raise
+
+
+async def stopped(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
+    """Stops a client within a second or two, whatever state it is in.
+
+    In a task of its own: a consumer whose fetch waits for a retry raises that fetch's cancellation from
+    `stop`, where it looks like our own. The rest is ended here: a sender would retry without limit.
+    """
+    stopping = asyncio.create_task(_stop(client))
+    await asyncio.wait({stopping}, timeout=STOP_S)
+    if stopping.done() and not stopping.cancelled() and stopping.exception() is None:
+        return
+    log.debug("a Kafka client was dropped while it was busy")
+    if isinstance(client, AIOKafkaProducer):
+        client._closed, connection, left = True, client.client, {client._sender.sender_task}
+    else:
+        connection, left = client._client, set(client._fetcher._pending_tasks if client._fetcher else ())
+    closing = asyncio.create_task(connection.close())
+    ending = {stopping, *(task for task in left if task is not None)}
+    for task in ending:
+        task.cancel()
+    await asyncio.wait({closing}, timeout=10 * STOP_S)  # takes one iteration of the event loop
+    await cancel_tasks({closing, *ending}, STOP_S)
+
+
+async def _stop(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
+    if isinstance(client, AIOKafkaProducer):  # its own `stop` flushes in a task that can't be cancelled
+        await client._message_accumulator.close()
+    await client.stop()

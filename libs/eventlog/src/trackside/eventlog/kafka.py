@@ -1,4 +1,4 @@
-"""The log on Kafka. The only module that uses aiokafka.
+"""The log on Kafka.
 
 The decisions behind this client are in docs/adr: no transactions, no consumer groups, one batch per
 decision, and a producer is dropped after any error with an unknown outcome.
@@ -16,10 +16,10 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError
 
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
-from trackside.eventlog.client_lifecycle import cancel_tasks, start_client
-from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.errors import OffsetGoneError, TooLargeError, TransientError, error_text
-from trackside.eventlog.log import Appended, Entry, Outgoing
+from trackside.eventlog.client_lifecycle import start_client, start_within, stopped
+from trackside.eventlog.errors import TooLargeError, TransientError, error_text
+from trackside.eventlog.kafka_reader import KafkaReader
+from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.log import TopicPartition as Partition
 from trackside.eventlog.preflight import check_partitions, check_settings
 
@@ -27,11 +27,6 @@ log = structlog.get_logger("trackside.eventlog")
 
 ANSWER_S = 5.0
 """How long an append waits for its acknowledgement, in s, before its outcome counts as unknown."""
-STUCK_S = 5.0
-"""How long a reader may get no records, in s, while the log grows, before its consumer is rebuilt."""
-LONG_POLL_MS = 500
-STOP_S = 1.0
-"""How long a client may take to stop, in s, before it is dropped."""
 REPLICAS = 3
 """Copies of a new topic, where the cluster has as many brokers."""
 _RECORD_OVERHEAD = 16_384
@@ -79,17 +74,19 @@ class KafkaLog:
 
     def reader(self, starts: Mapping[Partition, int], gather_s: float = 0.0) -> "KafkaReader":
         """Opens a reader at the offsets given; the broker may hold records back for `gather_s` seconds."""
-        reader = KafkaReader(self._bootstrap, self._client_id, dict(starts), gather_s)
+        reader = KafkaReader(self.offsets, self._bootstrap, self._client_id, dict(starts), gather_s)
         self._readers.add(reader)
         return reader
 
     async def ends(self, topic: str) -> dict[int, int]:
         """Requests the next offset of each partition."""
-        return await self._offsets(topic, "end_offsets")
+        found = await self.offsets([topic], "end_offsets")
+        return {partition: offset for (_, partition), offset in found.items()}
 
     async def beginnings(self, topic: str) -> dict[int, int]:
         """Requests the first offset of each partition."""
-        return await self._offsets(topic, "beginning_offsets")
+        found = await self.offsets([topic], "beginning_offsets")
+        return {partition: offset for (_, partition), offset in found.items()}
 
     async def ensure(self, topics: Sequence[Topic]) -> None:
         """Creates the topics that don't exist, and waits until the broker names a leader for each."""
@@ -125,7 +122,7 @@ class KafkaLog:
             await reader.close()
         for client in (self._producer, self._offset_client):
             if client is not None:
-                await _stopped(client)
+                await stopped(client)
         self._producer = self._offset_client = None
         await asyncio.gather(*self._disposals, return_exceptions=True)
 
@@ -148,7 +145,7 @@ class KafkaLog:
 
     async def _started(self, client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
         try:
-            await _start(client, ANSWER_S)
+            await start_within(client, ANSWER_S)
         except (KafkaError, OSError, TimeoutError) as error:
             raise TransientError(f"no Kafka at {self._bootstrap}: {error_text(error)}") from error
 
@@ -169,27 +166,31 @@ class KafkaLog:
         if self._producer is not producer:
             return
         self._producer = None
-        task = asyncio.create_task(_stopped(producer))
+        task = asyncio.create_task(stopped(producer))
         self._disposals.add(task)
         task.add_done_callback(self._disposals.discard)
 
-    async def _offsets(self, topic: str, which: str) -> dict[int, int]:
+    async def offsets(self, topics: Sequence[str], which: str) -> dict[Partition, int]:
+        """Requests `end_offsets` or `beginning_offsets` of all partitions of topics, in one request."""
         try:
             async with asyncio.timeout(ANSWER_S), self._lock:
                 if self._offset_client is None:
                     consumer = AIOKafkaConsumer(bootstrap_servers=self._bootstrap, client_id=self._client_id)
                     await self._started(consumer)
                     self._offset_client = consumer
-                await self._offset_client._client._wait_on_metadata(topic)
-                partitions = sorted(self._offset_client.partitions_for_topic(topic) or ())
-                requested = [TopicPartition(topic, partition) for partition in partitions]
+                requested = []
+                for topic in topics:
+                    await self._offset_client._client._wait_on_metadata(topic)
+                    partitions = sorted(self._offset_client.partitions_for_topic(topic) or ())
+                    requested += [TopicPartition(topic, partition) for partition in partitions]
                 found = await getattr(self._offset_client, which)(requested)
         except (KafkaError, OSError, TimeoutError) as error:
             broken, self._offset_client = self._offset_client, None
             if broken is not None:
-                await _stopped(broken)
-            raise TransientError(f"offsets of {topic} at {self._bootstrap}: {error_text(error)}") from error
-        return {tp.partition: offset for tp, offset in found.items()}
+                await stopped(broken)
+            about = ", ".join(topics)
+            raise TransientError(f"offsets of {about} at {self._bootstrap}: {error_text(error)}") from error
+        return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
 
     @asynccontextmanager
     async def _asked(self, about: str) -> AsyncIterator[AIOKafkaAdminClient]:
@@ -226,162 +227,6 @@ class KafkaLog:
                 if led:
                     return
                 await asyncio.sleep(0.05)
-
-
-class KafkaReader:
-    """Reads assigned partitions; rebuilds its consumer when that is broken or stuck."""
-
-    def __init__(
-        self, bootstrap: str, client_id: str, positions: dict[Partition, int], gather_s: float
-    ) -> None:
-        self._bootstrap = bootstrap
-        self._client_id = client_id
-        self._positions = positions
-        self._gather_ms = int(gather_s * 1000)
-        self._consumer: AIOKafkaConsumer | None = None
-        self._changed = True
-        self._progress_s = monotonic_s()
-        self._last_ends: dict[TopicPartition, int] = {}
-
-    def assign(self, starts: Mapping[Partition, int]) -> None:
-        """Adds partitions to read, from the next `read` on."""
-        self._positions.update(starts)
-        self._changed = True
-
-    async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
-        """Returns the next records, or an empty list after `max_wait_s` seconds, also during an outage."""
-        try:
-            consumer = await self._ready(max_wait_s)
-            if consumer is None:
-                return []
-            batches = await consumer.getmany(timeout_ms=int(max_wait_s * 1000), max_records=max_records)
-        except KafkaError as error:
-            _raise_if_gone(error)
-            log.warning("reader broken", error=str(error))
-            await self._rebuild()
-            return []
-        if not batches:
-            await self._check_stuck()
-            return []
-        self._progress_s = monotonic_s()
-        self._last_ends = {}
-        found: list[Entry] = []
-        for tp, messages in batches.items():
-            found += [
-                Entry(tp.topic, tp.partition, at.offset, at.timestamp, at.key, at.value, at.headers)
-                for at in messages
-            ]
-            self._positions[tp.topic, tp.partition] = messages[-1].offset + 1
-        return found
-
-    async def close(self) -> None:
-        """Ends the reader."""
-        await self._rebuild()
-
-    async def _ready(self, max_wait_s: float) -> AIOKafkaConsumer | None:
-        if self._consumer is None:
-            consumer = AIOKafkaConsumer(
-                bootstrap_servers=self._bootstrap,
-                client_id=self._client_id,
-                group_id=None,
-                enable_auto_commit=False,
-                auto_offset_reset="none",
-                isolation_level="read_committed",  # skips what a publisher has aborted
-                max_partition_fetch_bytes=4 * MAX_RECORD_BYTES,
-                fetch_min_bytes=MAX_RECORD_BYTES if self._gather_ms else 1,
-                fetch_max_wait_ms=self._gather_ms or LONG_POLL_MS,
-            )
-            try:
-                await _start(consumer, max(max_wait_s, 1.0))
-            except (KafkaError, OSError, TimeoutError):
-                await asyncio.sleep(min(max_wait_s, 0.1))
-                return None
-            self._consumer, self._changed = consumer, True
-            self._progress_s = monotonic_s()
-        if self._changed:
-            self._assign(self._consumer)
-        return self._consumer
-
-    def _assign(self, consumer: AIOKafkaConsumer) -> None:
-        partitions = {TopicPartition(*tp): offset for tp, offset in self._positions.items()}
-        consumer.assign(list(partitions))
-        for tp, offset in partitions.items():
-            consumer.seek(tp, offset)
-        self._changed = False
-
-    async def _check_stuck(self) -> None:
-        consumer = self._consumer
-        if consumer is None or monotonic_s() - self._progress_s < STUCK_S:
-            return
-        self._progress_s = monotonic_s()
-        partitions = [TopicPartition(*tp) for tp in self._positions]
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                ends = await consumer.end_offsets(partitions)
-                starts = await consumer.beginning_offsets(partitions)
-                # The consumer's own, which also passes the markers of foreign transactions.
-                positions = {tp: await consumer.position(tp) for tp in partitions}
-        except (KafkaError, OSError, TimeoutError) as error:
-            log.warning("reader got no response; rebuilt", reason=str(error) or type(error).__name__)
-            await self._rebuild()
-            return
-        for tp, start in starts.items():
-            if positions[tp] < start:
-                raise OffsetGoneError(f"{tp.topic}-{tp.partition} starts at {start}, need {positions[tp]}")
-        # A record may have arrived since the last read; a stuck reader lacks one of the last check.
-        if any(positions[tp] < end for tp, end in self._last_ends.items()):
-            log.warning("reader stuck before the end of the log; rebuilt")
-            await self._rebuild()
-        self._last_ends = ends
-
-    async def _rebuild(self) -> None:
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            await _stopped(consumer)
-
-
-def _raise_if_gone(error: KafkaError) -> None:
-    if type(error).__name__ == "OffsetOutOfRangeError":
-        raise OffsetGoneError(f"the log no longer has the offsets requested: {error}") from error
-
-
-async def _start(client: AIOKafkaProducer | AIOKafkaConsumer, within_s: float) -> None:
-    """Starts a client; if that fails or takes longer than `within_s` seconds, closes its connections."""
-    try:
-        async with asyncio.timeout(within_s):
-            await start_client(client)
-    except BaseException:
-        await _stopped(client)
-        raise
-
-
-async def _stopped(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
-    """Stops a client within a second or two, whatever state it is in.
-
-    In a task of its own: a consumer whose fetch waits for a retry raises that fetch's cancellation from
-    `stop`, where it looks like our own. The rest is ended here: a sender would retry without limit.
-    """
-    stopping = asyncio.create_task(_stop(client))
-    await asyncio.wait({stopping}, timeout=STOP_S)
-    if stopping.done() and not stopping.cancelled() and stopping.exception() is None:
-        return
-    log.debug("a Kafka client was dropped while it was busy")
-    if isinstance(client, AIOKafkaProducer):
-        client._closed, connection, left = True, client.client, {client._sender.sender_task}
-    else:
-        connection, left = client._client, set(client._fetcher._pending_tasks if client._fetcher else ())
-    closing = asyncio.create_task(connection.close())
-    ending = {stopping, *(task for task in left if task is not None)}
-    for task in ending:
-        task.cancel()
-    await asyncio.wait({closing}, timeout=10 * STOP_S)  # takes one iteration of the event loop
-    await cancel_tasks({closing, *ending}, STOP_S)
-
-
-async def _stop(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
-    if isinstance(client, AIOKafkaProducer):  # its own `stop` flushes in a task that can't be cancelled
-        await client._message_accumulator.close()
-    await client.stop()
 
 
 def _raise_for(name: str, topic_errors: Sequence[Sequence[Any]]) -> None:
