@@ -19,11 +19,14 @@ from tests.integration.projections.harness import (
 )
 from tests.unit.projections.given import HistoryWriter
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections import row_writer
+from trackside.projections.positions import move_positions
 from trackside.projections.postgres import Database
 from trackside.projections.row_changes import RowChanges
+from trackside.projections.snapshots import write_checkpoint
+from trackside.projections.upserts import upsert
 
 OWNERS = ("dispatcher", "scheduler")
+WRITER = "trackside.projections.row_writer"
 STEPS = ("noted", "taken", "rows", "positions", "snapshot", "committed")
 """What has just happened when the process is killed."""
 
@@ -65,11 +68,11 @@ def kill_when(monkeypatch: pytest.MonkeyPatch, step: str, owner: str, after: int
         case "taken":
             monkeypatch.setattr(RowChanges, "take", then_die_at_once(RowChanges.take))
         case "rows":
-            monkeypatch.setattr(row_writer, "upsert", then_die(row_writer.upsert))
+            monkeypatch.setattr(f"{WRITER}.upsert", then_die(upsert))
         case "positions":
-            monkeypatch.setattr(row_writer, "move_positions", then_die(row_writer.move_positions))
+            monkeypatch.setattr(f"{WRITER}.move_positions", then_die(move_positions))
         case "snapshot":
-            monkeypatch.setattr(row_writer, "write_checkpoint", then_die(row_writer.write_checkpoint))
+            monkeypatch.setattr(f"{WRITER}.write_checkpoint", then_die(write_checkpoint))
         case _:
             monkeypatch.setattr(Database, "transaction", then_die(Database.transaction))
 

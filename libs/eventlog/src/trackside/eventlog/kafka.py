@@ -5,7 +5,7 @@ decision, and a producer is dropped after any error with an unknown outcome.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -80,8 +80,11 @@ class KafkaLog:
 
     async def ends(self, topic: str) -> dict[int, int]:
         """Requests the next offset of each partition."""
-        found = await self.offsets([topic], "end_offsets")
-        return {partition: offset for (_, partition), offset in found.items()}
+        return {partition: offset for (_, partition), offset in (await self.ends_of([topic])).items()}
+
+    async def ends_of(self, topics: Collection[str]) -> dict[Partition, int]:
+        """Requests the next offset of each partition of several topics."""
+        return await self.offsets(topics, "end_offsets")
 
     async def beginnings(self, topic: str) -> dict[int, int]:
         """Requests the first offset of each partition."""
@@ -170,7 +173,7 @@ class KafkaLog:
         self._disposals.add(task)
         task.add_done_callback(self._disposals.discard)
 
-    async def offsets(self, topics: Sequence[str], which: str) -> dict[Partition, int]:
+    async def offsets(self, topics: Collection[str], which: str) -> dict[Partition, int]:
         """Requests `end_offsets` or `beginning_offsets` of all partitions of topics, in one request."""
         try:
             async with asyncio.timeout(ANSWER_S), self._lock:

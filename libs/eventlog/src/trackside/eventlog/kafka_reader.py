@@ -1,7 +1,7 @@
 """Reads partitions of Kafka from offsets, through outages."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -23,7 +23,7 @@ LONG_POLL_MS = 4_000
 
 What else is asked on the connection of the consumer waits for it.
 """
-Offsets = Callable[[Sequence[str], str], Awaitable[dict[Partition, int]]]
+AskForOffsets = Callable[[Collection[str], str], Awaitable[dict[Partition, int]]]
 
 
 class KafkaReader:
@@ -31,7 +31,7 @@ class KafkaReader:
 
     def __init__(
         self,
-        offsets: Offsets,
+        offsets: AskForOffsets,
         bootstrap: str,
         client_id: str,
         positions: dict[Partition, int],
@@ -121,10 +121,12 @@ class KafkaReader:
         topics = sorted({topic for topic, _ in self._positions})
         try:
             ends = await self._offsets(topics, "end_offsets")
-            starts = await self._offsets(topics, "beginning_offsets")
             async with asyncio.timeout(STUCK_S):
                 # The consumer's own, which also passes the markers of foreign transactions.
                 positions = {tp: await consumer.position(TopicPartition(*tp)) for tp in self._positions}
+            if all(position >= ends.get(tp, position) for tp, position in positions.items()):
+                return
+            starts = await self._offsets(topics, "beginning_offsets")
         except (TransientError, KafkaError, OSError, TimeoutError) as error:
             log.warning("reader got no response; rebuilt", reason=str(error) or type(error).__name__)
             await self._rebuild()

@@ -1,6 +1,6 @@
 """The interface of the log: append a batch to a partition, read partitions from offsets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -84,6 +84,10 @@ class Log(Protocol):
 
     async def ends(self, topic: str) -> dict[int, int]:
         """Returns, per partition, the offset that the next record will get. Raises TransientError."""
+        ...
+
+    async def ends_of(self, topics: Collection[str]) -> dict[TopicPartition, int]:
+        """Returns the same of all partitions of several topics, in one request. Raises TransientError."""
         ...
 
     async def beginnings(self, topic: str) -> dict[int, int]:

@@ -1,7 +1,7 @@
 """The log in memory: the same guarantees as Kafka's, for tests and simulations."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from trackside.contracts.topics import MAX_RECORD_BYTES, Topic
 from trackside.eventlog.clock import now_ms
@@ -48,6 +48,11 @@ class MemoryLog:
         """Returns the next offset of each partition."""
         count = self._known(topic).partitions
         return {partition: len(self._partition(topic, partition)) for partition in range(count)}
+
+    async def ends_of(self, topics: Collection[str]) -> dict[TopicPartition, int]:
+        """Returns the same of several topics."""
+        found = {topic: await self.ends(topic) for topic in topics}
+        return {(topic, partition): end for topic, ends in found.items() for partition, end in ends.items()}
 
     async def beginnings(self, topic: str) -> dict[int, int]:
         """Returns the first offset of each partition, always 0."""

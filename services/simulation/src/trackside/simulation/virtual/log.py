@@ -8,7 +8,7 @@ flight belongs to the network: it is written even if its writer is dead by then.
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
@@ -129,6 +129,11 @@ class VirtualLog:
         await self._round_trip()
         count = self._topic(topic).partitions
         return {partition: len(self.entries[topic, partition]) for partition in range(count)}
+
+    async def ends_of(self, topics: Collection[str]) -> dict[TopicPartition, int]:
+        """Returns the same of several topics."""
+        found = {topic: await self.ends(topic) for topic in topics}
+        return {(topic, partition): end for topic, ends in found.items() for partition, end in ends.items()}
 
     async def beginnings(self, topic: str) -> dict[int, int]:
         """Returns the first offset of each partition, always 0."""

@@ -4,7 +4,7 @@ A reader of a real log gets its partitions in any order too; within a partition 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 
 from trackside.contracts.topics import Topic
@@ -41,6 +41,11 @@ class ShuffledLog:
     async def ends(self, topic: str) -> dict[int, int]:
         """Returns the next offset of each partition."""
         return await self._of.ends(topic)
+
+    async def ends_of(self, topics: Collection[str]) -> dict[TopicPartition, int]:
+        """Returns the same of several topics."""
+        found = {topic: await self.ends(topic) for topic in topics}
+        return {(topic, partition): end for topic, ends in found.items() for partition, end in ends.items()}
 
     async def beginnings(self, topic: str) -> dict[int, int]:
         """Returns the first offset of each partition."""
