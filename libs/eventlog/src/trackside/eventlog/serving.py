@@ -3,13 +3,14 @@
 import asyncio
 import platform
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from importlib.metadata import version
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
+import uvloop
 
 from trackside.contracts.topics import Topic
 from trackside.eventlog.background import Background
@@ -40,16 +41,21 @@ class Serve(Protocol):
 
 
 def run_service(
-    role: str, settings: StackSettings, run: Callable[[ServiceContext], Awaitable[None]], serve: Serve = serve
+    role: str,
+    settings: StackSettings,
+    run: Callable[[ServiceContext], Awaitable[None]],
+    serve: Serve = serve,
+    *,
+    run_loop: Callable[[Coroutine[Any, Any, None]], None] = uvloop.run,
 ) -> None:
     """Runs a service until SIGTERM or SIGINT; logs the reason and exits with 1 if it can't continue.
 
-    `serve` serves `/health`, `/ready` and `/metrics`, and maybe more.
+    `serve` serves `/health`, `/ready` and `/metrics`, and maybe more. `run_loop` runs the event loop.
     """
     telemetry = configure(role, instance=settings.instance)
     try:
         with collecting_seldom():
-            asyncio.run(_run(role, settings, run, serve))
+            run_loop(_run(role, settings, run, serve))
     except Exception as error:
         logger.error(
             "service stopped", service=role, reason=str(error) or type(error).__name__, exc_info=error

@@ -71,7 +71,14 @@ def main() -> None:
     except (CatalogueError, SharedFolderError) as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(2) from error
-    run_service("worker", read_settings(StackSettings), lambda service: _run(service, settings, catalogue))
+    run_service(
+        "worker",
+        read_settings(StackSettings),
+        lambda service: _run(service, settings, catalogue),
+        # uvloop closes the descriptor of a task's pipe twice. By then it may be that of another file, which
+        # another thread has opened.
+        run_loop=asyncio.run,
+    )
 
 
 async def _run(service: ServiceContext, settings: WorkerSettings, catalogue: TaskCatalogue) -> None:

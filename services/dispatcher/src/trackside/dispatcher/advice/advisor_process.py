@@ -178,9 +178,10 @@ class AdvisorProcess:
         argv = self._argv or _advisor_argv()
         pipe = asyncio.subprocess.PIPE
         try:
-            # In a group of its own: processes that a user's code starts are killed with it.
+            # A session is a group of its own, too: processes that a user's code starts are killed with it.
+            # The event loop of services, uvloop, has no `process_group`.
             return await asyncio.create_subprocess_exec(
-                *argv, stdin=pipe, stdout=pipe, limit=_REPLY_BYTES_MAX, process_group=0
+                *argv, stdin=pipe, stdout=pipe, limit=_REPLY_BYTES_MAX, start_new_session=True
             )
         except OSError as error:
             raise AdvisorDied(f"advisor {self.name}: can't start {argv[0]!r}: {error}") from error
