@@ -107,9 +107,14 @@ class RowChanges:
             self.on_change()
 
     def take(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, PendingChanges]:
-        """Returns what is noted before `positions`, the next offsets, by partition that has moved."""
+        """Returns what is noted before `positions`, the next offsets, by partition that has moved.
+
+        Nothing if that is more than may be kept: then `noting` is False.
+        """
         self.settle()
-        taken = {}
+        taken: dict[TopicPartition, PendingChanges] = {}
+        if not self.noting:
+            return taken
         for place, position in positions.items():
             base = self.bases.get(place, 0)
             if position > base:

@@ -139,6 +139,8 @@ class ServiceRows:
         positions = self._positions()
         expected = dict(self._changes.bases)
         taken = self._changes.take(positions)
+        if not self._changes.noting:
+            return False
         checkpoints = []
         if (unsaved := self._changes.unsaved) is not None:
             for partition in unsaved.due(self._pace.quiet_s, self._pace.checkpoint_records):
