@@ -80,11 +80,14 @@ class KafkaLog:
 
     async def ends(self, topic: str) -> dict[int, int]:
         """Requests the next offset of each partition."""
-        return {partition: offset for (_, partition), offset in (await self.ends_of([topic])).items()}
+        return (await self.ends_of([topic]))[topic]
 
-    async def ends_of(self, topics: Collection[str]) -> dict[Partition, int]:
+    async def ends_of(self, topics: Collection[str]) -> dict[str, dict[int, int]]:
         """Requests the next offset of each partition of several topics."""
-        return await self.offsets(topics, "end_offsets")
+        found: dict[str, dict[int, int]] = {topic: {} for topic in topics}
+        for (topic, partition), offset in (await self.offsets(topics, "end_offsets")).items():
+            found[topic][partition] = offset
+        return found
 
     async def beginnings(self, topic: str) -> dict[int, int]:
         """Requests the first offset of each partition."""

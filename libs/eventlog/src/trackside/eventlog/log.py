@@ -86,8 +86,8 @@ class Log(Protocol):
         """Returns, per partition, the offset that the next record will get. Raises TransientError."""
         ...
 
-    async def ends_of(self, topics: Collection[str]) -> dict[TopicPartition, int]:
-        """Returns the same of all partitions of several topics, in one request. Raises TransientError."""
+    async def ends_of(self, topics: Collection[str]) -> dict[str, dict[int, int]]:
+        """Returns the same of several topics, by topic, in one request. Raises TransientError."""
         ...
 
     async def beginnings(self, topic: str) -> dict[int, int]:

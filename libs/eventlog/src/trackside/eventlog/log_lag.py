@@ -33,16 +33,13 @@ async def follow_log_lag(log: Log, reactor: Reactor, health: Health) -> None:
     goals = {topic: _Goal({}, monotonic_s()) for topic in reactor.topics}
     while True:
         try:
-            found = await log.ends_of(goals)
+            ends = await log.ends_of(goals)
         except TransientError as error:
             health.waiting(f"waiting for the log: {error}")
             for topic, goal in goals.items():
                 health.set_lag(topic, monotonic_s() - goal.since_s)
         else:
             health.waiting(None)
-            ends: dict[str, dict[int, int]] = {topic: {} for topic in goals}
-            for (topic, partition), end in found.items():
-                ends[topic][partition] = end
             goals = {
                 topic: _measured(topic, goal, ends[topic], reactor, health) for topic, goal in goals.items()
             }

@@ -49,10 +49,9 @@ class MemoryLog:
         count = self._known(topic).partitions
         return {partition: len(self._partition(topic, partition)) for partition in range(count)}
 
-    async def ends_of(self, topics: Collection[str]) -> dict[TopicPartition, int]:
-        """Returns the same of several topics."""
-        found = {topic: await self.ends(topic) for topic in topics}
-        return {(topic, partition): end for topic, ends in found.items() for partition, end in ends.items()}
+    async def ends_of(self, topics: Collection[str]) -> dict[str, dict[int, int]]:
+        """Returns the same of several topics, by topic."""
+        return {topic: await self.ends(topic) for topic in topics}
 
     async def beginnings(self, topic: str) -> dict[int, int]:
         """Returns the first offset of each partition, always 0."""

@@ -84,12 +84,9 @@ class UnsavedStreams:
         now_s = monotonic_s()
         return [
             partition
-            for partition, names in self._streams.items()
-            if names
-            and (
-                now_s - self._changed_s[partition] >= quiet_s
-                or self._has_many_changes(partition, checkpoint_records)
-            )
+            for partition in self._streams
+            if now_s - self._changed_s[partition] >= quiet_s
+            or self._has_many_changes(partition, checkpoint_records)
         ]
 
     def _has_many_changes(self, partition: int, checkpoint_records: int) -> bool:

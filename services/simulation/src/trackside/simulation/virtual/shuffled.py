@@ -42,10 +42,9 @@ class ShuffledLog:
         """Returns the next offset of each partition."""
         return await self._of.ends(topic)
 
-    async def ends_of(self, topics: Collection[str]) -> dict[TopicPartition, int]:
-        """Returns the same of several topics."""
-        found = {topic: await self.ends(topic) for topic in topics}
-        return {(topic, partition): end for topic, ends in found.items() for partition, end in ends.items()}
+    async def ends_of(self, topics: Collection[str]) -> dict[str, dict[int, int]]:
+        """Returns the same of several topics, by topic."""
+        return await self._of.ends_of(topics)
 
     async def beginnings(self, topic: str) -> dict[int, int]:
         """Returns the first offset of each partition."""
