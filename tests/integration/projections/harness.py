@@ -159,3 +159,11 @@ async def all_rows(dsn: str) -> dict[str, list[tuple[object, ...]]]:
         for owner in OWNERS.values()
         for table in owner.tables
     }
+
+
+async def rows_of_the_whole_log(log: Log, database: str) -> dict[str, list[tuple[object, ...]]]:
+    """Removes the rows, has them made again from the log, and returns them."""
+    await query(database, "DROP SCHEMA trackside CASCADE")
+    async with running_projections(log, database, "dispatcher", "scheduler") as rows:
+        await rows.caught_up()
+    return await all_rows(database)

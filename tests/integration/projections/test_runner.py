@@ -5,7 +5,13 @@ from functools import partial
 
 import pytest
 
-from tests.integration.projections.harness import TOPICS, all_rows, query, running_projections
+from tests.integration.projections.harness import (
+    TOPICS,
+    all_rows,
+    query,
+    rows_of_the_whole_log,
+    running_projections,
+)
 from tests.integration.projections.postgres_server import remove_postgres, start_postgres
 from tests.unit.projections.given import HistoryWriter, search_decisions, write_small_history
 from trackside.aggregates.registry import AGGREGATES
@@ -106,10 +112,7 @@ async def test_two_runners_of_one_owner_write_the_same_rows_as_one(log: MemoryLo
                 await asyncio.sleep(0)
             await rows.caught_up()
     found = await all_rows(database)
-    await query(database, "DROP SCHEMA trackside CASCADE")
-    async with running_projections(log, database, *owners) as rows:
-        await rows.caught_up()
-    assert await all_rows(database) == found
+    assert await rows_of_the_whole_log(log, database) == found
 
 
 async def test_wiped_read_models_come_back_while_it_runs(log: MemoryLog, database: str) -> None:
@@ -138,10 +141,7 @@ async def test_postgres_killed_while_projecting_is_caught_up_with(log: MemoryLog
                 await rows.caught_up()
                 rows.wait_reasons.clear()
         found = await all_rows(server.dsn)
-        await query(server.dsn, "DROP SCHEMA trackside CASCADE")
-        async with running_projections(log, server.dsn, "dispatcher", "scheduler") as rows:
-            await rows.caught_up()
-        assert await all_rows(server.dsn) == found
+        assert await rows_of_the_whole_log(log, server.dsn) == found
     finally:
         remove_postgres(server)
 
@@ -214,10 +214,7 @@ async def test_a_runner_that_starts_again_goes_on_from_its_snapshots(log: Memory
     async with running_projections(log, database, "dispatcher", "scheduler") as rows:
         await rows.caught_up()
     found = await all_rows(database)
-    await query(database, "DROP SCHEMA trackside CASCADE")
-    async with running_projections(log, database, "dispatcher", "scheduler") as rows:
-        await rows.caught_up()
-    assert await all_rows(database) == found
+    assert await rows_of_the_whole_log(log, database) == found
 
 
 class ForgetfulLog(MemoryLog):

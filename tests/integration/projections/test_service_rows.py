@@ -9,6 +9,7 @@ from tests.integration.projections.harness import (
     RunningProjections,
     all_rows,
     query,
+    rows_of_the_whole_log,
     running_projections,
 )
 from tests.integration.projections.postgres_server import remove_postgres, start_postgres
@@ -22,14 +23,6 @@ OWNERS = ("dispatcher", "scheduler")
 @pytest.fixture
 async def log() -> MemoryLog:
     return MemoryLog()
-
-
-async def rows_of_the_whole_log(log: MemoryLog, database: str) -> dict[str, list[tuple[object, ...]]]:
-    """Removes the rows, has them made again from the log, and returns them."""
-    await query(database, "DROP SCHEMA trackside CASCADE")
-    async with running_projections(log, database, *OWNERS) as rows:
-        await rows.caught_up()
-    return await all_rows(database)
 
 
 async def waits(rows: RunningProjections) -> bool:
