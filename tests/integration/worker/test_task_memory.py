@@ -1,5 +1,9 @@
 """What a task uses is its own memory: not what the worker has loaded for all tasks before."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,10 +21,14 @@ from trackside.contracts.fleet import RunningPlacement, WorkerHeartbeat
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported
 from trackside.contracts.topics import Topics
+from trackside.eventlog.clock import monotonic_s
+from trackside.worker.host.usage import read_sessions
 
 MIB = 2**20
 KEPT = 96 * MIB
 OVERHEAD = 64 * MIB
+MEASURED_S = 4
+SERVER = Path(__file__).parent / "forking_server.py"
 """More than an interpreter has, and much less than the module that is preloaded."""
 
 
@@ -88,3 +96,20 @@ async def test_a_type_with_a_limit_is_measured_as_one_without(harness: WorkerHar
     """Where there are cgroups it is the kernel that counts, as it does for the limit."""
     await harness.run("a", {"train": ["ok"], "keep": KEPT}, task_type="capped")
     assert KEPT <= (await harness.end("a")).peak_memory_bytes < KEPT + OVERHEAD
+
+
+def test_no_memory_of_a_forkserver_counts_for_a_task_while_other_processes_come_and_go() -> None:
+    """A task that took 96 MiB had a peak of 186 since an idle process ended while it was measured."""
+    command = [sys.executable, str(SERVER), "256", "7"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as server:
+        assert server.stdout is not None
+        runner = int(server.stdout.readline())
+        try:
+            peaks = []
+            end_s = monotonic_s() + MEASURED_S
+            while monotonic_s() < end_s:
+                peaks += [each.peak_bytes for each in read_sessions([runner]).values()]
+        finally:
+            os.killpg(runner, signal.SIGKILL)
+            os.killpg(server.pid, signal.SIGKILL)
+    assert KEPT < max(peaks) < KEPT + OVERHEAD // 4

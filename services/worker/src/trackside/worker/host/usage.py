@@ -18,6 +18,8 @@ ROOT = Path("/")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _LIMIT, _USED, _INACTIVE = 0, 1, 2
+READINGS = 3
+"""How often sessions are measured at most while processes start or end beside them."""
 _CGROUP_FILES = {
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -166,37 +168,62 @@ def host_cpu_percent(before: CpuTime, now: CpuTime) -> float:
 
 
 def read_sessions(leaders: Collection[int], root: Path = ROOT) -> dict[int, SessionUsage]:
-    """Returns the usage of each leader's session or process group; none for one that has ended."""
-    members: dict[int, list[ProcessStat]] = defaultdict(list)
+    """Returns the usage of each leader's session or process group; none for one that has ended.
+
+    A process that starts or ends while others are measured changes their shares of what it shares with them:
+    then all are measured again. If processes come and go all the time, the lowest of some readings counts.
+    """
     wanted = frozenset(leaders)
+    found: dict[int, SessionUsage] = {}
+    stats = _read_stats(root) if wanted else {}
+    for _ in range(READINGS):
+        sharers = _sharers(stats, wanted)
+        for leader, usage in _read_usages(stats, wanted, _inherited_bytes(sharers, root), root).items():
+            found[leader] = min(found.get(leader, usage), usage, key=lambda each: each.peak_bytes)
+        if not sharers or sharers == _sharers(stats := _read_stats(root), wanted):
+            break
+    return found
+
+
+def _read_stats(root: Path) -> dict[int, ProcessStat]:
     proc = root / "proc"
-    found: dict[int, ProcessStat] = {}
-    for name in os.listdir(proc) if wanted else ():  # noqa: PTH208 - as in _text
-        stat = parse_stat(_text(f"{proc}/{name}/stat")) if name.isdigit() else None
-        if stat is not None:
-            found[stat.pid] = stat
-            leader = stat.session if stat.session in wanted else stat.group
-            if leader in wanted:
-                members[leader].append(stat)
-    inherited = _inherited_bytes(found, wanted, root)
-    return {leader: _session_usage(stats, inherited, root) for leader, stats in members.items()}
+    names = [name for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208 - as in _text
+    stats = (parse_stat(_text(f"{proc}/{name}/stat")) for name in names)
+    return {stat.pid: stat for stat in stats if stat is not None}
 
 
-def _inherited_bytes(
-    stats: Mapping[int, ProcessStat], leaders: Collection[int], root: Path
-) -> dict[int, int]:
-    """Returns by image what a process has of the pages of the forkserver: an equal share of what it shares.
+def _sharers(stats: Mapping[int, ProcessStat], leaders: Collection[int]) -> dict[int, frozenset[int]]:
+    """Returns by forkserver the processes that share its pages, itself among them.
 
     The forkserver is the parent of leaders, and of their image; a program that a task runs has another one.
     """
     parents = {stats[leader].parent for leader in leaders if leader in stats}
-    shares = {}
-    for forkserver in (stats[pid] for pid in parents if pid in stats):
-        sharers = sum(each.image == forkserver.image for each in stats.values()) - 1
-        if forkserver.image and sharers:
-            others_bytes = shares_of_others(root / "proc" / str(forkserver.pid))
-            shares[forkserver.image] = others_bytes // sharers
-    return shares
+    images = {pid: stats[pid].image for pid in parents if pid in stats and stats[pid].image}
+    return {
+        forkserver: frozenset(each.pid for each in stats.values() if each.image == image)
+        for forkserver, image in images.items()
+    }
+
+
+def _inherited_bytes(sharers: Mapping[int, Collection[int]], root: Path) -> dict[int, int]:
+    """Returns by process what it has of the pages of the forkserver: an equal share of what that shares."""
+    inherited: dict[int, int] = {}
+    for forkserver, pids in sharers.items():
+        if len(pids) > 1:
+            share = shares_of_others(root / "proc" / str(forkserver)) // (len(pids) - 1)
+            inherited |= dict.fromkeys(pids, share)
+    return inherited
+
+
+def _read_usages(
+    stats: Mapping[int, ProcessStat], leaders: Collection[int], inherited: Mapping[int, int], root: Path
+) -> dict[int, SessionUsage]:
+    members: dict[int, list[ProcessStat]] = defaultdict(list)
+    for stat in stats.values():
+        leader = stat.session if stat.session in leaders else stat.group
+        if leader in leaders:
+            members[leader].append(stat)
+    return {leader: _session_usage(each, inherited, root) for leader, each in members.items()}
 
 
 def parse_stat(text: str) -> ProcessStat | None:
@@ -220,7 +247,7 @@ def _session_usage(stats: list[ProcessStat], inherited: Mapping[int, int], root:
     """Returns the usage of processes; the peak of the session is at least that of each process."""
     memory_bytes = peak_bytes = 0
     for stat in stats:
-        own = own_memory(root / "proc" / str(stat.pid), inherited.get(stat.image, 0))
+        own = own_memory(root / "proc" / str(stat.pid), inherited.get(stat.pid, 0))
         memory_bytes += stat.resident_bytes if own is None else own.now_bytes
         peak_bytes = max(peak_bytes, 0 if own is None else own.peak_bytes)
     return SessionUsage(
