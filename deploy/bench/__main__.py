@@ -43,6 +43,7 @@ from bench import (
 )
 from bench.console import measure as measure_console
 from bench.measurements import Figure, Goal, Measurements, MissingError, percentile
+from bench.peers import comparison
 from trackside.embedded.stack import Stack
 from trackside.eventlog.kafka import KafkaLog
 from trackside.telemetry.logs import configure_logs
@@ -53,6 +54,7 @@ PARTS = (
     *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests", "boards", "sizes"),
     "console",
 )
+PEERS = "peers"
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -83,15 +85,19 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--viewed", type=float, default=30.0, help="seconds that 50 viewers watch the console (30)"
     )
     parser.add_argument("--sized", type=int, default=1_000, help="trials whose bytes are counted (1000)")
+    parser.add_argument("--peers", action="store_true", help="also run Ray Tune and Optuna, alternating")
+    parser.add_argument("--peer-rounds", type=int, default=3, help="rounds of Trackside and its peers (3)")
     parser.add_argument("--seed", type=int, default=16, help="seed of what is drawn (16)")
     parser.add_argument(
         "--only",
-        choices=(*PARTS, *summaries.PARTS, "summaries", *rounds.PARTS, "rounds"),
+        choices=(*PARTS, PEERS, *summaries.PARTS, "summaries", *rounds.PARTS, "rounds"),
         action="append",
         help="measure only this; may be repeated; summaries, rounds: all parts of these",
     )
     options = parser.parse_args(argv)
     options.parts = {*(options.only or (*PARTS, *summaries.PARTS, *rounds.PARTS))}
+    if options.peers:
+        options.parts |= {PEERS}
     if "summaries" in options.parts:
         options.parts |= {*summaries.PARTS}
     if "rounds" in options.parts:
@@ -148,6 +154,7 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         measurements += await summaries.measure(stack, log, options, console, append_p50_ms)
         measurements += await rounds.measure(log, options, console, append_p50_ms)
         measurements += await measure_console(stack, log, options, console)
+        measurements += await comparison.measure_part(stack, log, options, console)
     return measurements
 
 

@@ -6,15 +6,17 @@ tasks per second. Tasks of a quarter of a second leave the cores free: their gap
 
 from dataclasses import dataclass
 
+from bench import bare_log
 from bench.cpu_time import spent, used_ms
 from bench.fresh_stack import SLOTS, TASK_TYPE, WARM_TYPE
+from bench.log_watch import SeenRecord
 from bench.measurements import Figure, Goal, Measurements, percentile
 from bench.noop_trials import count_records, gaps, run, timelines
 from trackside.embedded.stack import Stack
 from trackside.eventlog.log import Log
 
-RAY_STEADY_PER_S = 120
-"""Ray Tune with `reuse_actors`, steady, on a machine like this one: quoted, not run here."""
+WARM_GOAL = Goal(0.25, 0.6, ratio=True)
+"""Warm trials relative to their records alone; relative to Ray Tune: `bench.peers.comparison`."""
 PACED_TYPES = {"cold": "paced", "warm": "paced-warm"}
 REFERENCE = "append + read back"
 
@@ -24,6 +26,7 @@ class _RunResult:
     rate: float
     gap_ms: list[float]
     counted: list[str]
+    seen: list[SeenRecord]
 
 
 async def measure(stack: Stack, log: Log, trials: int, paced: int, append_ms: float) -> Measurements:
@@ -34,12 +37,14 @@ async def measure(stack: Stack, log: Log, trials: int, paced: int, append_ms: fl
     warm = await _run(log, trials, SLOTS, WARM_TYPE)
     cpu_ms = spent(before, used_ms(stack), trials)
     warm_queued = await _run(log, 2 * trials, 2 * SLOTS, WARM_TYPE)
-    steady = Goal(RAY_STEADY_PER_S, 2.5 * RAY_STEADY_PER_S)
+    log_alone = await bare_log.measure(log, warm.seen, trials)
     measurements.figures = [
         *_gap("P5", "saturated, one behind, code", queued, append_ms, Goal(30, 15, at_most=True)),
         Figure("-", "no-op trials, with one behind", queued.rate, "/s"),
-        Figure("P2", "no-op trials, warm", warm.rate, "/s", goal=steady),
-        Figure("P2", "the same, with one behind", warm_queued.rate, "/s", goal=steady),
+        Figure("P2", "no-op trials, warm", warm.rate, "/s", log_alone, bare_log.NAME, WARM_GOAL),
+        Figure(
+            "P2", "the same, with one behind", warm_queued.rate, "/s", log_alone, bare_log.NAME, WARM_GOAL
+        ),
         Figure("-", "processor time of a warm trial", sum(cpu_ms.values()), "ms"),
         *_gap("P4", "saturated, warm, code", warm, append_ms, None),
         *_gap("P5", "saturated, one behind, warm", warm_queued, append_ms, Goal(30, 3, at_most=True)),
@@ -71,8 +76,9 @@ def _gap(number: str, what: str, run_result: _RunResult, append_ms: float, goal:
 
 
 async def _run(log: Log, trials: int, concurrency: int, task_type: str) -> _RunResult:
-    records = [each.record for each in await run(log, trials, 60 + trials, concurrency, task_type)]
+    seen = await run(log, trials, 60 + trials, concurrency, task_type)
+    records = [each.record for each in seen]
     counted = count_records(records, trials, warm=task_type.endswith("warm"))
     _, by_code = gaps(timelines(records))
     seconds = (records[-1].append_time_ms - records[0].append_time_ms) / 1000
-    return _RunResult(trials / seconds, by_code, counted)
+    return _RunResult(trials / seconds, by_code, counted, seen)
