@@ -34,6 +34,7 @@ from bench import (
     resumption,
     rounds,
     scheduling,
+    service_memory,
     simulation_rate,
     sizes,
     slot_gaps,
@@ -52,6 +53,7 @@ PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
     *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests", "boards", "sizes"),
+    "service-memory",
     "console",
 )
 PEERS = "peers"
@@ -143,6 +145,11 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
             console.print(f"a dispatcher with {options.ended:,} ended trials, killed and started again")
             measurements.append(
                 await recovery.measure(stack.bootstrap_servers, stack.postgres_dsn, options.ended)
+            )
+        if "service-memory" in parts:
+            console.print(f"dispatcher and scheduler with {options.ended:,} ended trials, and restarted")
+            measurements.append(
+                await service_memory.measure(stack.bootstrap_servers, stack.postgres_dsn, options.ended)
             )
         if "resumption" in parts:
             console.print(f"a task with a checkpoint, whose worker is killed {resumption.RUNS} times")

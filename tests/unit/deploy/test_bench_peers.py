@@ -1,4 +1,4 @@
-"""The runner of other tools in the benchmark: what it measures of them, and what it reports when one fails."""
+"""The runner of other tools in the benchmark: what it measures of them, and what it reports if one fails."""
 
 import sys
 
