@@ -7,6 +7,7 @@ import pytest
 
 from tests.house import source
 from tests.house.source import ROOT, shown
+from trackside.aggregates.listings import LISTINGS, view_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.domain.aggregate import AggregateType
 
@@ -15,8 +16,8 @@ FOLDERS = sorted(
 )
 EXAMPLE = ROOT / "tests/aggregates/repeat"
 CORE = {
-    *("__init__.py", "aggregate.py", "causes.py", "evolve.py", "examples.py", "invariants.py", "messages.py"),
-    *("rows.py", "spec.py", "state.py", "tables.sql", "view.py"),
+    *("__init__.py", "aggregate.py", "causes.py", "evolve.py", "examples.py", "invariants.py", "listing.py"),
+    *("messages.py", "rows.py", "spec.py", "state.py", "tables.sql", "view.py"),
 }
 ABOUT_ONE = {
     "trackside.cli.commands.artifacts.resolving": "versions of models as inputs",
@@ -82,6 +83,8 @@ def test_an_aggregate_folder_has_the_files_that_every_one_has(folder: Path) -> N
 def test_the_registry_has_every_folder_under_its_name() -> None:
     modules = {kind: type(aggregate).__module__ for kind, aggregate in AGGREGATES.by_kind.items()}
     assert modules == {folder.name: f"trackside.aggregates.{folder.name}.aggregate" for folder in FOLDERS}
+    assert {kind: view_of(kind) for kind in LISTINGS} == {each.kind: each.view for each in AGGREGATES.types}
+    assert list(LISTINGS) == list(AGGREGATES.by_kind)
     states = {kind: aggregate.state.__module__ for kind, aggregate in AGGREGATES.by_kind.items()}
     assert states == {folder.name: f"trackside.aggregates.{folder.name}.state" for folder in FOLDERS}
 

@@ -20,7 +20,7 @@ from tests.aggregates.repeat.messages import (
 from tests.aggregates.repeat.rows import RepeatRows
 from tests.aggregates.repeat.spec import SPECS, stop_command
 from tests.aggregates.repeat.state import Repeat
-from tests.aggregates.repeat.view import RepeatView
+from tests.aggregates.repeat.view import VIEW
 from trackside.contracts.message import Command, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.watches import TaskWatch
@@ -56,7 +56,7 @@ class RepeatType(AggregateType[Repeat]):
     invariants = RepeatInvariants
     specs = SPECS
     rows = (RepeatRows(),)
-    view = RepeatView()
+    view = VIEW
 
     def begin(self, stream_id: str, event: RepeatStarted, record: Record) -> Repeat:
         """Makes the repeat of a RepeatStarted event."""

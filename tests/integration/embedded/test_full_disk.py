@@ -20,7 +20,7 @@ from trackside.embedded import stack
 from trackside.embedded.errors import StackError, StackMissing
 from trackside.embedded.folder import DISK_LOW, ProcessStatus, is_locked
 from trackside.embedded.live_status import current_status
-from trackside.telemetry.disk_space import DiskLimits
+from trackside.telemetry.disk_limits import DiskLimits
 
 pytestmark = pytest.mark.timeout(600)
 

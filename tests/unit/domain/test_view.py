@@ -1,15 +1,15 @@
 """A view that says only what it must: everything that people see has a default."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from trackside.contracts.parts import Part
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.display.view import LAST_ATTEMPTS, TASKS, Listed, Progress, View
+from trackside.domain.display.listing import Listed
+from trackside.domain.display.view import LAST_ATTEMPTS, TASKS, Progress, View
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 from trackside.domain.task import Task
@@ -27,7 +27,7 @@ class Errand:
 class ErrandView(View[Errand]):
     id_column = "errand_id"
     listing = ""
-    queries: ClassVar[Mapping[str, str]] = {"newest": "", "one": ""}
+    newest = one = ""
 
     def progress(self, stream: Stream[Errand]) -> Progress:
         return Progress("RUNNING", 1_000, 5_000, stream.root.ended, None, "tasks", lines=("so far so good",))

@@ -17,7 +17,8 @@ from trackside.embedded.dashboards.provisioning import DashboardAddresses, data_
 from trackside.embedded.dashboards.servers import mount_commands
 from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackError
-from trackside.embedded.postgres.reader import reader_dsn, without_password
+from trackside.embedded.postgres.reader import reader_dsn
+from trackside.embedded.postgres.shown_dsn import without_password
 
 AWKWARD = "p$HOME$$ä'/@:#"
 PROVISIONED = ROOT / "deploy" / "grafana" / "provisioning"

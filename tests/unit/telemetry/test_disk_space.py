@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.small_disk import small_disk
-from trackside.telemetry.disk_space import DiskLimits, DiskWatch, write_obstacle
+from trackside.telemetry.disk_limits import DiskLimits
+from trackside.telemetry.disk_space import DiskWatch, write_obstacle
 
 MIB = 2**20
 

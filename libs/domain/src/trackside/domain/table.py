@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from trackside.contracts.message import Event, Record
-from trackside.domain.stream import Stream
+if TYPE_CHECKING:  # what reads rows only has no need of messages
+    from trackside.contracts.message import Event, Record
+    from trackside.domain.stream import Stream
 
 RowKey = tuple[Any, ...]
 RowValues = tuple[Any, ...]
@@ -71,7 +72,7 @@ class Projection(Protocol[FoldedState]):
         """The table written."""
         ...
 
-    def touched(self, state: FoldedState, event: Event) -> Iterable[RowKey]:
+    def touched(self, state: FoldedState, event: "Event") -> Iterable[RowKey]:
         """Returns the keys whose row may have changed by an event that was applied.
 
         For a grouped table: the first part of the keys only.
@@ -105,10 +106,10 @@ class RecordProjection(Protocol):
         ...
 
     @property
-    def kinds(self) -> frozenset[type[Event]]:
+    def kinds(self) -> "frozenset[type[Event]]":
         """The events that may have rows; `rows` is asked of no others."""
         ...
 
-    def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
+    def rows(self, stream: "Stream", record: "Record") -> Iterable[RowValues]:
         """Returns the rows of a folded record; `Table.merged` merges them with existing ones."""
         ...

@@ -15,7 +15,7 @@ from trackside.embedded.errors import StackError, StackMissing, StackOfAnotherUs
 from trackside.embedded.files import write_whole
 from trackside.embedded.postgres.account import user_name
 from trackside.embedded.processes import ProcessSpec
-from trackside.telemetry.disk_space import DiskLimits
+from trackside.telemetry.disk_limits import DiskLimits
 
 NAME = ".trackside"
 PLAN_CHANGED = signal.SIGUSR1

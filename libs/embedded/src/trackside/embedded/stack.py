@@ -1,4 +1,7 @@
-"""Start, find and stop a stack: Kafka, Postgres and services under one supervisor, in one folder."""
+"""Start, find and stop a stack: Kafka, Postgres and services under one supervisor, in one folder.
+
+What only a start needs is imported by it: commands that ask a stack that runs begin sooner.
+"""
 
 import contextlib
 import os
@@ -9,10 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from trackside.embedded import kafka
-from trackside.embedded.dashboards import servers as dashboards
-from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackError, StackMissing
 from trackside.embedded.folder import (
     NAME,
@@ -27,15 +28,14 @@ from trackside.embedded.folder import (
     unusable,
     write_plan,
 )
-from trackside.embedded.installation import identify
-from trackside.embedded.jars import ReportProgress
 from trackside.embedded.live_status import current_status
 from trackside.embedded.ports import HOST, kept_ports
-from trackside.embedded.postgres import server as postgres
-from trackside.embedded.postgres.reader import own_password, reader_dsn
 from trackside.embedded.processes import ProcessSpec, open_log
-from trackside.embedded.readiness import await_optional, await_ready
-from trackside.telemetry.disk_space import DiskLimits
+from trackside.telemetry.disk_limits import DiskLimits
+
+if TYPE_CHECKING:
+    from trackside.embedded.dashboards.settings import DashboardSettings
+    from trackside.embedded.jars import ReportProgress
 
 SETUP_TIER = 1
 STORE = "store"
@@ -93,7 +93,7 @@ class StackOptions:
     disk: DiskLimits = field(default_factory=DiskLimits)
     store: str | None = None
     reader_password: Path | None = None
-    dashboards: DashboardSettings | None = None
+    dashboards: "DashboardSettings | None" = None
 
 
 @dataclass(frozen=True)
@@ -133,13 +133,15 @@ class Stack:
 
 
 def start(
-    folder: Path, options: StackOptions = StackOptions(), progress: ReportProgress = lambda _: None
+    folder: Path, options: StackOptions = StackOptions(), progress: "ReportProgress" = lambda _: None
 ) -> Stack:
     """Starts a stack in the background and returns it once everything in it is ready.
 
     StackRunning if the folder has a stack already; StackError, with the end of the log of what failed, if
     something is not ready in time. Nothing is left running then.
     """
+    from trackside.embedded.readiness import await_optional, await_ready
+
     folder = claim(folder)
     with contextlib.ExitStack() as holds:  # of ports and folders, until their servers have them
         try:
@@ -155,9 +157,11 @@ def start(
 
 
 def _begin(
-    folder: Path, options: StackOptions, progress: ReportProgress, holds: contextlib.ExitStack
+    folder: Path, options: StackOptions, progress: "ReportProgress", holds: contextlib.ExitStack
 ) -> None:
     """Prepares the folder and starts its supervisor, which takes over the locks."""
+    from trackside.embedded.installation import identify
+
     with locked(folder) as lock:
         cluster = identify(folder, progress, has_log=options.bootstrap_servers is None)
         _clear(folder)
@@ -167,17 +171,15 @@ def _begin(
 
 
 def _plan(
-    folder: Path, options: StackOptions, cluster: str, progress: ReportProgress, holds: contextlib.ExitStack
+    folder: Path, options: StackOptions, cluster: str, progress: "ReportProgress", holds: contextlib.ExitStack
 ) -> tuple[Plan, list[int]]:
     """Prepares the servers; returns what the supervisor runs, and the locks that it takes over."""
-    listening = ["supervisor", *(service.name for service in options.services)]
-    names = ["kafka", "controller", "postgres", *(f"health:{name}" for name in listening)]
-    names += [service.name for service in options.services if service.pages]
-    outside: list[str] = []
-    if options.dashboards is not None:
-        names += dashboards.PORTS
-        outside = dashboards.find_programs(options.dashboards).missing
-    ports = holds.enter_context(kept_ports(folder, names, outside))
+    from trackside.embedded import kafka
+    from trackside.embedded.dashboards import servers as dashboards
+    from trackside.embedded.postgres import server as postgres
+    from trackside.embedded.postgres.reader import own_password, reader_dsn
+
+    ports = holds.enter_context(_ports(folder, options))
     bootstrap, dsn, password_file = options.bootstrap_servers, options.postgres_dsn, options.reader_password
     servers: list[ProcessSpec] = []
     locks: list[int] = []
@@ -223,6 +225,20 @@ def _plan(
         reader_dsn=reader,
     )
     return plan, locks
+
+
+def _ports(folder: Path, options: StackOptions) -> contextlib.AbstractContextManager[dict[str, int]]:
+    """Returns the ports of all processes, held until their servers have them."""
+    from trackside.embedded.dashboards import servers as dashboards
+
+    listening = ["supervisor", *(service.name for service in options.services)]
+    names = ["kafka", "controller", "postgres", *(f"health:{name}" for name in listening)]
+    names += [service.name for service in options.services if service.pages]
+    outside: list[str] = []
+    if options.dashboards is not None:
+        names += dashboards.PORTS
+        outside = dashboards.find_programs(options.dashboards).missing
+    return kept_ports(folder, names, outside)
 
 
 def _environment(

@@ -13,7 +13,7 @@ from trackside.contracts.redaction import redact
 from trackside.contracts.topics import PREFIX_RULE, Topics, is_topic_prefix
 from trackside.eventlog.password_file import dsn_with_password, read_password
 from trackside.eventlog.variables import warn_of_unknown_variables
-from trackside.telemetry.disk_space import DiskLimits
+from trackside.telemetry.disk_limits import DiskLimits
 
 
 def _memory_size(text: str) -> str:

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 
-from trackside.contracts.refusals import nearest
-
 PREFIX = "TRACKSIDE_"
 _SETTINGS = {
     "": "KAFKA_BOOTSTRAP POSTGRES_DSN POSTGRES_PASSWORD_FILE TOPIC_PREFIX HEALTH_PORT HEALTH_HOST INSTANCE "
@@ -51,9 +49,13 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
         and not _FOREIGN.fullmatch(name)
         and not value.startswith("tcp://")
     )
+    found = sorted(unknown)
+    if not found:
+        return []
+    from trackside.contracts.refusals import nearest  # with the models of messages, which take long
+
     return [
-        f"{name} has no effect: this release has no such variable{nearest(name, KNOWN)}"
-        for name in sorted(unknown)
+        f"{name} has no effect: this release has no such variable{nearest(name, KNOWN)}" for name in found
     ]
 
 

@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from trackside.aggregates.registry import AGGREGATES
-from trackside.domain.aggregate import AggregateType
-from trackside.domain.display.view import QueriedRows
+from trackside.aggregates.listings import LISTINGS, view_of
+from trackside.domain.display.listing import StreamListing
 from trackside.domain.table import ViewRow
 from trackside.projections.postgres import Connection, Database
+
+if TYPE_CHECKING:
+    from trackside.domain.display.view import QueriedRows, View
 
 SCHEMA = "dashboards"
 POLL_EVERY_S = 0.05
@@ -136,39 +138,38 @@ async def open_read_models(dsn: str) -> AsyncIterator[ReadModels]:
 
 async def newest_streams(
     models: RowReader, limit: int, tags: Sequence[str] = (), *, archived: bool = False
-) -> list[tuple[AggregateType[Any], ViewRow]]:
-    """Returns the rows of the newest streams of all kinds, at most `limit`, with their aggregate types.
+) -> list[tuple[StreamListing, ViewRow]]:
+    """Returns the rows of the newest streams of all kinds, at most `limit`, with the listing of each.
 
     Each has `stream_labels`: its tags, its note and whether it is archived. Only those with all of `tags`
     are returned, and archived ones only with `archived`.
     """
     counts = [] if archived else await models.rows("archived_streams")
     left_out = {row["kind"]: row["streams"] for row in counts}
-    found: list[tuple[AggregateType[Any], ViewRow]] = []
-    for aggregate in AGGREGATES.types:
+    found: list[tuple[StreamListing, ViewRow]] = []
+    for listing in LISTINGS.values():
         # A tag may be on old streams only; without tags at most the archived ones are left out.
-        among = None if tags else limit + left_out.get(aggregate.kind, 0)
-        rows = await models.rows(f"{aggregate.kind}.{LISTED}", among, archived, list(tags), limit)
-        found += [(aggregate, row) for row in rows]
+        among = None if tags else limit + left_out.get(listing.kind, 0)
+        rows = await models.rows(f"{listing.kind}.{LISTED}", among, archived, list(tags), limit)
+        found += [(listing, row) for row in rows]
     return sorted(found, key=lambda each: each[1]["started_at"], reverse=True)[:limit]
 
 
-async def row_of_stream(models: RowReader, stream_id: str) -> tuple[AggregateType[Any], ViewRow] | None:
-    """Returns the aggregate type of a stream and its row, or None if nothing has begun in it."""
-    for aggregate in AGGREGATES.types:
-        row = await models.row(f"{aggregate.kind}.one", stream_id)
+async def row_of_stream(models: RowReader, stream_id: str) -> "tuple[View[Any], ViewRow] | None":
+    """Returns the view of a stream and its row, or None if nothing has begun in it."""
+    for kind in LISTINGS:
+        row = await models.row(f"{kind}.one", stream_id)
         if row is not None:
-            return aggregate, row
+            return view_of(kind), row
     return None
 
 
 async def queried_rows(
-    models: RowReader, aggregate: AggregateType[Any], queries: Iterable[str], stream_id: str
-) -> QueriedRows:
+    models: RowReader, view: "View[Any]", queries: Iterable[str], stream_id: str
+) -> "QueriedRows":
     """Returns the rows of several queries over one stream: those of its view, or those over any stream."""
-    own = aggregate.view.queries
     return {
-        name: await models.rows(f"{aggregate.kind}.{name}" if name in own else name, stream_id)
+        name: await models.rows(f"{view.kind}.{name}" if name in view.queries else name, stream_id)
         for name in queries
     }
 
@@ -183,10 +184,15 @@ def statement_of(query: str) -> str:
     kind, dot, name = query.partition(".")
     if not dot:
         return _QUERIES[query]
-    view = AGGREGATES.by_kind[kind].view
-    if name == LISTED:
-        return _LISTED.format(newest=view.queries["newest"], id_column=view.id_column)
-    return view.queries[name]
+    listing = LISTINGS[kind]
+    match name:
+        case "listed":
+            return _LISTED.format(newest=listing.newest, id_column=listing.id_column)
+        case "newest":
+            return listing.newest
+        case "one":
+            return listing.one
+    return view_of(kind).queries[name]
 
 
 async def fetch_rows(connection: Connection, statement: str, *values: object) -> list[ViewRow]:

@@ -3,10 +3,10 @@
 import contextlib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.contracts.memory import shown
+from trackside.telemetry.disk_limits import USUAL_LIMITS, DiskLimits
 from trackside.telemetry.metrics import gauge
 
 RESUME_FACTOR = 1.1
@@ -17,24 +17,13 @@ MIN_FREE_INODES = 100
 PROBE = b"\0" * 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class DiskLimits:
-    """When a file system is low: `low_percent` of its bytes or inodes are used, or few bytes are free.
-
-    The percentage is that of `df`, which leaves out the blocks that only root may use.
-    """
-
-    low_percent: float = 95.0
-    low_free_bytes: int = 500 * 1024**2
-
-
 class DiskWatch:
     """Watches the file systems of some folders; `low` says which are low, a sentence each, by folder.
 
     A folder that can't be read is left out: there is nothing to be known about its file system.
     """
 
-    def __init__(self, folders: Iterable[Path], limits: DiskLimits = DiskLimits()) -> None:
+    def __init__(self, folders: Iterable[Path], limits: DiskLimits = USUAL_LIMITS) -> None:
         self._folders = list(folders)
         self._limits = limits
         self.low: dict[str, str] = {}

@@ -322,6 +322,8 @@ def _called(arguments: Sequence[str]) -> int:
 
 
 def _explain(error: Exception) -> CommandFailed | None:
+    if isinstance(error, CommandFailed):
+        return error
     from trackside.cli.runtime.explain import explain
 
     return explain(error)

@@ -24,7 +24,8 @@ from trackside.eventlog.retry import Response, retry_until_reachable
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.telemetry.disk_space import DiskLimits, DiskWatch
+from trackside.telemetry.disk_limits import DiskLimits
+from trackside.telemetry.disk_space import DiskWatch
 from trackside.telemetry.health import Health
 from trackside.telemetry.metrics import declare
 from trackside.worker.artifacts.inputs import InputCache

@@ -17,7 +17,7 @@ from trackside.aggregates.batch.messages import (
 from trackside.aggregates.batch.rows import BatchRows, GroupRows
 from trackside.aggregates.batch.spec import SPECS, stop_command
 from trackside.aggregates.batch.state import Batch
-from trackside.aggregates.batch.view import BatchView
+from trackside.aggregates.batch.view import VIEW
 from trackside.contracts.children import ChildRequested, WantedChild
 from trackside.contracts.message import Command, Json, Record
 from trackside.contracts.tasks import TaskSubmitted
@@ -47,7 +47,7 @@ class BatchType(AggregateType[Batch]):
     invariants = BatchInvariants
     child_begins_by = SubmitTasks
     rows = (BatchRows(), GroupRows())
-    view = BatchView()
+    view = VIEW
 
     def begin(self, stream_id: str, event: BatchStarted, record: Record) -> Batch:
         """Makes the batch of a BatchStarted event."""

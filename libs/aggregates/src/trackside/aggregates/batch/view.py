@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from trackside.aggregates.batch.listing import BatchListing
 from trackside.aggregates.batch.messages import GROUP, BatchStatus, group_name
 from trackside.aggregates.batch.state import OVER, Batch
 from trackside.contracts.tasks import AttemptEnd
@@ -17,7 +18,6 @@ from trackside.domain.display.view import (
     CHILDREN,
     LAST_ATTEMPTS,
     TASKS,
-    Listed,
     Page,
     Progress,
     QueriedRows,
@@ -35,35 +35,16 @@ LISTED_TASKS = 20
 Ends = Mapping[str, int]
 
 
-class BatchView(View[Batch]):
+class BatchView(BatchListing, View[Batch]):
     """What people see of a batch."""
 
-    id_column = "batch_id"
-    listing = (
-        "SELECT batch_id AS id, name, status, started_at, ended_at, duration_s, "
-        "finished_tasks + unfinished_tasks AS ended, tasks AS total, NULL AS best, '' AS tuner, "
-        "groups || CASE groups WHEN 1 THEN ' group' ELSE ' groups' END AS runs FROM batches"
-    )
     queries: ClassVar[Mapping[str, str]] = {
-        "newest": "SELECT batch_id, name, status, groups, tasks, groups_over, submitted, open_tasks, "
-        "finished_tasks, unfinished_tasks, concurrency, queue, started_at, ended_at, duration_s, "
-        "stop_reason, "
-        "(SELECT count(*) FROM services WHERE stream_id = batch_id AND state <> 'ended') AS services, "
-        "(SELECT count(*) FROM services WHERE stream_id = batch_id AND state = 'ready') AS ready_services "
-        "FROM batches ORDER BY started_at DESC, batch_id LIMIT $1",
-        "one": "SELECT * FROM batches WHERE batch_id = $1",
         GROUPS: "SELECT * FROM groups WHERE batch_id = $1 ORDER BY group_number",
     }
     page_queries = (GROUPS, TASKS, LAST_ATTEMPTS, CHILDREN)
     report_queries = (GROUPS, TASKS, LAST_ATTEMPTS)
     parts: ClassVar[Mapping[str, str]] = {GROUPS: GROUP}
     state_names = ("groups", "running_group", "concurrency", "open_tasks")
-
-    def listed(self, row: ViewRow) -> Listed:
-        """Returns how many tasks have ended, how many services are ready, and how many groups it has."""
-        ended = row["finished_tasks"] + row["unfinished_tasks"]
-        ready = f", {row['ready_services']}/{row['services']} ready" if row["services"] else ""
-        return Listed(f"{ended}/{row['tasks']}{ready}", runs=counted(row["groups"], "group"))
 
     def left(self, row: ViewRow) -> int:
         """Returns how many tasks have not ended."""
@@ -355,3 +336,6 @@ def _summary(stream: Stream[Batch], accepted: Collection[AttemptEnd], duration_s
         ],
         "duration_s": duration_s,
     }
+
+
+VIEW = BatchView()

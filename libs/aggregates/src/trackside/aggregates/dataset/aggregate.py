@@ -10,7 +10,7 @@ from trackside.aggregates.dataset.messages import DatasetRegistered
 from trackside.aggregates.dataset.rows import DatasetRows
 from trackside.aggregates.dataset.spec import SPECS
 from trackside.aggregates.dataset.state import Dataset
-from trackside.aggregates.dataset.view import DatasetView
+from trackside.aggregates.dataset.view import VIEW
 from trackside.contracts.message import Command, Event, Json, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
@@ -49,7 +49,7 @@ class DatasetType(AggregateType[Dataset]):
     specs = SPECS
     invariants = DatasetInvariants
     rows = (DatasetRows(),)
-    view = DatasetView()
+    view = VIEW
 
     def begin(self, stream_id: str, event: DatasetRegistered, record: Record) -> Dataset:
         """Makes the dataset of a DatasetRegistered event."""

@@ -1,8 +1,8 @@
 """What people see of a dataset: how far it was observed, what stops that, and the tasks that watch it."""
 
-from collections.abc import Collection, Mapping
-from typing import ClassVar
+from collections.abc import Collection
 
+from trackside.aggregates.dataset.listing import DatasetListing
 from trackside.aggregates.dataset.state import STOPPED, Dataset
 from trackside.contracts.memory import shown
 from trackside.contracts.tasks import AttemptEnd
@@ -13,7 +13,6 @@ from trackside.domain.display.text import counted
 from trackside.domain.display.view import (
     LAST_ATTEMPTS,
     TASKS,
-    Listed,
     Page,
     Progress,
     QueriedRows,
@@ -26,24 +25,10 @@ from trackside.domain.table import ViewRow
 SAMPLES = "samples"
 
 
-class DatasetView(View[Dataset]):
+class DatasetView(DatasetListing, View[Dataset]):
     """What people see of a dataset."""
 
-    id_column = "dataset_id"
-    listing = (
-        "SELECT dataset_id AS id, name, status, started_at, ended_at, duration_s, lines AS ended, "
-        "NULL AS total, NULL AS best, '' AS tuner, format || ' ' || url AS runs FROM datasets"
-    )
-    queries: ClassVar[Mapping[str, str]] = {
-        "newest": "SELECT * FROM datasets ORDER BY started_at DESC, dataset_id LIMIT $1",
-        "one": "SELECT * FROM datasets WHERE dataset_id = $1",
-    }
     state_names = ("url", "format", "lines", "bytes", "sha256", "metrics", "watcher", "reason")
-
-    def listed(self, row: ViewRow) -> Listed:
-        """Returns how many samples it has, and where it is, or why nothing is taken from it."""
-        where, why = f"{row['format']} {row['url']}", row["reason"] or row["waits_for"]
-        return Listed(str(row["lines"]), runs=f"{where}: {why}" if why else where)
 
     def page(self, row: ViewRow, rows: QueriedRows) -> Page:
         """Returns what is known of it, and the tasks that watch it or did."""
@@ -102,3 +87,6 @@ class DatasetView(View[Dataset]):
             "started_ms": dataset.registered_ms,
             "ended_ms": dataset.status_ms if dataset.over else None,
         }
+
+
+VIEW = DatasetView()

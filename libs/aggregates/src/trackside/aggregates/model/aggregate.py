@@ -24,7 +24,7 @@ from trackside.aggregates.model.messages import (
 from trackside.aggregates.model.rows import ModelRows, ModelVersionRows
 from trackside.aggregates.model.spec import SPECS
 from trackside.aggregates.model.state import Model
-from trackside.aggregates.model.view import ModelView
+from trackside.aggregates.model.view import VIEW
 from trackside.contracts.message import Command, Event, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
@@ -63,7 +63,7 @@ class ModelType(AggregateType[Model]):
     specs = SPECS
     invariants = ModelInvariants
     rows = (ModelRows(), ModelVersionRows())
-    view = ModelView()
+    view = VIEW
 
     def begin(self, stream_id: str, event: ModelRegistered, record: Record) -> Model:
         """Makes the model of a ModelRegistered event."""

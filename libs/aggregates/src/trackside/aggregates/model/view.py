@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from trackside.aggregates.model.listing import ModelListing, production_text
 from trackside.aggregates.model.messages import ModelVersionSpec
 from trackside.aggregates.model.state import Model, ModelVersion
 from trackside.contracts.memory import shown
@@ -11,7 +12,7 @@ from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, as_text, counted
-from trackside.domain.display.view import Listed, Page, Progress, QueriedRows, StreamEnd, View
+from trackside.domain.display.view import Page, Progress, QueriedRows, StreamEnd, View
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
@@ -19,18 +20,10 @@ VERSIONS = "versions"
 STAGES = ("none", "staging", "production", "archived")
 
 
-class ModelView(View[Model]):
+class ModelView(ModelListing, View[Model]):
     """What people see of a model."""
 
-    id_column = "model_id"
-    listing = (
-        "SELECT model_id AS id, name, status, started_at, ended_at, duration_s, versions AS ended, "
-        "NULL AS total, NULL AS best, '' AS tuner, "
-        "coalesce('version ' || production || ' in production', '') AS runs FROM models"
-    )
     queries: ClassVar[Mapping[str, str]] = {
-        "newest": "SELECT * FROM models ORDER BY started_at DESC, model_id LIMIT $1",
-        "one": "SELECT * FROM models WHERE model_id = $1",
         VERSIONS: "SELECT * FROM model_versions WHERE model_id = $1 ORDER BY version",
     }
     page_queries = (VERSIONS,)
@@ -39,10 +32,6 @@ class ModelView(View[Model]):
     statuses = STAGES
     parts: ClassVar[Mapping[str, str]] = {VERSIONS: "version"}
     state_names = ("tags", "labels", "staging", "production")
-
-    def listed(self, row: ViewRow) -> Listed:
-        """Returns how many versions it has, and which one is in production."""
-        return Listed(str(row["versions"]), runs=_production(row["production"]))
 
     def sort_keys(self, row: ViewRow) -> Mapping[str, SortKey]:
         """Returns what its versions may be sorted by."""
@@ -88,7 +77,7 @@ class ModelView(View[Model]):
         """Returns what it has: nothing of it runs."""
         model, count = stream.root, len(stream.root.versions)
         summary = {"model_id": stream.stream_id, "status": model.status.value, VERSIONS: count}
-        production = _production(model.holder("production"))
+        production = production_text(model.holder("production"))
         line = f"{stream.stream_id} {model.status.value}: {counted(count, 'version')}"
         return StreamEnd(summary, [f"{line}, {production}" if production else line])
 
@@ -143,10 +132,6 @@ def _from(reference: Mapping[str, Any]) -> str:
     return str(reference.get("source") or reference["uri"])
 
 
-def _production(version: int | None) -> str:
-    return "" if version is None else f"version {version} in production"
-
-
 def _version_table(versions: Iterable[ViewRow]) -> TextTable:
     columns = [
         Column("version", right=True),
@@ -179,3 +164,6 @@ def _fields(version: ModelVersion) -> Fields:
         "sha256": spec.artifact.sha256,
         "source": spec.artifact.source or spec.artifact.uri,
     }
+
+
+VIEW = ModelView()

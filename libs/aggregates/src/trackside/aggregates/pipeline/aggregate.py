@@ -24,7 +24,7 @@ from trackside.aggregates.pipeline.rows import (
 )
 from trackside.aggregates.pipeline.spec import SPECS, stop_command
 from trackside.aggregates.pipeline.state import DefinedPipeline
-from trackside.aggregates.pipeline.view import PipelineView
+from trackside.aggregates.pipeline.view import VIEW
 from trackside.contracts.children import ChildRequested, WantedChild
 from trackside.contracts.message import Command, Event, Record
 from trackside.contracts.tasks import TaskSubmitted
@@ -77,7 +77,7 @@ class PipelineType(AggregateType[DefinedPipeline]):
     specs = SPECS
     invariants = PipelineInvariants
     rows = (PipelineRows(), PipelineVersionRows(), PipelineRunRows(), ScheduleRows())
-    view = PipelineView()
+    view = VIEW
 
     def begin(self, stream_id: str, event: PipelineDefined, record: Record) -> DefinedPipeline:
         """Makes the pipeline of its first PipelineDefined event."""

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
+from trackside.aggregates.pipeline.listing import PipelineListing
 from trackside.aggregates.pipeline.messages import PipelineStatus
 from trackside.aggregates.pipeline.schedule_state import Schedule
 from trackside.aggregates.pipeline.state import DefinedPipeline, NumberedRun, PipelineVersion
@@ -11,7 +12,7 @@ from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, counted
-from trackside.domain.display.view import Listed, Page, Progress, QueriedRows, StreamEnd, View
+from trackside.domain.display.view import Page, Progress, QueriedRows, StreamEnd, View
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
@@ -20,18 +21,10 @@ _STATUSES = ("QUEUED", "RUNNING", "STOPPING", "CANCELLED", "REFUSED")
 _ENDS = ("SUCCEEDED", "FAILED", "ABORTED", "TIMED_OUT")
 
 
-class PipelineView(View[DefinedPipeline]):
+class PipelineView(PipelineListing, View[DefinedPipeline]):
     """What people see of a pipeline."""
 
-    id_column = "pipeline_id"
-    listing = (
-        "SELECT pipeline_id AS id, name, status, started_at, ended_at, duration_s, "
-        "runs - queued_runs - open_runs AS ended, runs AS total, NULL AS best, '' AS tuner, "
-        "'version ' || version AS runs FROM pipelines"
-    )
     queries: ClassVar[Mapping[str, str]] = {
-        "newest": "SELECT * FROM pipelines ORDER BY started_at DESC, pipeline_id LIMIT $1",
-        "one": "SELECT * FROM pipelines WHERE pipeline_id = $1",
         VERSIONS: "SELECT * FROM pipeline_versions WHERE pipeline_id = $1 ORDER BY version",
         RUNS: "SELECT * FROM pipeline_runs WHERE pipeline_id = $1 ORDER BY run_number DESC LIMIT 1000",
         ALL_SCHEDULES: "SELECT * FROM schedules ORDER BY pipeline_id, schedule LIMIT 10000",
@@ -43,11 +36,6 @@ class PipelineView(View[DefinedPipeline]):
     statuses = (*_STATUSES, *_ENDS)
     parts: ClassVar[Mapping[str, str]] = {VERSIONS: "version", RUNS: "run", SCHEDULES: "schedule"}
     state_names = ("version", "max_runs", "runs", "queued", "open")
-
-    def listed(self, row: ViewRow) -> Listed:
-        """Returns how many of its runs have ended, and which version is the current one."""
-        ended = row["runs"] - row["queued_runs"] - row["open_runs"]
-        return Listed(f"{ended}/{row['runs']}", runs=f"version {row['version']}")
 
     def sort_keys(self, row: ViewRow) -> Mapping[str, SortKey]:
         """Returns what its runs may be sorted by."""
@@ -224,3 +212,6 @@ def _version_table(versions: Sequence[ViewRow]) -> TextTable:
         for each in reversed(versions)
     ]
     return TextTable(columns, cells)
+
+
+VIEW = PipelineView()

@@ -21,7 +21,7 @@ from trackside.aggregates.rounds.models import outgoing
 from trackside.aggregates.rounds.rows import RECORD_ROWS, IncrementalJobRows, InferenceServiceRows
 from trackside.aggregates.rounds.spec import SPECS
 from trackside.aggregates.rounds.state import IncrementalJob
-from trackside.aggregates.rounds.view import IncrementalJobView
+from trackside.aggregates.rounds.view import VIEW
 from trackside.contracts.children import ChildRequested, WantedChild
 from trackside.contracts.message import Command, Event, Json, Message, Record
 from trackside.contracts.tasks import TaskSubmitted
@@ -87,7 +87,7 @@ class RoundsType(AggregateType[IncrementalJob]):
     specs = SPECS
     rows = (IncrementalJobRows(), InferenceServiceRows())
     record_rows = RECORD_ROWS
-    view = IncrementalJobView()
+    view = VIEW
     may_be_too_late = (
         messages.IncrementalJobUpdated,
         messages.IncrementalJobPaused,

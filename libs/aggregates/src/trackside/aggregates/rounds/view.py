@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
+from trackside.aggregates.rounds.listing import IncrementalJobListing
 from trackside.aggregates.rounds.messages import JobStatus, StageState
 from trackside.aggregates.rounds.round_display import (
     DIGEST_WIDTH,
@@ -22,7 +23,7 @@ from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, counted, duration
-from trackside.domain.display.view import Listed, Page, Progress, QueriedRows, StreamEnd, View
+from trackside.domain.display.view import Page, Progress, QueriedRows, StreamEnd, View
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
@@ -31,24 +32,10 @@ METRICS, CONDITIONS = "round_metrics", "job_conditions"
 SHOWN_DEPLOYMENTS = 10
 
 
-class IncrementalJobView(View[IncrementalJob]):
+class IncrementalJobView(IncrementalJobListing, View[IncrementalJob]):
     """What people see of an incremental job."""
 
-    id_column = "job_id"
-    listing = (
-        "SELECT job_id AS id, coalesce(nullif(name, ''), dataset) AS name, status, started_at, ended_at, "
-        "duration_s, ended_rounds AS ended, NULL AS total, NULL AS best, '' AS tuner, "
-        "live_model || '@' || live_version || ' live' AS runs FROM incremental_jobs"
-    )
     queries: ClassVar[Mapping[str, str]] = {
-        "newest": "SELECT job_id, coalesce(nullif(name, ''), dataset) AS name, status, ended_rounds, stage, "
-        "stage_state, live_model, live_version, started_at, ended_at, duration_s FROM incremental_jobs "
-        "ORDER BY started_at DESC, job_id LIMIT $1",
-        "one": "SELECT incremental_jobs.*, live.uri AS live_url, trained.uri AS trained_url "
-        "FROM incremental_jobs "
-        "LEFT JOIN model_versions live ON (live.model_id, live.version) = (live_model, live_version) "
-        "LEFT JOIN model_versions trained ON (trained.model_id, trained.version) = (model, trained_version) "
-        "WHERE job_id = $1",
         ROUNDS: "SELECT * FROM rounds WHERE job_id = $1 ORDER BY round",
         SERVICES: "SELECT * FROM inference_services WHERE job_id = $1 AND state <> 'stopped' ORDER BY target",
         DEPLOYMENTS: "SELECT * FROM deployments WHERE job_id = $1 ORDER BY update_number",
@@ -61,10 +48,6 @@ class IncrementalJobView(View[IncrementalJob]):
     statuses = ("running", "completed", "failed")
     parts: ClassVar[Mapping[str, str]] = {"services": "serve"}
     state_names = ("stage", "stage_state", "round", "blocked", "live", "last_trained")
-
-    def listed(self, row: ViewRow) -> Listed:
-        """Returns how many rounds have ended, and which version is live."""
-        return Listed(str(row["ended_rounds"]), runs=f"{row['live_model']}@{row['live_version']} live")
 
     def sort_keys(self, row: ViewRow) -> Mapping[str, SortKey]:
         """Returns what its rounds may be sorted by."""
@@ -227,3 +210,6 @@ def _serving(job: IncrementalJob) -> list[tuple[str, ServiceState]]:
 def _service_row(target: str, service: ServiceState) -> list[str]:
     counts = f"{service.counts.inferences:,} inferences", f"{service.counts.hard:,} hard"
     return [target, service.sha256[:DIGEST_WIDTH], *counts]
+
+
+VIEW = IncrementalJobView()

@@ -11,7 +11,7 @@ from trackside.aggregates.run.outputs import outcome_of
 from trackside.aggregates.run.rows import GateRows, RunRows, StepRows
 from trackside.aggregates.run.spec import SPECS, stop_command
 from trackside.aggregates.run.state import Run
-from trackside.aggregates.run.view import RunView
+from trackside.aggregates.run.view import VIEW
 from trackside.contracts.children import ChildRequested, WantedChild
 from trackside.contracts.message import Command, Event, Json, Message, Record
 from trackside.contracts.tasks import TaskSubmitted
@@ -88,7 +88,7 @@ class RunType(AggregateType[Run]):
     invariants = RunInvariants
     child_begins_by = messages.StartPipelineRun
     rows = (RunRows(), StepRows(), GateRows())
-    view = RunView()
+    view = VIEW
 
     def begin(self, stream_id: str, event: RunStarted, record: Record) -> Run:
         """Makes the run of a RunStarted event."""

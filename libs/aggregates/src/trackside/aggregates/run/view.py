@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from trackside.aggregates.run.critical_path import critical_path, path_text
+from trackside.aggregates.run.listing import RunListing
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.page import cut, facts, gate_table, step_table
 from trackside.aggregates.run.report import GATES, STEPS, report_page, report_sections
@@ -24,7 +25,6 @@ from trackside.domain.display.view import (
     LAST_ATTEMPTS,
     PICTURE,
     TASKS,
-    Listed,
     Page,
     Progress,
     QueriedRows,
@@ -64,19 +64,10 @@ _RANKS = {state.value: 0 for state in FAILURES} | {state.value: 1 for state in W
 """Which steps come first where not all are shown."""
 
 
-class RunView(View[Run]):
+class RunView(RunListing, View[Run]):
     """What people see of a run."""
 
-    id_column = "run_id"
-    listing = (
-        "SELECT run_id AS id, name, status, started_at, ended_at, duration_s, ended_steps AS ended, "
-        "steps AS total, NULL AS best, '' AS tuner, coalesce('pipeline ' || pipeline_id, 'pipeline') AS runs "
-        "FROM runs"
-    )
     queries: ClassVar[Mapping[str, str]] = {
-        "newest": "SELECT run_id, name, status, steps, ended_steps, progress, started_at, ended_at, "
-        "duration_s, stop_reason FROM runs ORDER BY started_at DESC, run_id LIMIT $1",
-        "one": "SELECT * FROM runs WHERE run_id = $1",
         STEPS: "SELECT * FROM steps WHERE run_id = $1 ORDER BY number",
         GATES: "SELECT * FROM gates WHERE run_id = $1 ORDER BY opened_at, step",
         FAILED_TASKS: " ".join(("SELECT tasks.*", _FAILED)),
@@ -91,10 +82,6 @@ class RunView(View[Run]):
     statuses = tuple(StepState)
     parts: ClassVar[Mapping[str, str]] = {STEPS: STEP}
     state_names = ("steps", "open_items", "concurrency", "revival")
-
-    def listed(self, row: ViewRow) -> Listed:
-        """Returns how many steps have ended."""
-        return Listed(f"{row['ended_steps']}/{row['steps']}", runs="pipeline")
 
     def left(self, row: ViewRow) -> int:
         """Returns how many steps have not ended; none while it is paused, which may take any time."""
@@ -311,3 +298,6 @@ def _board_row(run: Run, name: str) -> list[str]:
         items = f"{step.ended_items} of at most {spec.repeat.times}"
     weight = f"weight {number(spec.weight)}" if spec.weight != 1 else ""
     return [name, step.state.value, items, took, weight]
+
+
+VIEW = RunView()

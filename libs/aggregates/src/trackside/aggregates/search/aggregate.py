@@ -27,7 +27,7 @@ from trackside.aggregates.search.messages import (
 from trackside.aggregates.search.rows import SearchRows, TrialRows
 from trackside.aggregates.search.spec import SPECS, stop_command
 from trackside.aggregates.search.state import Change, Search, SearchEvent
-from trackside.aggregates.search.view import SearchView
+from trackside.aggregates.search.view import VIEW
 from trackside.contracts.message import Command, Event, Json, Message, Record
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
@@ -69,7 +69,7 @@ class SearchType(AggregateType[Search]):
     invariants = SearchInvariants
     child_begins_by = StartSearch
     rows = (SearchRows(), TrialRows())
-    view = SearchView()
+    view = VIEW
 
     def begin(self, stream_id: str, event: SearchStarted, record: Record) -> Search:
         """Makes the search of a SearchStarted event, with its first slots open."""

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from trackside.aggregates.search.lineage import lineage_lines
+from trackside.aggregates.search.listing import SearchListing
 from trackside.aggregates.search.messages import TRIAL, SearchStatus, TrialStatus
 from trackside.aggregates.search.objectives import names_of
 from trackside.aggregates.search.state import Search
@@ -17,7 +18,6 @@ from trackside.domain.display.text import Column, TextTable, as_text, duration, 
 from trackside.domain.display.view import (
     LAST_ATTEMPTS,
     TASKS,
-    Listed,
     Page,
     Progress,
     QueriedRows,
@@ -43,17 +43,10 @@ USUAL: Mapping[str, object] = {
 }
 
 
-class SearchView(View[Search]):
+class SearchView(SearchListing, View[Search]):
     """What people see of a search."""
 
-    id_column = "search_id"
-    listing = (
-        "SELECT search_id AS id, name, status, started_at, ended_at, duration_s, ended_trials AS ended, "
-        "max_trials AS total, best_value AS best, tuner, task_type AS runs FROM searches"
-    )
     queries: ClassVar[Mapping[str, str]] = {
-        "newest": "SELECT * FROM searches ORDER BY started_at DESC, search_id LIMIT $1",
-        "one": "SELECT * FROM searches WHERE search_id = $1",
         TRIALS: "SELECT * FROM trials WHERE search_id = $1 ORDER BY trial",
         "lineage": "SELECT * FROM trial_lineage WHERE search_id = $1 ORDER BY trial",
         FRONT: "SELECT * FROM pareto_front WHERE search_id = $1 ORDER BY first_value, trial",
@@ -65,11 +58,6 @@ class SearchView(View[Search]):
     shows_failed_tasks = False
     parts: ClassVar[Mapping[str, str]] = {TRIALS: TRIAL}
     state_names = ("task_type", "tuner", "assessor", "direction", "max_trials", "concurrency", "seed")
-
-    def listed(self, row: ViewRow) -> Listed:
-        """Returns how many trials have ended, the best value, the tuner and the task type."""
-        ended = f"{row['ended_trials']}/{row['max_trials']}"
-        return Listed(ended, row["best_value"], row["tuner"], row["task_type"])
 
     def left(self, row: ViewRow) -> int:
         """Returns how many trials may still end."""
@@ -361,3 +349,6 @@ def _front(search: Search) -> str:
 
 def _figure(value: Figure | None) -> str:
     return number(value if isinstance(value, float) else None)
+
+
+VIEW = SearchView()

@@ -26,7 +26,7 @@ from trackside.aggregates.summary.messages import (
 from trackside.aggregates.summary.rows import SummaryFileRows, SummaryJobRows
 from trackside.aggregates.summary.spec import SPECS
 from trackside.aggregates.summary.state import Summary
-from trackside.aggregates.summary.view import SummaryView
+from trackside.aggregates.summary.view import VIEW
 from trackside.contracts.message import Command, Event, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
@@ -68,7 +68,7 @@ class SummaryType(AggregateType[Summary]):
     specs = SPECS
     invariants = SummaryInvariants
     rows = (SummaryJobRows(), SummaryFileRows())
-    view = SummaryView()
+    view = VIEW
 
     def begin(self, stream_id: str, event: SummaryJobFound, record: Record) -> Summary:
         """Makes the job of a SummaryJobFound event."""

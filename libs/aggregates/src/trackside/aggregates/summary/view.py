@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
+from trackside.aggregates.summary.listing import SummaryListing
 from trackside.aggregates.summary.messages import SummaryFileStatus
 from trackside.aggregates.summary.state import Summary, SummaryFile
 from trackside.contracts.tasks import AttemptEnd
@@ -10,26 +11,17 @@ from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, counted
-from trackside.domain.display.view import Listed, Page, Progress, QueriedRows, StreamEnd, View
+from trackside.domain.display.view import Page, Progress, QueriedRows, StreamEnd, View
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
 FILES = "files"
 
 
-class SummaryView(View[Summary]):
+class SummaryView(SummaryListing, View[Summary]):
     """What people see of a summary job."""
 
-    id_column = "summary_id"
-    listing = (
-        "SELECT summary_id AS id, name, status, started_at, ended_at, duration_s, files AS ended, "
-        "NULL AS total, NULL AS best, '' AS tuner, trim(base || ' ' || path) AS runs FROM summary_jobs "
-        "WHERE status <> 'DELETED'"
-    )
     queries: ClassVar[Mapping[str, str]] = {
-        "newest": "SELECT * FROM summary_jobs WHERE status <> 'DELETED' "
-        "ORDER BY started_at DESC, summary_id LIMIT $1",
-        "one": "SELECT * FROM summary_jobs WHERE summary_id = $1",
         FILES: "SELECT * FROM summary_files WHERE summary_id = $1 ORDER BY number",
     }
     page_queries = (FILES,)
@@ -38,10 +30,6 @@ class SummaryView(View[Summary]):
     statuses = tuple(status.value for status in SummaryFileStatus)
     parts: ClassVar[Mapping[str, str]] = {FILES: "file"}
     state_names = ("tag", "remark")
-
-    def listed(self, row: ViewRow) -> Listed:
-        """Returns how many files it has, and where they are."""
-        return Listed(str(row["files"]), runs=f"{row['base']} {row['path']}".strip())
 
     def sort_keys(self, row: ViewRow) -> Mapping[str, SortKey]:
         """Returns what its files may be sorted by."""
@@ -139,3 +127,6 @@ def _fields(file: SummaryFile) -> Fields:
         "code": file.code,
         "message": file.message,
     }
+
+
+VIEW = SummaryView()

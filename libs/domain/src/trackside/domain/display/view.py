@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display import report, task_rows, task_state
+from trackside.domain.display.listing import StreamListing
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
@@ -25,18 +26,6 @@ PICTURE = "picture"
 
 They have `name`, `what`, `state`, `color`, `took_s`, and in `needs` the names of those before them.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """What is special in the line of a list; status, start and duration are in every line."""
-
-    ended: str = ""
-    """How many of its parts have ended: `3/20`."""
-    best: float | None = None
-    tuner: str = ""
-    runs: str = ""
-    """What it runs: a task type, or how many groups of tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,27 +89,17 @@ class StreamEnd:
     """Why it is a failure; empty if it is none."""
 
 
-class View(ABC, Generic[S]):
+class View(StreamListing, ABC, Generic[S]):
     """What people see of one kind of aggregate. All methods are pure.
 
     They get the folded stream, or rows of named queries. Only `progress`, `listing` and two queries must be
     written; a view says more by overriding the others.
     """
 
-    id_column: ClassVar[str]
-    """The column of the stream's id, in the rows of `newest` and `one`."""
-    listing: ClassVar[str]
-    """A statement without parameters: all streams of this kind as a list of several kinds shows them.
+    queries: ClassVar[Mapping[str, str]] = {}
+    """Statements by name, on the views of schema `dashboards`; $1 is the id.
 
-    Its columns are `id`, `name`, `status`, `started_at`, `ended_at`, `duration_s`; `ended` and `total`: how
-    many parts have ended, and how many there are, NULL if that is not known; `best`, `tuner` and `runs` as in
-    `Listed`. What isn't asked for of its columns should cost nothing: join one row at most, by LEFT JOIN.
-    """
-    queries: ClassVar[Mapping[str, str]]
-    """Statements by name, on the views of schema `dashboards`.
-
-    `newest` ($1: at most so many) and `one` ($1: the id) return rows with `name`, `status`, `started_at`,
-    `ended_at` and `duration_s`. Others ($1: the id) are named in `page_queries` or `report_queries`.
+    They are named in `page_queries` or `report_queries`.
     """
     page_queries: ClassVar[Sequence[str]] = (TASKS, LAST_ATTEMPTS)
     """The queries whose rows its page needs: its own, or those over any stream."""
@@ -139,10 +118,6 @@ class View(ABC, Generic[S]):
     """
     state_names: ClassVar[Sequence[str]] = ()
     """The fields of its state that the state at one point in time shows as a line."""
-
-    def listed(self, row: ViewRow) -> Listed:
-        """Returns what is special in its line of a list."""
-        return Listed()
 
     def left(self, row: ViewRow) -> int | None:
         """Returns how many of its parts have not ended, from its row; None if that is not known."""

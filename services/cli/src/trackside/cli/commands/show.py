@@ -1,38 +1,27 @@
-"""Commands that query the read models: `ls`, `show`, `dead-letters`."""
+"""Commands that show a stream or a task from the read models, and dead letters: `show`, `dead-letters`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from trackside.cli.commands import show_task
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.domain.aggregate import AggregateType
 from trackside.domain.display.end_rate import EndRate
 from trackside.domain.display.selection import SHOWN_ROWS, BadSelectionError, Selection, selected
-from trackside.domain.display.text import Column, duration
+from trackside.domain.display.text import Column
 from trackside.domain.display.view import View
 from trackside.domain.table import ViewRow
 from trackside.eventlog.clock import now_ms
 from trackside.projections.reads import (
     ReadModels,
     json_row,
-    newest_streams,
     open_read_models,
     queried_rows,
     row_of_stream,
 )
-
-
-def ls(limit: int, tags: Sequence[str], as_json: bool, *, archived: bool) -> None:
-    """Prints streams that have begun, such as searches and batches, the newest first.
-
-    Only those with all `tags`, and archived ones only with `archived`.
-    """
-    run(_ls(limit, tags, archived, as_json))
 
 
 def show(stream_id: str, selection: Selection, as_json: bool) -> None:
@@ -50,45 +39,6 @@ def dead_letters(limit: int, as_json: bool) -> None:
     run(_dead_letters(limit, as_json))
 
 
-async def _ls(limit: int, tags: Sequence[str], archived: bool, as_json: bool) -> None:
-    async with open_read_models(Addresses().dsn) as models:
-        found = await newest_streams(models, limit, tags, archived=archived)
-    if as_json:
-        screen.emit([json_row(_named(aggregate, row)) for aggregate, row in found])
-        return
-    tagged = any(row["stream_labels"]["tags"] for _, row in found)
-    columns = [
-        Column("id", keep=True),
-        Column("kind"),
-        Column("status"),
-        Column("ended", right=True),
-        Column("best", right=True),
-        Column("name", optional=True),
-        *([Column("tags", optional=True)] if tagged else []),
-        Column("tuner", optional=True),
-        Column("runs", optional=True),
-        Column("started", optional=True),
-        Column("took", right=True),
-    ]
-    screen.show_table(columns, [_cells(aggregate, row, tagged) for aggregate, row in found])
-    if not found and tags:
-        screen.complain(f"nothing has the tags {', '.join(tags)}; --archived lists archived streams too")
-    elif not found:
-        screen.complain("nothing yet; start a search or tasks with `trackside submit SPEC.yaml`")
-
-
-def _named(aggregate: AggregateType[Any], row: ViewRow) -> ViewRow:
-    return {"kind": aggregate.kind, "id": row[aggregate.view.id_column], **row}
-
-
-def _cells(aggregate: AggregateType[Any], row: ViewRow, tagged: bool) -> list[object]:
-    own = aggregate.view.listed(row)
-    tags = [", ".join(row["stream_labels"]["tags"])] if tagged else []
-    special = [own.ended, own.best, row["name"], *tags, own.tuner, own.runs]
-    took = duration(row["duration_s"])
-    return [row[aggregate.view.id_column], aggregate.kind, row["status"], *special, row["started_at"], took]
-
-
 async def _show(stream_id: str, selection: Selection, as_json: bool) -> None:
     async with open_read_models(Addresses().dsn) as models:
         found = await row_of_stream(models, stream_id)
@@ -99,6 +49,8 @@ async def _show(stream_id: str, selection: Selection, as_json: bool) -> None:
         if task is not None:
             if selection:
                 raise BadUsage(f"{stream_id} is a task: --limit, --sort and --status are for what has tasks")
+            from trackside.cli.commands import show_task  # with what reads the log
+
             await show_task.show_task(models, task, as_json)
             return
         commands = await models.rows("commands", stream_id)
@@ -110,11 +62,10 @@ async def _show(stream_id: str, selection: Selection, as_json: bool) -> None:
 
 
 async def _show_stream(
-    models: ReadModels, aggregate: AggregateType[Any], row: ViewRow, selection: Selection, as_json: bool
+    models: ReadModels, view: View[Any], row: ViewRow, selection: Selection, as_json: bool
 ) -> None:
-    view = aggregate.view
     stream_id = row[view.id_column]
-    rows = await queried_rows(models, aggregate, view.page_queries, stream_id)
+    rows = await queried_rows(models, view, view.page_queries, stream_id)
     limit = SHOWN_ROWS if selection.limit is None and not as_json else selection.limit
     selection = replace(selection, limit=limit if selection.sort else None)
     every = view.ordered(row, rows[view.list_query])
@@ -157,13 +108,13 @@ async def _lineage(stream_id: str, as_json: bool) -> None:
         found = await row_of_stream(models, stream_id)
         if found is None:
             raise CommandFailed(f"there is no search {stream_id}; see `trackside ls`")
-        view = found[0].view
-        rows = await queried_rows(models, found[0], view.page_queries, stream_id)
+        view = found[0]
+        rows = await queried_rows(models, view, view.page_queries, stream_id)
         lines = view.lineage(rows)
         if not lines:
             raise CommandFailed(f"{stream_id} has no trials: only a search has a lineage")
         if as_json:
-            screen.emit([json_row(row) for row in await models.rows(f"{found[0].kind}.lineage", stream_id)])
+            screen.emit([json_row(row) for row in await models.rows(f"{view.kind}.lineage", stream_id)])
             return
     for line in lines:
         screen.say(line)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.listings import LISTINGS
 from trackside.cli.render import report_page, screen
 from trackside.cli.render.history_chart import sparkline
 from trackside.cli.render.report import StreamReport, counts_of, stream_report
@@ -170,12 +170,10 @@ async def report_of(stream_id: str) -> StreamReport:
     async with open_read_models(Addresses().dsn) as models:
         found = await row_of_stream(models, stream_id)
         if found is None:
-            kinds = " or ".join(each.kind for each in AGGREGATES.types)
+            kinds = " or ".join(LISTINGS)
             raise CommandFailed(f"there is no {kinds} {stream_id}; `trackside ls` lists them")
-        aggregate, row = found
-        return stream_report(
-            aggregate, row, await queried_rows(models, aggregate, aggregate.view.report_queries, stream_id)
-        )
+        view, row = found
+        return stream_report(view, row, await queried_rows(models, view, view.report_queries, stream_id))
 
 
 def show(report: StreamReport) -> None:

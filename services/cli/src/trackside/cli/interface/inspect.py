@@ -30,9 +30,9 @@ def ls(
       trackside ls --archived
       trackside ls --limit 200 --json
     """
-    from trackside.cli.commands import show
+    from trackside.cli.commands import ls as listing
 
-    show.ls(limit, tags or [], as_json, archived=archived)
+    listing.ls(limit, tags or [], as_json, archived=archived)
 
 
 def show(

@@ -98,9 +98,9 @@ def status(as_json: JsonOption = False) -> None:
       trackside status
       trackside status --json
     """
-    from trackside.cli.commands import stack
+    from trackside.cli.commands import status as showing
 
-    stack.status(as_json)
+    showing.status(as_json)
 
 
 def demo(

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from trackside.domain.aggregate import AggregateType
 from trackside.domain.display.report import ReportSection
-from trackside.domain.display.view import PICTURE, Page, QueriedRows
+from trackside.domain.display.view import PICTURE, Page, QueriedRows, View
 from trackside.domain.table import ViewRow
 
 
@@ -36,11 +35,10 @@ def counts_of(section: ReportSection) -> str:
     return ", ".join(f"{count} {what}" for count, what in counts if count or what in always)
 
 
-def stream_report(aggregate: AggregateType[Any], row: ViewRow, rows: QueriedRows) -> StreamReport:
+def stream_report(view: View[Any], row: ViewRow, rows: QueriedRows) -> StreamReport:
     """Makes the report of a stream, from its row and those of its view's `report_queries`."""
-    view = aggregate.view
     return StreamReport(
-        aggregate.kind,
+        view.kind,
         row[view.id_column],
         row["name"],
         row["status"],

@@ -31,15 +31,15 @@ _VERSIONS: Mapping[str, OverviewFunction] = {
 
 async def overview(request: PageRequest) -> Shown:
     """Shows the stream in the path."""
-    aggregate, row = await found_stream(request)
-    own = _PAGES.get(aggregate.kind)
-    return await plain(request, aggregate, row) if own is None else await own(request, row)
+    view, row = await found_stream(request)
+    own = _PAGES.get(view.kind)
+    return await plain(request, view, row) if own is None else await own(request, row)
 
 
 async def version(request: PageRequest) -> Shown:
     """Shows a version of what has some: a pipeline or a model."""
-    aggregate, row = await found_stream(request)
-    own = _VERSIONS.get(aggregate.kind)
+    view, row = await found_stream(request)
+    own = _VERSIONS.get(view.kind)
     if own is None:
-        raise PageNotFound(f"{request.parts['stream_id']} is a {aggregate.kind}, which has no versions")
+        raise PageNotFound(f"{request.parts['stream_id']} is a {view.kind}, which has no versions")
     return await own(request, row)

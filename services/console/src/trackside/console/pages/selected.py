@@ -41,9 +41,9 @@ async def _selected(request: PageRequest, stream_id: str) -> SelectedExperiment:
     found = await row_of_stream(request.models, stream_id)
     if found is None:
         return SelectedExperiment(stream_id, "", None)
-    aggregate, row = found
+    view, row = found
     labels = await request.models.row("labels", stream_id)
-    forms = actions_of(aggregate.kind, stream_id, {**row, "stream_labels": labels})
+    forms = actions_of(view.kind, stream_id, {**row, "stream_labels": labels})
     by_label = {form.label: replace(form, inputs=(), confirm="") for form in forms}
     shown = {**row, "is_archived": labels is not None and labels["archived"]}
-    return SelectedExperiment(stream_id, aggregate.kind, shown, by_label.get(STOP), by_label.get(ARCHIVE))
+    return SelectedExperiment(stream_id, view.kind, shown, by_label.get(STOP), by_label.get(ARCHIVE))

@@ -7,8 +7,8 @@ from typing import Any
 from trackside.console.commands.actions import actions_of
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
 from trackside.console.whatif.options import KINDS as WHATIF_KINDS
-from trackside.domain.aggregate import AggregateType
 from trackside.domain.display.selection import SHOWN_ROWS
+from trackside.domain.display.view import View
 from trackside.domain.table import ViewRow
 from trackside.projections.reads import queried_rows, row_of_stream
 
@@ -27,23 +27,23 @@ WHATIF_TAB = ("whatif", "What-if", "/whatif")
 LOG_TABS = (("events", "Events", "/events"), ("past", "Past", "/past"))
 
 
-async def found_stream(request: PageRequest) -> tuple[AggregateType[Any], ViewRow]:
-    """Returns the aggregate type and the row of the stream in the path; raises PageNotFound."""
+async def found_stream(request: PageRequest) -> tuple[View[Any], ViewRow]:
+    """Returns the view and the row of the stream in the path; raises PageNotFound."""
     stream_id = request.parts["stream_id"]
     found = await row_of_stream(request.models, stream_id)
     if found is None:
         raise PageNotFound(
             f"there is no experiment {stream_id[:200]}; it has not begun, or its rows are not written yet"
         )
-    aggregate, row = found
-    return aggregate, {**row, "stream_labels": await request.models.row("labels", stream_id)}
+    view, row = found
+    return view, {**row, "stream_labels": await request.models.row("labels", stream_id)}
 
 
 async def row_of_kind(request: PageRequest, kind: str, only: str) -> ViewRow:
     """Returns the row of the stream in the path; raises PageNotFound, with `only`, for another kind."""
-    aggregate, row = await found_stream(request)
-    if aggregate.kind != kind:
-        raise PageNotFound(f"{request.parts['stream_id']} is a {aggregate.kind}; {only}")
+    view, row = await found_stream(request)
+    if view.kind != kind:
+        raise PageNotFound(f"{request.parts['stream_id']} is a {view.kind}; {only}")
     return row
 
 
@@ -64,13 +64,13 @@ def stream_values(request: PageRequest, kind: str, row: ViewRow, tab: str = "") 
     }
 
 
-async def plain(request: PageRequest, aggregate: AggregateType[Any], row: ViewRow) -> Shown:
+async def plain(request: PageRequest, view: View[Any], row: ViewRow) -> Shown:
     """Shows a stream whose kind has no page of its own: facts and tables."""
-    view, stream_id = aggregate.view, request.parts["stream_id"]
-    rows = await queried_rows(request.models, aggregate, view.page_queries, stream_id)
+    stream_id = request.parts["stream_id"]
+    rows = await queried_rows(request.models, view, view.page_queries, stream_id)
     every = view.ordered(row, rows[view.list_query])
     chosen = {**rows, view.list_query: list(view.chosen(every, SHOWN_ROWS))}
     page = replace(view.page(row, chosen), facts=view.page(row, {**rows, view.list_query: every}).facts)
-    values = {**stream_values(request, aggregate.kind, row), "page": page}
+    values = {**stream_values(request, view.kind, row), "page": page}
     title = str(row["name"] or stream_id)
     return Shown("stream.html", title, values, frozenset((stream_id,)), section="experiments")

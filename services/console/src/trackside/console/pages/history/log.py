@@ -53,7 +53,7 @@ async def events(request: PageRequest) -> Shown:
 
     With `event` in the query it is the tree of that event: its causes back to a command, and its effects.
     """
-    aggregate, row = await found_stream(request)
+    stream_view, row = await found_stream(request)
     stream_id = request.parts["stream_id"]
     place = await request.models.row("stream_place", stream_id)
     assert place is not None  # its row is written in one transaction with that of the stream
@@ -66,7 +66,7 @@ async def events(request: PageRequest) -> Shown:
         limit = EVENTS if view == "list" else TREE_EVENTS
         found = await read_events(source, before if before >= 0 else None, limit)
     values = {
-        **stream_values(request, aggregate.kind, row, "events"),
+        **stream_values(request, stream_view.kind, row, "events"),
         "view": view,
         "events": found.events,
         "tree": cause_tree(found.events[::-1]) if view == "tree" else [],
@@ -80,7 +80,7 @@ async def events(request: PageRequest) -> Shown:
 
 async def past(request: PageRequest) -> Shown:
     """Shows a stream as it was at a point in time, with a slider over all its offsets."""
-    aggregate, row = await found_stream(request)
+    stream_view, row = await found_stream(request)
     stream_id = request.parts["stream_id"]
     place = await request.models.row("stream_place", stream_id)
     assert place is not None
@@ -90,11 +90,11 @@ async def past(request: PageRequest) -> Shown:
     if recorded is None:
         raise PageNotFound(f"the log does not have {stream_id} any more")
     try:
-        states = [await _shown_state(recorded, moment, aggregate.view) for moment in moments]
+        states = [await _shown_state(recorded, moment, stream_view) for moment in moments]
     except BadRangeError as error:
         raise BadQuery(str(error)) from None
     values = {
-        **stream_values(request, aggregate.kind, row, "past"),
+        **stream_values(request, stream_view.kind, row, "past"),
         "first": first,
         "last": last,
         "states": states,

@@ -25,16 +25,16 @@ CHARTS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
 
 async def whatif(request: PageRequest) -> Shown:
     """Shows the form of a what-if, filled with what the address has."""
-    aggregate, row = await found_stream(request)
-    if aggregate.kind not in KINDS:
+    view, row = await found_stream(request)
+    if view.kind not in KINDS:
         raise PageNotFound(
-            f"a {aggregate.kind} has no what-if; searches, runs of pipelines and incremental jobs have one"
+            f"a {view.kind} has no what-if; searches, runs of pipelines and incremental jobs have one"
         )
-    fields = [(name, *LABELS[name], name in LINES) for name in FIELDS[aggregate.kind]]
+    fields = [(name, *LABELS[name], name in LINES) for name in FIELDS[view.kind]]
     values = {
-        **stream_values(request, aggregate.kind, row, "whatif"),
+        **stream_values(request, view.kind, row, "whatif"),
         "fields": fields,
-        "given": {name: request.query.get(name, "")[:MAX_TEXT] for name in (*FIELDS[aggregate.kind], "at")},
+        "given": {name: request.query.get(name, "")[:MAX_TEXT] for name in (*FIELDS[view.kind], "at")},
         "result_id": request.query.get("result", "")[:50],
     }
     stream_id = request.parts["stream_id"]
@@ -45,10 +45,10 @@ async def whatif(request: PageRequest) -> Shown:
 
 async def kind_of(request: PageRequest) -> str:
     """Returns the kind of the stream in the path; raises PageNotFound if it has no what-if."""
-    aggregate, _ = await found_stream(request)
-    if aggregate.kind not in KINDS:
-        raise PageNotFound(f"a {aggregate.kind} has no what-if")
-    return aggregate.kind
+    view, _ = await found_stream(request)
+    if view.kind not in KINDS:
+        raise PageNotFound(f"a {view.kind} has no what-if")
+    return view.kind
 
 
 def result_values(job: WhatIfJob) -> dict[str, Any]:

@@ -50,11 +50,11 @@ class TaggedJob:
 
 async def stream_summaries(request: PageRequest) -> Shown:
     """Shows what the tasks of a stream recorded, or a directory's files have."""
-    aggregate, row = await found_stream(request)
+    view, row = await found_stream(request)
     stream_id = request.parts["stream_id"]
     listed = await _listed(request, stream_id)
     values = {
-        **stream_values(request, aggregate.kind, row, "summaries"),
+        **stream_values(request, view.kind, row, "summaries"),
         **await _values(request, listed),
         "with_head": True,
     }
