@@ -9,7 +9,9 @@ from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.tuner import AskTellTuner
 from trackside.eventlog.clock import monotonic_s
 
-PAST_TRIALS = (100, 1_000, 10_000)
+PAST_TRIALS = {"random": (100, 1_000, 10_000), "tpe": (100, 1_000, 2_000, 5_000, 10_000)}
+HISTORY = 1_000
+"""The option of tpe with which it is measured a second time."""
 TIMED_SUGGESTIONS = 15
 """Suggestions that are timed at each number of past trials; the median is the figure."""
 SPACE: dict[str, dict[str, Any]] = {
@@ -27,8 +29,8 @@ def measure() -> Measurements:
     """Measures random and tpe at each number of past trials, and how long they take to load."""
     measurements = Measurements()
     count = 0
-    for name in ("random", "tpe"):
-        for past in PAST_TRIALS:
+    for name, pasts in PAST_TRIALS.items():
+        for past in pasts:
             tuner, rebuild_ms = _told_tuner(name, SPACE, past)
             times = _time_suggestions(tuner, past)
             optuna_times = _time_optuna(name, past)
@@ -37,17 +39,28 @@ def measure() -> Measurements:
             measurements.figures.append(
                 Figure("-", what, median(times), "ms", median(optuna_times), "Optuna alone")
             )
-            if name == "tpe" and past == PAST_TRIALS[-1]:
+            if name == "tpe" and past >= HISTORY:
+                count += _measure_bounded(measurements, past, median(times))
+            if name == "tpe" and past == pasts[-1]:
                 measurements.figures.append(Figure("-", f"rebuild tpe, {past:,} ended", rebuild_ms, "ms"))
     numbers = {key: measurements for key, measurements in SPACE.items() if measurements["type"] != "choice"}
     name, past = str(STATEFUL["name"]), int(str(STATEFUL["past"]))
     tuner, rebuild_ms = _told_tuner(name, numbers, past)
     count += len(_time_suggestions(tuner, past))
     measurements.figures.append(Figure("-", f"rebuild {name}, {past:,} ended", rebuild_ms, "ms"))
-    measurements.counted.append(
-        check_count("timed suggestions", count, (2 * len(PAST_TRIALS) + 1) * TIMED_SUGGESTIONS)
-    )
+    bounded = sum(past >= HISTORY for past in PAST_TRIALS["tpe"])
+    searches = sum(map(len, PAST_TRIALS.values())) + bounded + 1
+    measurements.counted.append(check_count("timed suggestions", count, searches * TIMED_SUGGESTIONS))
     return measurements
+
+
+def _measure_bounded(measurements: Measurements, past: int, plain_ms: float) -> int:
+    """Measures tpe with the option `history`; returns how many suggestions were timed."""
+    tuner, _ = _told_tuner("tpe", SPACE, past, {"history": HISTORY})
+    times = _time_suggestions(tuner, past)
+    what = f"the same with history {HISTORY:,}"
+    measurements.figures.append(Figure("-", what, median(times), "ms", plain_ms, "without"))
+    return len(times)
 
 
 def value_of(parameters: Mapping[str, Any]) -> float:
@@ -55,11 +68,13 @@ def value_of(parameters: Mapping[str, Any]) -> float:
     return -abs(float(parameters["learning_rate"]) - 0.01) - abs(float(parameters["dropout"]) - 0.2)
 
 
-def _told_tuner(name: str, space: Mapping[str, Mapping[str, Any]], past: int) -> tuple[AskTellTuner, float]:
+def _told_tuner(
+    name: str, space: Mapping[str, Mapping[str, Any]], past: int, options: Mapping[str, Any] | None = None
+) -> tuple[AskTellTuner, float]:
     """Returns a tuner with `past` ended trials, and how long it took to load them, ms."""
     random_tuner = make_tuner(space, {"name": "random"}, 1, "maximize")
     suggested = [random_tuner.ask(number) or {} for number in range(past)]
-    tuner = make_tuner(space, {"name": name}, 1, "maximize")
+    tuner = make_tuner(space, {"name": name, "options": options or {}}, 1, "maximize")
     began = monotonic_s()
     for number, parameters in enumerate(suggested):
         tuner.restore(number, parameters)

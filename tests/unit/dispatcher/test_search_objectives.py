@@ -47,6 +47,11 @@ def refused(**changed: Any) -> tuple[str, str] | None:
         ({"assessor": {"name": "median"}}, "$.assessor", "judges a trial by one value"),
         ({"tuner": {"name": "cma-es"}}, "$.tuner.name", "cma-es learns from one objective only; these can: "),
         ({"tuner": {"name": "own"}}, "$.tuner.name", "own learns from one objective only"),
+        (
+            {"tuner": {"name": "tpe", "options": {"history": 100}}},
+            "$.tuner.options.history",
+            "the best trials of several objectives are not in one order",
+        ),
         ({"goal": 0.5}, "$.goal", "a goal is one value"),
         ({"direction": "minimize"}, "$.direction", "its own direction"),
         ({"objectives": [TWO[0], TWO[0]]}, "$.objectives[1].name", "is the name of another objective"),

@@ -119,6 +119,8 @@ def test_too_many_parameters_are_refused_however_deep_they_lie() -> None:
         (NUMBERS, of("cma-es", popsize=8, with_margin=True)),
         (SPACE, of("nsga2", crossover="undx", population_size=3, mutation_prob=0)),
         (SPACE, of("tpe", n_startup_trials=0, n_ei_candidates=5, multivariate=False)),
+        (SPACE, of("tpe", history=50, n_startup_trials=50)),
+        (NESTED, of("tpe-multivariate", history=1_000_000)),
     ],
 )  # fmt: skip
 def test_a_fitting_tuner_has_no_problem(space: dict[str, Any], tuner: dict[str, Any]) -> None:
@@ -149,6 +151,10 @@ def test_a_fitting_tuner_has_no_problem(space: dict[str, Any], tuner: dict[str, 
             "tuner.options.sets[0].k", "tuner.options.sets[0].lr", "tuner.options.sets[0].n",
             "tuner.options.sets[2]",
         ]),
+        (SPACE, of("tpe", history=100, n_startup_trials=101), ["tuner.options.history"]),
+        (SPACE, of("tpe-multivariate", history=49, n_startup_trials=60), ["tuner.options.history"]),
+        (SPACE, of("tpe", history=True), ["tuner.options.history"]),
+        (SPACE, of("gp", history=1_000), ["tuner.options.history"]),
         (PAIR | {"z": {"type": "norml"}}, {"name": "x y", "remote": True}, ["space.z.type", "tuner.name"]),
     ],
 )  # fmt: skip
@@ -158,6 +164,19 @@ def test_all_that_is_wrong_with_a_tuner_is_listed_but_for_what_only_follows_from
     found = [path.removeprefix("$.") for path, _ in check_tuner(space, tuner)]
     assert found[: len(places)] == places
     assert all(path.startswith("space.") for path in found[len(places) :])
+
+
+def test_a_wrong_history_says_what_was_expected() -> None:
+    def fault(**options: Any) -> str:
+        [(_, message)] = check_tuner(SPACE, of(options.pop("tuner", "tpe"), **options))
+        return message
+
+    assert fault(history=10) == "option 'history' of tuner tpe must be an integer from 50 to 1000000, got 10"
+    assert fault(history=100, n_startup_trials=300) == (
+        "a history of 100 ended trials never has the 300 of n_startup_trials, before which parameters are "
+        "random; make it at least as large"
+    )
+    assert fault(tuner="random", history=100) == "unknown option 'history' of tuner random; random takes none"
 
 
 def test_no_more_faults_are_looked_for_than_a_refusal_lists() -> None:

@@ -43,6 +43,9 @@ from trackside.contracts.refusals import MAX_PROBLEMS, nearest
 
 GRID_POINTS_MAX = 100_000
 PARAMETERS_MAX = 1_000
+HISTORY = "history"
+"""The option that bounds how many ended trials a tuner learns from, and so the time of a suggestion."""
+HISTORY_MIN = 50
 EVERY_TYPE = frozenset(TYPES)
 _CROSSOVERS = OneOf(("uniform", "blxalpha", "spx", "sbx", "vsbx", "undx"))
 _THREE_PARENTS = frozenset({"spx", "undx"})
@@ -88,11 +91,17 @@ TUNERS: Mapping[str, TunerKind] = {
             "n_ei_candidates": Integer(1, 10_000),
             "multivariate": Boolean(),
             "constant_liar": Boolean(),
+            HISTORY: Integer(HISTORY_MIN),
         },
         nested=True,
     ),
     "tpe-multivariate": TunerKind(
-        {"n_startup_trials": Integer(0), "n_ei_candidates": Integer(1, 10_000), "constant_liar": Boolean()},
+        {
+            "n_startup_trials": Integer(0),
+            "n_ei_candidates": Integer(1, 10_000),
+            "constant_liar": Boolean(),
+            HISTORY: Integer(HISTORY_MIN),
+        },
         nested=True,
     ),
     "gp": TunerKind({"n_startup_trials": Integer(1), "deterministic_objective": Boolean()}),
@@ -199,6 +208,14 @@ def _type_faults(space: SpaceJson, name: str) -> Iterator[Fault]:
 
 def _option_conflicts(name: str, options: Mapping[str, Any]) -> Iterator[Fault]:
     match name:
+        case "tpe" | "tpe-multivariate":
+            random_trials = options.get("n_startup_trials") or 0
+            if HISTORY in options and (options[HISTORY] or random_trials) < random_trials:
+                message = (
+                    f"a history of {options[HISTORY]:,} ended trials never has the {random_trials:,} of "
+                    "n_startup_trials, before which parameters are random; make it at least as large"
+                )
+                yield f"$.tuner.options.{HISTORY}", message
         case "cma-es":
             chosen = [o for o in ("lr_adapt", "use_separable_cma", "with_margin") if options.get(o)]
             for other in chosen[1:]:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from trackside.aggregates.search.builtin_assessors import check_assessor
-from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
+from trackside.aggregates.search.builtin_tuners import HISTORY, TUNERS, check_tuner
 from trackside.aggregates.search.messages import SearchSpec, SearchStarted, StartSearch
 from trackside.aggregates.search.warm_start import first_problems, past_problems, warm_start_events
 from trackside.contracts.message import Event
@@ -97,6 +97,9 @@ def _multi_objective_problems(wanted: StartSearch) -> Iterator[Problem]:
         yield _bad_objectives(
             "$.tuner.name", f"tuner {tuner} learns from one objective only; these can: {able}"
         )
+    if HISTORY in wanted.tuner.options and not wanted.tuner.remote:
+        said = "the best trials of several objectives are not in one order; leave it out"
+        yield _bad_objectives(f"$.tuner.options.{HISTORY}", said)
     if wanted.assessor is not None:
         said = "an assessor judges a trial by one value; leave it out, or name one objective"
         yield _bad_objectives("$.assessor", said)

@@ -6,12 +6,13 @@ ends so far; on nothing else. Optuna is imported when the first tuner is created
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trackside.aggregates.search.axes import Axes, Axis, SpaceJson, axes_of, branch_prefix, flat_axes
 from trackside.aggregates.search.messages import Direction
 from trackside.aggregates.search.space import NAME
+from trackside.dispatcher.tuners.bounded_history import BoundedHistory, rank_of_complete, rank_of_pruned
 from trackside.dispatcher.tuners.generation_index import GenerationIndex
 from trackside.dispatcher.tuners.optuna_samplers import (
     Distributions,
@@ -71,13 +72,20 @@ class OptunaTuner:
             path: distribution(axis) for path, axis in flat_axes(self._axes)
         }
         self._seed = seed
-        self._name, self._options = tuner["name"], tuner.get("options") or {}
+        self._name, self._options = tuner["name"], dict(tuner.get("options") or {})
+        history = self._options.pop("history", None)
+        self._bounded = None if history is None else BoundedHistory(history)
         self._storage = optuna.storages.InMemoryStorage()
         self._study = optuna.create_study(
             storage=self._storage, directions=list(directions), pruner=optuna.pruners.NopPruner()
         )
+        if self._bounded is not None:
+            self._study._get_trials = self._bounded_trials
+        self._maximizes = directions[0] == "maximize"
         self._tried = TriedParameters(self._axes) if tried is None else tried
         self._ids: list[int] = []
+        self._open: dict[int, None] = {}
+        """The study's ids of the trials that have not ended."""
         self._ended: set[int] = set()
         self._has_learned = False
         self._generations = GenerationIndex()
@@ -130,6 +138,7 @@ class OptunaTuner:
             return
         self._ended.add(number)
         trial = self._ids[number]
+        self._open.pop(trial, None)
         if self._tried.encoded[number] is None:
             state = "failed"
         values = _values(value)
@@ -137,12 +146,15 @@ class OptunaTuner:
             self._storage.set_trial_state_values(trial, TrialState.COMPLETE, values)
             if self._name in STATEFUL:
                 self._generations.add(self._storage.get_trial(trial))
-            self._has_learned = True
+            self._add_complete(trial, values[0])
         elif state == "pruned":
             # Samplers rank pruned trials by their last step alone, so the others are not kept.
-            for step, reported in sorted(intermediates)[-1:]:
-                self._storage.set_trial_intermediate_value(trial, step, float(reported))
+            last = [(step, float(reported)) for step, reported in sorted(intermediates)[-1:]]
+            for step, reported in last:
+                self._storage.set_trial_intermediate_value(trial, step, reported)
             self._storage.set_trial_state_values(trial, TrialState.PRUNED)
+            if self._bounded is not None:
+                self._bounded.add(rank_of_pruned(trial, last[0] if last else None, self._maximizes))
             self._has_learned = self._has_learned or self._name in _LEARN_FROM_PRUNED
         else:
             self._storage.set_trial_state_values(trial, TrialState.FAIL)
@@ -163,7 +175,29 @@ class OptunaTuner:
         self._storage.set_trial_state_values(trial, TrialState.COMPLETE, [float(value)])
         if self._name in STATEFUL:
             self._generations.add(self._storage.get_trial(trial))
+        self._add_complete(trial, float(value))
+
+    def _add_complete(self, trial: int, value: float) -> None:
         self._has_learned = True
+        if self._bounded is not None:
+            self._bounded.add(rank_of_complete(trial, value, self._maximizes))
+
+    def _bounded_trials(
+        self, deepcopy: bool = True, states: Container[Any] | None = None, use_cache: bool = False
+    ) -> list[Any]:
+        """Takes the place of the study's method: returns the ended trials that count, and the open ones.
+
+        As there, trials are read once an ask if they may come from the cache.
+        """
+        assert self._bounded is not None
+        local = self._study._thread_local
+        trials = local.cached_all_trials if use_cache else None
+        if trials is None:
+            ids = sorted((*self._bounded.trials(), *self._open))
+            trials = [self._storage._get_trial(each) for each in ids]
+            if use_cache:
+                local.cached_all_trials = trials
+        return [trial for trial in trials if states is None or trial.state in states]
 
     def top_level_space(self) -> Distributions:
         """Returns the distributions of the top level, by name; none before a trial to learn from.
@@ -232,6 +266,7 @@ class OptunaTuner:
         """Creates the study's trial for a number, or removes the parameters of an existing one."""
         if number == len(self._ids):
             self._ids.append(self._storage.create_new_trial(self._study._study_id))
+            self._open[self._ids[-1]] = None
         else:
             self._write(number, {})
 
