@@ -33,6 +33,7 @@ from bench import (
     report_table,
     resumption,
     rounds,
+    scale,
     scheduling,
     service_memory,
     simulation_rate,
@@ -89,10 +90,19 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sized", type=int, default=1_000, help="trials whose bytes are counted (1000)")
     parser.add_argument("--peers", action="store_true", help="also run Ray Tune and Optuna, alternating")
     parser.add_argument("--peer-rounds", type=int, default=3, help="rounds of Trackside and its peers (3)")
+    parser.add_argument(
+        "--scale-trials",
+        type=int,
+        action="append",
+        help="trials of the part scale; may be repeated (1000, 10000)",
+    )
+    parser.add_argument(
+        "--scale-devices", type=int, default=100, help="simulated devices of the part scale (100)"
+    )
     parser.add_argument("--seed", type=int, default=16, help="seed of what is drawn (16)")
     parser.add_argument(
         "--only",
-        choices=(*PARTS, PEERS, *summaries.PARTS, "summaries", *rounds.PARTS, "rounds"),
+        choices=(*PARTS, PEERS, scale.PART, *summaries.PARTS, "summaries", *rounds.PARTS, "rounds"),
         action="append",
         help="measure only this; may be repeated; summaries, rounds: all parts of these",
     )
@@ -162,6 +172,7 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         measurements += await rounds.measure(log, options, console, append_p50_ms)
         measurements += await measure_console(stack, log, options, console)
         measurements += await comparison.measure_part(stack, log, options, console)
+        measurements += await scale.measure_part(stack, options, console)
     return measurements
 
 

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+import asyncpg
 
 from bench.cpu_time import tree_ms
 from bench.measurements import MissingError
+from bench.recovery import SNAPSHOT
 from trackside.embedded.processes import children_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.settings import StackSettings
@@ -125,6 +127,17 @@ async def running(services: Sequence[OwnService]) -> AsyncIterator[float]:
         yield ready_s
     finally:
         await asyncio.gather(*(service.stop() for service in services))
+
+
+async def until_saved(settings: StackSettings, stream_id: str, offset: int) -> None:
+    """Waits until the snapshot of a stream includes an offset."""
+    connection = await asyncpg.connect(settings.postgres_dsn)
+    try:
+        async with asyncio.timeout(QUIET_S):
+            while not await connection.fetchval(SNAPSHOT, stream_id, offset):  # noqa: ASYNC110
+                await asyncio.sleep(PAUSE_S)
+    finally:
+        await connection.close()
 
 
 def _all_below(pid: int) -> list[int]:

@@ -6,9 +6,10 @@ First as they are after they folded its log from offset 0, then after a restart 
 from bench import synthetic_log
 from bench.measurements import Figure, Measurements
 from bench.new_database import create_database
-from bench.own_services import NAMES, OwnService, ServiceMemory, running
+from bench.own_services import NAMES, OwnService, ServiceMemory, running, until_saved
 from trackside.cli.setup import prepare
 from trackside.contracts.ids import new_id
+from trackside.contracts.topics import partition_of
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.settings import StackSettings
 from trackside.sdk.publication import command_record
@@ -30,7 +31,9 @@ async def measure(bootstrap: str, dsn: str, trials: int) -> Measurements:
         start = command_record(start_search, STREAM, new_id(), "trackside/sdk/bench", "")
         await log.publish(settings.topics.commands.name, 0, start)  # the source that the search names
         events = await synthetic_log.write_open_search(log, settings.topics, STREAM, trials, start_search)
-    folded, fold_s = await _memories(settings)
+        ends = await log.ends(settings.topics.events.name)
+    last = ends[partition_of(STREAM, settings.topics.events.partitions)] - 1
+    folded, fold_s = await _memories(settings, last)
     restarted, restart_s = await _memories(settings)
     figures = [figure for name in NAMES for figure in _figures(name, trials, empty, folded, restarted)]
     figures += [
@@ -49,10 +52,17 @@ def vars_of(memory: ServiceMemory) -> dict[str, float]:
     return {"resident": memory.resident, "proportional": memory.proportional, "tree": memory.tree}
 
 
-async def _memories(settings: StackSettings) -> tuple[Memories, float]:
-    """Returns the memory of both when they have nothing left to do, and the s until they were ready."""
+async def _memories(settings: StackSettings, offset: int | None = None) -> tuple[Memories, float]:
+    """Returns the memory of both when they have nothing left to do, and the s until they were ready.
+
+    The snapshot of the search includes `offset` then, if one is given.
+    """
     services = [OwnService(name, settings) for name in NAMES]
     async with running(services) as ready_s:
+        if offset is not None:
+            await until_saved(settings, STREAM, offset)
+        for service in services:
+            await service.until_quiet()
         return {service.name: service.memory() for service in services}, ready_s
 
 
