@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 SETUP_TIER = 1
 STORE = "store"
 """The folder of the artifacts of a stack."""
+PAST = "past"
+"""The folder of the snapshots of past states."""
 CONSOLE = "console"
 """The name of the service with pages."""
 LOOK_EVERY_S = 0.02
@@ -123,6 +125,11 @@ class Stack:
     def store(self) -> str:
         """Returns the URL of the store of artifacts; empty if an older release started the stack."""
         return self.status.store
+
+    @property
+    def past_folder(self) -> Path:
+        """Returns the folder of the snapshots of past states."""
+        return self.folder / PAST
 
     def pid(self, name: str) -> int | None:
         """Returns the current pid of a process of the stack; StackMissing if it has no such process."""
@@ -254,6 +261,7 @@ def _environment(
         "TRACKSIDE_STORE": store,
         "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap,
         "TRACKSIDE_POSTGRES_DSN": dsn,
+        "TRACKSIDE_PAST_FOLDER": str(folder / PAST),
         "TRACKSIDE_DISK_FOLDERS": os.pathsep.join(
             [str(folder), *(each.data for each in servers if each.data)]
         ),

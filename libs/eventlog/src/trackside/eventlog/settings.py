@@ -80,6 +80,11 @@ class StackSettings(BaseSettings):
         description="Folders of the log and the read models, separated by colons: while a disk of one is "
         "low, the scheduler places no task. Workers watch the disk of their own data.",
     )
+    past_folder: Path | None = Field(
+        None,
+        description="Folder of the snapshots of past states, from which `trackside replay` starts; without a "
+        "folder they are in the database of the read models, in the schema trackside_past.",
+    )
 
     @field_validator("postgres_password_file")
     @classmethod

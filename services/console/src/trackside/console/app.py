@@ -34,6 +34,7 @@ from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.notifications import follow_changes
+from trackside.projections.past.open_store import open_past_store
 from trackside.projections.read_pool import ReadModelsPool
 from trackside.sdk.async_client import AsyncClient
 
@@ -74,6 +75,7 @@ async def _serve(
     store = opened_store(read_settings(StoreSettings))
     service.background.alarm = service.stop.set
     pages = Pages(SITE, pool, service.log, service.topics, access, hub.states, hub.alerts)
+    pages.past = open_past_store(service.settings.past_folder, service.settings.postgres_dsn)
     exports = Exports(pages, service.settings.postgres_dsn)
     pushing, forms = Pushing(pages, hub, service.stop), FormCommands(client)
 

@@ -26,6 +26,7 @@ from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import keep_rows
 from trackside.projections.log_identity import log_id_of
 from trackside.projections.owners import DISPATCHER, OWNERS
+from trackside.projections.past.schedule import keep_past
 from trackside.projections.reachability import say_until_postgres_answers
 from trackside.projections.row_changes import RowChanges
 from trackside.projections.snapshots import PostgresSnapshots
@@ -106,6 +107,9 @@ async def _decide(
     advice.ready = reactor.wake
     service.background.spawn(keep_rows(service, changes, streams, reactor, standby=settings.standby))
     service.background.spawn(follow_log_lag(service.log, reactor, service.health))
+    if settings.past_bytes and not settings.standby:
+        limit = settings.past_bytes // topics.events.partitions
+        service.background.spawn(keep_past(lambda: reactor.positions, topics.events.name, limit))
     await reactor.run()
 
 

@@ -7,6 +7,8 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from trackside.contracts.memory import bytes_of
+
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -37,6 +39,24 @@ class DispatcherSettings(BaseSettings):
         "",
         description="Topics, comma-separated, to which a command may also have its answer sent.",
     )
+    past_limit: str = Field(
+        "512MiB",
+        description="Disk space for all snapshots of past states: old ones are merged, then dropped. 0: none "
+        "are written.",
+    )
+
+    @field_validator("past_limit")
+    @classmethod
+    def _is_size(cls, text: str) -> str:
+        """Refuses what is no size; 0 needs no unit."""
+        if text != "0":
+            bytes_of(text)
+        return text
+
+    @property
+    def past_bytes(self) -> int:
+        """The limit of all snapshots of past states."""
+        return 0 if self.past_limit == "0" else bytes_of(self.past_limit)
 
     @field_validator("keys_file")
     @classmethod

@@ -2,18 +2,21 @@
 
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Log
+from trackside.projections.past.reader import PastReader
 from trackside.replay.history.errors import UnknownStreamError
 from trackside.replay.history.recorded_stream import RecordedStream, find_live
 from trackside.replay.transfer.imported_streams import PREFIX, find_imported
 
 
-async def find_stream(log: Log, topics: Topics, name: str) -> RecordedStream:
+async def find_stream(log: Log, topics: Topics, name: str, past: PastReader | None = None) -> RecordedStream:
     """Finds a recorded stream; `imported/NAME` is the imported one where both exist.
+
+    `past` are the snapshots of past states of the live log.
 
     Raises UnknownStreamError.
     """
     stream_id = name.removeprefix(PREFIX)
-    recorded = None if name.startswith(PREFIX) else await find_live(log, topics, stream_id)
+    recorded = None if name.startswith(PREFIX) else await find_live(log, topics, stream_id, past)
     if recorded is None:
         recorded = await find_imported(log, topics, stream_id)
     if recorded is None:

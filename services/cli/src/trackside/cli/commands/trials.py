@@ -46,7 +46,7 @@ async def state_of(stream_id: str) -> Stream:
     """Returns a search, live or imported, as the log has it now; raises NotRecordedError if there is none."""
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-cli") as log:
-        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
+        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         found = (await state_at(recorded, cache=addresses.state_cache)).stream
     if search_of(found) is None:
         raise NotRecordedError(f"{stream_id} is not a search")

@@ -14,6 +14,7 @@ from trackside.contracts.topics import PREFIX_RULE, is_topic_prefix
 
 if TYPE_CHECKING:
     from trackside.embedded.stack import Stack
+    from trackside.projections.past.reader import PastReader
     from trackside.replay.history.state_cache import StateCache
 
 BOOTSTRAP = "TRACKSIDE_KAFKA_BOOTSTRAP"
@@ -21,6 +22,7 @@ DSN = "TRACKSIDE_POSTGRES_DSN"
 PASSWORD_FILE = "TRACKSIDE_POSTGRES_PASSWORD_FILE"
 PREFIX = "TRACKSIDE_TOPIC_PREFIX"
 STORE = "TRACKSIDE_STORE"
+PAST_FOLDER = "TRACKSIDE_PAST_FOLDER"
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,19 @@ class Addresses:
 
         given = os.environ.get("XDG_CACHE_HOME")
         return StateCache((Path(given) / "trackside" if given else cache_folder()) / "states")
+
+    @property
+    def past_states(self) -> "PastReader | None":
+        """Returns a reader of the snapshots of past states; None if it is not known where they are."""
+        from trackside.projections.past.open_store import open_past_store
+        from trackside.projections.past.reader import PastReader
+
+        folder, dsn = os.environ.get(PAST_FOLDER), os.environ.get(DSN)
+        if folder:
+            return PastReader(open_past_store(Path(folder), ""))
+        if not os.environ.get(BOOTSTRAP):
+            return PastReader(open_past_store(_found(PAST_FOLDER).past_folder, ""))
+        return PastReader(open_past_store(None, _with_password(dsn))) if dsn else None
 
 
 def _with_password(dsn: str) -> str:

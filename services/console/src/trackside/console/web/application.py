@@ -30,6 +30,7 @@ from trackside.console.web.templates import Templates
 from trackside.console.web.users import Role, User
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Log
+from trackside.projections.past.store import PastStore
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError, StatementTimeoutError
 from trackside.projections.read_pool import ReadModelsPool, SnapshotModels
 from trackside.projections.trial_cache import TrialColumnsCache
@@ -64,6 +65,7 @@ class Pages:
         self._states, self._alerts = states or ServiceStates(), alerts or Alerts()
         self._pool, self._log, self._topics = pool, log, topics
         self._access, self._trials = access, TrialColumnsCache()
+        self.past: PastStore | None = None
         self._templates = Templates()
         self._routes = [(*compile_path(route.path), route.function) for route in site.pages]
 
@@ -84,7 +86,7 @@ class Pages:
         """
         function, parts = self.find(path)
         async with self._pool.read() as models:
-            request = PageRequest(path, parts, query, user, models, self._log, self._topics, self._trials)
+            request = self._request(path, parts, query, user, models)
             shown = await function(request)
             positions = await models.positions()
         return shown, {
@@ -152,7 +154,12 @@ class Pages:
         """Returns what a function gets of a request."""
         parts = {name: str(value) for name, value in request.path_params.items()}
         path, query, user = request.url.path, request.query_params, request.state.user
-        return PageRequest(path, parts, query, user, models, self._log, self._topics, self._trials)
+        return self._request(path, parts, query, user, models)
+
+    def _request(
+        self, path: str, parts: dict[str, str], query: QueryParams, user: User, models: SnapshotModels
+    ) -> PageRequest:
+        return PageRequest(path, parts, query, user, models, self._log, self._topics, self._trials, self.past)
 
     async def columns(self, function: ColumnsFunction, request: Request) -> Response:
         """Answers with the values of a chart, or with a sentence why there are none."""

@@ -12,6 +12,8 @@ from starlette.datastructures import QueryParams
 from trackside.console.web.users import Role, User
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Log
+from trackside.projections.past.reader import PastReader
+from trackside.projections.past.store import PastStore
 from trackside.projections.read_pool import SnapshotModels
 from trackside.projections.trial_cache import TrialColumnsCache
 
@@ -32,6 +34,13 @@ class PageRequest:
     topics: Topics
     trials: TrialColumnsCache = field(default_factory=TrialColumnsCache)
     """Columns of trials, which are kept from one request to the next."""
+    past: PastStore | None = None
+    """The snapshots of past states."""
+
+    @property
+    def past_states(self) -> PastReader | None:
+        """Returns a reader of the snapshots of past states, for this request."""
+        return None if self.past is None else PastReader(self.past)
 
     @property
     def may_publish(self) -> bool:

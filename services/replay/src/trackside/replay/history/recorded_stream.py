@@ -6,7 +6,6 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.fold import fold
@@ -15,9 +14,12 @@ from trackside.domain.stream import Stream
 from trackside.eventlog.clock import monotonic_s, rfc3339
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.projections.past.partition_fold import begins_stream
+from trackside.projections.past.reader import PastReader
+from trackside.projections.past.snapshot_format import StatePosition
 from trackside.replay.history.errors import SILENCE_LIMIT_S, BadRangeError, SilentLogError
 from trackside.replay.history.point_in_time import NOW, PointInTime
-from trackside.replay.history.state_cache import CACHE_EVERY_RECORDS, StateCache, cached_position
+from trackside.replay.history.state_cache import CACHE_EVERY_RECORDS, StateCache, is_at_or_before
 
 READ_RECORDS = 20_000
 FIRST_READ_RECORDS = 500
@@ -32,7 +34,7 @@ class RecordedStream:
     """One recorded stream: `select` picks its records out of the entries of `place` from `begin` to `end`.
 
     Offsets of records are those of the partition where the stream was first written, `partition`;
-    `last_offset` is the highest that they could have now.
+    `last_offset` is the highest that they could have now. `past` has stored states of it.
     """
 
     log: Log
@@ -43,6 +45,7 @@ class RecordedStream:
     partition: int
     last_offset: int
     select: Callable[[Entry], Record | None]
+    past: PastReader | None = None
 
     async def records(self) -> AsyncGenerator[RecordedEntry, None]:
         """Yields the records of the stream in log order, each with the entry it was read from."""
@@ -118,8 +121,13 @@ def gc_disabled() -> Iterator[None]:
             gc.enable()
 
 
-async def find_live(log: Log, topics: Topics, stream_id: str) -> RecordedStream | None:
-    """Finds a stream in the log of events, from its first command on; None if it isn't there."""
+async def find_live(
+    log: Log, topics: Topics, stream_id: str, past: PastReader | None = None
+) -> RecordedStream | None:
+    """Finds a stream in the log of events, from its first command on; None if it isn't there.
+
+    With snapshots of the past its beginning is read where they have it, not searched for.
+    """
     topic, name = topics.events.name, stream_id.encode()
     ends = await log.ends(topic)
     partition = partition_of(stream_id, len(ends))
@@ -129,19 +137,26 @@ async def find_live(log: Log, topics: Topics, stream_id: str) -> RecordedStream 
         record = decode(entry) if has_value(entry, name) else None
         return record if record is not None and record.envelope.stream == stream_id else None
 
-    async with aclosing(read_entries(log, place, (await log.beginnings(topic))[partition], end)) as batches:
+    recorded = RecordedStream(log, stream_id, place, 0, end, partition, end - 1, select, past)
+    known = None if past is None else await past.begin(place, stream_id)
+    if known is not None and known[0] < end:
+        found = await _first_record(replace(recorded, begin=known[0], end=known[0] + 1))
+        if found is not None and found.envelope.id == known[1]:
+            return replace(recorded, begin=known[0])
+    begin = (await log.beginnings(topic))[partition]
+    found = await _first_record(replace(recorded, begin=begin))
+    return None if found is None else replace(recorded, begin=found.offset)
+
+
+async def _first_record(recorded: RecordedStream) -> Record | None:
+    """Returns the first record that begins a stream, None if there is none."""
+    async with aclosing(read_entries(recorded.log, recorded.place, recorded.begin, recorded.end)) as batches:
         async for batch in batches:
             for entry in batch:
-                record = select(entry)
-                if record is not None and _begins(record):
-                    return RecordedStream(
-                        log, stream_id, place, entry.offset, end, partition, end - 1, select
-                    )
+                record = recorded.select(entry)
+                if record is not None and begins_stream(record):
+                    return record
     return None
-
-
-def _begins(record: Record) -> bool:
-    return isinstance(record.message, CommandReceived) and record.envelope.role in record.message.written_by
 
 
 async def read_beginning(recorded: RecordedStream) -> Stream:
@@ -160,60 +175,75 @@ async def states_at(
 ) -> AsyncGenerator[PastState, None]:
     """Yields the stream at each of some points in time, in their order; it is one object that is folded on.
 
-    With a cache the fold starts from the nearest cached state, and later states are added to it. Raises
-    BadRangeError if the stream hadn't begun, if the log hasn't reached a point, or if the order is wrong.
+    The fold starts from the nearest state in the snapshots of the past and in a cache, if there are any, and
+    later states are added to the cache. Raises BadRangeError if the stream hadn't begun, if the log hasn't
+    reached a point, or if the order is wrong.
     """
     for point in points:
         if point.offset is not None and point.offset > recorded.last_offset:
             raise BadRangeError(f"the last offset of the partition is {recorded.last_offset}, not {point}")
     pending, past, at = list(points), None, recorded.begin
-    if cache is not None and (found := await _from_cache(recorded, pending[0], cache)) is not None:
+    if (found := await _stored_state(recorded, pending[0], cache)) is not None:
         past, at = found
-    async with aclosing(replace(recorded, begin=at).records()) as records:
-        async for record, entry in records:
-            while pending and not pending[0].includes(record):
-                yield _at_point(past, pending.pop(0), record)
-            if not pending:
-                return
-            if past is None:
-                past = PastState(Stream(recorded.stream_id, recorded.partition), record)
-            past.fold(record, entry.offset)
-            if cache is not None and past.records % CACHE_EVERY_RECORDS == 0:
-                _cache(cache, recorded.place, past)
+    async with aclosing(read_entries(recorded.log, recorded.place, at, recorded.end)) as batches:
+        async for batch in batches:
+            for entry in batch:
+                record = recorded.select(entry)
+                if record is None:
+                    continue
+                while pending and not pending[0].includes(record):
+                    yield _at_point(past, pending.pop(0), record)
+                if not pending:
+                    return
+                if past is None:
+                    past = PastState(Stream(recorded.stream_id, recorded.partition), record)
+                past.fold(record, entry.offset)
+                if cache is not None and past.records % CACHE_EVERY_RECORDS == 0:
+                    _cache(cache, recorded.place, past)
     for point in pending:
         if past is not None:
             yield _at_point(past, point, past.last)
 
 
-async def _from_cache(
-    recorded: RecordedStream, point: PointInTime, cache: StateCache
+async def _stored_state(
+    recorded: RecordedStream, point: PointInTime, cache: StateCache | None
 ) -> tuple[PastState, int] | None:
-    """Returns the nearest cached state of this very stream, and the entry after it."""
-    found = cache.nearest(recorded.place, recorded.stream_id, point)
-    if found is None:
-        return None
-    position, stream = found
+    """Returns the nearest stored state of this very stream, and the entry after it."""
+    stored = []
+    if recorded.past is not None:
+        stored.append(
+            await recorded.past.nearest(
+                recorded.place, recorded.stream_id, lambda position: is_at_or_before(position, point)
+            )
+        )
+    if cache is not None:
+        stored.append(cache.nearest(recorded.place, recorded.stream_id, point))
+    found = [each for each in stored if each is not None]
+    for position, stream in sorted(found, key=lambda each: each[0].entry, reverse=True):
+        record = await _record_at(recorded, position)
+        if record is not None:
+            counts = (position.records, position.ignored, position.entry, position.records)
+            return PastState(stream, record, *counts, position.latest_ms), position.entry + 1
+    return None
+
+
+async def _record_at(recorded: RecordedStream, position: StatePosition) -> Record | None:
+    """Returns the record that a state was stored after; None if the log has another one there."""
     at = position.entry
     if not recorded.begin <= at < recorded.end:
         return None
     async with aclosing(replace(recorded, begin=at, end=at + 1).records()) as records:
         async for record, _ in records:
             if record.envelope.id == position.record_id and record.offset == position.offset:
-                past = PastState(
-                    stream,
-                    record,
-                    position.records,
-                    position.ignored,
-                    at,
-                    position.records,
-                    position.latest_ms,
-                )
-                return past, at + 1
+                return record
     return None
 
 
 def _cache(cache: StateCache, place: TopicPartition, past: PastState) -> None:
-    position = cached_position(past.last, past.entry, past.latest_ms, past.records, past.ignored)
+    last = past.last
+    position = StatePosition(
+        past.entry, last.offset, past.latest_ms, last.envelope.id, past.records, past.ignored
+    )
     cache.put(place, position, past.stream)
 
 

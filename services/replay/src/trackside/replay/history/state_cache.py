@@ -16,10 +16,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Record
 from trackside.domain.stream import Stream
 from trackside.domain.streams import load, pack
 from trackside.eventlog.log import TopicPartition
+from trackside.projections.past.snapshot_format import StatePosition
 from trackside.projections.snapshots import fold_name
 from trackside.replay.history.point_in_time import PointInTime
 
@@ -29,25 +29,11 @@ MAX_BYTES = 512 * 2**20
 SUFFIX = ".state"
 
 
-@dataclass(frozen=True, slots=True)
-class CachedPosition:
-    """The position of a cached state: after the record `record_id`, which is entry `entry` of its topic.
-
-    `offset` is that record's, `latest_ms` the newest append time of all that was folded.
-    """
-
-    entry: int
-    offset: int
-    latest_ms: int
-    record_id: str
-    records: int
-    ignored: int
-
-    def is_at_or_before(self, point: PointInTime) -> bool:
-        """Returns whether all that was folded had been written by a point in time."""
-        if point.offset is not None:
-            return self.offset <= point.offset
-        return point.time_ms is None or self.latest_ms <= point.time_ms
+def is_at_or_before(position: StatePosition, point: PointInTime) -> bool:
+    """Returns whether all that was folded into a state had been written by a point in time."""
+    if point.offset is not None:
+        return position.offset <= point.offset
+    return point.time_ms is None or position.latest_ms <= point.time_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +44,17 @@ class StateCache:
 
     def nearest(
         self, place: TopicPartition, stream_id: str, point: PointInTime
-    ) -> tuple[CachedPosition, Stream] | None:
+    ) -> tuple[StatePosition, Stream] | None:
         """Returns the newest valid state that is not after a point in time, None if there is none."""
         for path in sorted(self._folder(place, stream_id).glob(f"*{SUFFIX}"), reverse=True):
             position = _read_position(path)
-            if position is not None and position.is_at_or_before(point):
+            if position is not None and is_at_or_before(position, point):
                 stream = _read_state(path)
                 if stream is not None and stream.stream_id == stream_id:
                     return position, stream
         return None
 
-    def put(self, place: TopicPartition, position: CachedPosition, stream: Stream) -> None:
+    def put(self, place: TopicPartition, position: StatePosition, stream: Stream) -> None:
         """Writes a state; errors of the disk are ignored."""
         folder = self._folder(place, stream.stream_id)
         path = folder / f"{position.offset:012d}{SUFFIX}"
@@ -95,23 +81,18 @@ class StateCache:
                 path.unlink(missing_ok=True)
 
 
-def cached_position(record: Record, entry: int, latest_ms: int, records: int, ignored: int) -> CachedPosition:
-    """Returns the position after a record."""
-    return CachedPosition(entry, record.offset, latest_ms, record.envelope.id, records, ignored)
-
-
 def _sizes(folder: Path) -> Iterator[tuple[int, int, Path]]:
     for path in folder.glob(f"*/*{SUFFIX}"):
         found = path.stat()
         yield found.st_mtime_ns, found.st_size, path
 
 
-def _read_position(path: Path) -> CachedPosition | None:
+def _read_position(path: Path) -> StatePosition | None:
     """Reads the first line of a file; None if it is of another fold, or unreadable."""
     try:
         with path.open("rb") as file:
             head: dict[str, Any] = json.loads(file.readline())
-        return CachedPosition(**head["mark"]) if head["fold"] == fold_name() else None
+        return StatePosition(**head["mark"]) if head["fold"] == fold_name() else None
     except (OSError, ValueError, TypeError, LookupError):
         return None
 

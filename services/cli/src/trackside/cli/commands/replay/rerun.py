@@ -204,7 +204,7 @@ async def _past(stream_id: str, at: str) -> PastState:
     """Returns a recorded stream at a moment, which for a run can be the name of a step: at its end."""
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
+        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         try:
             point = parse_point_in_time(at, now_ms())
         except BadRangeError:

@@ -99,7 +99,7 @@ def _summaries_text(of_summaries: Sequence[HeldArtifact]) -> str:
 async def _export(stream_id: str, write: WriteBytes) -> ExportSummary:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
+        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         return await write_export(recorded, write)
 
 
@@ -110,7 +110,7 @@ async def _export_with_artifacts(
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        recorded = await find_stream(log, topics, stream_id)
+        recorded = await find_stream(log, topics, stream_id, addresses.past_states)
         exported = await write_export(recorded, write, held)
         if recorded.place[0] != topics.events.name:
             return exported, []  # it was imported, and its summaries stayed where it is from

@@ -86,7 +86,7 @@ async def past(request: PageRequest) -> Shown:
     assert place is not None
     first, last = place["first_offset"], place["last_offset"]
     moments = [_moment(request, name) for name in ("at", "and") if request.query.get(name)] or [NOW]
-    recorded = await find_live(request.log, request.topics, stream_id)
+    recorded = await find_live(request.log, request.topics, stream_id, request.past_states)
     if recorded is None:
         raise PageNotFound(f"the log does not have {stream_id} any more")
     try:

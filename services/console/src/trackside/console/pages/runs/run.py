@@ -158,7 +158,7 @@ async def _sources(request: PageRequest, row: ViewRow) -> dict[str, str]:
     if found:
         return found
     # The values are newer than the snapshot.
-    recorded = await find_live(request.log, request.topics, run_id)
+    recorded = await find_live(request.log, request.topics, run_id, request.past_states)
     return {} if recorded is None else _sources_in((await state_at(recorded, NOW)).stream, name)
 
 

@@ -1,0 +1,109 @@
+"""Folds a partition on from its snapshots; unlike a service it forgets no task, for a moment has them all."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.commands import CommandReceived
+from trackside.contracts.message import Record
+from trackside.contracts.topics import partition_of
+from trackside.domain.fold import UnsupportedRulesError, fold
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.domain.streams import pack
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Entry
+from trackside.projections.past.snapshot_format import LEVEL, PackedState, StatePosition
+
+
+def begins_stream(record: Record) -> bool:
+    """Returns whether a record is the first one of its stream, if none came before it."""
+    return isinstance(record.message, CommandReceived) and record.envelope.role in record.message.written_by
+
+
+@dataclass(slots=True)
+class FoldedStream:
+    """A stream with all of its tasks, its first record, and where it is folded to."""
+
+    stream: Stream
+    begin: int
+    begin_id: str
+    position: StatePosition
+
+    def fold(self, record: Record, entry: int) -> None:
+        """Folds the next record."""
+        ignored = fold(self.stream, record, AGGREGATES) is not Outcome.APPLIED
+        before = self.position
+        self.position = StatePosition(
+            entry,
+            record.offset,
+            max(before.latest_ms, record.append_time_ms),
+            record.envelope.id,
+            before.records + 1,
+            before.ignored + ignored,
+        )
+
+
+class PartitionFold:
+    """The streams of a partition from a position on; those that do not change stay packed.
+
+    `known` are the packed states of all streams at the beginning. `last` is the last record folded.
+    """
+
+    def __init__(self, partition: int, partitions: int, known: Mapping[str, PackedState]) -> None:
+        self._partition, self._partitions = partition, partitions
+        self._known = dict(known)
+        self._touched: dict[str, FoldedStream | None] = {}
+        self._idle: dict[str, FoldedStream] = {}
+        self.last: tuple[int, str] = (-1, "")
+
+    def fold(self, entry: Entry) -> None:
+        """Folds an entry of the partition, if it is one of ours."""
+        record = decode(entry)
+        if record is None:
+            return
+        self.last = (entry.offset, record.envelope.id)
+        stream_id = record.envelope.stream
+        if stream_id in self._touched:
+            found = self._touched[stream_id]
+        elif (found := self._find(stream_id, record)) is not None or stream_id in self._known:
+            self._touched[stream_id] = found
+        if found is None:
+            return
+        try:
+            found.fold(record, entry.offset)
+        except UnsupportedRulesError:
+            self._touched[stream_id] = None
+
+    def _find(self, stream_id: str, record: Record) -> FoldedStream | None:
+        """Returns a stream as it was before a record; None if it has not begun, or its state is missing."""
+        if (idle := self._idle.pop(stream_id, None)) is not None:
+            return idle
+        known = self._known.get(stream_id)
+        if known is not None:
+            if not known.packed:
+                return None
+            return FoldedStream(known.load(), known.begin, known.begin_id, known.position)
+        if not begins_stream(record) or partition_of(stream_id, self._partitions) != self._partition:
+            return None
+        nowhere = StatePosition(-1, -1, 0, "", 0, 0)
+        return FoldedStream(Stream(stream_id, self._partition), record.offset, record.envelope.id, nowhere)
+
+    def take(self) -> tuple[dict[str, PackedState], int]:
+        """Returns what has changed since the last call, packed, and the bytes before they were compressed."""
+        taken: dict[str, PackedState] = {}
+        size = 0
+        for name, found in self._touched.items():
+            if found is None:
+                if (known := self._known.get(name)) is not None:
+                    taken[name] = replace(known, packed=b"")
+                continue
+            state = pack(found.stream)
+            size += len(state)
+            packed = zlib.compress(state, LEVEL)
+            taken[name] = PackedState(found.begin, found.begin_id, found.position, packed)
+        self._idle = {name: found for name, found in self._touched.items() if found is not None}
+        self._touched = {}
+        self._known |= taken
+        return taken, size

@@ -1,0 +1,1 @@
+DELETE FROM snapshots WHERE topic = $1 AND partition = $2 AND position = $3

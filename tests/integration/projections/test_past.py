@@ -1,0 +1,114 @@
+"""Snapshots of the past on a real Kafka: a process writes them, in a folder or in Postgres."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.stack import Servers
+from tests.unit.projections.given import write_small_history
+from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.streams import dump
+from trackside.eventlog.kafka import KafkaLog
+from trackside.projections.past.open_store import open_past_store
+from trackside.projections.past.postgres_store import PostgresPastStore
+from trackside.projections.past.reader import PastReader
+from trackside.projections.past.schedule import PastPace, keep_past
+from trackside.projections.past.store import FolderPastStore, PastStore, StoreUnusableError
+from trackside.projections.postgres import LIVE_SCHEMA
+from trackside.projections.postgres import database as opened_database
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history.recorded_stream import state_at
+
+PLACE = ("events", 3)
+LIMIT = 2**20
+
+
+async def first_written(log: KafkaLog, topics: Topics) -> Mapping[int, int]:
+    """Runs the schedule of a service at the end of the log, until its first process has ended."""
+    ends = await log.ends(topics.events.name)
+    positions = {(topics.events.name, partition): end for partition, end in ends.items()}
+    done: asyncio.Future[Mapping[int, int]] = asyncio.get_running_loop().create_future()
+    pace = PastPace(every=10, check_s=0.01)
+    task = asyncio.create_task(keep_past(lambda: positions, topics.events.name, LIMIT, pace, done.set_result))
+    try:
+        async with asyncio.timeout(60):
+            return await done
+    finally:
+        task.cancel()
+
+
+@pytest.mark.parametrize("kind", ["folder", "postgres"])
+async def test_a_process_writes_the_snapshots_that_are_due(
+    kind: str,
+    stack: Servers,
+    database: str,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = tmp_path / "past" if kind == "folder" else None
+    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", stack.kafka_bootstrap)
+    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", database)
+    monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", topic_prefix)
+    monkeypatch.setenv("TRACKSIDE_DISK_LOW_FREE", "1MiB")
+    monkeypatch.setenv("TRACKSIDE_DISK_LOW_PERCENT", "100")
+    if folder is not None:
+        monkeypatch.setenv("TRACKSIDE_PAST_FOLDER", str(folder))
+    topics = Topics(prefix=topic_prefix)
+    place = topics.events.name, partition_of("one", topics.events.partitions)
+    async with KafkaLog(stack.kafka_bootstrap, "test") as log:
+        await write_small_history(log, topics)
+        written = await first_written(log, topics)
+        store = open_past_store(folder, database)
+        positions = await store.positions(place)
+        assert written[place[1]] == positions[-1] + 10
+        plain = await state_at(await find_stream(log, topics, "one"))
+        past = await state_at(await find_stream(log, topics, "one", PastReader(store)))
+        assert dump(past.stream) == dump(plain.stream)
+        assert past.cached > 0
+        assert await first_written(log, topics) == written
+        assert await store.positions(place) == positions
+
+
+@pytest.mark.parametrize("kind", [FolderPastStore, PostgresPastStore])
+async def test_a_store_keeps_bytes_by_partition_and_offset(
+    kind: type[PastStore], database: str, tmp_path: Path
+) -> None:
+    where = tmp_path / "past" if kind is FolderPastStore else None
+    store, other = open_past_store(where, database), open_past_store(where, database)
+    assert isinstance(store, kind)
+    assert await store.positions(PLACE) == []
+    assert await store.read(PLACE, 20) is None
+    async with store.locked() as locked, other.locked() as refused:
+        assert (locked, refused) == (True, False)
+        await store.write(PLACE, 20, b"\x00twenty")
+        await store.write(PLACE, 100, b"first")
+        await store.write(PLACE, 100, b"second")
+        await store.write(("events", 4), 20, b"other")
+    assert await other.positions(PLACE) == [20, 100]
+    assert await other.read(PLACE, 20) == b"\x00twenty"
+    assert await other.read(PLACE, 20, 1, 3) == b"twe"
+    assert await other.read(PLACE, 100, 3) == b"ond"
+    await store.remove(PLACE, 20)
+    await store.remove(PLACE, 20)
+    assert await other.positions(PLACE) == [100]
+    async with store.locked() as locked:
+        assert locked
+
+
+async def test_without_postgres_the_store_is_unusable_and_after_a_drop_it_is_empty(
+    database: str, unused_tcp_port: int
+) -> None:
+    gone = PostgresPastStore(f"postgresql://user:secret@127.0.0.1:{unused_tcp_port}/none")
+    with pytest.raises(StoreUnusableError) as raised:
+        await gone.positions(PLACE)
+    assert "secret" not in str(raised.value)
+    assert await PastReader(gone).begin(PLACE, "one") is None
+    store = PostgresPastStore(database)
+    async with store.locked():
+        await store.write(PLACE, 20, b"twenty")
+    async with opened_database(database, LIVE_SCHEMA) as opened:
+        await opened.transaction(lambda connection: connection.execute("DROP SCHEMA trackside_past CASCADE"))
+    assert await store.positions(PLACE) == []

@@ -1,0 +1,288 @@
+"""Snapshots of the past: derived from the log, checked against it, limited, and never needed."""
+
+import asyncio
+import os
+import random
+import resource
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.stack import SEED_VARIABLE
+from tests.unit.projections.given import write_small_history
+from tests.unit.replay.given import TOPICS, empty
+from trackside.contracts.topics import partition_of
+from trackside.domain.streams import dump
+from trackside.eventlog.log import TopicPartition
+from trackside.eventlog.memory import MemoryLog
+from trackside.projections.past import chain
+from trackside.projections.past.reader import PastReader
+from trackside.projections.past.store import FolderPastStore, StoreUnusableError
+from trackside.projections.past.writer import write_past
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history.errors import BadRangeError
+from trackside.replay.history.point_in_time import NOW, PointInTime
+from trackside.replay.history.recorded_stream import PastState, state_at
+from trackside.replay.history.state_cache import StateCache
+
+EVERY = 10
+RANDOM = random.Random(int(os.environ[SEED_VARIABLE]))
+LIMIT = 10**9
+STREAMS = ("one", "two", "tasks", "halted", "going", "serving", "open", "w2")
+HARMS = ("cut", "changed", "index", "empty", "another fold")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderPastStore:
+    return FolderPastStore(tmp_path / "past")
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    written = await empty()
+    await write_small_history(written, TOPICS)
+    return written
+
+
+def place_of(stream: str) -> TopicPartition:
+    return TOPICS.events.name, partition_of(stream, TOPICS.events.partitions)
+
+
+async def snapshot(log: MemoryLog, store: FolderPastStore, max_bytes: int = LIMIT) -> None:
+    """Writes the snapshots of all partitions that are due."""
+    for partition in range(TOPICS.events.partitions):
+        await write_past(log, TOPICS.events, partition, store, max_bytes, EVERY)
+
+
+async def moments(log: MemoryLog, stream: str) -> list[PointInTime]:
+    """Returns every moment of a stream, by offset and by time, in random order."""
+    recorded = await find_stream(log, TOPICS, stream)
+    found = [NOW]
+    async for record, _ in recorded.records():
+        found += [PointInTime(offset=record.offset), PointInTime(time_ms=record.append_time_ms)]
+    RANDOM.shuffle(found)
+    return found
+
+
+async def states(
+    log: MemoryLog, stream: str, points: Sequence[PointInTime], store: FolderPastStore | None
+) -> list[PastState]:
+    """Returns the states of a stream at some moments; each is asked for as one command does."""
+    found = []
+    for point in points:
+        past = None if store is None else PastReader(store)
+        found.append(await state_at(await find_stream(log, TOPICS, stream, past), point))
+    return found
+
+
+def cells(past: PastState) -> tuple[object, ...]:
+    return dump(past.stream), past.last, past.records, past.ignored, past.entry, past.latest_ms
+
+
+async def check(
+    log: MemoryLog, store: FolderPastStore, streams: Sequence[str] = STREAMS, most: int = 5
+) -> int:
+    """Compares states at random moments with those folded from the start; returns the records saved."""
+    saved = 0
+    for stream in streams:
+        points = (await moments(log, stream))[:most]
+        with_snapshots = await states(log, stream, points, store)
+        without = await states(log, stream, points, None)
+        assert [cells(each) for each in with_snapshots] == [cells(each) for each in without]
+        saved += sum(each.cached for each in with_snapshots)
+    return saved
+
+
+def files(store: FolderPastStore, place: TopicPartition) -> list[Path]:
+    return sorted((store.folder / f"{place[0]}-{place[1]}").glob("*.past"))
+
+
+@pytest.mark.thorough
+async def test_every_moment_is_the_same_with_and_without_snapshots(
+    log: MemoryLog, store: FolderPastStore
+) -> None:
+    await snapshot(log, store)
+    assert await check(log, store, most=1_000) > 1_000
+
+
+async def test_a_stream_is_found_where_it_begins_without_a_search(
+    log: MemoryLog, store: FolderPastStore
+) -> None:
+    await snapshot(log, store)
+    for stream in STREAMS:
+        known = await PastReader(store).begin(place_of(stream), stream)
+        assert known is None or known[0] == (await find_stream(log, TOPICS, stream)).begin
+    assert await PastReader(store).begin(place_of("one"), "one") is not None
+
+
+async def test_snapshots_written_as_the_log_grows_are_those_written_at_once(
+    log: MemoryLog, store: FolderPastStore, tmp_path: Path
+) -> None:
+    growing = await empty()
+    at_once = FolderPastStore(tmp_path / "at once")
+    await snapshot(log, at_once)
+    for partition in range(TOPICS.events.partitions):
+        for entry in log._partition(TOPICS.events.name, partition):
+            growing._partition(TOPICS.events.name, partition).append(entry)
+            if entry.offset % 7 == 0:
+                await write_past(growing, TOPICS.events, partition, store, LIMIT, EVERY)
+        await write_past(growing, TOPICS.events, partition, store, LIMIT, EVERY)
+        place = (TOPICS.events.name, partition)
+        assert [path.read_bytes() for path in files(store, place)] == [
+            path.read_bytes() for path in files(at_once, place)
+        ]
+
+
+def harmed(octets: bytes, harm: str) -> bytes:
+    head = octets.index(b"\n")
+    match harm:
+        case "cut":
+            return octets[:-3]
+        case "changed":
+            return octets[:-3] + bytes([octets[-3] ^ 1]) + octets[-2:]
+        case "index":
+            return octets[: head + 9] + bytes([octets[head + 9] ^ 1]) + octets[head + 10 :]
+        case "another fold":
+            return octets.replace(b'{"fold": "', b'{"fold": "0', 1)
+    return b""
+
+
+@pytest.mark.parametrize("harm", HARMS)
+async def test_a_damaged_snapshot_is_ignored_reported_once_and_made_again(
+    log: MemoryLog, store: FolderPastStore, harm: str
+) -> None:
+    await snapshot(log, store)
+    place = place_of("one")
+    before = {path: path.read_bytes() for path in files(store, place)}
+    assert len(before) >= 3
+    for path in [*before][1:]:
+        path.write_bytes(harmed(before[path], harm))
+    await check(log, store, ["one", "open"])
+    with capture_logs() as lines:
+        await snapshot(log, store)
+        await snapshot(log, store)
+    assert len([line for line in lines if "damaged" in line["event"]]) == (harm != "another fold")
+    assert {path: path.read_bytes() for path in files(store, place)} == before
+
+
+async def test_a_damaged_snapshot_is_reported_once_by_a_reader(
+    log: MemoryLog, store: FolderPastStore
+) -> None:
+    await snapshot(log, store)
+    newest = files(store, place_of("one"))[-1]
+    newest.write_bytes(b"")
+    with capture_logs() as lines:
+        await states(log, "one", [NOW], store)
+    assert [line["position"] for line in lines] == [int(newest.stem)]
+
+
+async def test_snapshots_of_another_log_are_not_used_and_made_again(
+    log: MemoryLog, store: FolderPastStore
+) -> None:
+    await snapshot(log, store)
+    other = await empty()
+    await write_small_history(other, TOPICS)  # the same events, under other ids
+    assert await check(other, store) == 0
+    await snapshot(other, store)
+    assert await check(other, store) > 0
+    assert await check(log, store) == 0
+
+
+async def test_many_snapshots_are_thinned_out(
+    log: MemoryLog, store: FolderPastStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chain, "MAX_SNAPSHOTS", 6)
+    monkeypatch.setattr(chain, "RECENT", 3)
+    await snapshot(log, store)
+    positions = await store.positions(place_of("one"))
+    assert len(positions) == 6
+    assert positions[-3:] == [positions[-1] - 2 * EVERY, positions[-1] - EVERY, positions[-1]]
+    assert await check(log, store) > 0
+
+
+@pytest.mark.parametrize("max_bytes", [0, 4_000, 20_000])
+async def test_states_beyond_the_limit_of_the_disk_are_dropped_and_folded_again(
+    log: MemoryLog, store: FolderPastStore, max_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chain, "RECENT", 2)
+    for _ in range(2):
+        await snapshot(log, store, max_bytes)
+    await check(log, store)
+    if max_bytes:
+        sizes = [path.stat().st_size for path in files(store, place_of("one"))]
+        assert sum(sizes) <= max(max_bytes, max(sizes) * 3)
+
+
+async def test_a_writer_killed_within_a_merge_leaves_what_the_next_one_uses(
+    log: MemoryLog, store: FolderPastStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await snapshot(log, store)
+    place = place_of("one")
+    first, second = files(store, place)[:2]
+    octets = first.read_bytes()
+    found = await chain.read_chain(store, place)
+    await chain._merge(store, place, found, 0)
+    first.write_bytes(octets)
+    second.with_suffix(".draft").write_bytes(b"half")
+    async with store.locked() as locked:
+        assert locked
+        await snapshot(log, store)
+    assert not first.exists()
+    assert not second.with_suffix(".draft").exists()
+    assert await check(log, store) > 0
+
+
+async def test_one_writer_at_a_time_has_the_store(store: FolderPastStore) -> None:
+    async with store.locked() as first, FolderPastStore(store.folder).locked() as second:
+        assert (first, second) == (True, False)
+    async with store.locked() as again:
+        assert again
+
+
+async def test_two_readers_and_a_writer_at_once_see_the_same_states(
+    log: MemoryLog, store: FolderPastStore, tmp_path: Path
+) -> None:
+    cache = StateCache(tmp_path / "states")
+    points = (await moments(log, "one"))[:6]
+    expected = [cells(each) for each in await states(log, "one", points, None)]
+
+    async def read() -> list[tuple[object, ...]]:
+        found = []
+        for point in points:
+            recorded = await find_stream(log, TOPICS, "one", PastReader(store))
+            found.append(cells(await state_at(recorded, point, cache)))
+        return found
+
+    first, second, _ = await asyncio.gather(read(), read(), snapshot(log, store))
+    assert first == second == expected
+
+
+async def test_a_full_disk_leaves_no_half_file_and_readers_continue(
+    log: MemoryLog, store: FolderPastStore
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (700, limits[1]))  # a file gets no byte more
+    try:
+        with pytest.raises(StoreUnusableError):
+            await snapshot(log, store)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not [path for path in store.folder.rglob("*") if path.suffix == ".draft"]
+    await check(log, store, ["one", "two"])
+
+
+async def test_a_folder_that_cannot_be_read_costs_nothing_but_time(log: MemoryLog, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    await check(log, FolderPastStore(tmp_path / "file" / "past"), ["one"])
+
+
+async def test_a_moment_before_a_stream_is_refused_with_snapshots_too(
+    log: MemoryLog, store: FolderPastStore
+) -> None:
+    await snapshot(log, store)
+    recorded = await find_stream(log, TOPICS, "open", PastReader(store))
+    assert recorded.begin > 0
+    with pytest.raises(BadRangeError, match="has no state"):
+        await state_at(recorded, PointInTime(offset=recorded.begin - 1))
