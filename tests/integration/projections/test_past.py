@@ -27,7 +27,11 @@ LIMIT = 2**20
 
 async def first_written(log: KafkaLog, topics: Topics) -> Mapping[int, int]:
     """Runs the schedule of a service at the end of the log, until its first process has ended."""
-    ends = await log.ends(topics.events.name)
+    return await first_written_at(await log.ends(topics.events.name), topics)
+
+
+async def first_written_at(ends: Mapping[int, int], topics: Topics) -> Mapping[int, int]:
+    """Runs the schedule of a service at these offsets, until its first process has ended."""
     positions = {(topics.events.name, partition): end for partition, end in ends.items()}
     done: asyncio.Future[Mapping[int, int]] = asyncio.get_running_loop().create_future()
     pace = PastPace(every=10, check_s=0.01)
@@ -70,6 +74,14 @@ async def test_a_process_writes_the_snapshots_that_are_due(
         assert past.cached > 0
         assert await first_written(log, topics) == written
         assert await store.positions(place) == positions
+
+
+async def test_a_process_that_cannot_write_ends_and_the_service_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("TRACKSIDE_PAST_FOLDER", str(tmp_path / "file" / "past"))
+    assert await first_written_at({3: 20}, Topics()) == {}
 
 
 @pytest.mark.parametrize("kind", [FolderPastStore, PostgresPastStore])
