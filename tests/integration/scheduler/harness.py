@@ -6,7 +6,14 @@ from typing import Any, TypeVar
 
 from tests.service_processes import ServiceProcess
 from trackside.contracts.commands import RULES, CommandReceived, Source
-from trackside.contracts.fleet import Device, DeviceReading, RunningPlacement, WorkerHeartbeat, WorkerJoined
+from trackside.contracts.fleet import (
+    Device,
+    DeviceReading,
+    RunningPlacement,
+    WorkerHeartbeat,
+    WorkerHeartbeatDigest,
+    WorkerJoined,
+)
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Message
 from trackside.contracts.resources import Needs
@@ -97,7 +104,13 @@ class ProcessHarness:
         heartbeat = WorkerHeartbeat(
             worker_id=worker, incarnation=incarnation, running=list(running), devices=devices
         )
-        record = RecordWriter("worker", worker).single(worker, heartbeat)
+        await self.publish_sign_of_life(worker, heartbeat)
+
+    async def publish_sign_of_life(
+        self, worker: str, message: WorkerHeartbeat | WorkerHeartbeatDigest
+    ) -> None:
+        is_digest = isinstance(message, WorkerHeartbeatDigest)
+        record = RecordWriter("worker", worker).single(worker, message, brief=is_digest)
         await self.log.publish(self.topics.heartbeats.name, 0, record)
 
     async def until(

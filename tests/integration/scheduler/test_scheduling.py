@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,12 @@ from tests.stack import Servers
 from trackside.cli.setup import prepare
 from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
 from trackside.contracts.draining import DeviceDrained, DeviceResumed
-from trackside.contracts.fleet import DeviceReading, RunningPlacement
+from trackside.contracts.fleet import (
+    DeviceReading,
+    RunningPlacement,
+    WorkerHeartbeat,
+    WorkerHeartbeatDigest,
+)
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven
 from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import (
@@ -238,6 +244,27 @@ async def test_a_placement_that_the_log_has_left_behind_is_stopped_and_an_unknow
     assert stop.task_id == "a"
     stops = [message for _, message in harness.seen if isinstance(message, StopTask)]
     assert {(stop.task_id, stop.reason) for stop in stops} == {("a", "stray")}
+
+
+async def test_a_scheduler_that_starts_between_heartbeats_learns_from_the_next_whole_one_and_its_digests(
+    harness: ProcessHarness,
+) -> None:
+    incarnation = await harness.join_worker("w1", slots=2)
+    await harness.submit("a", "b")
+    run = await harness.until(RunTask, lambda run: run.task_id == "a")
+    await harness.publish("worker", accepted(run), finished(run))
+    harness.scheduler.restart()
+    numbers, runs = count(3), [running("a"), running("b")]
+
+    async def beat() -> None:
+        number = next(numbers)
+        whole, behind = WorkerHeartbeat(worker_id="w1", incarnation=incarnation, running=runs), number % 5
+        digest = WorkerHeartbeatDigest(incarnation=incarnation, sequence=number, whole=number - behind)
+        again = whole.model_copy(update={"sequence": number})
+        await harness.publish_sign_of_life("w1", digest if behind else again)
+
+    stop = await harness.until(StopTask, before_each_read=beat)
+    assert (stop.task_id, stop.reason) == ("a", "stray")
 
 
 def running(task_id: str) -> RunningPlacement:

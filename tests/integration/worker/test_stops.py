@@ -18,7 +18,6 @@ from tests.integration.worker.harness import (
     settings_for,
     stream_of,
 )
-from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskAccepted, TaskReturned
 from trackside.contracts.topics import Topics
 from trackside.eventlog.errors import TransientError
@@ -156,9 +155,9 @@ async def test_an_exclusive_task_ends_before_the_lease_of_a_silent_log(
 async def beats(harness: WorkerHarness, count: int) -> int:
     """Waits until there have been so many signs of life; gives how many there are."""
     found = await harness.messages(
-        harness.topics.heartbeats, harness.worker_id, lambda all_: len(of(all_, WorkerHeartbeat)) >= count
+        harness.topics.heartbeats, harness.worker_id, lambda all_: len(all_) >= count
     )
-    return len(of(found, WorkerHeartbeat))
+    return len(found)
 
 
 async def test_an_exclusive_task_runs_while_the_log_answers(

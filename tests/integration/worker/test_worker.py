@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from tests.integration.worker.harness import (
     stream_of,
 )
 from tests.secret_samples import SECRETS
-from trackside.contracts.fleet import WorkerHeartbeat, WorkerLeft
+from trackside.contracts.fleet import WorkerHeartbeat, WorkerHeartbeatDigest, WorkerLeft
+from trackside.contracts.message import Message
 from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import (
     AttemptEnd,
@@ -31,6 +33,7 @@ from trackside.contracts.tasks import (
 )
 from trackside.contracts.topics import Topics
 from trackside.contracts.trace_context import trace_id
+from trackside.domain.heartbeats import WHOLE_EVERY, HeartbeatViews
 from trackside.telemetry import context
 from trackside.worker.temporary_folders import link_of
 
@@ -208,6 +211,39 @@ async def test_heartbeats_name_what_runs(harness: WorkerHarness) -> None:
     assert [(each.task_id, each.device_ids) for each in running_now] == [("a", ["cpu-0"])]
     await harness.stop(command)
     await harness.end("a")
+
+
+async def test_heartbeats_between_changes_are_digests_of_the_last_whole_one(harness: WorkerHarness) -> None:
+    command = await harness.run("a", {"wait_for_stop": True})
+
+    def digests_while_it_runs(messages: list[Message]) -> list[WorkerHeartbeatDigest]:
+        numbers = {beat.sequence for beat in of(messages, WorkerHeartbeat) if beat.running}
+        return [each for each in of(messages, WorkerHeartbeatDigest) if each.whole in numbers]
+
+    found = await harness.messages(
+        harness.topics.heartbeats, "w1", lambda all_: len(digests_while_it_runs(all_)) >= WHOLE_EVERY + 2
+    )
+    views = HeartbeatViews()
+    seen = [
+        (message, views.read(message))
+        for message in found
+        if isinstance(message, WorkerHeartbeat | WorkerHeartbeatDigest)
+    ]
+    assert [message.sequence for message, _ in seen] == list(range(1, len(seen) + 1))
+    for message, view in seen:
+        assert view is not None
+        assert view.sequence == message.sequence
+        assert view.incarnation == (await harness.joined()).incarnation
+    wholes = [message.sequence for message, _ in seen if isinstance(message, WorkerHeartbeat)]
+    assert all(later - earlier <= WHOLE_EVERY for earlier, later in pairwise(wholes))
+    await harness.stop(command)
+    await harness.end("a")
+    after = await harness.messages(
+        harness.topics.heartbeats,
+        "w1",
+        lambda all_: any(not beat.running for beat in of(all_[len(found) :], WorkerHeartbeat)),
+    )
+    assert of(after, WorkerHeartbeat)[-1].running == []
 
 
 async def test_a_worker_that_was_lost_ends_its_tasks_and_joins_anew(harness: WorkerHarness) -> None:

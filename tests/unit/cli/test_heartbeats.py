@@ -5,8 +5,14 @@ from typing import Any
 import pytest
 
 from trackside.cli.runtime.heartbeats import HEARTBEATS_EACH, newest_heartbeats, read_heartbeats, with_use
-from trackside.contracts.fleet import DeviceReading, SchedulerHeartbeat, WorkerHeartbeat
+from trackside.contracts.fleet import (
+    DeviceReading,
+    SchedulerHeartbeat,
+    WorkerHeartbeat,
+    WorkerHeartbeatDigest,
+)
 from trackside.contracts.topics import Topics
+from trackside.domain.heartbeats import WHOLE_EVERY
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 
@@ -25,14 +31,16 @@ def beat(worker_id: str, used: int) -> WorkerHeartbeat:
     )
 
 
-async def log_of(*beats: WorkerHeartbeat | SchedulerHeartbeat) -> MemoryLog:
+async def log_of(*beats: WorkerHeartbeat | WorkerHeartbeatDigest | SchedulerHeartbeat) -> MemoryLog:
     log = MemoryLog()
     await log.ensure(TOPICS.shared)
+    worker_id = "w1"
     for each in beats:
-        if isinstance(each, WorkerHeartbeat):
-            record = RecordWriter("worker", each.worker_id).single(each.worker_id, each)
-        else:
+        if isinstance(each, SchedulerHeartbeat):
             record = RecordWriter("scheduler", "1").single("1", each)
+        else:
+            worker_id = each.worker_id if isinstance(each, WorkerHeartbeat) else worker_id
+            record = RecordWriter("worker", worker_id).single(worker_id, each)
         await log.append(TOPICS.heartbeats.name, 0, [record])
     return log
 
@@ -42,6 +50,18 @@ async def test_the_newest_heartbeat_of_each_worker_counts() -> None:
     found = await read_heartbeats(log, TOPICS, 2)
     assert {name: each.devices[0].used_bytes for name, each in found.items()} == {"w1": 3, "w2": 2}
     assert await read_heartbeats(await log_of(), TOPICS, 1) == {}
+
+
+async def test_the_newest_digest_of_a_worker_counts_with_its_whole_heartbeat() -> None:
+    whole = beat("w1", 1).model_copy(update={"sequence": 1})
+    digests = [
+        WorkerHeartbeatDigest(incarnation="i", sequence=2 + at, whole=1, cpu_percent=80.0 + at)
+        for at in range(WHOLE_EVERY - 1)
+    ]
+    unknown = WorkerHeartbeatDigest(incarnation="j", sequence=8, whole=5)
+    found = await read_heartbeats(await log_of(unknown, whole, *digests, unknown), TOPICS, 2)
+    assert set(found) == {"w1"}
+    assert (found["w1"].devices[0].used_bytes, found["w1"].cpu_percent) == (1, 80.0 + WHOLE_EVERY - 2)
 
 
 async def test_only_the_end_of_the_topic_is_read() -> None:

@@ -4,6 +4,8 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.small_disk import small_disk
 from tests.unit.domain.given import (
     STREAM,
@@ -17,7 +19,14 @@ from tests.unit.domain.given import (
 from tests.unit.scheduler.given import worker
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.device_commands import StopTask
-from trackside.contracts.fleet import RunningPlacement, WorkerHeartbeat
+from trackside.contracts.fleet import (
+    DeviceReading,
+    RunningPlacement,
+    SchedulerHeartbeat,
+    WorkerHeartbeat,
+    WorkerHeartbeatDigest,
+    WorkerLost,
+)
 from trackside.contracts.message import Envelope, Event, Message
 from trackside.contracts.tasks import AttemptEnd, TaskAssigned
 from trackside.contracts.topics import Topics
@@ -47,9 +56,10 @@ class ServiceHarness:
         self.scheduler = Scheduler(self.service, Streams(AGGREGATES), SchedulerSettings())
         self._next_offset = 0
 
-    def fold(self, topic: str, event: Event) -> None:
+    def fold(self, topic: str, event: Event, append_time_ms: int = 0) -> None:
         """Folds one event of the fleet or the heartbeats."""
-        self.scheduler.fold(replace(record_of(event, self._next_offset), topic=topic))
+        record = record_of(event, self._next_offset)
+        self.scheduler.fold(replace(record, topic=topic, append_time_ms=append_time_ms))
         self._next_offset += 1
 
     def fold_all(self, told: Told) -> None:
@@ -106,6 +116,59 @@ async def test_a_heartbeat_that_was_sent_just_before_a_placement_ended_stops_not
     harness.fold(TOPICS.heartbeats.name, WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[]))
     harness.fold(TOPICS.heartbeats.name, heartbeat())
     assert await harness.sent() == []
+
+
+async def test_digests_list_what_their_whole_heartbeat_lists() -> None:
+    harness, told = ServiceHarness(), task_active()
+    harness.fold_all(told)
+    whole = heartbeat().model_copy(update={"sequence": 7})
+    digest = WorkerHeartbeatDigest(incarnation="i-1", sequence=8, whole=7)
+    harness.fold(TOPICS.heartbeats.name, digest)  # it is not known what this one means
+    harness.fold(TOPICS.heartbeats.name, whole)
+    told.tell(ended(AttemptEnd.LOST), role="scheduler")
+    harness.fold_all(told)
+    harness.fold(TOPICS.heartbeats.name, digest)
+    assert await harness.sent() == []
+    harness.fold(TOPICS.heartbeats.name, digest.model_copy(update={"sequence": 9}))
+    (stop,) = await harness.sent()
+    assert isinstance(stop, StopTask)
+    assert stop.reason == "stray"
+
+
+@pytest.mark.parametrize("whole", [None, 1])
+def test_digests_renew_a_lease_also_if_their_whole_heartbeat_is_not_known(whole: int | None) -> None:
+    harness, limit_ms = ServiceHarness(), int(SchedulerSettings().lease_s * 1000)
+    harness.fold(TOPICS.fleet.name, worker())
+    harness.fold(TOPICS.fleet.name, worker("w2", "i-2"))
+    if whole is not None:
+        first = WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[], sequence=whole)
+        harness.fold(TOPICS.heartbeats.name, first)
+    own = SchedulerHeartbeat(instance=harness.service.writer.instance)
+    lost: set[str] = set()
+    for at in range(2 * limit_ms // 1_000):
+        lost |= {
+            event.worker_id
+            for decision in harness.scheduler.decide(FACTS)
+            for event in decision.proposal.events
+            if isinstance(event, WorkerLost)
+        }
+        digest = WorkerHeartbeatDigest(incarnation="i-1", sequence=2 + at, whole=1)
+        harness.fold(TOPICS.heartbeats.name, digest)
+        harness.fold(TOPICS.heartbeats.name, own, append_time_ms=1_000 * at)
+    assert lost == {"w2"}
+
+
+def test_the_whole_heartbeat_of_a_worker_that_joins_later_is_kept_while_others_join() -> None:
+    harness = ServiceHarness()
+    reading = DeviceReading(device_id="cpu-0", foreign_bytes=5)
+    early = WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[], devices=(reading,), sequence=1)
+    harness.fold(TOPICS.heartbeats.name, early)
+    harness.fold(TOPICS.fleet.name, worker("w2", "i-2"))
+    digest = WorkerHeartbeatDigest(incarnation="i-1", sequence=2, whole=1, cpu_percent=70.0)
+    harness.fold(TOPICS.heartbeats.name, digest)
+    harness.fold(TOPICS.fleet.name, worker())
+    host = harness.scheduler._cluster.hosts.by_id["w1"]
+    assert (host.cpu_percent, host.devices["cpu-0"].foreign_bytes) == (70.0, 5)
 
 
 async def test_a_placement_of_a_task_that_settled_is_stopped_when_heartbeats_list_it() -> None:

@@ -93,7 +93,11 @@ FLEET_EVENTS: tuple[type[Event], ...] = (
     fleet.LaneBacklogged,
     fleet.LaneCleared,
 )
-HEARTBEATS: tuple[type[Event], ...] = (fleet.WorkerHeartbeat, fleet.SchedulerHeartbeat)
+HEARTBEATS: tuple[type[Event], ...] = (
+    fleet.WorkerHeartbeat,
+    fleet.WorkerHeartbeatDigest,
+    fleet.SchedulerHeartbeat,
+)
 METRICS: tuple[type[Event], ...] = (
     summaries.MetricPointsReported,
     summaries.SummaryItemsReported,
@@ -180,7 +184,7 @@ def encode(draft: Draft) -> tuple[bytes, bytes, Headers]:
         ("ce_id", draft.id.encode()),
         ("ce_type", draft.message.wire_type().encode()),
         ("ce_source", draft.source.encode()),
-        ("ce_time", draft.time.encode()),
+        *([("ce_time", draft.time.encode())] if draft.time else ()),
         ("ce_partitionkey", draft.stream.encode()),
         ("content-type", b"application/json"),
     ]

@@ -299,6 +299,9 @@ OTHERS: list[Message] = [
             fleet.NeighbourUse(incarnation="w2-0b", memory_bytes=1_000_000, device_bytes={"gpu-0": 2_000}),
         ),
     ),
+    fleet.WorkerHeartbeatDigest(
+        incarnation="w1-0a", sequence=12, whole=10, cpu_percent=37.5, utilisation=[91.0, None]
+    ),
     fleet.SchedulerHeartbeat(instance="1"),
     summaries.MetricPointsReported(
         stream="digits-1",

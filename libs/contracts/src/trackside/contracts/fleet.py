@@ -161,7 +161,8 @@ class WorkerHeartbeat(Event):
 
     A scheduler books what workers of its own log have, and adds what other neighbours have.
     `disk_low` says why it can't start new tasks: its disk is nearly full or can't be written. It gets none
-    while that is set.
+    while that is set. `sequence` numbers the heartbeats of an incarnation from 1, digests included; it is 0
+    in those of workers that send no digests.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER
@@ -173,6 +174,24 @@ class WorkerHeartbeat(Event):
     cpu_percent: float | None = None
     neighbours: tuple[NeighbourUse, ...] = ()
     disk_low: str = ""
+    sequence: int = 0
+
+
+class WorkerHeartbeatDigest(Event):
+    """A worker lives, and its whole heartbeat number `whole` still says what it runs and how much is free.
+
+    Only use that varies all the time is in it: `cpu_percent` of the host, and `utilisation` of the devices in
+    the order of the whole heartbeat, in percent. Each is left out while it is as that says, to within 1.
+    A reader that has not read this whole heartbeat knows only that the worker lives; the next one comes after
+    10 s at the latest. The id of the worker is the key of the record.
+    """
+
+    written_by: ClassVar[frozenset[str]] = WORKER
+    incarnation: str
+    sequence: int
+    whole: int
+    cpu_percent: float | None = Field(default=None, exclude_if=is_absent)
+    utilisation: list[float | None] = Field(default=[], exclude_if=is_absent)
 
 
 class SchedulerHeartbeat(Event):

@@ -10,6 +10,8 @@ from trackside.contracts.message import Message
 from trackside.eventlog.clock import now_ms, rfc3339
 from trackside.eventlog.log import Outgoing
 
+BRIEF_ID = 16
+"""Digits of the id of a brief record: 64 bits, unique for its writer for as long as its topic keeps it."""
 SUBJECTS = ("task_id", "trial", "worker_id", "command_id")
 
 
@@ -63,20 +65,23 @@ class RecordWriter:
         traceparent: str = "",
         message_id: str = "",
         sequence: int = 0,
+        brief: bool = False,
     ) -> Outgoing:
         """Returns the record of a message on its own; `message_id` is generated if it isn't given.
 
-        `sequence` is the number of an event of a worker, see `Draft`.
+        `sequence` is the number of an event of a worker, see `Draft`. `brief` leaves out the time, which the
+        log has too, and subject and correlation id, which repeat the stream, and makes a shorter id: for
+        messages of which there are very many.
         """
         draft = Draft(
             message=message,
-            id=message_id or new_id(),
+            id=message_id or (new_id()[:BRIEF_ID] if brief else new_id()),
             source=self.source,
             stream=stream,
-            time=rfc3339(now_ms()),
-            subject=_subject(message),
+            time="" if brief else rfc3339(now_ms()),
+            subject="" if brief else _subject(message),
             causation_id=cause,
-            correlation_id=stream,
+            correlation_id="" if brief else stream,
             traceparent=traceparent,
             sequence=sequence,
         )

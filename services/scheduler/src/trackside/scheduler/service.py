@@ -4,12 +4,18 @@ from collections.abc import Iterable
 
 import structlog
 
-from trackside.contracts.fleet import RunningPlacement, SchedulerHeartbeat, WorkerHeartbeat
+from trackside.contracts.fleet import (
+    RunningPlacement,
+    SchedulerHeartbeat,
+    WorkerHeartbeat,
+    WorkerHeartbeatDigest,
+)
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused
 from trackside.domain import fleet
 from trackside.domain.fleet import Worker
 from trackside.domain.fold import DRAINS
+from trackside.domain.heartbeats import HeartbeatViews
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal, cause_of
 from trackside.domain.stream import Stream
@@ -80,6 +86,7 @@ class Scheduler:
         self._cluster = ClusterState(settings.policy)
         self._planner = Planner(self._cluster)
         self._leases = Leases(int(settings.heartbeat_s * 1000))
+        self._heartbeats = HeartbeatViews()
         self._sent: dict[CommandKey, int] = {}
         self._instruction_times = InstructionTimes()
         self._orphan_commands: list[PendingCommand] = []
@@ -233,6 +240,7 @@ class Scheduler:
             if not worker.gone
         )
         self._leases.retain(current)
+        self._heartbeats.retain(lambda name: name in current or not self._fleet.knows(name))
         self._suspects = {name: keys for name, keys in self._suspects.items() if name in current}
         self._ended_incarnations &= current
         self._full_incarnations &= current
@@ -297,15 +305,19 @@ class Scheduler:
             if message.instance == self._writer.instance:
                 self._leases.record_own_heartbeat(record.append_time_ms)
                 self._lease_check_due = True
-        elif isinstance(message, WorkerHeartbeat):
+        elif isinstance(message, WorkerHeartbeat | WorkerHeartbeatDigest):
             self._leases.renew(message.incarnation)
-            self._cluster.hosts.apply_heartbeat(message)
-            if bool(message.disk_low) != (message.incarnation in self._full_incarnations):
-                self._full_incarnations ^= {message.incarnation}
-                self._sync_hosts()
-            self._orphan_commands += commands_for_orphans(
-                self._orphans(message), message.worker_id, message.incarnation, self._changed_at
-            )
+            if (heartbeat := self._heartbeats.read(message)) is not None:
+                self._apply_heartbeat(heartbeat)
+
+    def _apply_heartbeat(self, heartbeat: WorkerHeartbeat) -> None:
+        self._cluster.hosts.apply_heartbeat(heartbeat)
+        if bool(heartbeat.disk_low) != (heartbeat.incarnation in self._full_incarnations):
+            self._full_incarnations ^= {heartbeat.incarnation}
+            self._sync_hosts()
+        self._orphan_commands += commands_for_orphans(
+            self._orphans(heartbeat), heartbeat.worker_id, heartbeat.incarnation, self._changed_at
+        )
 
     def _orphans(self, heartbeat: WorkerHeartbeat) -> list[RunningPlacement]:
         """Returns the placements that a worker runs although the log has replaced or ended them.

@@ -10,7 +10,13 @@ from contextlib import suppress
 from random import Random
 
 from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
-from trackside.contracts.fleet import Device, RunningPlacement, WorkerHeartbeat, WorkerJoined, WorkerLost
+from trackside.contracts.fleet import (
+    Device,
+    WorkerHeartbeat,
+    WorkerHeartbeatDigest,
+    WorkerJoined,
+    WorkerLost,
+)
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import (
@@ -22,6 +28,7 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.contracts.topics import HOST, Topics
+from trackside.domain.heartbeats import HeartbeatDigester
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
@@ -190,18 +197,18 @@ class _Incarnation:
         await written.wait()
 
     async def _send_heartbeats(self) -> None:
-        worker, topic = self._worker, self._worker.topics.heartbeats.name
+        worker, topic, digester = self._worker, self._worker.topics.heartbeats.name, HeartbeatDigester()
         while True:
-            running = [
-                RunningPlacement(
-                    stream=placement.stream, device_ids=[*placement.device_ids], **placement.token
-                )
-                for placement in self._placements.values()
-            ]
-            beat = WorkerHeartbeat(worker_id=worker.worker_id, incarnation=self._id, running=running)
-            record = worker.writer.single(worker.worker_id, beat)
+            running = [placement.running() for placement in self._placements.values()]
+            whole = WorkerHeartbeat(worker_id=worker.worker_id, incarnation=self._id, running=running)
+            now_s = asyncio.get_running_loop().time()
+            beat = digester.next(whole, now_s)
+            record = worker.writer.single(
+                worker.worker_id, beat, brief=isinstance(beat, WorkerHeartbeatDigest)
+            )
             with suppress(TransientError):
                 await worker.log.publish(topic, 0, record)
+                digester.sent(beat, now_s)
             await asyncio.sleep(worker.heartbeat_s)
             self._advance()  # another worker may have left a GPU
 

@@ -13,12 +13,14 @@ from trackside.contracts.fleet import (
     CatalogueChanged,
     DeviceUnhealthy,
     WorkerHeartbeat,
+    WorkerHeartbeatDigest,
     WorkerJoined,
     WorkerLeft,
     WorkerLost,
 )
 from trackside.contracts.message import Envelope, Message
 from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.heartbeats import HeartbeatDigester
 from trackside.domain.proposal import cause_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
@@ -87,15 +89,20 @@ class Incarnation:
     async def send_heartbeats(
         self, log_: Log, every_s: float, with_readings: Callable[[WorkerHeartbeat], WorkerHeartbeat]
     ) -> None:
-        """Sends heartbeats until it is cancelled. One that can't be sent is skipped: each one is complete.
+        """Sends heartbeats until it is cancelled, whole ones and digests. One that can't be sent is skipped.
 
         `with_readings` adds the last readings of devices and host.
         """
+        writer, digester = self._publisher.writer, HeartbeatDigester()
         topic = self._publisher.topics.heartbeats.name
         while True:
-            began_s, heartbeat = monotonic_s(), with_readings(self._heartbeat())
+            began_s = monotonic_s()
+            heartbeat = digester.next(with_readings(self._heartbeat()), began_s)
+            is_digest = isinstance(heartbeat, WorkerHeartbeatDigest)
             with contextlib.suppress(TransientError):
-                await log_.publish(topic, 0, self._publisher.writer.single(heartbeat.worker_id, heartbeat))
+                record = writer.single(writer.instance, heartbeat, brief=is_digest)
+                await log_.publish(topic, 0, record)
+                digester.sent(heartbeat, began_s)
                 self._contact_s = began_s
             await asyncio.sleep(every_s)
 

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
-from trackside.contracts.fleet import WorkerHeartbeat
+from trackside.contracts.fleet import WorkerHeartbeat, WorkerHeartbeatDigest
 from trackside.contracts.topics import Topics
+from trackside.domain.heartbeats import WHOLE_EVERY, HeartbeatViews
 from trackside.domain.table import ViewRow
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import OffsetGoneError, TransientError
@@ -15,8 +16,8 @@ from trackside.eventlog.log import Log
 
 LIMIT_S = 3.0
 """How long to wait for Kafka: without an answer devices are listed without their use."""
-HEARTBEATS_EACH = 10
-"""How many heartbeats of each worker are read; by default there is one a second."""
+HEARTBEATS_EACH = 2 * WHOLE_EVERY
+"""How many heartbeats of each worker are read: with fewer, none of them might be a whole one."""
 
 
 async def newest_heartbeats(workers: int) -> dict[str, WorkerHeartbeat]:
@@ -38,14 +39,18 @@ async def read_heartbeats(log: Log, topics: Topics, workers: int) -> dict[str, W
     end, begin = (await log.ends(name))[0], (await log.beginnings(name))[0]
     start = max(begin, end - HEARTBEATS_EACH * (workers + 2))  # schedulers' are among them
     found: dict[str, WorkerHeartbeat] = {}
+    views = HeartbeatViews()
     reader = log.reader({(name, 0): start})
     try:
         while start < end:
             for entry in await reader.read(1.0):
                 start = entry.offset + 1
                 record = decode(entry)
-                if record is not None and isinstance(record.message, WorkerHeartbeat):
-                    found[record.message.worker_id] = record.message
+                message = None if record is None else record.message
+                if not isinstance(message, WorkerHeartbeat | WorkerHeartbeatDigest):
+                    continue
+                if (heartbeat := views.read(message)) is not None:
+                    found[heartbeat.worker_id] = heartbeat
     finally:
         await reader.close()
     return found
