@@ -11,6 +11,7 @@ from trackside.contracts.topics import MAX_RECORD_BYTES
 from trackside.eventlog.client_lifecycle import start_within, stopped
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
+from trackside.eventlog.fetch_sessions import with_fetch_sessions
 from trackside.eventlog.log import Entry
 from trackside.eventlog.log import TopicPartition as Partition
 
@@ -23,6 +24,8 @@ LONG_POLL_MS = 4_000
 
 What else is asked on the connection of the consumer waits for it.
 """
+LOOK_AGAIN_MS = 2_000
+"""How often the client looks at all partitions though nothing has woken it, in ms: all that matters does."""
 AskForOffsets = Callable[[Collection[str], str], Awaitable[dict[Partition, int]]]
 
 
@@ -96,12 +99,14 @@ class KafkaReader:
                 max_partition_fetch_bytes=4 * MAX_RECORD_BYTES,
                 fetch_min_bytes=MAX_RECORD_BYTES if self._gather_ms else 1,
                 fetch_max_wait_ms=self._gather_ms or LONG_POLL_MS,
+                consumer_timeout_ms=LOOK_AGAIN_MS,
             )
             try:
                 await start_within(consumer, max(max_wait_s, 1.0))
             except (KafkaError, OSError, TimeoutError):
                 await asyncio.sleep(min(max_wait_s, 0.1))
                 return None
+            with_fetch_sessions(consumer)
             self._consumer, self._changed = consumer, False
             self._progress_s = monotonic_s()
             self._assign(consumer)
