@@ -219,7 +219,7 @@ def uses_gpu(task_id: str) -> Neighbour:
 def neighbourhoods(tmp_path: Path) -> list[Neighbourhood]:
     made = []
     for name in ("w1", "w2"):
-        (tmp_path / name).mkdir()
+        (tmp_path / name).mkdir(exist_ok=True)
         made.append(Neighbourhood(SharedFolder(tmp_path / "host"), tmp_path / name))
     return made
 
@@ -239,7 +239,7 @@ def test_what_a_worker_has_counts_until_it_is_gone(tmp_path: Path) -> None:
     second.close()
 
 
-def test_the_file_of_a_worker_that_was_killed_counts_for_nothing(tmp_path: Path) -> None:
+def test_the_file_of_a_worker_that_was_killed_counts_for_nothing_and_is_removed(tmp_path: Path) -> None:
     first, second = neighbourhoods(tmp_path)
     with first.deciding():
         first.publish(uses_gpu("a"))
@@ -249,6 +249,13 @@ def test_the_file_of_a_worker_that_was_killed_counts_for_nothing(tmp_path: Path)
     left.write_bytes(content)
     with second.deciding():
         assert not second.others
+    assert not left.exists()
+    first, _ = neighbourhoods(tmp_path)
+    with first.deciding():
+        first.publish(uses_gpu("a"))
+    with second.deciding():
+        assert second.others == (uses_gpu("a"),)
+    first.close()
     second.close()
 
 

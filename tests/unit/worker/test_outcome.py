@@ -1,6 +1,7 @@
 """How an attempt ended, from what its process left."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,11 @@ FAILED = FINISHED._replace(
 )
 
 
+def known(memory: MemoryAtEnd) -> Callable[[], MemoryAtEnd]:
+    """Returns a function that returns what is known about memory."""
+    return lambda: memory
+
+
 @pytest.mark.parametrize(
     ("written", "code", "asked", "end"),
     [
@@ -67,11 +73,11 @@ def test_what_was_written_counts_then_why_it_was_ended_then_how_it_died(
 def test_t6_a_kill_by_nobody_of_ours_on_a_full_host_is_an_end_by_memory(
     code: int, phase: TaskStatus, stage: str
 ) -> None:
-    starved = determine_ending(None, code, None, phase, FULL)
+    starved = determine_ending(None, code, None, phase, known(FULL))
     assert (starved["end"], starved["error"].stage) == (AttemptEnd.OOM_HOST, stage)
-    assert determine_ending(None, code, None, phase, ROOMY)["end"] is AttemptEnd.FAILED
-    assert determine_ending(None, code, AttemptEnd.CANCELLED, phase, FULL)["end"] == "cancelled"
-    assert determine_ending(None, 1, None, phase, FULL)["end"] is AttemptEnd.FAILED
+    assert determine_ending(None, code, None, phase, known(ROOMY))["end"] is AttemptEnd.FAILED
+    assert determine_ending(None, code, AttemptEnd.CANCELLED, phase, known(FULL))["end"] == "cancelled"
+    assert determine_ending(None, 1, None, phase, known(FULL))["end"] is AttemptEnd.FAILED
 
 
 @pytest.mark.parametrize(
@@ -85,8 +91,8 @@ def test_t6_a_kill_by_nobody_of_ours_on_a_full_host_is_an_end_by_memory(
 def test_t6_a_program_or_helper_that_was_killed_for_its_memory_ends_the_attempt_so(
     written: AttemptEnding,
 ) -> None:
-    assert determine_ending(written, 0, None, TaskStatus.TRAINING, FULL)["end"] == "oom_host"
-    assert determine_ending(written, 0, None, TaskStatus.TRAINING, ROOMY)["end"] == "failed"
+    assert determine_ending(written, 0, None, TaskStatus.TRAINING, known(FULL))["end"] == "oom_host"
+    assert determine_ending(written, 0, None, TaskStatus.TRAINING, known(ROOMY))["end"] == "failed"
 
 
 def text_of(ending: dict[str, Any]) -> str:
@@ -101,18 +107,18 @@ def test_an_end_by_memory_names_the_limit_what_was_used_and_what_was_left() -> N
         (ceiling, 300 * MIB, "killed at max_memory of its task type, 300 MiB: the task used 300 MiB, "),
         (FULL, 0, "killed because the host ran out of memory: the task used 3 GiB, "),
     ):
-        ending = determine_ending(None, -9, None, TaskStatus.TRAINING, memory)
+        ending = determine_ending(None, -9, None, TaskStatus.TRAINING, known(memory))
         assert (ending["limit"], ending["peak_memory_bytes"]) == (memory.limit, memory.used_bytes)
         assert ending["limit_bytes"] == limit_bytes
         assert text_of(ending).startswith(f"the process was {sentence}the host had ")
         program = FAILED._replace(exit_code=-9, error={"message": "the program was killed by SIGKILL"})
-        ending = determine_ending(program, 0, None, TaskStatus.TRAINING, memory)
+        ending = determine_ending(program, 0, None, TaskStatus.TRAINING, known(memory))
         assert (ending["limit"], ending["limit_bytes"]) == (memory.limit, limit_bytes)
         assert sentence in text_of(ending) and text_of(ending).endswith("; the program was killed by SIGKILL")
 
 
 def test_a_kill_from_outside_says_what_was_left() -> None:
-    message = text_of(determine_ending(None, -9, None, TaskStatus.TRAINING, ROOMY))
+    message = text_of(determine_ending(None, -9, None, TaskStatus.TRAINING, known(ROOMY)))
     assert message == (
         "the process was killed by SIGKILL from outside, not for memory: "
         "the task used 80 MiB, the host had 15 GiB of 16 GiB left"
@@ -121,7 +127,7 @@ def test_a_kill_from_outside_says_what_was_left() -> None:
 
 def test_an_allocation_that_failed_in_the_task_says_what_was_left_and_names_no_limit() -> None:
     written = FAILED._replace(end="oom_host", error={"message": ""}, peak_memory_bytes=2 * GIB)
-    ending = determine_ending(written, 0, None, TaskStatus.TRAINING, ROOMY)
+    ending = determine_ending(written, 0, None, TaskStatus.TRAINING, known(ROOMY))
     assert text_of(ending) == "(the task used 2 GiB, the host had 15 GiB of 16 GiB left)"
     assert "limit" not in ending
 

@@ -80,7 +80,8 @@ def _link(link: Path, path: Path) -> None:
 
 async def release(leases: Sequence[CacheLease]) -> None:
     """Lets the cache remove what was leased."""
-    await asyncio.to_thread(release_all, leases)
+    if leases:
+        await asyncio.to_thread(release_all, leases)
 
 
 @dataclass(slots=True)

@@ -72,6 +72,8 @@ class Uploads:
 
     async def records(self) -> list[ArtifactReady]:
         """Returns what is in the spool, in the order in which it was saved."""
+        if not self.folder.exists():  # most tasks save nothing, and a thread costs more than a look
+            return []
         return await asyncio.to_thread(_records, self.folder)
 
     async def finish(self, ending: Mapping[str, Any], limit_s: float) -> dict[str, Any]:

@@ -240,9 +240,8 @@ class AttemptRun:
         if process is self.spec.process and self.phase is TaskStatus.INIT:
             code = None  # it died before it got this task, which is not at fault
         written = self._context.journal.ending(self.spec.entry) or self._sent_ending
-        ending = determine_ending(
-            written, code, self._requested_end, self.phase, self._memory_at_end(process)
-        )
+        memory = partial(self._memory_at_end, process)
+        ending = determine_ending(written, code, self._requested_end, self.phase, memory)
         if self._requested_end is None:
             ending = self.conversation.ending(ending)
         return ending | {"leftovers": [*ending.get("leftovers", []), *process.leftovers][:MAX_NAMED]}
@@ -373,7 +372,7 @@ class AttemptRun:
         written = self._context.journal.ending(self.spec.entry) or self._sent_ending
         if written is not None and self._requested_end is None:
             assert self._process is not None, "it sent a message"
-            memory = self._memory_at_end(self._process)
+            memory = partial(self._memory_at_end, self._process)
             self._ended.set_result(determine_ending(written, 0, None, self.phase, memory))
             self._kill_after(self._context.stop_grace_s, "its end")
 

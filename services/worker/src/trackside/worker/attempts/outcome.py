@@ -1,6 +1,7 @@
 """Determines how an attempt ended, from its ending file, its exit code and the memory that was left. Pure."""
 
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,22 +33,26 @@ def determine_ending(
     code: int | None,
     requested: AttemptEnd | None,
     phase: TaskStatus,
-    memory: MemoryAtEnd = MEMORY_UNKNOWN,
+    memory_at_end: Callable[[], MemoryAtEnd] = lambda: MEMORY_UNKNOWN,
 ) -> Ending:
     """Returns the fields of AttemptEnded for a process that is gone.
 
     `written` is the content of its ending file; `code` its exit code, negative for a signal, None if the
     forkserver died with it; `requested` the end that the worker has requested, lost if the worker itself
-    ends; `phase` the last one that it reported; `memory` what is known of it. A result that was
-    written counts, also if the process died later.
+    ends; `phase` the last one that it reported; `memory_at_end` returns what is known of it, and is called
+    only if that matters. A result that was written counts, also if the process died later.
     """
     found = _fields_of(written)
-    if found.get("end") == AttemptEnd.FINISHED or (found and requested is None):
+    if found.get("end") == AttemptEnd.FINISHED:
+        return {"exit_code": code} | found
+    if found and requested is None:
+        memory = memory_at_end()
         used_bytes = max(memory.used_bytes, found["peak_memory_bytes"])
         return {"exit_code": code} | _blame_memory(found, replace(memory, used_bytes=used_bytes))
     observed = {"exit_code": code} | {name: found[name] for name in _OBSERVED if name in found}
     if requested is not None or code is None:
         return {"end": requested or AttemptEnd.LOST} | observed
+    memory = memory_at_end()
     error = process_death_error(code, phase, memory)
     if memory.limit is None or code not in _KILLED:
         return {"end": AttemptEnd.FAILED, "exit_code": code, "error": error}

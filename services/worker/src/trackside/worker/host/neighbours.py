@@ -139,7 +139,7 @@ class Neighbourhood:
             if not (name.startswith("worker-") and name.endswith(".json")) or name == self._name:
                 continue
             try:
-                octets = self._folder.read_if_locked(name, MAX_BYTES)
+                octets = self._folder.read_or_remove(name, MAX_BYTES)
                 if octets and octets.strip():
                     found.append(Neighbour.model_validate_json(octets))
             except (OSError, ValidationError) as error:

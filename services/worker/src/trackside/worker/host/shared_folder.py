@@ -4,6 +4,7 @@ It is writable for all, with the sticky bit, as /tmp is. Whoever has an account 
 busy by its files, and nothing else: locks and numbers are all that is read from them.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -63,14 +64,19 @@ class SharedFolder:
         except FileNotFoundError:
             return False
 
-    def read_if_locked(self, name: str, max_bytes: int) -> bytes | None:
-        """Returns what is in a file on which another process has a lock; None if none has. Raises OSError."""
+    def read_or_remove(self, name: str, max_bytes: int) -> bytes | None:
+        """Returns what is in a file on which another process has a lock; None, and removes it, if none has.
+
+        To be called where no other process may lock it first. Raises OSError.
+        """
         descriptor = os.open(self.path / name, _FLAGS)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return os.pread(descriptor, max_bytes, 0)
         else:
+            with contextlib.suppress(PermissionError):  # in a sticky folder only its owner may
+                (self.path / name).unlink(missing_ok=True)
             return None
         finally:
             os.close(descriptor)

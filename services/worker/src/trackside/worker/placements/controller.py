@@ -24,7 +24,7 @@ from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.attempt import AttemptRun
 from trackside.worker.attempts.forkserver_client import TaskProcess
 from trackside.worker.attempts.outcome import Ending
-from trackside.worker.attempts.spec import AttemptContext, AttemptListener, AttemptSpec, checkpoints_of
+from trackside.worker.attempts.spec import AttemptContext, AttemptListener, checkpoints_of
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.child.out_of_memory import Resource
 from trackside.worker.host.devices import HostDevice
@@ -41,8 +41,10 @@ from trackside.worker.placements.local_placement import (
     PlacementPolicy,
     check_type_limits,
     claim_of,
+    have_work,
     journal_entry_of,
     limit_to_type,
+    spec_of,
 )
 from trackside.worker.placements.sharing import published
 from trackside.worker.placements.warm_processes import WarmProcessPool
@@ -51,11 +53,10 @@ from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.reporter import Publisher, Reporter
 
 log = structlog.get_logger("trackside.worker")
-
 NEIGHBOURS_EVERY_S = 0.1
 """Seconds between two looks at what other workers of the host have, while a task here or there waits."""
 RETRY_S = 0.005
-"""Seconds until the next try, while another worker of the host decides what begins."""
+"""Seconds until the next try, while another worker decides what begins."""
 
 
 class PlacementController:
@@ -88,6 +89,7 @@ class PlacementController:
         self._policy = policy
         self._tasks: set[asyncio.Task[None]] = set()
         self._waits_for_neighbours: set[str] = set()
+        self._due: asyncio.Handle | None = None
         self._retry: asyncio.TimerHandle | None = None
 
     def running(self) -> list[RunningPlacement]:
@@ -174,8 +176,9 @@ class PlacementController:
         while self._tasks:
             await asyncio.wait(self._tasks)
         await self.warm.end_all()
-        if self._retry is not None:
-            self._retry.cancel()
+        for handle in (self._due, self._retry):
+            if handle is not None:
+                handle.cancel()
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         """Runs a coroutine in the background; `end_all` waits for it."""
@@ -192,7 +195,13 @@ class PlacementController:
                 self.advance()
 
     def advance(self) -> None:
-        """Begins what fits now, in the order of arrival on each device; one worker of a host at a time."""
+        """Begins what fits, in the order of arrival on each device: once for all changes of this turn."""
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_soon(self._advance)
+
+    def _advance(self) -> None:
+        """Begins what fits now; one worker of a host at a time does so."""
+        self._due = None
         self._device_time.update(self.ledger)
         neighbourhood = self._context.neighbourhood
         with neighbourhood.deciding() as decides:
@@ -287,9 +296,11 @@ class PlacementController:
                 partial(self._process_free, placement),
                 lambda: self._record_peaks(placement, 0, 0)["peak_memory_bytes"],
             )
-            placement.run = run = AttemptRun(
-                self._context, self._spec(placement, uploads), placement.reporter, listener, traceparent
+            devices = [self._host_devices[device_id] for device_id in entry.device_ids]
+            spec = spec_of(
+                placement, devices, checkpoints_of(self._context, entry, placement.command, uploads)
             )
+            placement.run = run = AttemptRun(self._context, spec, placement.reporter, listener, traceparent)
             if placement.requested_end is not None:
                 run.stop(*placement.requested_end)
             self._update_gauge()
@@ -308,26 +319,6 @@ class PlacementController:
             await process
             placement.reporter.flush()  # output after the end: later the worker may have left
         self.active.pop(placement.key, None)
-
-    def _spec(self, placement: LocalPlacement, uploads: Uploads) -> AttemptSpec:
-        devices = [self._host_devices[device_id] for device_id in placement.entry.device_ids]
-        return AttemptSpec(
-            entry=placement.entry,
-            host_devices=devices,
-            task_type=placement.task_type,
-            parameters=placement.command.parameters,
-            inputs=placement.command.inputs,
-            interrupts=placement.command.interrupts,
-            interrupted=placement.command.interrupted,
-            saved=placement.command.saved,
-            service=placement.command.service,
-            unresponsive_s=placement.command.unresponsive_s,
-            instruction=placement.command.instruction,
-            step_limit=placement.command.step_limit,
-            checkpoints=checkpoints_of(self._context, placement.entry, placement.command, uploads),
-            process=placement.process,
-            shared=not placement.command.whole_device and all(each.device.kind == "gpu" for each in devices),
-        )
 
     def _interrupted(self, placement: LocalPlacement, interrupt: TrainingInterrupted) -> None:
         """Raises the reservation of a training that ran out of memory; it trains again once it fits."""
@@ -392,7 +383,8 @@ class PlacementController:
         self._fencing.record_answer(entry.task_id, entry.token, returned)
 
     def _end(self, entry: JournalEntry, reporter: Reporter, ending: Ending) -> None:
-        event, _ = reporter.ended(ending, partial(self._on_end_appended, entry))
+        linger = have_work(entry.device_ids, self.active.values())
+        event, _ = reporter.ended(ending, partial(self._on_end_appended, entry), linger)
         self._fencing.record_answer(entry.task_id, entry.token, event)
 
     def _on_end_appended(self, entry: JournalEntry, _: Appended) -> None:

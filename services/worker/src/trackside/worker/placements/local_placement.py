@@ -1,6 +1,7 @@
 """One placement on a worker: what it requests, its stage, and what is decided about it."""
 
 import asyncio
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
@@ -9,16 +10,22 @@ from trackside.contracts.memory import shown
 from trackside.contracts.message import Envelope
 from trackside.contracts.tasks import AttemptEnd, Reservation
 from trackside.contracts.topics import command_target
+from trackside.worker.artifacts.checkpoints import Checkpoints
 from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.attempt import AttemptRun
 from trackside.worker.attempts.forkserver_client import TaskProcess
+from trackside.worker.attempts.spec import AttemptSpec
 from trackside.worker.catalogue.task_catalogue import TaskType
+from trackside.worker.host.devices import HostDevice
 from trackside.worker.host.sampler import OwnedSession
 from trackside.worker.placements.fencing import Refusal
 from trackside.worker.placements.ledger import Allocation, Claim, Stage
 from trackside.worker.reporting.attempt_spans import AttemptSpans
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.reporter import Publisher, Reporter
+
+SEVERAL = 3
+"""With so many placements that wait for it, a device has work for longer than an event may linger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +223,38 @@ def journal_entry_of(
         held=held,
         cause=envelope.causation_id,
     )
+
+
+def spec_of(
+    placement: LocalPlacement, host_devices: Sequence[HostDevice], checkpoints: Checkpoints | None
+) -> AttemptSpec:
+    """Returns what the attempt of a placement runs, on these devices."""
+    command = placement.command
+    return AttemptSpec(
+        entry=placement.entry,
+        host_devices=host_devices,
+        task_type=placement.task_type,
+        parameters=command.parameters,
+        inputs=command.inputs,
+        interrupts=command.interrupts,
+        interrupted=command.interrupted,
+        saved=command.saved,
+        service=command.service,
+        unresponsive_s=command.unresponsive_s,
+        instruction=command.instruction,
+        step_limit=command.step_limit,
+        checkpoints=checkpoints,
+        process=placement.process,
+        shared=not command.whole_device and all(each.device.kind == "gpu" for each in host_devices),
+    )
+
+
+def have_work(device_ids: Collection[str], placements: Iterable[LocalPlacement]) -> bool:
+    """Returns whether several placements wait for one of these devices: then it is busy for a while."""
+    wanted, waiting = set(device_ids), 0
+    for placement in placements:
+        if placement.waits and not wanted.isdisjoint(placement.entry.device_ids):
+            waiting += 1
+            if waiting >= SEVERAL:
+                return True
+    return False

@@ -13,7 +13,7 @@ import hashlib
 import json
 import shutil
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from trackside.telemetry.disk_space import write_obstacle
@@ -55,8 +55,12 @@ class JournalEntry:
     @property
     def key(self) -> str:
         """A file name that is unique to the placement and safe for any id."""
-        parts = [self.stream, self.task_id, self.attempt, self.placement, self.incarnation]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+        return _key(self.stream, self.task_id, self.attempt, self.placement, self.incarnation)
+
+
+@lru_cache(maxsize=4_096)
+def _key(*parts: str | int) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 class Journal:

@@ -262,9 +262,15 @@ class Reporter:
             self._end_number = self._publisher.draw_number()
 
     def ended(
-        self, ending: Mapping[str, Any], on_appended: Callable[[Appended], None] | None = None
+        self,
+        ending: Mapping[str, Any],
+        on_appended: Callable[[Appended], None] | None = None,
+        linger: bool = False,
     ) -> tuple[AttemptEnded, int]:
-        """Reports how the attempt ended; returns the event and its partition."""
+        """Reports how the attempt ended; returns the event and its partition.
+
+        With `linger` it may wait 20 ms for other events.
+        """
         if self.flow.left_out:
             left_out = f"{self.flow.left_out} metric points and summaries were left out"
             self.output("stderr", [f"trackside: {left_out} while the log did not answer"])
@@ -278,7 +284,7 @@ class Reporter:
         if self._spans is not None:
             on_appended = self._spans.ends_with(event, on_appended)
         appended = partial(count_end, event, self._traceparent, on_appended)
-        return event, self._send(event, appended, number=self._end_number)
+        return event, self._send(event, appended, linger, self._end_number)
 
     def points(self, items: Sequence[MetricPoint]) -> None:
         """Sends metric points, in batches of 200 or at most every 0.1 s."""
