@@ -24,6 +24,7 @@ from bench import (
     idle_worker,
     instructions,
     metric_points,
+    noop_batch,
     noop_trials,
     pipelines,
     promotion,
@@ -51,7 +52,7 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.telemetry.logs import configure_logs
 
 PARTS = (
-    *("idle", "trials", "slots", "starts", "answers", "rebuild"),
+    *("idle", "trials", "batch", "slots", "starts", "answers", "rebuild"),
     *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
     *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests", "boards", "sizes"),
     "service-memory",
@@ -65,6 +66,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures and details there too")
     parser.add_argument("--trials", type=int, default=300, help="trials of the no-op search (300)")
+    parser.add_argument("--tasks", type=int, default=5_000, help="tasks of a batch, five times (5000)")
     parser.add_argument("--paced", type=int, default=80, help="trials of 0.25 s, four times (80)")
     parser.add_argument("--starts", type=int, default=100, help="starts of tasks, cold and warm (100)")
     parser.add_argument("--commands", type=int, default=200, help="commands that are answered (200)")
@@ -133,6 +135,9 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
             console.print(f"{options.trials} no-op trials, and as many bare forks")
             fork_rates = await asyncio.to_thread(fork_rate.measure, options.trials)
             measurements.append(await noop_trials.measure(stack, log, options.trials, fork_rates, append_ms))
+        if "batch" in parts:
+            console.print(f"batches of {options.tasks:,} no-op tasks, on 1 to 128 slots")
+            measurements.append(await noop_batch.measure(stack, log, options.tasks))
         if "slots" in parts:
             console.print(f"slots: {options.trials} no-op trials, {options.paced} of 0.25 s")
             measurements.append(

@@ -29,8 +29,10 @@ class JoinedWorker:
 
 
 @asynccontextmanager
-async def worker(stack: Stack, log: Log, topics: Topics) -> AsyncIterator[JoinedWorker]:
-    """Runs a worker while the block runs, on the given topics."""
+async def worker(
+    stack: Stack, log: Log, topics: Topics, slots: int = SLOTS, queues: str = "default"
+) -> AsyncIterator[JoinedWorker]:
+    """Runs a worker while the block runs, on the given topics, with so many slots, for these queues."""
     with TemporaryDirectory(prefix="trackside-bench-worker-") as folder:
         variables = {
             **os.environ,
@@ -39,7 +41,8 @@ async def worker(stack: Stack, log: Log, topics: Topics) -> AsyncIterator[Joined
             "TRACKSIDE_TOPIC_PREFIX": topics.prefix,
             "TRACKSIDE_WORKER_ID": WORKER,
             "TRACKSIDE_WORKER_CATALOGUE": str(TASKS),
-            "TRACKSIDE_WORKER_CPU_SLOTS": str(SLOTS),
+            "TRACKSIDE_WORKER_CPU_SLOTS": str(slots),
+            "TRACKSIDE_WORKER_QUEUES": queues,
             "TRACKSIDE_WORKER_DATA_DIR": folder,
         }
         async with watch_topic(log, topics.fleet) as watch:

@@ -51,6 +51,11 @@ def print_report(
     if cpu_ms := details.get("cpu_ms"):
         each = "; ".join(f"{name} {number(value)}" for name, value in cpu_ms.items())
         console.print(f"\nprocessor time of one trial, ms: {each}; in all {number(sum(cpu_ms.values()))}")
+    for slots, of_task in details.get("batch_cpu_ms", {}).items():
+        each = "; ".join(f"{name} {number(value)}" for name, value in of_task.items())
+        console.print(
+            f"\nof a task of a batch on {slots}, ms: {each}; in all {number(sum(of_task.values()))}"
+        )
     if cpu_ms := details.get("warm_cpu_ms"):
         each = "; ".join(f"{name} {number(value)}" for name, value in cpu_ms.items())
         console.print(f"\nof a warm trial, ms: {each}; in all {number(sum(cpu_ms.values()))}")

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.scheduler.given import policy
 from tests.unit.scheduler.harness import SchedulerHarness
 from trackside.contracts.device_commands import RecallTask, RunTask
@@ -180,3 +182,84 @@ def test_without_look_ahead_nobody_waits_behind_another() -> None:
     harness.submit("b")
     harness.run_pass()
     assert harness.placed_behind() == []
+
+
+def harness_of_known_tasks(took_ms: int, look_ahead: int = 8) -> SchedulerHarness:
+    """Returns a worker with one slot, on which a task took so long."""
+    harness = SchedulerHarness(policy(look_ahead=look_ahead))
+    harness.join_worker(cpus=1, types=("digits", "other"))
+    harness.submit("known")
+    harness.run_pass()
+    harness.accept("known", TaskStatus.TRAINING)
+    harness.now_ms += took_ms
+    harness.end("known")
+    return harness
+
+
+def begin(harness: SchedulerHarness, count: int) -> None:
+    """Submits tasks `0` and so on; the first one begins, and others are placed behind it."""
+    for number in range(count):
+        harness.submit(str(number))
+    harness.run_pass()
+    harness.accept("0", TaskStatus.TRAINING)
+    harness.run_pass()
+
+
+def waiting(harness: SchedulerHarness) -> list[str]:
+    """Returns the tasks that wait on the slot of the worker, in their order."""
+    return [booking.task_id for booking in harness.cluster.hosts.by_id["w1"].devices["cpu-0"].waiting]
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "look_ahead", "count"),
+    [(0, 8, 8), (20, 8, 8), (5, 3, 3), (5, 1, 1), (60, 8, 4), (150, 8, 2), (200, 8, 1), (9_000, 8, 1)],
+)
+def test_so_many_tasks_wait_on_a_device_as_are_short_together(
+    took_ms: int, look_ahead: int, count: int
+) -> None:
+    harness = harness_of_known_tasks(took_ms, look_ahead)
+    begin(harness, 15)
+    assert waiting(harness) == [str(number) for number in range(1, count + 1)]
+
+
+def test_of_a_type_that_never_ran_one_task_waits() -> None:
+    harness = harness_with()
+    harness.submit("a")
+    harness.submit("b")
+    harness.run_pass()
+    assert harness.placed_behind() == [("a", "w1/cpu-0")]
+
+
+def test_a_task_of_unknown_length_is_not_placed_behind_short_ones_nor_they_behind_it() -> None:
+    harness = harness_of_known_tasks(5)
+    harness.submit("0")
+    harness.run_pass()
+    harness.accept("0", TaskStatus.TRAINING)
+    harness.submit("long", task_type="other")
+    harness.submit("short")
+    harness.run_pass()
+    assert waiting(harness) == ["long"]
+    assert harness.run_pass() == []
+
+
+def test_a_device_gets_the_next_tasks_together_when_half_of_them_have_begun() -> None:
+    harness = harness_of_known_tasks(5)
+    begin(harness, 30)
+    placed = []
+    for number in range(8):
+        harness.end(str(number))
+        harness.accept(str(number + 1), TaskStatus.TRAINING)
+        placed.append([action.task.task_id for action in harness.run_pass()])
+    assert placed == [[], [], [], ["9", "10", "11", "12"], [], [], [], ["13", "14", "15", "16"]]
+
+
+def test_a_higher_priority_takes_the_last_place_behind() -> None:
+    harness = harness_of_known_tasks(5, look_ahead=3)
+    begin(harness, 4)
+    harness.submit("high", needs={"priority": 8})
+    harness.run_pass()
+    assert harness.recalled() == ["3"]
+    assert harness.run_pass() == []
+    harness.return_task("3")
+    harness.run_pass()
+    assert waiting(harness) == ["1", "2", "high"]

@@ -5,7 +5,8 @@ import pytest
 from tests.unit.scheduler.given import GIB, policy
 from tests.unit.scheduler.harness import SchedulerHarness
 from trackside.contracts.tasks import TaskStatus
-from trackside.scheduler.occupancy import DeviceState, HostState
+from trackside.scheduler.device_state import DeviceState
+from trackside.scheduler.occupancy import HostState
 from trackside.scheduler.placement import PlacementQuery, scan_free
 from trackside.scheduler.requirements import requirements_of
 

@@ -233,7 +233,7 @@ submission_lists = st.lists(
 @given(
     fleet=st.lists(worker_options, min_size=1, max_size=3),
     submissions=submission_lists,
-    look_ahead=st.sampled_from([0, 1]),
+    look_ahead=st.sampled_from([0, 1, 8]),
     limit=st.sampled_from([None, 1, 3]),
     seed=st.integers(0, 2**32),
 )

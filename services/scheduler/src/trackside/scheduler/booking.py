@@ -15,6 +15,7 @@ class Booking:
     `nominated`: no task is placed here yet, but the place is reserved. `token`: attempt and placement,
     (0, 0) until the assignment is folded. `endless`: a service, which does not end by itself. `gives_way`: a
     task of higher priority may preempt it. `effective_priority` is that of the moment it was placed.
+    `expected_ms` is how long such tasks have their device; None if that isn't known.
     """
 
     task_id: str
@@ -34,6 +35,7 @@ class Booking:
     assigned_ms: int = 0
     endless: bool = False
     gives_way: bool = True
+    expected_ms: int | None = None
 
 
 def booking_of(task: Task, ageing_ms: int) -> Booking:

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from trackside.domain import task_instructions
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.booking import Booking, booking_of, refresh_booking
-from trackside.scheduler.estimates import MemoryDemand, MemoryPeaks, largest_offer, memory_demand
+from trackside.scheduler.estimates import (
+    MemoryDemand,
+    MemoryPeaks,
+    TaskDurations,
+    largest_offer,
+    memory_demand,
+)
 from trackside.scheduler.hosts import Hosts
 from trackside.scheduler.occupancy import HostState
 from trackside.scheduler.placement import Candidate, PlacementRules
@@ -68,6 +74,7 @@ class ClusterState:
         self.placed_behind = TaskQueue(self.policy.ageing_ms)
         self.hosts = Hosts(self.policy.placement_rules.admission)
         self.peaks = MemoryPeaks()
+        self.durations = TaskDurations()
         self.backoff_timers = Timers()
         self.time_limits = Timers()
         self.running: Counter[str] = Counter()
@@ -108,6 +115,7 @@ class ClusterState:
         booking.priority = task.needs.priority
         booking.endless, booking.gives_way = task.needs.service is not None, task.needs.gives_way
         booking.assigned_ms = self.now_ms
+        booking.expected_ms = self.durations.expected_ms(task.task_type)
         self.waiting.remove(task_id)
         candidate.host.book(booking)
         self.bookings[task_id] = (candidate.host.worker.worker_id, booking)
@@ -237,7 +245,9 @@ class ClusterState:
             or known_worker != worker_id
             or not refresh_booking(known, task, self.policy.ageing_ms)
         ):
-            self._book(task_id, worker_id, booking_of(task, self.policy.ageing_ms))
+            booking = booking_of(task, self.policy.ageing_ms)
+            booking.expected_ms = self.durations.expected_ms(task.task_type)
+            self._book(task_id, worker_id, booking)
         self._count(task_id, task.needs.queue, stream_id)
         if (
             attempt.behind
@@ -313,6 +323,7 @@ class ClusterState:
             table.pop(task_id, None)
         self.backoff_timers.set(task_id, None)
         self.time_limits.set(task_id, None)
+        self.durations.learn(task.task_type, task.attempt)
         if self.peaks.learn(task.task_type, task.attempt):
             for task_queue in (self.waiting, self.placed_behind):
                 for scheduling_class in task_queue.classes.values():

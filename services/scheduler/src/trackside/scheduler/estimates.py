@@ -1,4 +1,7 @@
-"""How much memory a task gets: its own estimate, one learned from tasks of its type, or a default. Pure."""
+"""How much memory a task gets: its own estimate, one learned from tasks of its type, or a default. Pure.
+
+How long tasks of a type take is learned in the same way.
+"""
 
 from collections import deque
 from collections.abc import Collection
@@ -88,6 +91,23 @@ class MemoryPeaks:
     def learned_cuda(self, task_type: str) -> int:
         """Returns the learned GPU memory of a task type, bytes; 0 if nothing is known."""
         return int(max(self.cuda.get(task_type, ()), default=0) * HEADROOM)
+
+
+@dataclass(slots=True)
+class TaskDurations:
+    """How long the newest finished attempts of each task type had their device, in ms."""
+
+    newest: dict[str, deque[int]] = field(default_factory=dict)
+
+    def learn(self, task_type: str, attempt: Attempt) -> None:
+        """Adds the last attempt of a task, if it finished."""
+        if attempt.end is AttemptEnd.FINISHED and attempt.accepted_ms:
+            took_ms = max(0, attempt.ended_ms - attempt.accepted_ms)
+            self.newest.setdefault(task_type, deque(maxlen=LEARNED_ATTEMPTS)).append(took_ms)
+
+    def expected_ms(self, task_type: str) -> int | None:
+        """Returns the longest of them, since none should wait for a long one; None if nothing is known."""
+        return max(self.newest.get(task_type, ()), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from types import MappingProxyType
 from trackside.contracts.fleet import NeighbourUse, WorkerHeartbeat
 from trackside.domain.fleet import Fleet, Worker
 from trackside.scheduler.booking import Booking
+from trackside.scheduler.device_state import DeviceState
 from trackside.scheduler.neighbours import link_neighbours
-from trackside.scheduler.occupancy import AdmissionLimits, DeviceState, HostState, empty_host
+from trackside.scheduler.occupancy import AdmissionLimits, HostState, empty_host
 from trackside.scheduler.requirements import Requirements
 from trackside.scheduler.timers import Timers
 

@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from trackside.scheduler.occupancy import DeviceState, HostState
+from trackside.scheduler.device_state import DeviceState
+from trackside.scheduler.occupancy import HostState
 
 
 def link_neighbours(hosts: Iterable[HostState]) -> None:

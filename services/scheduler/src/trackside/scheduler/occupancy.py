@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from trackside.contracts.fleet import Device, NeighbourUse, WorkerHeartbeat
-from trackside.contracts.memory import MAX_BYTES
+from trackside.contracts.fleet import NeighbourUse, WorkerHeartbeat
 from trackside.domain.fleet import Worker
 from trackside.scheduler.booking import Booking
+from trackside.scheduler.device_state import DeviceState, most_ahead
 from trackside.scheduler.memory_limits import host_limit
 from trackside.scheduler.requirements import Requirements
 
@@ -29,89 +29,11 @@ class AdmissionLimits:
     max_loading_tasks: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class DeviceState:
-    """A device and the tasks on it; `waiting` is the task placed after the running ones, if there is one."""
-
-    spec: Device
-    rank: int
-    healthy: bool = True
-    draining: bool = False
-    """Whether it gets no new tasks; a task that needs it waits until it is resumed."""
-    foreign_bytes: int = 0
-    utilisation: float = 0.0
-    bookings: dict[str, Booking] = field(default_factory=dict)
-    waiting: Booking | None = None
-    avoided_until_ms: dict[Requirements | None, int] = field(default_factory=dict)
-    """Until when (ms since 1970) it gets no task with these requirements; None means every task."""
-
-    is_gpu: bool = False
-    """Whether several tasks may share it."""
-    is_exclusive: bool = False
-    """Whether one of its tasks needs the whole device."""
-    free_bytes: int = 0
-    """Bytes that are neither reserved nor used."""
-    room_bytes: int = 0
-    """Bytes for one more task: MAX_BYTES if all is free or its size unknown, -1 if it is exclusive."""
-
-    def __post_init__(self) -> None:
-        """Computes the derived fields."""
-        self.is_gpu = self.spec.kind == "gpu"
-        self.refresh()
-
-    @property
-    def takes_tasks(self) -> bool:
-        """Whether it has neither failed nor is draining."""
-        return self.healthy and not self.draining
-
-    def refresh(self) -> None:
-        """Computes the derived fields again after a booking was added, removed or changed."""
-        if not self.bookings:
-            self.is_exclusive, self.waiting = False, None
-            self.free_bytes, self.room_bytes = self.spec.memory_bytes - self.foreign_bytes, MAX_BYTES
-            return
-        nominated: list[Booking] = []
-        behind: list[Booking] = []
-        running: list[Booking] = []
-        self.is_exclusive = False
-        for booking in self.bookings.values():
-            self.is_exclusive = self.is_exclusive or booking.whole_device
-            is_behind = booking.behind and not booking.training
-            (nominated if booking.nominated else behind if is_behind else running).append(booking)
-        self.waiting = None
-        free = (
-            self.spec.memory_bytes
-            - self.foreign_bytes
-            - sum([booking.cuda_memory_bytes for booking in running])
-        )
-        if len(behind) > 1:
-            behind.sort(key=lambda booking: booking.assigned_ms)
-        for booking in behind:
-            if not running or (booking.cuda_memory_bytes <= free and not self._excludes(booking, running)):
-                free -= booking.cuda_memory_bytes
-                running.append(booking)
-            else:
-                self.waiting = booking
-        self.free_bytes = free - sum([booking.cuda_memory_bytes for booking in nominated])
-        total = self.spec.memory_bytes
-        all_free = total == 0 or self.free_bytes >= total
-        self.room_bytes = -1 if self.is_exclusive else MAX_BYTES if all_free else self.free_bytes
-
-    @property
-    def ends(self) -> bool:
-        """Whether it has tasks, and all of them end: nothing waits for a service."""
-        return bool(self.bookings) and not any(booking.endless for booking in self.bookings.values())
-
-    def _excludes(self, booking: Booking, others: list[Booking]) -> bool:
-        return not self.is_gpu or booking.whole_device or any(other.whole_device for other in others)
-
-
 @dataclass(frozen=True, slots=True)
 class OpenDevices:
     """The devices of a host that may take one more task; computed once after each change.
 
-    `idle` (CPU slots) and `gpus` may run it at once; `occupied` have tasks that end, but none placed after
-    them.
+    `idle` (CPU slots) and `gpus` may run it at once; `occupied` have tasks that end, and room behind them.
     `max_gpu_room_bytes` is the room of the GPU that has the most. `lowest_waiting_priority` is the lowest
     priority of a task that waits for a running one. `occupied_kinds` are the kinds of `occupied`.
     """
@@ -160,16 +82,18 @@ def _only(device_id: str, devices: list[DeviceState]) -> list[DeviceState]:
 
 def open_devices_of(devices: Iterable[DeviceState]) -> OpenDevices:
     """Returns which of these devices may take one more task."""
-    healthy = [device for device in devices if device.takes_tasks]
+    listed = list(devices)
+    healthy = [device for device in listed if device.takes_tasks]
     gpus = tuple([device for device in healthy if device.is_gpu and device.room_bytes >= 0])
-    occupied = tuple([device for device in healthy if device.waiting is None and device.ends])
+    most = most_ahead(len(listed))
+    occupied = tuple([device for device in healthy if device.ends and device.takes_one_behind(most, 0)])
     return OpenDevices(
         idle=tuple([device for device in healthy if not device.is_gpu and not device.bookings]),
         gpus=gpus,
         occupied=occupied,
         max_gpu_room_bytes=max([device.room_bytes for device in gpus], default=-1),
         lowest_waiting_priority=min(
-            [device.waiting.priority for device in healthy if device.waiting is not None],
+            [booking.priority for device in healthy for booking in device.waiting],
             default=ABOVE_ANY_PRIORITY,
         ),
         occupied_kinds=frozenset([device.spec.kind for device in occupied]),
@@ -306,7 +230,7 @@ class HostState:
 
     def is_waiting(self, booking: Booking) -> bool:
         """Returns whether a task waits for another one that still runs on its device."""
-        return booking.behind and any(device.waiting is booking for device in self._devices_of(booking))
+        return booking.behind and any(booking in device.waiting for device in self._devices_of(booking))
 
     def apply_heartbeat(self, heartbeat: WorkerHeartbeat, strangers: Collection[NeighbourUse] = ()) -> None:
         """Applies what a worker measured: the peaks of its tasks, and what other processes use.

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from trackside.contracts.memory import MAX_BYTES
 from trackside.contracts.tasks import Reservation
 from trackside.scheduler.booking import Booking
+from trackside.scheduler.device_state import DeviceState, most_ahead
 from trackside.scheduler.estimates import MemoryDemand, MemoryEstimate
 from trackside.scheduler.memory_limits import device_limit, host_limit
-from trackside.scheduler.occupancy import AdmissionLimits, DeviceState, HostState
+from trackside.scheduler.occupancy import AdmissionLimits, HostState
 from trackside.scheduler.requirements import Requirements
 
 ORDERS = ("FIRST-FIT", "REMAIN-MEM", "TOTAL-MEM", "UTILISATION")
@@ -69,13 +70,16 @@ class PlacementRules:
 class PlacementQuery:
     """A search for a place: for tasks with these requirements and this demand, under these rules.
 
-    `is_usable` leaves out devices, and hosts for tasks without one, that are avoided for now.
+    `is_usable` leaves out devices, and hosts for tasks without one, that are avoided for now. `expected_ms`
+    is how long such tasks have a device, None if unknown; at most `most_ahead` wait on one.
     """
 
     requirements: Requirements
     demand: MemoryDemand
     rules: PlacementRules
     is_usable: Callable[[DeviceState | HostState], bool]
+    expected_ms: int | None = None
+    most_ahead: int = 1
 
 
 def reservable_device_bytes(
@@ -96,19 +100,19 @@ def reservable_device_bytes(
     kept_free = max(int(total * admission.device_free_share), admission.device_free_bytes) if others else 0
     free = device.free_bytes
     if need <= free - kept_free:
-        return None if device.waiting is not None and delays_waiting(device, need) else need
+        return None if device.waiting and delays_waiting(device, need) else need
     if not others and not estimate.is_user_given and need <= min(total, 2 * free):
         return free
     return None
 
 
 def delays_waiting(device: DeviceState, newcomer_bytes: int) -> bool:
-    """Returns whether the task that waits here would have to wait for one more task because of a newcomer."""
-    assert device.waiting is not None
-    room_bytes = device.spec.memory_bytes - device.foreign_bytes - device.waiting.cuda_memory_bytes
-    present = [booking for booking in device.bookings.values() if booking is not device.waiting]
+    """Returns whether the first task that waits here would wait for one more task because of a newcomer."""
+    first = device.waiting[0]
+    room_bytes = device.spec.memory_bytes - device.foreign_bytes - first.cuda_memory_bytes
+    present = [booking for booking in device.bookings.values() if booking not in device.waiting]
     running = sorted(booking.cuda_memory_bytes for booking in present if not booking.endless)
-    if device.waiting.whole_device:
+    if first.whole_device:
         return True
     remaining = sum(booking.cuda_memory_bytes for booking in present)
     while running and remaining > room_bytes:
@@ -205,10 +209,13 @@ def _fits_alone(host: HostState, device: DeviceState, query: PlacementQuery) -> 
 
 
 def candidate_behind(host: HostState, device: DeviceState, query: PlacementQuery) -> Candidate | None:
-    """Returns the place after the tasks that run on a device, or None; at most one task waits there."""
+    """Returns the place after the tasks that run on a device, or None."""
     demand, admission = query.demand, query.rules.admission
     bookings = device.bookings.values()
-    if not bookings or device.waiting is not None or any(other.nominated for other in bookings):
+    if not bookings or any(other.nominated for other in bookings):
+        return None
+    most = min(query.most_ahead, most_ahead(len(host.devices)))
+    if not device.takes_one_behind(most, query.expected_ms):
         return None
     if not device.ends or all(other.stopping for other in bookings) or not host.has_room(admission):
         return None

@@ -13,7 +13,8 @@ from trackside.domain.task import Task
 from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
 from trackside.scheduler.booking import Booking
 from trackside.scheduler.cluster_state import ClusterState
-from trackside.scheduler.occupancy import DeviceState, HostState
+from trackside.scheduler.device_state import DeviceState
+from trackside.scheduler.occupancy import HostState
 from trackside.scheduler.placement import (
     Candidate,
     PlacementQuery,
@@ -190,7 +191,14 @@ class SchedulingPass:
             until_ms = max(device.avoided_until_ms.get(requirements, 0), device.avoided_until_ms.get(None, 0))
             return until_ms <= self._now_ms
 
-        return PlacementQuery(requirements, self._cluster.demand(scheduling_class), self._rules, is_usable)
+        return PlacementQuery(
+            requirements,
+            self._cluster.demand(scheduling_class),
+            self._rules,
+            is_usable,
+            self._cluster.durations.expected_ms(requirements.task_type),
+            self._cluster.policy.look_ahead,
+        )
 
     def _scan(self, scheduling_class: SchedulingClass) -> Scan:
         scan = self._scans.get(id(scheduling_class))
@@ -244,9 +252,9 @@ class SchedulingPass:
     def _nominate(self, scheduling_class: SchedulingClass, task: Task, candidate: Candidate) -> None:
         """Reserves a place for a task, and recalls tasks that wait there."""
         for device in candidate.devices:
-            waiting = device.waiting
-            if waiting is not None and waiting.priority <= task.needs.priority:
-                self._recall(waiting, f"the place is reserved for task {task.task_id}")
+            for waiting in device.waiting:
+                if waiting.priority <= task.needs.priority:
+                    self._recall(waiting, f"the place is reserved for task {task.task_id}")
         booking = candidate.booking(
             f"nomination {task.task_id}", scheduling_class.requirements, nominated=True
         )
@@ -346,11 +354,13 @@ class SchedulingPass:
             if not has_lower or not host.serves(requirements):
                 continue
             for device in host.matching_devices(requirements):
-                waiting = device.waiting if device.takes_tasks else None
-                if waiting is None or waiting.priority >= task.needs.priority or not query.is_usable(device):
+                lower = [each for each in device.waiting if each.priority < task.needs.priority]
+                if not lower or not device.takes_tasks or not query.is_usable(device):
                     continue
-                if waiting.recalled:
+                if any(waiting.recalled for waiting in lower):
                     return
+                # Of those with the same priority the last one: it would begin latest.
+                waiting = min(reversed(lower), key=lambda each: each.priority)
                 if lowest is None or waiting.priority < lowest.priority:
                     lowest = waiting
         if lowest is not None and not self._recall(lowest, f"task {task.task_id} has a higher priority"):

@@ -64,7 +64,11 @@ class SchedulerSettings(BaseSettings):
     )
     standby: bool = Field(False, description="Hot standby: decide only when the log was silent for 0.2 s.")
     look_ahead: int = Field(
-        1, ge=0, le=1, description="How many tasks may be placed on a device after those that run there."
+        8,
+        ge=0,
+        le=8,
+        description="How many tasks may be placed on a device after those that run there: "
+        "more than one only if they take less than 0.2 s together.",
     )
     ageing_s: float = Field(
         600.0, gt=0, le=86_400, description="Waiting time that raises the priority of a task by one, s."

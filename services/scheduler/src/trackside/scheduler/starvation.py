@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from trackside.contracts.tasks import Reservation
+from trackside.scheduler.device_state import DeviceState
 from trackside.scheduler.estimates import MemoryDemand
 from trackside.scheduler.memory_limits import device_limit, host_limit
-from trackside.scheduler.occupancy import DeviceState, HostState
+from trackside.scheduler.occupancy import HostState
 from trackside.scheduler.placement import Candidate, PlacementQuery
 from trackside.scheduler.requirements import Requirements
 

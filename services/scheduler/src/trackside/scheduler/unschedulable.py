@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from trackside.contracts.memory import MAX_BYTES, shown
+from trackside.scheduler.device_state import DeviceState
 from trackside.scheduler.estimates import MemoryOffer
 from trackside.scheduler.memory_limits import device_limit, host_limit
-from trackside.scheduler.occupancy import DeviceState, HostState
+from trackside.scheduler.occupancy import HostState
 from trackside.scheduler.requirements import Requirements
 
 MAX_LISTED = 10

@@ -4,7 +4,8 @@ from collections import Counter
 
 from trackside.domain.fleet import Fleet
 from trackside.scheduler.cluster_state import ClusterState
-from trackside.scheduler.occupancy import DeviceState, HostState
+from trackside.scheduler.device_state import DeviceState
+from trackside.scheduler.occupancy import HostState
 from trackside.scheduler.placement import PlacementQuery, scan_free
 from trackside.scheduler.queue import SchedulingClass
 
