@@ -1,5 +1,6 @@
 """What open pages are told of, and which of them have to be rendered again."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -75,3 +76,24 @@ def test_what_is_wrong_is_noted_until_it_is_over() -> None:
     assert hub.states.text == "Kafka does not answer." and hub.version == version
     hub.state("kafka", "")
     assert hub.states.text == "" and hub.version == version + 1
+
+
+async def test_nothing_is_asked_while_no_page_is_open_until_one_is() -> None:
+    hub = Hub(limit=1)
+
+    async def open_until(paused: asyncio.Task[None]) -> None:
+        async with hub.subscribed():
+            await paused
+            await assert_pauses(hub)
+
+    async with asyncio.TaskGroup() as group:
+        paused = group.create_task(hub.pause(3_600))
+        group.create_task(open_until(paused))
+    await assert_pauses(hub)
+    await hub.pause(0)
+
+
+async def assert_pauses(hub: Hub) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await hub.pause(3_600)

@@ -213,7 +213,6 @@ class WorkerRunner:
             group.create_task(incarnation.execute_commands(self._log, starts), name="execute-commands"),
             group.create_task(incarnation.watch_fleet(self._log, fleet_end), name="watch-fleet"),
             group.create_task(monitor.run(), name="monitor"),
-            group.create_task(incarnation.placements.follow_neighbours(), name="follow-neighbours"),
         ]
         await context.forkserver.start()
         await self._join(incarnation, host_devices, publisher, after)

@@ -1,6 +1,7 @@
 """Passes changes of the read models on to open pages: one listener in Postgres for all of them."""
 
 import asyncio
+import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -11,6 +12,8 @@ from trackside.telemetry import metrics
 
 REMEMBERED = 10_000
 """Of how many streams it is remembered when they have changed."""
+UNSEEN_TIMES = 10
+"""How many times as long the services are left alone while no page is open."""
 
 
 class Subscription:
@@ -61,6 +64,7 @@ class Hub:
         self._any_changed_at = 0
         self._limit = limit
         self._subscriptions: set[Subscription] = set()
+        self._opened = asyncio.Event()
 
     @property
     def is_full(self) -> bool:
@@ -106,15 +110,27 @@ class Hub:
                 self.states.problems[subject] = problem
             self.publish(frozenset())
 
+    async def pause(self, seconds: float) -> None:
+        """Waits so long; while no page is open, ten times as long, or until one is opened."""
+        if self._subscriptions:
+            await asyncio.sleep(seconds)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(UNSEEN_TIMES * seconds):
+                await self._opened.wait()
+
     @asynccontextmanager
     async def subscribed(self) -> AsyncIterator[Subscription]:
         """Yields a subscription for the duration of the block."""
         made = Subscription()
         self._subscriptions.add(made)
+        self._opened.set()
         open_pages = metrics.gauge("trackside.console.open.pages")
         open_pages.set(len(self._subscriptions))
         try:
             yield made
         finally:
             self._subscriptions.discard(made)
+            if not self._subscriptions:
+                self._opened.clear()
             open_pages.set(len(self._subscriptions))

@@ -38,7 +38,7 @@ class RowDelay:
 
 
 async def watch_log(service: ServiceContext, pool: ReadModelsPool, hub: Hub) -> None:
-    """Compares positions with the ends of the log once a second, until cancelled."""
+    """Compares positions with the ends of the log once a second while pages are open, until cancelled."""
     topic = service.topics.events.name
     delays = {owner: RowDelay() for owner in (DISPATCHER, SCHEDULER)}
     while True:
@@ -48,7 +48,7 @@ async def watch_log(service: ServiceContext, pool: ReadModelsPool, hub: Hub) -> 
             hub.state("kafka", "")
         except (TransientError, TimeoutError):
             hub.state("kafka", "Kafka does not answer; nothing changes until it is back")
-            await asyncio.sleep(EVERY_S)
+            await hub.pause(EVERY_S)
             continue
         try:
             async with asyncio.timeout(LIMIT_S), pool.read() as models:
@@ -56,11 +56,11 @@ async def watch_log(service: ServiceContext, pool: ReadModelsPool, hub: Hub) -> 
             hub.state("postgres", "")
         except (PostgresGoneError, SchemaMissingError, TimeoutError):
             hub.state("postgres", "Postgres does not answer; pages stay as they are until it is back")
-            await asyncio.sleep(EVERY_S)
+            await hub.pause(EVERY_S)
             continue
         for owner, delay in delays.items():
             shown = {each: positions.get((owner, topic, each), 0) for each in ends}
             missing = delay.missing(shown, ends, monotonic_s())
             what = f"The rows of the {owner} lack {missing:,} events of the log; it may not run"
             hub.state(f"rows of the {owner}", what if missing else "")
-        await asyncio.sleep(EVERY_S)
+        await hub.pause(EVERY_S)

@@ -15,7 +15,7 @@ MISSES = 2
 
 
 async def ask_services(hub: Hub, addresses: Mapping[str, str]) -> None:
-    """Asks each service at its `/ready` once a second, until cancelled."""
+    """Asks each service at its `/ready` once a second while pages are open, until cancelled."""
     limit = aiohttp.ClientTimeout(total=LIMIT_S)
     async with aiohttp.ClientSession(timeout=limit) as client, asyncio.TaskGroup() as group:
         for name, address in addresses.items():
@@ -36,7 +36,7 @@ async def _ask(hub: Hub, client: aiohttp.ClientSession, name: str, address: str)
             if misses >= MISSES:
                 problem = f"The {name} does not answer; what it does waits until it is back"
         hub.state(name, problem)
-        await asyncio.sleep(EVERY_S)
+        await hub.pause(EVERY_S)
 
 
 def _reason(body: str) -> str:

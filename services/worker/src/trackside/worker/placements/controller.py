@@ -17,7 +17,6 @@ from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.message import Envelope
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.reservation_growth import raised
-from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Appended
 from trackside.telemetry import context, metrics
 from trackside.worker.artifacts.uploads import Uploads
@@ -186,14 +185,6 @@ class PlacementController:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def follow_neighbours(self) -> None:
-        """Begins what other workers of the host have made room for, and makes room, until it is cancelled."""
-        while True:
-            await asyncio.sleep(NEIGHBOURS_EVERY_S)
-            waits = any(placement.waits for placement in self.active.values()) or self.warm.memory_bytes
-            if self.ledger.neighbours and waits:
-                self.advance()
-
     def advance(self) -> None:
         """Begins what fits, in the order of arrival on each device: once for all changes of this turn."""
         if self._due is None:
@@ -212,8 +203,21 @@ class PlacementController:
                 names = self._publisher.writer.instance, self._fencing.incarnation
                 neighbourhood.publish(published(self.ledger, *names, self._waits_for_neighbours))
         self._device_time.update(self.ledger)
-        if not decides and (self._retry is None or self._retry.when() <= monotonic_s()):
-            self._retry = asyncio.get_running_loop().call_later(RETRY_S, self.advance)
+        if not decides:
+            self._advance_within(RETRY_S)
+        elif self.ledger.neighbours and (
+            self.warm.memory_bytes or any(placement.waits for placement in self.active.values())
+        ):
+            self._advance_within(NEIGHBOURS_EVERY_S)
+
+    def _advance_within(self, seconds: float) -> None:
+        """Begins what other workers of the host have made room for until then, and makes room for them."""
+        loop = asyncio.get_running_loop()
+        if self._retry is not None and self._retry.when() > loop.time() + seconds:
+            self._retry.cancel()
+            self._retry = None
+        if self._retry is None or self._retry.when() <= loop.time():
+            self._retry = loop.call_later(seconds, self.advance)
 
     def _begin_fitting(self) -> None:
         awaited: set[str] = set()
