@@ -146,6 +146,7 @@ REFUSAL_CODES = {
     "too_many_watches": "Schedules wait for as many things of tasks of the stream as may be.",
     "too_many_schedules": "The pipeline has as many schedules as it may.",
     "too_many_runs": "As many runs of the pipeline wait for their turn as may.",
+    "bad_model_version": "Not the name of a version of a model, such as digits@1.",
     "unknown_model_version": "The model has no version of this number; the message says which it has.",
     "too_many_versions": "The model or the pipeline has as many versions as it may.",
     "unsafe_format": "What reads this format executes code of the file, as it does for pickles.",
