@@ -18,8 +18,9 @@ from bench.measurements import check_count
 from bench.new_database import create_read_models
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.task import TaskState
+from trackside.projections.metric_tables import SERIES
 from trackside.projections.metric_writes import count_metrics
-from trackside.projections.metrics import SCALAR, SERIES, series_id
+from trackside.projections.metrics import SCALAR, series_id
 from trackside.projections.postgres import Connection
 
 DATABASE = "bench_summaries"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.projections.harness import query
 from trackside.projections.definitions import NewerSchemaError
-from trackside.projections.metrics import POINTS
+from trackside.projections.metric_tables import POINTS
 from trackside.projections.migrate import migrate, migrations
 from trackside.projections.positions import (
     OvertakenError,

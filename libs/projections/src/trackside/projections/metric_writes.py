@@ -3,18 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from trackside.domain.table import RowValues, TableWrite
-from trackside.projections.metrics import (
-    BRIEFS,
-    ITEMS,
-    POINTS,
-    SERIES,
-    TOTALS,
-    UPDATER_FAILURES,
-    MetricRows,
-    briefs_of,
-    totals_of_items,
-    totals_of_points,
-)
+from trackside.projections.metric_tables import BRIEFS, ITEMS, POINTS, SERIES, TOTALS, UPDATER_FAILURES
+from trackside.projections.metrics import MetricRows, briefs_of, totals_of_items, totals_of_points
 from trackside.projections.postgres import Connection, copy_new, sql
 from trackside.projections.upserts import upsert
 

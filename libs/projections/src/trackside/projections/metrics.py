@@ -19,56 +19,10 @@ from trackside.contracts.summaries import (
 )
 from trackside.contracts.tasks import NonFinite
 from trackside.domain.cells import bigint, bigints, json_text, without_nul
-from trackside.domain.table import RowValues, Table
+from trackside.domain.table import RowValues
 from trackside.projections.decimal_sums import decimal_sums
 
 SCALAR = "scalar"
-SERIES = Table(
-    "metric_series",
-    ("series", "stream_id", "task_id", "attempt", "tag", "kind"),
-    key_width=1,
-    insert_only=True,
-)
-POINTS = Table(
-    "metric_points", ("series", "step", "wall_time_ms", "value", "non_finite"), key_width=2, insert_only=True
-)
-ITEMS = Table(
-    "summary_items",
-    ("series", "step", "item", "wall_time_ms", "body", "sha256", "size_bytes", "media_type"),
-    key_width=3,
-    insert_only=True,
-)
-TOTALS = Table(
-    "metric_totals",
-    (
-        "series",
-        "task_id",
-        "attempt",
-        "tag",
-        "kind",
-        "newest",
-        "points",
-        "first_step",
-        "last_step",
-        "last_value",
-        "last_non_finite",
-        "min_value",
-        "max_value",
-        "sum_value",
-        "non_finite",
-        "first_ms",
-        "last_ms",
-    ),
-    key_width=1,
-)
-BRIEFS = Table(
-    "summary_briefs",
-    ("job_id", "stream_id", "points", "items", "last_step", "first_ms", "last_ms"),
-    key_width=1,
-)
-UPDATER_FAILURES = Table(
-    "updater_failures", ("name", "failed_ms", "failures", "error"), key_width=2, insert_only=True
-)
 ATTEMPT_LIMIT = 2**31 - 1
 NON_FINITE_CODES: dict[NonFinite, int] = {"nan": 1, "inf": 2, "-inf": 3}
 """What `non_finite` has in the rows of points whose value is NULL; NULL too where a record doesn't say."""

@@ -16,7 +16,7 @@ from trackside.projections.draining import DrainedDeviceRows
 from trackside.projections.fleet import DeviceRows, WorkerRows
 from trackside.projections.ignored_reports import IgnoredReportRows
 from trackside.projections.labels import LabelRows
-from trackside.projections.metrics import BRIEFS, ITEMS, POINTS, SERIES, TOTALS, UPDATER_FAILURES
+from trackside.projections.metric_tables import BRIEFS, ITEMS, POINTS, SERIES, TOTALS, UPDATER_FAILURES
 from trackside.projections.tasks import AttemptRows, PlacementRows, TaskRows
 
 DISPATCHER, SCHEDULER, SUMMARY_INDEXER = "dispatcher", "scheduler", "summary-indexer"

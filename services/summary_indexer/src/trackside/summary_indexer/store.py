@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from trackside.contracts.topics import Topic
 from trackside.projections.log_identity import claim_schema
+from trackside.projections.metric_tables import SERIES
 from trackside.projections.metric_writes import purge_points, write_metrics
-from trackside.projections.metrics import SERIES, MetricRows, Reported, rows_of
+from trackside.projections.metrics import MetricRows, Reported, rows_of
 from trackside.projections.migrate import migrate
 from trackside.projections.notifications import notify
 from trackside.projections.owners import SUMMARY_INDEXER

@@ -7,17 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from typing import TYPE_CHECKING, Any, Literal
 
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.ingress import Arrival, read_command
 from trackside.contracts.refusals import Problem, nearest
 from trackside.contracts.signing import KEY_ID, SIGNATURE, signed_octets
 from trackside.eventlog.log import Entry
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 SignaturePolicy = Literal["off", "accept", "require"]
 _FIELDS = {"public", "revoked"}
@@ -31,7 +30,7 @@ class BadKeysError(Exception):
 class PublisherKey:
     """A publisher's public key; commands that reach the log from `revoked_ms` on are refused."""
 
-    public: Ed25519PublicKey
+    public: "Ed25519PublicKey"
     revoked: str = ""
     revoked_ms: int | None = None
 
@@ -99,6 +98,8 @@ def _problem(code: str, message: str) -> Problem:
 
 
 def _is_signed(key: PublisherKey, signature: bytes, octets: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature  # takes 8 MB, and most dispatchers have no keys
+
     try:
         key.public.verify(base64.b64decode(signature, validate=True), octets)
     except (InvalidSignature, binascii.Error, ValueError):
@@ -144,7 +145,10 @@ def _key(path: Path, key_id: str, fields: Any) -> PublisherKey:
     return PublisherKey(public, revoked, int(moment.timestamp() * 1_000))
 
 
-def _public(text: str) -> Ed25519PublicKey:
+def _public(text: str) -> "Ed25519PublicKey":
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
     if "-----BEGIN" not in text:
         return Ed25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))
     found = load_pem_public_key(text.encode())

@@ -18,7 +18,8 @@ from trackside.domain.table import Projection, RowKey, RowValues, SettlingProjec
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
-from trackside.projections.metrics import ITEMS, POINTS, SERIES, UPDATER_FAILURES, rows_of
+from trackside.projections.metric_tables import ITEMS, POINTS, SERIES, UPDATER_FAILURES
+from trackside.projections.metrics import rows_of
 from trackside.projections.owners import Owner
 from trackside.summary_indexer.validation import decode_summaries
 

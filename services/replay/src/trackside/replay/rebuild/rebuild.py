@@ -10,8 +10,8 @@ from trackside.domain.table import Table
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log, TopicPartition
 from trackside.projections.log_identity import check_log, log_id_of
+from trackside.projections.metric_tables import ITEMS, POINTS, UPDATER_FAILURES
 from trackside.projections.metric_writes import count_metrics, purge
-from trackside.projections.metrics import ITEMS, POINTS, UPDATER_FAILURES
 from trackside.projections.migrate import create_tables
 from trackside.projections.owners import OWNERS
 from trackside.projections.positions import put_positions, read_positions
