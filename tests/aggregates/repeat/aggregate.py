@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from tests.aggregates.repeat import decide, evolve
 from tests.aggregates.repeat.causes import RepeatCausality
-from tests.aggregates.repeat.examples import EXAMPLES
 from tests.aggregates.repeat.invariants import RepeatInvariants
 from tests.aggregates.repeat.messages import (
     ExtendRepeat,
@@ -50,7 +49,6 @@ class RepeatType(AggregateType[Repeat]):
         StopRepeat: decide.stop,
     }
     mailed = (RepeatEnded,)
-    examples = EXAMPLES
     may_be_too_late = (RepeatStopRequested,)
     causes = RepeatCausality()
     invariants = RepeatInvariants

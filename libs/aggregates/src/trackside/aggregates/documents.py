@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
@@ -9,6 +10,7 @@ from trackside.contracts import codec
 from trackside.contracts.examples import EXAMPLES
 from trackside.contracts.message import Command, Json, Message
 from trackside.contracts.topics import Topic, Topics
+from trackside.domain.aggregate import AggregateType
 
 SCHEMA_ID = "urn:trackside:schema:"
 RECEIPT: Json = {
@@ -30,8 +32,15 @@ def messages() -> tuple[type[Message], ...]:
 
 def examples() -> dict[str, Message]:
     """Returns one example of each message, with every field in it, by wire type."""
-    of_aggregates = (example for each in AGGREGATES.types for example in each.examples)
+    of_aggregates = (example for each in AGGREGATES.types for example in _examples_of(each))
     return EXAMPLES | {example.wire_type(): example for example in of_aggregates}
+
+
+def _examples_of(aggregate: AggregateType[Any]) -> Sequence[Message]:
+    """Returns the examples of an aggregate; the services don't load them."""
+    folder = type(aggregate).__module__.rpartition(".")[0]
+    found: Sequence[Message] = import_module(f"{folder}.examples").EXAMPLES
+    return found
 
 
 TopicMessages = tuple[str, str, Topic, Sequence[type[Message]]]

@@ -100,8 +100,6 @@ class AggregateType(ABC, Generic[S]):
     """What decides each of its commands."""
     other_messages: Mapping[str, Sequence[type[Message]]] = {}
     """Messages on topics of its own: the topic as an attribute of `Topics`, and the types on it."""
-    examples: Sequence[Message] = ()
-    """One example of each of its messages: part of the published schemas."""
     mailed: tuple[type[Event], ...] = ()
     """Its events, besides its end, after which `trackside mail` sends a report."""
     may_be_too_late: tuple[type[Event], ...] = ()

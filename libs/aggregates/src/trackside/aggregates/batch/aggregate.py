@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.batch import decide, evolve
 from trackside.aggregates.batch.causes import BatchCausality
-from trackside.aggregates.batch.examples import EXAMPLES
 from trackside.aggregates.batch.invariants import BatchInvariants
 from trackside.aggregates.batch.messages import (
     BatchEnded,
@@ -39,7 +38,6 @@ class BatchType(AggregateType[Batch]):
     ends_with = BatchEnded
     events = (BatchStarted, GroupEnded, BatchStopRequested, BatchEnded)
     commands: Mapping[type[Command], Handler] = {SubmitTasks: decide.start, StopTasks: decide.stop}
-    examples = EXAMPLES
     mailed = (GroupEnded,)
     may_be_too_late = (BatchStopRequested,)
     causes = BatchCausality()

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.dataset import decide, evolve, messages
 from trackside.aggregates.dataset.causes import DatasetCausality
-from trackside.aggregates.dataset.examples import EXAMPLES
 from trackside.aggregates.dataset.invariants import DatasetInvariants
 from trackside.aggregates.dataset.messages import DatasetRegistered
 from trackside.aggregates.dataset.rows import DatasetRows
@@ -44,7 +43,6 @@ class DatasetType(AggregateType[Dataset]):
         messages.ResumeDataset: decide.resume,
         messages.DeleteDataset: decide.delete,
     }
-    examples = EXAMPLES
     causes = DatasetCausality()
     specs = SPECS
     invariants = DatasetInvariants

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.model import decide, evolve
 from trackside.aggregates.model.causes import ModelCausality
-from trackside.aggregates.model.examples import EXAMPLES
 from trackside.aggregates.model.invariants import ModelInvariants
 from trackside.aggregates.model.messages import (
     EXCLUSIVE,
@@ -58,7 +57,6 @@ class ModelType(AggregateType[Model]):
         ArchiveModel: decide.archive,
         RestoreModel: decide.restore,
     }
-    examples = EXAMPLES
     causes = ModelCausality()
     specs = SPECS
     invariants = ModelInvariants

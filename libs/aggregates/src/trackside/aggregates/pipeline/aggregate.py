@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.pipeline import decide, evolve, schedule_messages, schedules, triggers
 from trackside.aggregates.pipeline.causes import PipelineCausality
-from trackside.aggregates.pipeline.examples import EXAMPLES
 from trackside.aggregates.pipeline.invariants import PipelineInvariants
 from trackside.aggregates.pipeline.messages import (
     CancelPipelineRuns,
@@ -72,7 +71,6 @@ class PipelineType(AggregateType[DefinedPipeline]):
         schedule_messages.DeleteSchedule: schedules.delete,
         schedule_messages.FireSchedule: schedules.fire,
     }
-    examples = EXAMPLES
     causes = PipelineCausality()
     specs = SPECS
     invariants = PipelineInvariants

@@ -14,7 +14,6 @@ from trackside.aggregates.rounds import (
     tasks,
 )
 from trackside.aggregates.rounds.causes import RoundsCausality
-from trackside.aggregates.rounds.examples import EXAMPLES
 from trackside.aggregates.rounds.invariants import RoundsInvariants
 from trackside.aggregates.rounds.messages import IncrementalJobCreated
 from trackside.aggregates.rounds.models import outgoing
@@ -102,7 +101,6 @@ class RoundsType(AggregateType[IncrementalJob]):
         deploy_messages.HardExamplesReported,
     )
 
-    examples = EXAMPLES
     indexed_after = frozenset[type[Event]]((IncrementalJobCreated, messages.IncrementalJobUpdated))
     mailed = (deploy_messages.ModelDeployed, deploy_messages.ModelUpdateTimedOut)
     causes = RoundsCausality()

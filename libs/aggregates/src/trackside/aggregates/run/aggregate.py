@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 from trackside.aggregates.run import cache, commands, decide, evolve, messages, progress, start, step_messages
 from trackside.aggregates.run.causes import RunCausality
-from trackside.aggregates.run.examples import EXAMPLES
 from trackside.aggregates.run.invariants import RunInvariants
 from trackside.aggregates.run.messages import RunArchived, RunEnded, RunStarted
 from trackside.aggregates.run.outputs import outcome_of
@@ -70,7 +69,6 @@ class RunType(AggregateType[Run]):
         messages.UpdatePipelineRun: commands.update,
         messages.ArchiveRun: commands.archive,
     }
-    examples = EXAMPLES
     mailed = (RunEnded,)
     may_be_too_late = (
         messages.RunAbortRequested,

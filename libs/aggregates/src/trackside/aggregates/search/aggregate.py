@@ -12,7 +12,6 @@ from trackside.aggregates.search.advice_messages import (
 )
 from trackside.aggregates.search.assessor_feed import row_of_task
 from trackside.aggregates.search.causes import SearchCausality
-from trackside.aggregates.search.examples import EXAMPLES
 from trackside.aggregates.search.invariants import SearchInvariants
 from trackside.aggregates.search.messages import (
     TRIAL,
@@ -62,7 +61,6 @@ class SearchType(AggregateType[Search]):
         "assessment_requests": (AssessmentRequested,),
         "assessments": (AnswerAssessment,),
     }
-    examples = EXAMPLES
     may_be_too_late = (SearchStopRequested,)
     causes = SearchCausality()
     specs = SPECS

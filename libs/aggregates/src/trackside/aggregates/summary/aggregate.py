@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.summary import decide, evolve
 from trackside.aggregates.summary.causes import SummaryCausality
-from trackside.aggregates.summary.examples import EXAMPLES
 from trackside.aggregates.summary.invariants import SummaryInvariants
 from trackside.aggregates.summary.messages import (
     AnnotateSummaryJob,
@@ -63,7 +62,6 @@ class SummaryType(AggregateType[Summary]):
         RestoreSummaryJob: decide.restore,
         AnnotateSummaryJob: decide.annotate,
     }
-    examples = EXAMPLES
     causes = SummaryCausality()
     specs = SPECS
     invariants = SummaryInvariants
