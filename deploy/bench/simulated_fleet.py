@@ -9,7 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from trackside.contracts.device_commands import RunTask
-from trackside.contracts.fleet import Device, RunningPlacement, WorkerHeartbeat, WorkerJoined
+from trackside.contracts.fleet import (
+    Device,
+    RunningPlacement,
+    WorkerHeartbeat,
+    WorkerHeartbeatDigest,
+    WorkerJoined,
+)
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
@@ -21,6 +27,8 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.contracts.topics import HOST, MAX_BATCH_BYTES, Topics, partition_of
+from trackside.domain.heartbeats import HeartbeatDigester
+from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log, Outgoing
@@ -43,6 +51,7 @@ class _Worker:
     writer: RecordWriter
     incarnation: str = field(default_factory=new_id)
     running: dict[Token, RunningPlacement] = field(default_factory=dict)
+    digester: HeartbeatDigester = field(default_factory=HeartbeatDigester)
 
 
 class SimulatedFleet:
@@ -76,16 +85,16 @@ class SimulatedFleet:
 
     async def _send_heartbeats(self) -> None:
         while True:
-            beats = []
-            for worker in self._workers.values():
-                beat = WorkerHeartbeat(
-                    worker_id=worker.worker_id,
-                    incarnation=worker.incarnation,
-                    running=[*worker.running.values()],
-                )
-                beats.append(worker.writer.single(worker.worker_id, beat))
+            now_s, workers = monotonic_s(), list(self._workers.values())
+            beats = [worker.digester.next(_heartbeat(worker), now_s) for worker in workers]
+            records = [
+                worker.writer.single(worker.worker_id, beat, brief=isinstance(beat, WorkerHeartbeatDigest))
+                for worker, beat in zip(workers, beats, strict=True)
+            ]
             with suppress(TransientError):
-                await self._append(self._topics.heartbeats.name, 0, beats)
+                await self._append(self._topics.heartbeats.name, 0, records)
+                for worker, beat in zip(workers, beats, strict=True):
+                    worker.digester.sent(beat, now_s)
             await asyncio.sleep(HEARTBEAT_S)
 
     async def _follow_commands(self) -> None:
@@ -139,6 +148,14 @@ def _workers(devices: int) -> Iterator[_Worker]:
             for at in range(min(DEVICES_PER_WORKER, devices - first))
         ]
         yield _Worker(worker_id, listed, RecordWriter("worker", worker_id))
+
+
+def _heartbeat(worker: _Worker) -> WorkerHeartbeat:
+    return WorkerHeartbeat(
+        worker_id=worker.worker_id,
+        incarnation=worker.incarnation,
+        running=[*worker.running.values()],
+    )
 
 
 def _joined(worker: _Worker) -> WorkerJoined:
