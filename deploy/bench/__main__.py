@@ -66,7 +66,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures and details there too")
     parser.add_argument("--trials", type=int, default=300, help="trials of the no-op search (300)")
-    parser.add_argument("--tasks", type=int, default=5_000, help="tasks of a batch, five times (5000)")
+    parser.add_argument("--tasks", type=int, default=2_000, help="tasks of a batch, five times (2000)")
     parser.add_argument("--paced", type=int, default=80, help="trials of 0.25 s, four times (80)")
     parser.add_argument("--starts", type=int, default=100, help="starts of tasks, cold and warm (100)")
     parser.add_argument("--commands", type=int, default=200, help="commands that are answered (200)")
