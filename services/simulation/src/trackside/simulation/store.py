@@ -13,8 +13,8 @@ from trackside.simulation.worker_state import SharedGpus, SimulatedPlacement, Sp
 
 RETRY_S = 0.1
 """How long an upload that failed waits before it is tried again, s."""
-UPLOAD_LIMIT_S = 8.0
-"""How long the end of an attempt waits for what its task has saved, s."""
+UPLOAD_LIMIT_S = 60.0
+"""How long the end of an attempt waits for what its task has saved, s: longer than faults come in a row."""
 
 
 @dataclass(frozen=True, slots=True)
