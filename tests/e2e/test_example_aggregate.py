@@ -1,6 +1,7 @@
-"""An aggregate that only the test tree knows: one folder and one registry entry, and all of Trackside has it.
+"""An aggregate that only the test tree knows: one folder and two entries, and all of Trackside has it.
 
-`sitecustomize` adds it to the registry of every process of the stack, as a line in `registry.py` would.
+`sitecustomize` adds it and its listing in every process of the stack, as a line in `registry.py` and one in
+`listings.py` would.
 """
 
 import os
@@ -16,9 +17,12 @@ pytestmark = pytest.mark.timeout(900)
 ROOT = Path(__file__).parents[2]
 ENTRY = """
 from tests.aggregates.repeat.aggregate import REPEAT
+from tests.aggregates.repeat.listing import RepeatListing
+from trackside.aggregates.listings import LISTINGS
 from trackside.aggregates.registry import AGGREGATES
 
 AGGREGATES.add(REPEAT)
+LISTINGS[REPEAT.kind] = RepeatListing()
 """
 CATALOGUE = f"tasks: {{noop: {{entry: 'noop:Noop', path: '{ROOT / 'deploy/examples/noop'}'}}}}\n"
 SEEDS = "kind: repeat\nname: seeds\ntask_type: noop\ntimes: 3\nat_once: 2\n"
