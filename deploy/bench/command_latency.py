@@ -22,10 +22,12 @@ FIRST = 20
 """The first answers, which are not counted: connections, caches and code are cold."""
 
 
-async def publish(log: Log, command: Command, stream_id: str, command_id: str) -> None:
+async def publish(
+    log: Log, command: Command, stream_id: str, command_id: str, topics: Topics = TOPICS
+) -> None:
     """Publishes a command as a client does."""
     record = command_record(command, stream_id, command_id, "trackside/sdk/bench", "")
-    commands = TOPICS.commands
+    commands = topics.commands
     await log.publish(commands.name, partition_of(stream_id, commands.partitions), record)
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -17,9 +16,11 @@ import asyncpg
 from bench.cpu_time import tree_ms
 from bench.measurements import MissingError
 from bench.recovery import SNAPSHOT
+from trackside.embedded.ports import free_ports
 from trackside.embedded.processes import children_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.settings import StackSettings
+from trackside.worker.own_memory import KIB, numbers
 
 NAMES = ("dispatcher", "scheduler")
 READY_S, QUIET_S, STOP_S = 600.0, 600.0, 60.0
@@ -43,7 +44,7 @@ class OwnService:
 
     def __init__(self, name: str, settings: StackSettings) -> None:
         self.name = name
-        self._port = _free_port()
+        [self._port] = free_ports(1)
         self._environment = variables_of(settings) | {"TRACKSIDE_HEALTH_PORT": str(self._port)}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -146,16 +147,5 @@ def _all_below(pid: int) -> list[int]:
 
 def _memory_mb(pid: int) -> tuple[float, float]:
     """Returns the resident and the proportional memory of one process, MB; 0 for one that is gone."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0.0, 0.0
-    kilobytes = {line.split()[0]: int(line.split()[1]) for line in lines[1:]}
-    return kilobytes["Rss:"] * 1024 / MB, kilobytes["Pss:"] * 1024 / MB
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+    found = numbers(Path(f"/proc/{pid}/smaps_rollup"), KIB)
+    return found.get("Rss", 0) / MB, found.get("Pss", 0) / MB

@@ -16,7 +16,7 @@ import asyncpg
 from rich.console import Console
 from rich.table import Table
 
-from bench.command_latency import search
+from bench.command_latency import publish, search
 from bench.cpu_time import tree_ms
 from bench.log_watch import LogWatch, watch_topic
 from bench.measurements import Measurements, MissingError, check_count
@@ -34,7 +34,6 @@ from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.settings import StackSettings
-from trackside.sdk.publication import command_record
 
 PART = "scale"
 STREAM = "scale"
@@ -122,12 +121,12 @@ async def _measured(log: KafkaLog, settings: StackSettings, trials: int, devices
         cpu_ms,
         memory,
         restarted,
-        snapshot_mb,
-        pack_s,
-        load_s,
-        restart_s,
-        ls_s,
-        show_s,
+        snapshot_mb=snapshot_mb,
+        load_s=load_s,
+        pack_s=pack_s,
+        restart_s=restart_s,
+        ls_s=ls_s,
+        show_s=show_s,
     )
 
 
@@ -136,8 +135,7 @@ async def _run(log: KafkaLog, settings: StackSettings, trials: int, devices: int
     topics = settings.topics
     command = search(trials, devices, TASK_TYPE).model_copy(update={"max_trials": trials + MORE})
     async with watch_topic(log, topics.events) as watch:
-        record = command_record(command, STREAM, new_id(), "trackside/sdk/bench", "")
-        await log.publish(topics.commands.name, partition_of(STREAM, topics.commands.partitions), record)
+        await publish(log, command, STREAM, new_id(), topics)
         times = await _end_times(watch, trials)
     began_ms, tenth = times[0], max(1, trials // 10)
     last_ms = times[-1] - times[-1 - tenth]

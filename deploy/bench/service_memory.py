@@ -3,6 +3,8 @@
 First as they are after they folded its log from offset 0, then after a restart from the snapshots.
 """
 
+from dataclasses import asdict
+
 from bench import synthetic_log
 from bench.measurements import Figure, Measurements
 from bench.new_database import create_database
@@ -41,15 +43,10 @@ async def measure(bootstrap: str, dsn: str, trials: int) -> Measurements:
         Figure("-", "both ready, from snapshots", restart_s, "s", fold_s, "folding all"),
     ]
     details = {
-        when: {name: vars_of(memory) for name, memory in memories.items()}
+        when: {name: asdict(memory) for name, memory in memories.items()}
         for when, memories in (("empty", empty), ("folded", folded), ("restarted", restarted))
     }
     return Measurements(figures, [f"{events:,} events folded by each service"], {"memory_mb": details})
-
-
-def vars_of(memory: ServiceMemory) -> dict[str, float]:
-    """Returns the JSON form."""
-    return {"resident": memory.resident, "proportional": memory.proportional, "tree": memory.tree}
 
 
 async def _memories(settings: StackSettings, offset: int | None = None) -> tuple[Memories, float]:
