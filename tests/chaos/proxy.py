@@ -108,17 +108,20 @@ class Proxy:
         self._passes = {_PRODUCE: asyncio.Event(), _FETCH: asyncio.Event()}
         for each in (self._flows, *self._passes.values()):
             each.set()
-        self._server = await asyncio.start_server(self._serve, HOST, self.port)
+        self._server = await asyncio.start_server(self._accepted, HOST, self.port)
 
     async def _end(self) -> None:
-        assert self._server is not None and self._flows is not None
+        assert self._server is not None
+        # asyncio leaves a connection open that it accepted just before its server was closed, or whose task
+        # is cancelled before it began: nothing is accepted from now on, and what was accepted is waited for.
+        self._loop.remove_reader(self._server.sockets[0])
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in self._serving:
+                task.cancel()
+            await asyncio.wait(tasks)
         self._server.close()
-        for each in (self._flows, *self._passes.values()):
-            each.set()
         self._cut()
-        for task in list(self._serving):
-            task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+        await asyncio.sleep(0)  # the sockets of aborted connections are closed in the next turn of the loop
 
     def _cut(self) -> None:
         for writer in list(self._connections):
@@ -131,12 +134,15 @@ class Proxy:
         else:
             gate.clear()
 
-    async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
-        writers = [to_client]
+    def _accepted(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        """Registers a connection as soon as it is there: a task that is cancelled before it runs can't."""
         self._connections.add(to_client)
+        task = self._loop.create_task(self._serve(client, to_client))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        writers = [to_client]
         try:
             if self._refuses:
                 return
@@ -159,7 +165,6 @@ class Proxy:
             for writer in writers:
                 self._connections.discard(writer)
                 writer.transport.abort()
-            self._serving.discard(task)
 
     async def _ask(self, client: asyncio.StreamReader, to_broker: asyncio.StreamWriter) -> None:
         assert self._flows is not None
