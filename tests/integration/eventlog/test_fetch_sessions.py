@@ -8,13 +8,13 @@ from aiokafka import TopicPartition
 from aiokafka.protocol.fetch import FetchRequest, FetchRequest_v4, FetchRequest_v11
 
 from tests.chaos.proxy import Proxy
-from tests.polling import poll_until
+from tests.polling import elapse, poll_until
 from tests.stack import Servers
 from trackside.contracts.topics import Topics
 from trackside.embedded.ports import held_ports
 from trackside.eventlog.fetch_sessions import SessionClient, SessionFetchRequest
 from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.kafka_reader import KafkaReader
+from trackside.eventlog.kafka_reader import LONG_POLL_MS, KafkaReader
 from trackside.eventlog.log import Entry, Outgoing
 
 PARTITIONS = 6
@@ -105,6 +105,19 @@ async def test_a_session_that_the_broker_does_not_know_is_begun_again(reading: R
         await reading.append(partition, b"later")
     assert await reading.values(PARTITIONS) == [b"later"] * PARTITIONS
     assert await reading.reader.read(0.2) == []
+
+
+async def test_a_partition_whose_records_are_read_late_is_in_the_next_fetch_that_waits(
+    reading: Reading, asked: Asked
+) -> None:
+    for value in (b"first", b"read late"):
+        await reading.append(0, value)
+    assert [entry.value for entry in await reading.next(1, max_records=1)] == [b"first"]
+    await elapse(0.5)  # the client by itself would fetch from the other partitions after 0.1 s
+    assert await reading.values(1) == [b"read late"]
+    await reading.append(0, b"next")
+    assert [entry.value for entry in await reading.reader.read(LONG_POLL_MS / 1000 - 1)] == [b"next"]
+    assert not any(asked.forgotten)
 
 
 async def test_a_paused_partition_is_taken_back_and_read_on_from_its_place(

@@ -26,6 +26,12 @@ What else is asked on the connection of the consumer waits for it.
 """
 LOOK_AGAIN_MS = 2_000
 """How often the client looks at all partitions though nothing has woken it, in ms: all that matters does."""
+READ_FIRST_S = 60.0
+"""How long no fetch is sent to a broker while records of its last one are unread, in s.
+
+The client would send one after 0.1 s, without the partitions of these records. Once they are read, the next
+ones of these partitions would wait until that fetch ends, which takes up to LONG_POLL_MS.
+"""
 AskForOffsets = Callable[[Collection[str], str], Awaitable[dict[Partition, int]]]
 
 
@@ -107,6 +113,7 @@ class KafkaReader:
                 await asyncio.sleep(min(max_wait_s, 0.1))
                 return None
             with_fetch_sessions(consumer)
+            consumer._fetcher._prefetch_backoff = READ_FIRST_S
             self._consumer, self._changed = consumer, False
             self._progress_s = monotonic_s()
             self._assign(consumer)
