@@ -121,12 +121,12 @@ def measure(devices: int, queued: int, decisions: int) -> Measurements:
     """Measures decisions a second while tasks end and others take their places, and passes without any."""
     ceiling = _ceiling(queued, decisions)
     figures, counted = [], []
-    for look_ahead in (0, 1):
+    for look_ahead in (0, 1, 8):
         bench = BenchCluster(devices, look_ahead)
         _fill(bench, queued)
         idle_ms = _idle_ms(bench)
         rate = decisions / _seconds(bench, queued, decisions)
-        what = "scheduling, look-ahead" if look_ahead else "scheduling decisions"
+        what = f"scheduling, look-ahead {look_ahead}" if look_ahead else "scheduling decisions"
         figures.append(Figure("-", what, rate, "/s", ceiling, "pop, make events", Goal(1_000, 5_000)))
         figures.append(Figure("-", "a turn with nothing free", idle_ms, "ms"))
         counted.append(_conserved(bench))

@@ -242,6 +242,16 @@ def test_a_task_of_unknown_length_is_not_placed_behind_short_ones_nor_they_behin
     assert harness.run_pass() == []
 
 
+def test_a_task_of_unknown_length_that_finds_no_place_keeps_none_from_short_ones() -> None:
+    harness = harness_of_known_tasks(5)
+    begin(harness, 6)
+    harness.submit("long", task_type="other")
+    assert harness.run_pass() == []
+    harness.submit("6")
+    harness.run_pass()
+    assert waiting(harness) == ["1", "2", "3", "4", "5", "6"]
+
+
 def test_a_device_gets_the_next_tasks_together_when_half_of_them_have_begun() -> None:
     harness = harness_of_known_tasks(5)
     begin(harness, 30)

@@ -23,6 +23,11 @@ def most_ahead(devices: int) -> int:
     return max(1, min(MOST_AHEAD, MOST_ON_HOST // max(1, devices)))
 
 
+def is_short(expected_ms: int | None) -> bool:
+    """Returns whether tasks that are expected to have a device for so long may wait there with others."""
+    return expected_ms is not None and expected_ms < AHEAD_MS
+
+
 @dataclass(slots=True, eq=False)
 class DeviceState:
     """A device and the tasks on it; `waiting` are those placed after the running ones, in their order."""
@@ -110,12 +115,13 @@ class DeviceState:
         """
         waiting = self.waiting
         self.is_full = self.is_full and 2 * len(waiting) > most
-        if not waiting or self.is_full:
-            return most > 0 and not waiting
+        if not waiting:
+            return most > 0
+        if self.is_full or not is_short(expected_ms):
+            return False
         ahead = [booking.expected_ms for booking in waiting]
         known = [ms for ms in ahead if ms is not None]
-        is_short = expected_ms is not None and expected_ms < AHEAD_MS and len(known) == len(ahead)
-        if is_short and sum(known) < AHEAD_MS and len(waiting) < most:
+        if len(known) == len(ahead) and sum(known) < AHEAD_MS and len(waiting) < most:
             return True
         self.is_full = True
         return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from trackside.contracts.memory import MAX_BYTES
 from trackside.contracts.tasks import Reservation
 from trackside.scheduler.booking import Booking
-from trackside.scheduler.device_state import DeviceState, most_ahead
+from trackside.scheduler.device_state import DeviceState, is_short, most_ahead
 from trackside.scheduler.estimates import MemoryDemand, MemoryEstimate
 from trackside.scheduler.memory_limits import device_limit, host_limit
 from trackside.scheduler.occupancy import AdmissionLimits, HostState
@@ -369,11 +369,12 @@ def scan_behind(hosts: Iterable[HostState], query: PlacementQuery) -> CandidateS
     def fit(host: HostState, device: DeviceState) -> Candidate | None:
         return candidate_behind(host, device, query)
 
+    waits_alone = query.most_ahead <= 1 or not is_short(query.expected_ms)
     devices = (
         (host, device)
         for host in hosts
         if host.open_devices.occupied and host.serves(requirements) and host.has_room(admission)
         for device in host.open_devices.behind(requirements)
-        if query.is_usable(device)
+        if not (waits_alone and device.waiting) and query.is_usable(device)
     )
     return CandidateScan(devices, key, fit)
