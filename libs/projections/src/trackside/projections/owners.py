@@ -45,6 +45,11 @@ class Owner:
         types = AGGREGATES.types if self.has_aggregates else ()
         return (*(rows for aggregate in types for rows in aggregate.rows), *self.of_all_streams)
 
+    def of_kind(self, kind: str) -> tuple[Projection[Stream], ...]:
+        """Its rows of a stream of a kind: those of its aggregate, if it has these, and its own."""
+        aggregate = AGGREGATES.by_kind.get(kind) if self.has_aggregates else None
+        return (*(() if aggregate is None else aggregate.rows), *self.of_all_streams)
+
     @property
     def of_records(self) -> tuple[RecordProjection, ...]:
         """Its rows of single records: those of all aggregates, if it has them, and its own."""

@@ -8,7 +8,7 @@ from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
-from trackside.domain.table import RowValues, Table
+from trackside.domain.table import Projection, RowValues, Table
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.log import TopicPartition
 from trackside.projections.owners import Owner
@@ -50,7 +50,8 @@ class RowChanges:
         self._events = topics.events.name
         self._unshrunk: dict[str, Stream] = {}
         self._unsettled_records = 0
-        self._of_streams, self._of_records = owner.of_streams, owner.of_records
+        self._of_kinds: dict[str, tuple[Projection[Stream], ...]] = {}
+        self._of_records = owner.of_records
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Notes from now on; `positions` are the next offsets of the owner's partitions, and of others."""
@@ -72,7 +73,7 @@ class RowChanges:
             if outcome is not Outcome.APPLIED:
                 pending.note_record(self.owner.of_ignored, stream, record)
             elif isinstance(record.message, Event):
-                pending.note(stream.stream_id, stream, self._of_streams, record.message)
+                pending.note(stream.stream_id, stream, self._of_kind(stream.kind), record.message)
                 pending.note_record(self._of_records, stream, record)
         if self.unsaved is not None and stream.rules:
             self.unsaved.note(record.partition, stream.stream_id)
@@ -122,6 +123,13 @@ class RowChanges:
                 taken[place].end = self.bases[place] = position
         self.pending = {}
         return taken
+
+    def _of_kind(self, kind: str) -> tuple[Projection[Stream], ...]:
+        """Returns the rows of a stream of a kind; asked for each record, so those of others are left out."""
+        found = self._of_kinds.get(kind)
+        if found is None:
+            found = self._of_kinds[kind] = self.owner.of_kind(kind)
+        return found
 
     def _pending(self, record: Record) -> PendingChanges | None:
         """Returns where to note a record; None if its rows are written, or nothing is noted."""
