@@ -1,5 +1,6 @@
 """Rows written from the state that a service folds anyway: after outages, and beside other processes."""
 
+from collections.abc import Mapping
 from functools import partial
 
 import pytest
@@ -8,13 +9,17 @@ from tests.integration.projections.harness import (
     TOPICS,
     RunningProjections,
     all_rows,
+    all_snapshotted,
     query,
     rows_of_the_whole_log,
     running_projections,
+    write_rows,
 )
 from tests.integration.projections.postgres_server import remove_postgres, start_postgres
 from tests.unit.projections.given import HistoryWriter, write_small_history
-from trackside.eventlog.memory import MemoryLog
+from trackside.contracts.topics import Topics
+from trackside.eventlog.log import Entry, TopicPartition
+from trackside.eventlog.memory import MemoryLog, MemoryReader
 from trackside.projections.snapshots import PostgresSnapshots
 
 OWNERS = ("dispatcher", "scheduler")
@@ -84,6 +89,42 @@ async def test_rows_that_are_older_than_the_snapshots_are_written_from_the_log(
     await query(database, "UPDATE positions SET position = 0")
     async with running_projections(log, database, *OWNERS) as rows:
         await rows.caught_up()
+    assert await all_rows(database) == found
+
+
+class FewAtOnce(MemoryLog):
+    """A log of which readers get 20 records at a time, once `rows` were written since the ones before."""
+
+    rows: RunningProjections | None = None
+
+    def reader(self, starts: Mapping[TopicPartition, int], gather_s: float = 0.0) -> MemoryReader:
+        return FewAtOnceReader(self, dict(starts))
+
+
+class FewAtOnceReader(MemoryReader):
+    def __init__(self, log: FewAtOnce, starts: dict[TopicPartition, int]) -> None:
+        super().__init__(log, starts)
+        self._few = log
+
+    async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
+        if (rows := self._few.rows) is not None:
+            before = rows.writes
+            await rows.until(partial(has_written_since, rows, before))
+        return await super().read(max_wait_s, 20)
+
+
+async def has_written_since(rows: RunningProjections, writes: int) -> bool:
+    return rows.writes > writes
+
+
+async def test_a_service_that_has_lost_its_snapshots_saves_all_streams_again(database: str) -> None:
+    topics, log = Topics(event_partitions=1), FewAtOnce()
+    await write_small_history(log, topics)
+    await write_rows(log, database, topics=topics)
+    found = await all_rows(database)
+    await query(database, "TRUNCATE snapshots, snapshot_positions")
+    async with running_projections(log, database, "dispatcher", topics=topics) as log.rows:
+        await log.rows.until(partial(all_snapshotted, database))
     assert await all_rows(database) == found
 
 

@@ -59,6 +59,13 @@ class RowChanges:
         self.pending.clear()
         self.bases = {place: position for place, position in positions.items() if place[0] in self._topics}
 
+    def skip_to(self, written: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]) -> None:
+        """Notes nothing of records whose rows are written, of the partitions that are not folded further."""
+        for place, end in written.items():
+            if self.bases.get(place, end) < end and positions[place] <= end:
+                self.bases[place] = end
+                self.pending.pop(place, None)
+
     def stop(self) -> None:
         """Drops what is noted, and notes nothing more."""
         self.noting = False

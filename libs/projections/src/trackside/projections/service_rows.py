@@ -91,6 +91,7 @@ class ServiceRows:
                 written = await self._writer.prepare()
                 if self._standby:
                     written = await self._until_they_stand_still(written)
+                self._changes.skip_to(written, self._positions())
                 if any(written[place] < goal for place, goal in self._goals().items()):
                     await self._runner.run(self._goals)
                 self._writer.changes = self._changes
@@ -145,7 +146,8 @@ class ServiceRows:
         if (unsaved := self._changes.unsaved) is not None:
             for partition in unsaved.due(self._pace.quiet_s, self._pace.checkpoint_records):
                 position = positions[self._events, partition]
-                checkpoints.append(unsaved.take(partition, position, self._folded.streams))
+                if position >= expected[self._events, partition]:  # else it would be older than the rows
+                    checkpoints.append(unsaved.take(partition, position, self._folded.streams))
         self._folded.streams.spill_idle()
         found = await self._writer.write(taken, expected, checkpoints)
         return bool(taken) and all(found[place] >= pending.end for place, pending in taken.items())
