@@ -33,7 +33,9 @@ def test_a_trial_is_added_by_a_form_made_from_the_space_and_a_bad_one_is_refused
     dialog.get_by_label("x").fill("17")
     dialog.get_by_role("button", name="Add trial").click()
     problem = dialog.locator("[data-path='$.parameters.x']", has_text="17")
+    expect(page.locator("tr", has_text="refused")).to_have_count(1)  # the page was changed since the answer
     expect(problem.first).to_be_visible()
+    expect(dialog.get_by_label("x")).to_have_attribute("aria-invalid", "true")
     dialog.get_by_label("x").fill("0.5")
     dialog.get_by_label("kind").select_option("large")
     dialog.get_by_role("button", name="Add trial").click()
