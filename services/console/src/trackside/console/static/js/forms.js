@@ -59,6 +59,7 @@ function addProblem(field, item) {
     error.id = `problem-${newId()}`;
     error.textContent = item.textContent.replace(item.dataset.path, "").trim();
     field.classList.add("invalid");
+    field.dataset.keep = ""; // a change of the page would remove the problem
     field.append(error);
     input?.setAttribute("aria-invalid", "true");
     input?.setAttribute("aria-describedby", error.id);
@@ -73,7 +74,10 @@ function addProblem(field, item) {
 
 function clearProblems(form) {
     for (const error of form.querySelectorAll(".error[data-problem]")) error.remove();
-    for (const field of form.querySelectorAll(".field.invalid")) field.classList.remove("invalid");
+    for (const field of form.querySelectorAll(".field.invalid")) {
+        field.classList.remove("invalid");
+        delete field.dataset.keep;
+    }
     for (const input of form.querySelectorAll("[aria-invalid]")) {
         input.removeAttribute("aria-invalid");
         input.removeAttribute("aria-describedby");

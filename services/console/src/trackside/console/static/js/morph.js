@@ -4,7 +4,6 @@
 /* global Idiomorph, htmx */
 
 const OPEN_BY_READER = new Set(["DETAILS", "DIALOG"]);
-const OF_PROBLEM = new Set(["class", "aria-invalid", "aria-describedby"]);
 
 /** Replaces each element of the page that has the id of an element in `html`; those without a place are ignored. */
 export function morphFragment(html) {
@@ -50,14 +49,12 @@ function morphChart(figure, next) {
 function beforeAttributeUpdated(name, element) {
     if (name === "open" && OPEN_BY_READER.has(element.tagName)) return false;
     if (name === "data-open") return false;
-    if (OF_PROBLEM.has(name) && element.matches(".field.invalid, [aria-invalid]")) return false;
     return !(name === "aria-selected" && element.tagName === "TR");
 }
 
 function beforeNodeRemoved(node) {
-    // An open dialog, or a field that is being typed in, stays until the reader is done; so do problems at fields.
+    // An open dialog, or a field that is being typed in, stays until the reader is done.
     if (node.nodeType !== Node.ELEMENT_NODE) return true;
-    if (node.matches("[data-problem]")) return false;
     return !(node.matches("dialog[open]") || (node === document.activeElement && isChanged(node)));
 }
 
