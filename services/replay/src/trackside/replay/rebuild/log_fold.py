@@ -151,14 +151,14 @@ class LogFold:
                 self._add_record_rows(place, stream, record, present)
             if stream.closed and kind not in AFTER_CLOSE:  # it was closed by this record
                 for owner in present:
-                    self._add_rows(owner.of_streams, stream, after_close=False)
+                    self._add_rows(owner.of_kind(stream.kind), stream, after_close=False)
                 shrink(stream)
         for stream in changed.values():
             self._add_settled_rows(stream, present)
 
     def _add_settled_rows(self, stream: Stream, present: list[Owner]) -> None:
         """Adds the rows that never change again, and forgets what they are computed from."""
-        for projection in (each for owner in present for each in owner.of_streams):
+        for projection in (each for owner in present for each in owner.of_kind(stream.kind)):
             if isinstance(projection, SettlingProjection):
                 rows, row = self.rows.of(projection.table), projection.row
                 rows += [row(stream, key) for key in projection.settled_keys(stream)]
@@ -206,8 +206,8 @@ class LogFold:
                     self.states.setdefault(owner.name, {})[place[1]] = [pack(stream) for stream in streams]
                 for stream in streams:
                     if not stream.closed:
-                        self._add_rows(owner.of_streams, stream, after_close=False)
-                    self._add_rows(owner.of_streams, stream, after_close=True)
+                        self._add_rows(owner.of_kind(stream.kind), stream, after_close=False)
+                    self._add_rows(owner.of_kind(stream.kind), stream, after_close=True)
                 self._add_merged_rows(place, owner)
         elif place[0] == self.topics.fleet.name:
             for owner in leaving:
