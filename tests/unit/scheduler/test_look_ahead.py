@@ -263,13 +263,14 @@ def test_a_device_gets_the_next_tasks_together_when_half_of_them_have_begun() ->
     assert placed == [[], [], [], ["9", "10", "11", "12"], [], [], [], ["13", "14", "15", "16"]]
 
 
-def test_a_higher_priority_takes_the_last_place_behind() -> None:
-    harness = harness_of_known_tasks(5, look_ahead=3)
-    begin(harness, 4)
+@pytest.mark.parametrize("look_ahead", [3, 8])
+def test_a_higher_priority_takes_the_last_place_behind(look_ahead: int) -> None:
+    harness = harness_of_known_tasks(5, look_ahead)
+    begin(harness, look_ahead + 1)
     harness.submit("high", needs={"priority": 8})
     harness.run_pass()
-    assert harness.recalled() == ["3"]
+    assert harness.recalled() == [str(look_ahead)]
     assert harness.run_pass() == []
-    harness.return_task("3")
+    harness.return_task(str(look_ahead))
     harness.run_pass()
-    assert waiting(harness) == ["1", "2", "high"]
+    assert waiting(harness) == [*(str(number) for number in range(1, look_ahead)), "high"]

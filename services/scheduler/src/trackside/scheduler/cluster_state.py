@@ -72,7 +72,7 @@ class ClusterState:
         self.given_up: dict[str, Task] = {}
         self.waiting = TaskQueue(self.policy.ageing_ms)
         self.placed_behind = TaskQueue(self.policy.ageing_ms)
-        self.hosts = Hosts(self.policy.placement_rules.admission)
+        self.hosts = Hosts(self.policy.placement_rules.admission, self.policy.look_ahead)
         self.peaks = MemoryPeaks()
         self.durations = TaskDurations()
         self.backoff_timers = Timers()
@@ -130,6 +130,8 @@ class ClusterState:
     def recall(self, booking: Booking) -> None:
         """Marks a task as recalled, before the recall is folded."""
         booking.recalled = True
+        worker_id, _ = self.bookings[booking.task_id]
+        self.hosts.by_id[worker_id].note_recall(booking)
         self.placed_behind.remove(booking.task_id)
         self._note_tentative(booking.task_id)
 

@@ -18,9 +18,12 @@ With many devices, the time between two tasks of one of them is not what limits.
 """
 
 
-def most_ahead(devices: int) -> int:
-    """Returns how many short tasks may wait on each of so many devices of a host."""
-    return max(1, min(MOST_AHEAD, MOST_ON_HOST // max(1, devices)))
+def most_ahead(devices: int, look_ahead: int) -> int:
+    """Returns how many short tasks may wait on each of so many devices of a host.
+
+    `look_ahead` is the number that the operator allows.
+    """
+    return min(look_ahead, max(1, min(MOST_AHEAD, MOST_ON_HOST // max(1, devices))))
 
 
 def is_short(expected_ms: int | None) -> bool:
@@ -35,6 +38,8 @@ class DeviceState:
     spec: Device
     rank: int
     healthy: bool = True
+    most_ahead: int = 1
+    """How many tasks may wait on it."""
     draining: bool = False
     """Whether it gets no new tasks; a task that needs it waits until it is resumed."""
     foreign_bytes: int = 0
@@ -108,23 +113,30 @@ class DeviceState:
         """Whether it has tasks, and all of them end: nothing waits for a service."""
         return bool(self.bookings) and not any(booking.endless for booking in self.bookings.values())
 
-    def takes_one_behind(self, most: int, expected_ms: int | None) -> bool:
+    def takes_one_behind(self, expected_ms: int | None) -> bool:
         """Returns whether one more task may wait here, of those that are expected to take so long.
 
-        One may always. It may be one of up to `most` if it and those before it are short.
+        The first one may take any time. Others wait with it only if all of them are short.
         """
-        waiting = self.waiting
-        self.is_full = self.is_full and 2 * len(waiting) > most
-        if not waiting:
-            return most > 0
-        if self.is_full or not is_short(expected_ms):
+        if self.is_full or self._has_enough_waiting():
             return False
-        ahead = [booking.expected_ms for booking in waiting]
-        known = [ms for ms in ahead if ms is not None]
-        if len(known) == len(ahead) and sum(known) < AHEAD_MS and len(waiting) < most:
+        return not self.waiting or is_short(expected_ms)
+
+    def update_fullness(self) -> None:
+        """Updates `is_full`; not while a booking is removed for a moment, to be replaced by another one.
+
+        The place of a recalled task is for the one that it was recalled for, so it is filled at once.
+        """
+        stays_full = self.is_full and 2 * len(self.waiting) > self.most_ahead
+        is_recalling = any(booking.recalled for booking in self.waiting)
+        self.is_full = not is_recalling and (stays_full or self._has_enough_waiting())
+
+    def _has_enough_waiting(self) -> bool:
+        if len(self.waiting) >= self.most_ahead:
             return True
-        self.is_full = True
-        return False
+        ahead = [booking.expected_ms for booking in self.waiting]
+        known = [ms for ms in ahead if ms is not None]
+        return len(known) < len(ahead) or sum(known) >= AHEAD_MS
 
     def _excludes(self, booking: Booking, others: list[Booking]) -> bool:
         return not self.is_gpu or booking.whole_device or any(other.whole_device for other in others)

@@ -27,6 +27,7 @@ class Hosts:
     """
 
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
+    look_ahead: int = 1
     by_id: dict[str, HostState] = field(default_factory=dict)
     open: list[HostState] = field(default_factory=list)
     gained_room: dict[str, None] = field(default_factory=dict)
@@ -54,7 +55,7 @@ class Hosts:
         for rank, worker in enumerate(fleet.workers.values()):
             host = self.by_id.get(worker.worker_id)
             if host is None or host.worker is not worker:
-                host = self.by_id[worker.worker_id] = empty_host(worker, rank)
+                host = self.by_id[worker.worker_id] = empty_host(worker, rank, self.look_ahead)
                 replaced.add(worker.worker_id)
                 if (heartbeat := self._early_heartbeats.pop(worker.incarnation, None)) is not None:
                     host.apply_heartbeat(heartbeat, self._strangers(heartbeat))

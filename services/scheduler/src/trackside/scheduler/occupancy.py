@@ -82,11 +82,11 @@ def _only(device_id: str, devices: list[DeviceState]) -> list[DeviceState]:
 
 def open_devices_of(devices: Iterable[DeviceState]) -> OpenDevices:
     """Returns which of these devices may take one more task."""
-    listed = list(devices)
-    healthy = [device for device in listed if device.takes_tasks]
+    healthy = [device for device in devices if device.takes_tasks]
+    for device in healthy:
+        device.update_fullness()
     gpus = tuple([device for device in healthy if device.is_gpu and device.room_bytes >= 0])
-    most = most_ahead(len(listed))
-    occupied = tuple([device for device in healthy if device.ends and device.takes_one_behind(most, 0)])
+    occupied = tuple([device for device in healthy if not device.is_full and device.ends])
     return OpenDevices(
         idle=tuple([device for device in healthy if not device.is_gpu and not device.bookings]),
         gpus=gpus,
@@ -228,6 +228,12 @@ class HostState:
             device.refresh()
         self._open_devices = None
 
+    def note_recall(self, booking: Booking) -> None:
+        """Opens the devices of a task that has just been recalled: another one gets its place."""
+        for device in self._devices_of(booking):
+            device.update_fullness()
+        self._open_devices = None
+
     def is_waiting(self, booking: Booking) -> bool:
         """Returns whether a task waits for another one that still runs on its device."""
         return booking.behind and any(booking in device.waiting for device in self._devices_of(booking))
@@ -287,10 +293,11 @@ class HostState:
         self.pool_bytes = sum(other.used_bytes for other in self.pool)
 
 
-def empty_host(worker: Worker, rank: int) -> HostState:
-    """Returns the state of a worker without tasks."""
+def empty_host(worker: Worker, rank: int, look_ahead: int) -> HostState:
+    """Returns the state of a worker without tasks; on a device up to `look_ahead` may wait."""
+    most = most_ahead(len(worker.devices), look_ahead)
     devices = {
-        device_id: DeviceState(device, (rank << 16) + index, device_id not in worker.unhealthy)
+        device_id: DeviceState(device, (rank << 16) + index, device_id not in worker.unhealthy, most)
         for index, (device_id, device) in enumerate(worker.devices.items())
     }
     return HostState(worker, rank, devices)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from trackside.contracts.memory import MAX_BYTES
 from trackside.contracts.tasks import Reservation
 from trackside.scheduler.booking import Booking
-from trackside.scheduler.device_state import DeviceState, is_short, most_ahead
+from trackside.scheduler.device_state import DeviceState
 from trackside.scheduler.estimates import MemoryDemand, MemoryEstimate
 from trackside.scheduler.memory_limits import device_limit, host_limit
 from trackside.scheduler.occupancy import AdmissionLimits, HostState
@@ -71,7 +71,7 @@ class PlacementQuery:
     """A search for a place: for tasks with these requirements and this demand, under these rules.
 
     `is_usable` leaves out devices, and hosts for tasks without one, that are avoided for now. `expected_ms`
-    is how long such tasks have a device, None if unknown; at most `most_ahead` wait on one.
+    is how long such tasks have a device, None if unknown.
     """
 
     requirements: Requirements
@@ -79,7 +79,6 @@ class PlacementQuery:
     rules: PlacementRules
     is_usable: Callable[[DeviceState | HostState], bool]
     expected_ms: int | None = None
-    most_ahead: int = 1
 
 
 def reservable_device_bytes(
@@ -214,8 +213,7 @@ def candidate_behind(host: HostState, device: DeviceState, query: PlacementQuery
     bookings = device.bookings.values()
     if not bookings or any(other.nominated for other in bookings):
         return None
-    most = min(query.most_ahead, most_ahead(len(host.devices)))
-    if not device.takes_one_behind(most, query.expected_ms):
+    if not device.takes_one_behind(query.expected_ms):
         return None
     if not device.ends or all(other.stopping for other in bookings) or not host.has_room(admission):
         return None
@@ -369,12 +367,11 @@ def scan_behind(hosts: Iterable[HostState], query: PlacementQuery) -> CandidateS
     def fit(host: HostState, device: DeviceState) -> Candidate | None:
         return candidate_behind(host, device, query)
 
-    waits_alone = query.most_ahead <= 1 or not is_short(query.expected_ms)
     devices = (
         (host, device)
         for host in hosts
         if host.open_devices.occupied and host.serves(requirements) and host.has_room(admission)
         for device in host.open_devices.behind(requirements)
-        if not (waits_alone and device.waiting) and query.is_usable(device)
+        if device.takes_one_behind(query.expected_ms) and query.is_usable(device)
     )
     return CandidateScan(devices, key, fit)

@@ -197,7 +197,6 @@ class SchedulingPass:
             self._rules,
             is_usable,
             self._cluster.durations.expected_ms(requirements.task_type),
-            self._cluster.policy.look_ahead,
         )
 
     def _scan(self, scheduling_class: SchedulingClass) -> Scan:
