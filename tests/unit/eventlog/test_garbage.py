@@ -1,12 +1,15 @@
-"""What the garbage collector traverses in a service: little of what is kept, and in the end all of it."""
+"""What the garbage collector traverses in a service, and what becomes of memory that it has freed."""
 
 import gc
+import platform
+import resource
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from trackside.eventlog.garbage import GROWTH, collecting_seldom
+from trackside.eventlog.garbage import GROWTH, collecting_seldom, give_back_freed_memory
 
 
 @pytest.fixture(autouse=True)
@@ -56,3 +59,19 @@ def test_everything_is_traversed_again_after_it() -> None:
     del node
     gc.collect()
     assert seen() is None
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries give it back themselves")
+def test_memory_that_was_freed_below_memory_in_use_is_given_back() -> None:
+    blocks = [bytearray(100_000) for _ in range(1_000)]
+    last = blocks.pop()
+    blocks.clear()
+    before = resident_bytes()
+    give_back_freed_memory()
+    assert before - resident_bytes() > 50_000_000
+    del last
+
+
+def resident_bytes() -> int:
+    """Returns how many bytes of memory this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

@@ -30,6 +30,8 @@ ANSWER_S = 5.0
 REPLICAS = 3
 """Copies of a new topic, where the cluster has as many brokers."""
 _RECORD_OVERHEAD = 16_384
+_MOST_NAMED = 5
+"""How many topics an error names; a worker reads one for each of its devices."""
 
 
 class KafkaLog:
@@ -184,9 +186,11 @@ class KafkaLog:
                     consumer = AIOKafkaConsumer(bootstrap_servers=self._bootstrap, client_id=self._client_id)
                     await self._started(consumer)
                     self._offset_client = consumer
+                client = self._offset_client._client
+                client._topics.update(topics)  # so that one request asks about all of them
                 requested = []
                 for topic in topics:
-                    await self._offset_client._client._wait_on_metadata(topic)
+                    await client._wait_on_metadata(topic)
                     partitions = sorted(self._offset_client.partitions_for_topic(topic) or ())
                     requested += [TopicPartition(topic, partition) for partition in partitions]
                 found = await getattr(self._offset_client, which)(requested)
@@ -194,7 +198,7 @@ class KafkaLog:
             broken, self._offset_client = self._offset_client, None
             if broken is not None:
                 await stopped(broken)
-            about = ", ".join(topics)
+            about = ", ".join(topics) if len(topics) <= _MOST_NAMED else f"{len(topics)} topics"
             raise TransientError(f"offsets of {about} at {self._bootstrap}: {error_text(error)}") from error
         return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
 

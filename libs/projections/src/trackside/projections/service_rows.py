@@ -8,6 +8,7 @@ from typing import Final
 from trackside.domain.streams import Streams
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TransientError
+from trackside.eventlog.garbage import give_back_freed_memory
 from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.failed_transactions import OnWaiting
@@ -118,14 +119,16 @@ class ServiceRows:
 
     async def _follow(self) -> None:
         """Writes until not all changes are noted; a standby until someone else writes."""
-        began_s = 0.0
+        began_s, is_quiet = 0.0, False
         while self._changes.noting:
+            was_quiet = is_quiet
             try:
                 async with asyncio.timeout(self._pace.quiet_s):
                     await self._changed.wait()
             except TimeoutError:
-                pass  # saves what is quiet, and sees whether the rows are still there
+                is_quiet = True  # saves what is quiet, and sees whether the rows are still there
             else:
+                is_quiet = False
                 period_s = self._pace.gather_s + self._pace.between_s
                 await asyncio.sleep(max(FIRST_S, began_s + period_s - monotonic_s()))
             self._changed.clear()
@@ -134,6 +137,8 @@ class ServiceRows:
             began_s = monotonic_s()
             if await self._write() and self._standby:
                 self._changes.stop()
+            if is_quiet and not was_quiet:
+                give_back_freed_memory()
 
     async def _write(self) -> bool:
         """Writes what has changed, and the snapshots that are due; returns whether others had written it."""

@@ -11,6 +11,7 @@ from trackside.contracts.commands import RULES
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams, load, pack
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.garbage import give_back_freed_memory
 from trackside.eventlog.recovery import Recovered
 from trackside.projections.log_identity import check_log
 from trackside.projections.postgres import (
@@ -165,7 +166,9 @@ class PostgresSnapshots:
 
         async with database(self._dsn, LIVE_SCHEMA) as opened:
             try:
-                return await opened.transaction(work, repeatable_read=True)
+                recovered = await opened.transaction(work, repeatable_read=True)
             except (PostgresGoneError, SchemaMissingError) as error:
                 log.info("no snapshots, folding the whole log", reason=str(error))
                 return None
+        give_back_freed_memory()  # the texts of the states, and what the parser had made of them
+        return recovered

@@ -45,17 +45,19 @@ SHOWN_FAILED = 20
 """How many steps that failed are listed at the end."""
 
 
-_FAILED = (
-    "FROM tasks LEFT JOIN attempts ON attempts.task_id = tasks.task_id "
-    "AND attempts.stream_id = tasks.stream_id AND attempts.attempt = tasks.attempts "
-    "LEFT JOIN steps ON steps.run_id = tasks.stream_id AND steps.step = tasks.name "
-    "WHERE tasks.stream_id = $1 AND tasks.ending <> 'finished' "
-    "AND (steps.step IS NULL OR steps.ready_at IS NOT NULL) AND NOT EXISTS ("
-    "SELECT FROM tasks AS later WHERE later.stream_id = tasks.stream_id AND later.name = tasks.name "
-    "AND later.queued_at > tasks.queued_at "
-    f"AND regexp_replace(later.task_id, '{GENERATION_PATTERN}', '') "
-    f"= regexp_replace(tasks.task_id, '{GENERATION_PATTERN}', '')"
-    ") ORDER BY tasks.ended_at DESC, tasks.task_id LIMIT 20"
+_WITHOUT_GENERATION = f"regexp_replace(task_id, '{GENERATION_PATTERN}', '')"
+_FAILED = " ".join(
+    (
+        "FROM tasks LEFT JOIN attempts ON attempts.task_id = tasks.task_id",
+        "AND attempts.stream_id = tasks.stream_id AND attempts.attempt = tasks.attempts",
+        "LEFT JOIN steps ON steps.run_id = tasks.stream_id AND steps.step = tasks.name",
+        "WHERE tasks.stream_id = $1 AND tasks.ending <> 'finished'",
+        "AND (steps.step IS NULL OR steps.ready_at IS NOT NULL) AND tasks.task_id IN (",
+        "SELECT task_id FROM (SELECT task_id, rank() OVER (PARTITION BY name,",
+        _WITHOUT_GENERATION,
+        "ORDER BY queued_at DESC) AS newer FROM tasks WHERE stream_id = $1) AS ranked WHERE newer = 1)",
+        "ORDER BY tasks.ended_at DESC, tasks.task_id LIMIT 20",
+    )
 )
 """The tasks that did not finish, without those that their steps have begun again since."""
 
