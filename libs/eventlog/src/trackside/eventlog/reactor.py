@@ -43,8 +43,13 @@ IDLE_S = 1.0
 """The longest wait of the loop, in s, when no timer is due; it then only updates lag and health."""
 STANDBY_SILENCE_S = 0.2
 """How long no record may arrive, in s, before a standby decides: else both would write the same decisions."""
-MOST_READ = 10_000
-"""How many records are read at once; only if so many come, the last decision may have been read in part."""
+MOST_READ = 1_000
+"""How many records are read at once; only if so many come, the last decision may have been read in part.
+
+Reads wait to be folded while a service catches up: what these need stays with the process.
+"""
+MOST_DECIDED = 10_000
+"""How many records a decision has at most."""
 FINISH_S = 6.0
 """How long a service that was asked to stop waits to fold what it has sent, in s: an append has 5."""
 _ENTRY_OVERHEAD = 400
@@ -256,14 +261,14 @@ class Reactor:
     def _await_rest(self, last: Entry) -> None:
         """Lets nothing be decided about a partition before the rest of its last decision is read, too.
 
-        Half of a decision shows what was never so: a command that is answered, without its effect. None is
-        longer than a read, so nothing is waited for where a record claims that.
+        Half of a decision shows what was never so: a command that is answered, without its effect. Where a
+        record claims that more records follow than a decision has, nothing is waited for.
         """
         record = None if last.topic in self._raw else self._decoded(last)
         if record is None or record.envelope.index < 0:
             return
         rest = record.envelope.count - record.envelope.index
-        if rest <= MOST_READ:
+        if rest <= MOST_DECIDED:
             writer = self._partition_writer((last.topic, last.partition))
             writer.fold_to = max(writer.fold_to, last.offset + rest)
 
