@@ -1,6 +1,7 @@
 """Snapshots of the past on a real Kafka: a process writes them, in a folder or in Postgres."""
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -82,6 +83,38 @@ async def test_a_process_that_cannot_write_ends_and_the_service_continues(
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("TRACKSIDE_PAST_FOLDER", str(tmp_path / "file" / "past"))
     assert await first_written_at({3: 20}, Topics()) == {}
+
+
+async def test_when_memory_runs_out_its_process_is_killed_before_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The states of a search of 50,000 trials with all tasks take 0.8 GB."""
+    connected = asyncio.Event()
+
+    def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        writer.close()
+
+    async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", f"127.0.0.1:{port}")
+        monkeypatch.setenv("TRACKSIDE_PAST_FOLDER", str(tmp_path / "past"))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "trackside.projections.past", str(LIMIT), "10", "3"),
+            stdin=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(60):
+                await connected.wait()
+            assert killed_first(process.pid)
+        finally:
+            process.kill()
+            await process.wait()
+
+
+def killed_first(pid: int) -> bool:
+    """Returns whether the kernel kills a process before all others when memory runs out."""
+    return Path(f"/proc/{pid}/oom_score_adj").read_text("ascii") == "1000\n"
 
 
 @pytest.mark.parametrize("kind", [FolderPastStore, PostgresPastStore])

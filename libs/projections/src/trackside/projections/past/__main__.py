@@ -11,6 +11,8 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from trackside.eventlog.decode import TombstoneError
 from trackside.eventlog.errors import TransientError
@@ -26,12 +28,16 @@ from trackside.telemetry.logs import configure_logs, logger
 
 NICE = 19
 """All services come first on this machine."""
+KILLED_FIRST = "1000"
+"""The highest `oom_score_adj` of Linux: without memory this process is killed before any other."""
 log = logger("trackside.projections")
 
 
 def main(argv: Sequence[str]) -> None:
     """Writes what is due; exits with 1 if that was not possible."""
     os.nice(NICE)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(KILLED_FIRST, "ascii")
     threading.Thread(target=_end_with_parent, daemon=True).start()
     configure_logs()
     settings = read_settings(StackSettings)
