@@ -142,14 +142,13 @@ async def test_a_page_of_a_job_is_made_of_its_rows(rows: str) -> None:
         assert row is not None
         queried = {name: await models.rows(f"rounds.{name}", JOB) for name in view.page_queries}
         newest = await models.rows("rounds.newest", 5)
-    page = view.page(row, queried)
-    facts = dict(page.facts)
+    facts = dict(view.facts(row, queried))
     assert facts["rounds"] == "4 ended, the last failed"
     assert str(facts["live"]).startswith(f"{MODEL}@2 ")
     assert facts["live at"] == f"store:sha256/{row['live_sha256']}", "I41: the URL of the model"
     assert str(facts["trained at"]).startswith("store:sha256/") and facts["trained at"] != facts["live at"]
     assert facts["dataset"] == f"{DATASET_ID}: 400 samples"
-    results = [cells[-3] for cells in page.tables[0].rows]
+    results = [cells[-3] for cells in view.tables(row, queried)[0].rows]
     assert results == ["deployed", "kept", "deployed", "failed"]
     assert view.listed(newest[0]).runs == f"{MODEL}@2 live"
 
@@ -168,7 +167,7 @@ async def test_a_page_says_why_a_service_is_not_ready(database: str) -> None:
             assert row is not None
             queried = {name: await models.rows(f"rounds.{name}", JOB) for name in view.page_queries}
     (task,) = {each["task_id"] for each in queried["inference_services"]}
-    said = dict(view.page(row, queried).facts)["api.1"]
+    said = dict(view.facts(row, queried))["api.1"]
     assert said == f"attempt 1: ValueError: it was ValueError; see trackside logs {task}"
 
 

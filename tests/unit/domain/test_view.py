@@ -84,9 +84,8 @@ def test_nothing_is_special_in_its_line_of_a_list() -> None:
 
 
 def test_its_page_has_its_status_and_its_tasks() -> None:
-    page = VIEW.page(ROW, ROWS)
-    assert dict(page.facts)["status"] == "RUNNING"
-    [tasks] = page.tables
+    assert dict(VIEW.facts(ROW, ROWS))["status"] == "RUNNING"
+    [tasks] = VIEW.tables(ROW, ROWS)
     assert [row[:4] for row in tasks.rows] == [
         ["a", "walk", "ended", "w1/cpu-0"],
         ["b", "walk", "TRAINING", "w1/cpu-0"],

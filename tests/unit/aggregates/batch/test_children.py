@@ -385,7 +385,7 @@ def test_the_page_of_a_batch_has_a_table_of_its_children() -> None:
     row["spec"] = told.stream.root.spec.model_dump(mode="json")
     child = {"child_id": CHILD, "kind": "search", "status": "RUNNING", "ended_at": None, "duration_s": None}
     queried: dict[str, list[Json]] = {"groups": [], "tasks": [], "last_attempts": [], "children": [child]}
-    *_, table = BATCH.view.page(row, queried).tables
+    *_, table = BATCH.view.tables(row, queried)
     [cells] = table.rows
     assert list(cells)[:3] == ["1.lr", "search", "RUNNING"]
-    assert len(BATCH.view.page(row, {**queried, "children": []}).tables) == 2
+    assert len(BATCH.view.tables(row, {**queried, "children": []})) == 2

@@ -50,13 +50,13 @@ def test_the_progress_of_several_objectives_has_the_newest_trials_of_the_front()
 
 def test_the_page_of_several_objectives_has_the_front_and_the_best_trial_of_each() -> None:
     front = [trial_row(at, [at / 10, float(at)]) for at in range(1, 31)]
-    page = SEARCH.view.page(search_row(), {"trials": front, "front": front})
-    facts = dict(page.facts)
+    rows = {"trials": front, "front": front}
+    facts = dict(SEARCH.view.facts(search_row(), rows))
     assert facts["front"] == f"trials {', '.join(map(str, range(1, 21)))} and 10 more"
     assert (facts["best accuracy"], facts["best latency"]) == ("3  trial 30", "1  trial 1")
     assert facts["limits"] == "9 trials, 2 at once, 1 min 30 s of running, until 0.5 is reached"
     assert facts["status"] == "ERROR (tuner_failed: no)"
-    [table] = page.tables
+    [table] = SEARCH.view.tables(search_row(), rows)
     assert [column.heading for column in table.columns][:4] == ["trial", "status", "accuracy", "latency"]
 
 

@@ -18,7 +18,6 @@ from trackside.domain.display.view import (
     CHILDREN,
     LAST_ATTEMPTS,
     TASKS,
-    Page,
     Progress,
     QueriedRows,
     StreamEnd,
@@ -54,14 +53,18 @@ class BatchView(BatchListing, View[Batch]):
         """Returns its tasks in the order of its spec."""
         return _in_order(row, listed)
 
-    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
+    def facts(self, row: ViewRow, rows: QueriedRows) -> Sequence[tuple[str, object]]:
+        """Returns what is said of it."""
+        return _facts(row)
+
+    def tables(self, row: ViewRow, rows: QueriedRows) -> Sequence[TextTable]:
         """Returns its groups, each task with its device, its end, and what failed, and its children."""
         attempts = task_rows.by_task(rows[LAST_ATTEMPTS])
         tasks = task_rows.task_table(rows[TASKS], attempts, row["batch_id"])
         tables = [_group_table(rows[GROUPS]), tasks]
         if rows[CHILDREN]:
             tables.append(_child_table(row["batch_id"], rows[CHILDREN]))
-        return Page(_facts(row), tables)
+        return tables
 
     def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
         """Returns its groups, its tasks and its children."""

@@ -1,24 +1,15 @@
 """What people see of a dataset: how far it was observed, what stops that, and the tasks that watch it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from trackside.aggregates.dataset.listing import DatasetListing
 from trackside.aggregates.dataset.state import STOPPED, Dataset
 from trackside.contracts.memory import shown
 from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.display import task_rows
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import counted
-from trackside.domain.display.view import (
-    LAST_ATTEMPTS,
-    TASKS,
-    Page,
-    Progress,
-    QueriedRows,
-    StreamEnd,
-    View,
-)
+from trackside.domain.display.view import Progress, QueriedRows, StreamEnd, View
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
@@ -30,9 +21,9 @@ class DatasetView(DatasetListing, View[Dataset]):
 
     state_names = ("url", "format", "lines", "bytes", "sha256", "metrics", "watcher", "reason")
 
-    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
-        """Returns what is known of it, and the tasks that watch it or did."""
-        facts: list[tuple[str, object]] = [
+    def facts(self, row: ViewRow, rows: QueriedRows) -> Sequence[tuple[str, object]]:
+        """Returns what is known of it; its tables are the tasks that watch it or did."""
+        return [
             ("dataset", row["dataset_id"]),
             ("status", row["status"]),
             ("since", row["status_at"]),
@@ -48,8 +39,6 @@ class DatasetView(DatasetListing, View[Dataset]):
             ("registered", row["started_at"]),
             ("deleted", row["ended_at"]),
         ]
-        attempts = task_rows.by_task(rows[LAST_ATTEMPTS])
-        return Page(facts, [task_rows.task_table(rows[TASKS], attempts, row[self.id_column])])
 
     def sections(self, row: ViewRow, rows: QueriedRows) -> list[ReportSection]:
         """Returns no sections: the tasks that watch it compute nothing."""

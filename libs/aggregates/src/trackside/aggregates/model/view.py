@@ -12,7 +12,7 @@ from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, as_text, counted
-from trackside.domain.display.view import Page, Progress, QueriedRows, StreamEnd, View
+from trackside.domain.display.view import Progress, QueriedRows, StreamEnd, View
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
@@ -44,10 +44,10 @@ class ModelView(ModelListing, View[Model]):
         """Returns the stage of a version."""
         return str(row["stage"])
 
-    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
-        """Returns what is said of it, and its versions."""
+    def facts(self, row: ViewRow, rows: QueriedRows) -> Sequence[tuple[str, object]]:
+        """Returns what is said of it."""
         reason = f" ({row['archive_reason']})" if row["archive_reason"] else ""
-        facts: list[tuple[str, object]] = [
+        return [
             ("model", row["model_id"]),
             ("status", f"{row['status']}{reason}"),
             ("description", row["description"]),
@@ -58,7 +58,10 @@ class ModelView(ModelListing, View[Model]):
             ("registered", row["started_at"]),
             ("archived", row["ended_at"]),
         ]
-        return Page(facts, [_version_table(rows[VERSIONS])])
+
+    def tables(self, row: ViewRow, rows: QueriedRows) -> Sequence[TextTable]:
+        """Returns its versions."""
+        return [_version_table(rows[VERSIONS])]
 
     def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
         """Returns its versions, under a name that its row doesn't have."""

@@ -12,7 +12,7 @@ from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, counted
-from trackside.domain.display.view import Page, Progress, QueriedRows, StreamEnd, View
+from trackside.domain.display.view import Progress, QueriedRows, StreamEnd, View
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
@@ -48,11 +48,11 @@ class PipelineView(PipelineListing, View[DefinedPipeline]):
         """Returns the status of a run."""
         return str(row["status"])
 
-    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
-        """Returns what is said of it, its runs, the newest first, and its versions."""
+    def facts(self, row: ViewRow, rows: QueriedRows) -> Sequence[tuple[str, object]]:
+        """Returns what is said of it."""
         reason = f" ({row['retire_reason']})" if row["retire_reason"] else ""
         current = f"{row['version']} of {len(rows[VERSIONS])} ({row['sha256'][:12]}, {row['steps']} steps)"
-        facts: list[tuple[str, object]] = [
+        return [
             ("pipeline", row["pipeline_id"]),
             ("title", row["title"]),
             ("status", f"{row['status']}{reason}"),
@@ -63,8 +63,11 @@ class PipelineView(PipelineListing, View[DefinedPipeline]):
             ("defined", row["started_at"]),
             ("retired", row["ended_at"]),
         ]
+
+    def tables(self, row: ViewRow, rows: QueriedRows) -> Sequence[TextTable]:
+        """Returns its runs, the newest first, its schedules and its versions."""
         schedules = [_schedule_table(rows[SCHEDULES])] if rows[SCHEDULES] else []
-        return Page(facts, [_run_table(rows[RUNS]), *schedules, _version_table(rows[VERSIONS])])
+        return [_run_table(rows[RUNS]), *schedules, _version_table(rows[VERSIONS])]
 
     def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
         """Returns its runs, versions and schedules, under names that its row doesn't have."""

@@ -61,13 +61,16 @@ class IncrementalJobView(IncrementalJobListing, View[IncrementalJob]):
         """Returns the state of a round."""
         return str(row["status"])
 
-    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
-        """Returns where it is and why it waits, its rounds, services and newest deployments."""
+    def facts(self, row: ViewRow, rows: QueriedRows) -> Sequence[tuple[str, object]]:
+        """Returns where it is and why it waits."""
+        return [*facts(row), *service_problems(rows[SERVICES])]
+
+    def tables(self, row: ViewRow, rows: QueriedRows) -> Sequence[TextTable]:
+        """Returns its rounds, services and newest deployments."""
         tables = [round_table(rows[ROUNDS])] if rows[ROUNDS] else []
         tables += [service_table(rows[SERVICES])] if rows[SERVICES] else []
         newest = rows[DEPLOYMENTS][-SHOWN_DEPLOYMENTS:]
-        found = [*facts(row), *service_problems(rows[SERVICES])]
-        return Page(found, [*tables, deployment_table(newest)] if newest else tables)
+        return [*tables, deployment_table(newest)] if newest else tables
 
     def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
         """Returns its rounds, services and deployments."""
@@ -75,9 +78,9 @@ class IncrementalJobView(IncrementalJobListing, View[IncrementalJob]):
 
     def report_page(self, row: ViewRow, rows: QueriedRows) -> Page:
         """Returns what its page has, with all deployments."""
-        page = self.page(row, {**rows, DEPLOYMENTS: ()})
+        tables = self.tables(row, {**rows, DEPLOYMENTS: ()})
         every = [deployment_table(rows[DEPLOYMENTS])] if rows[DEPLOYMENTS] else []
-        return Page(page.facts, [*page.tables, *every])
+        return Page(self.facts(row, rows), [*tables, *every])
 
     def sections(self, row: ViewRow, rows: QueriedRows) -> list[ReportSection]:
         """Returns no sections: its rounds say what its tasks have found."""

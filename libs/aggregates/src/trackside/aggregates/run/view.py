@@ -102,7 +102,11 @@ class RunView(RunListing, View[Run]):
         """Returns the state of a step."""
         return str(row["state"])
 
-    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
+    def facts(self, row: ViewRow, rows: QueriedRows) -> Sequence[tuple[str, object]]:
+        """Returns what is said of it, and what its gates wait for."""
+        return facts(row, rows[GATES])
+
+    def tables(self, row: ViewRow, rows: QueriedRows) -> Sequence[TextTable]:
         """Returns its steps with their times and parameters, its gates, and the tasks that did not finish."""
         tables = [step_table(rows[STEPS])]
         if rows[GATES]:
@@ -110,7 +114,7 @@ class RunView(RunListing, View[Run]):
         if rows[FAILED_TASKS]:
             attempts = task_rows.by_task(rows[FAILED_ATTEMPTS])
             tables.append(task_rows.task_table(rows[FAILED_TASKS], attempts, row["run_id"]))
-        return Page(facts(row, rows[GATES]), tables)
+        return tables
 
     def chosen(self, listed: Sequence[ViewRow], limit: int) -> Sequence[ViewRow]:
         """Returns steps that have failed, then those that are open, then the first of the others."""

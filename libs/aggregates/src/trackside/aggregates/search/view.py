@@ -18,7 +18,6 @@ from trackside.domain.display.text import Column, TextTable, as_text, duration, 
 from trackside.domain.display.view import (
     LAST_ATTEMPTS,
     TASKS,
-    Page,
     Progress,
     QueriedRows,
     StreamEnd,
@@ -77,11 +76,11 @@ class SearchView(SearchListing, View[Search]):
         """Returns the status of a trial."""
         return str(row["status"])
 
-    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
-        """Returns its best trial or Pareto front, its limits, and its trials."""
+    def facts(self, row: ViewRow, rows: QueriedRows) -> Sequence[tuple[str, object]]:
+        """Returns its best trial or Pareto front, and its limits."""
         reason = row["failure"] or row["stop_reason"]
         ended, run = row["ended_trials"], row["running_trials"]
-        facts: list[tuple[str, object]] = [
+        return [
             ("search", row["search_id"]),
             *([("name", row["name"])] if row.get("name") else []),
             ("status", f"{row['status']} ({reason})" if reason else str(row["status"])),
@@ -93,7 +92,10 @@ class SearchView(SearchListing, View[Search]):
             ("started", row["started_at"]),
             ("ended", row["ended_at"]),
         ]
-        return Page(facts, [trial_table(rows[TRIALS], _objectives(row))])
+
+    def tables(self, row: ViewRow, rows: QueriedRows) -> Sequence[TextTable]:
+        """Returns its trials."""
+        return [trial_table(rows[TRIALS], _objectives(row))]
 
     def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
         """Returns its trials and its Pareto front."""

@@ -11,7 +11,7 @@ from trackside.domain.display.report import ReportSection
 from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, counted
-from trackside.domain.display.view import Page, Progress, QueriedRows, StreamEnd, View
+from trackside.domain.display.view import Progress, QueriedRows, StreamEnd, View
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
 
@@ -42,9 +42,9 @@ class SummaryView(SummaryListing, View[Summary]):
         """Returns the state of a file."""
         return str(row["status"])
 
-    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
-        """Returns what is known of it, and its files."""
-        facts: list[tuple[str, object]] = [
+    def facts(self, row: ViewRow, rows: QueriedRows) -> Sequence[tuple[str, object]]:
+        """Returns what is known of it."""
+        return [
             ("summary", row["summary_id"]),
             ("status", row["status"]),
             ("base", row["base"]),
@@ -55,7 +55,10 @@ class SummaryView(SummaryListing, View[Summary]):
             ("found", row["started_at"]),
             ("changed", row["changed_at"]),
         ]
-        return Page(facts, [_file_table(rows[FILES])])
+
+    def tables(self, row: ViewRow, rows: QueriedRows) -> Sequence[TextTable]:
+        """Returns its files."""
+        return [_file_table(rows[FILES])]
 
     def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
         """Returns its files, under a name that its row doesn't have."""

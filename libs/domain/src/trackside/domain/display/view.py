@@ -140,12 +140,15 @@ class View(StreamListing, ABC, Generic[S]):
         """Returns the status of a row of `list_query`: how a task ended, or its state."""
         return str(row["ending"] or row["state"])
 
-    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
-        """Returns its page, from its row and those of `page_queries`."""
+    def facts(self, row: ViewRow, rows: QueriedRows) -> Sequence[tuple[str, object]]:
+        """Returns what its page says of it as a whole, from its row and all rows of `page_queries`."""
         facts = [("id", row[self.id_column]), *((name, row[name]) for name in ("name", "status"))]
-        facts += [("started", row["started_at"]), ("ended", row["ended_at"])]
+        return [*facts, ("started", row["started_at"]), ("ended", row["ended_at"])]
+
+    def tables(self, row: ViewRow, rows: QueriedRows) -> Sequence[TextTable]:
+        """Returns the tables of its page, from its row and those rows of `page_queries` that are shown."""
         attempts = task_rows.by_task(rows[LAST_ATTEMPTS])
-        return Page(facts, [task_rows.task_table(rows[TASKS], attempts, row[self.id_column])])
+        return [task_rows.task_table(rows[TASKS], attempts, row[self.id_column])]
 
     def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
         """Returns the lists of its page by name, for programs."""

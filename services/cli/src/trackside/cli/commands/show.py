@@ -82,11 +82,11 @@ async def _show_stream(
         found = {name: [json_row(each) for each in listed] for name, listed in lists.items()}
         screen.emit(json_row(row) | found | {"stream_labels": labels and json_row(labels)})
         return
-    facts = view.page(row, {**rows, view.list_query: every}).facts  # of all rows, whichever are listed
+    facts = view.facts(row, {**rows, view.list_query: every})
     pace = _pace(row, every, view.left(row))
     facts = [*facts, *_label_facts(labels), *([("pace", pace)] if pace else [])]
     screen.show_table([Column(""), Column("", keep=True)], facts)
-    for table in view.page(row, rows).tables:
+    for table in view.tables(row, rows):
         screen.say("")
         screen.show_text_table(table)
     if len(listed) < len(every):

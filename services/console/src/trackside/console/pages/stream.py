@@ -1,14 +1,13 @@
 """The page of one experiment of any kind: its facts, its tables, and what users may do with it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from trackside.console.commands.actions import actions_of
 from trackside.console.web.page import PageNotFound, PageRequest, Shown
 from trackside.console.whatif.options import KINDS as WHATIF_KINDS
 from trackside.domain.display.selection import SHOWN_ROWS
-from trackside.domain.display.view import View
+from trackside.domain.display.view import Page, View
 from trackside.domain.table import ViewRow
 from trackside.projections.reads import queried_rows, row_of_stream
 
@@ -70,7 +69,7 @@ async def plain(request: PageRequest, view: View[Any], row: ViewRow) -> Shown:
     rows = await queried_rows(request.models, view, view.page_queries, stream_id)
     every = view.ordered(row, rows[view.list_query])
     chosen = {**rows, view.list_query: list(view.chosen(every, SHOWN_ROWS))}
-    page = replace(view.page(row, chosen), facts=view.page(row, {**rows, view.list_query: every}).facts)
+    page = Page(view.facts(row, {**rows, view.list_query: every}), view.tables(row, chosen))
     values = {**stream_values(request, view.kind, row), "page": page}
     title = str(row["name"] or stream_id)
     return Shown("stream.html", title, values, frozenset((stream_id,)), section="experiments")

@@ -19,7 +19,7 @@ async def dataset(request: PageRequest, row: ViewRow) -> Shown:
     wanted = StreamTaskFilter(
         dataset_id, sort="queued", descending=True, limit=LIMIT, offset=request.number("offset", 0)
     )
-    facts = DatasetView().page(row, {"tasks": (), "last_attempts": ()}).facts
+    facts = DatasetView().facts(row, {})
     values = {
         **stream_values(request, "dataset", row),
         "facts": [

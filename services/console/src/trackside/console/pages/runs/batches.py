@@ -32,7 +32,7 @@ async def batch(request: PageRequest, row: ViewRow) -> Shown:
         offset=request.number("offset", 0, highest=10_000_000),
     )
     groups = await models.rows(f"batch.{GROUPS}", batch_id)
-    facts = BatchView().page(row, {"groups": (), "tasks": (), "last_attempts": (), "children": ()}).facts
+    facts = BatchView().facts(row, {})
     values = {
         **stream_values(request, "batch", row),
         "facts": [(name, value) for name, value in facts if name not in ("batch", "name", "status", "tasks")],

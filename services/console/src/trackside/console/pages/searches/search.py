@@ -27,7 +27,7 @@ async def search(request: PageRequest, row: ViewRow) -> Shown:
     best = (await read_trials_page(models, stream_id, order)).rows
     view = SearchView()
     front = await models.rows("search.front", stream_id) if row["pareto_front"] else []
-    facts = view.page(row, {"trials": best, "front": front}).facts
+    facts = view.facts(row, {"trials": best, "front": front})
     values = {
         **stream_values(request, "search", row),
         "known": facts,
