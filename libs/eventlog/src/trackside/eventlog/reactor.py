@@ -44,10 +44,7 @@ IDLE_S = 1.0
 STANDBY_SILENCE_S = 0.2
 """How long no record may arrive, in s, before a standby decides: else both would write the same decisions."""
 MOST_READ = 1_000
-"""How many records are read at once; only if so many come, the last decision may have been read in part.
-
-Reads wait to be folded while a service catches up: what these need stays with the process.
-"""
+"""How many records are read at once; only if so many come, the last decision may have been read in part."""
 MOST_DECIDED = 10_000
 """How many records a decision has at most."""
 FINISH_S = 6.0
@@ -261,8 +258,8 @@ class Reactor:
     def _await_rest(self, last: Entry) -> None:
         """Lets nothing be decided about a partition before the rest of its last decision is read, too.
 
-        Half of a decision shows what was never so: a command that is answered, without its effect. Where a
-        record claims that more records follow than a decision has, nothing is waited for.
+        Half of a decision shows what was never so: a command that is answered, without its effect. Nothing is
+        waited for where a record claims more than a decision has.
         """
         record = None if last.topic in self._raw else self._decoded(last)
         if record is None or record.envelope.index < 0:
