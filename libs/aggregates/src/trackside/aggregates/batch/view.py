@@ -55,7 +55,21 @@ class BatchView(BatchListing, View[Batch]):
 
     def facts(self, row: ViewRow, rows: QueriedRows) -> Sequence[tuple[str, object]]:
         """Returns what is said of it."""
-        return _facts(row)
+        ended = row["finished_tasks"] + row["unfinished_tasks"]
+        reason = f" ({row['stop_reason']})" if row["stop_reason"] else ""
+        tasks = f"{ended} ended of {row['tasks']}, {row['open_tasks']} open"
+        if row["unfinished_tasks"]:
+            tasks += f"; {row['unfinished_tasks']} did not finish"
+        return [
+            ("batch", row["batch_id"]),
+            ("name", row["name"]),
+            ("status", f"{row['status']}{reason}"),
+            ("tasks", tasks),
+            ("groups", f"{row['groups_over']} over of {row['groups']}"),
+            ("queue", f"{row['queue']}, at most {row['concurrency']} at once"),
+            ("started", row["started_at"]),
+            ("ended", row["ended_at"]),
+        ]
 
     def tables(self, row: ViewRow, rows: QueriedRows) -> Sequence[TextTable]:
         """Returns its groups, each task with its device, its end, and what failed, and its children."""
@@ -220,24 +234,6 @@ def _in_order(batch: ViewRow, tasks: Iterable[ViewRow]) -> list[ViewRow]:
         for at, task in enumerate(group["tasks"], 1)
     }
     return sorted(tasks, key=lambda row: (row["group_number"], places[row["group_number"], row["name"]]))
-
-
-def _facts(batch: ViewRow) -> list[tuple[str, object]]:
-    ended = batch["finished_tasks"] + batch["unfinished_tasks"]
-    reason = f" ({batch['stop_reason']})" if batch["stop_reason"] else ""
-    tasks = f"{ended} ended of {batch['tasks']}, {batch['open_tasks']} open"
-    if batch["unfinished_tasks"]:
-        tasks += f"; {batch['unfinished_tasks']} did not finish"
-    return [
-        ("batch", batch["batch_id"]),
-        ("name", batch["name"]),
-        ("status", f"{batch['status']}{reason}"),
-        ("tasks", tasks),
-        ("groups", f"{batch['groups_over']} over of {batch['groups']}"),
-        ("queue", f"{batch['queue']}, at most {batch['concurrency']} at once"),
-        ("started", batch["started_at"]),
-        ("ended", batch["ended_at"]),
-    ]
 
 
 def _group_table(groups: Iterable[ViewRow]) -> TextTable:
