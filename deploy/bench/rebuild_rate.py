@@ -14,6 +14,8 @@ from trackside.aggregates.registry import CODEC
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka_security import client_options
+from trackside.eventlog.kafka_settings import kafka_settings
 from trackside.eventlog.log import Log
 from trackside.projections.migrate import migrate
 from trackside.projections.owners import OWNERS, Owner
@@ -137,7 +139,7 @@ async def _read_raw(place: Endpoints, expected: int) -> float:
     """Returns the seconds to consume, decode and copy all events to a table with a key."""
     connection = await asyncpg.connect(place.dsn)
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=place.bootstrap,
+        **client_options(kafka_settings(place.bootstrap)),
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="earliest",

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.reachability import WITHIN_S, ask_kafka, say_until_it_answers
+from trackside.eventlog.kafka_probe import ask_kafka
+from trackside.eventlog.reachability import WITHIN_S, say_until_it_answers
 from trackside.projections.postgres import address_of
 from trackside.projections.reachability import say_until_postgres_answers
 

@@ -18,7 +18,10 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyEx
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
 from trackside.eventlog.client_lifecycle import start_client, start_within, stopped
 from trackside.eventlog.errors import TooLargeError, TransientError, error_text
+from trackside.eventlog.kafka_probe import reason_of
 from trackside.eventlog.kafka_reader import KafkaReader
+from trackside.eventlog.kafka_security import client_options
+from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.log import TopicPartition as Partition
 from trackside.eventlog.preflight import check_partitions, check_settings
@@ -35,10 +38,15 @@ _MOST_NAMED = 5
 
 
 class KafkaLog:
-    """A connection to a Kafka cluster; connects when it is first used, and again after any outage."""
+    """A connection to a Kafka cluster; connects when it is first used, and again after any outage.
 
-    def __init__(self, bootstrap: str, client_id: str) -> None:
-        self._bootstrap = bootstrap
+    At an address alone it connects as the variables of the environment say.
+    """
+
+    def __init__(self, kafka: KafkaSettings | str, client_id: str) -> None:
+        """Raises InvalidSettingsError."""
+        self._kafka = kafka_settings(kafka)
+        self._bootstrap = self._kafka.kafka_bootstrap
         self._client_id = client_id
         self._producer: AIOKafkaProducer | None = None
         self._offset_client: AIOKafkaConsumer | None = None
@@ -76,7 +84,7 @@ class KafkaLog:
 
     def reader(self, starts: Mapping[Partition, int], gather_s: float = 0.0) -> "KafkaReader":
         """Opens a reader at the offsets given; the broker may hold records back for `gather_s` seconds."""
-        reader = KafkaReader(self.offsets, self._bootstrap, self._client_id, dict(starts), gather_s)
+        reader = KafkaReader(self.offsets, self._kafka, self._client_id, dict(starts), gather_s)
         self._readers.add(reader)
         return reader
 
@@ -107,7 +115,8 @@ class KafkaLog:
                     _raise_for(topic.name, (await admin.create_topics([new])).topic_errors)
                 await self._wait_for_leaders(admin, topics)
         except (KafkaError, OSError) as error:
-            raise TransientError(f"creating topics at {self._bootstrap}: {error_text(error)}") from error
+            reason = await reason_of(error, self._kafka)
+            raise TransientError(f"creating topics at {self._bootstrap}: {reason}") from error
 
     async def preflight(self, topics: Sequence[Topic]) -> None:
         """Checks topics; raises PreflightError, or TransientError if the broker doesn't respond."""
@@ -138,7 +147,7 @@ class KafkaLog:
         async with self._lock:
             if self._producer is None:
                 producer = AIOKafkaProducer(
-                    bootstrap_servers=self._bootstrap,
+                    **client_options(self._kafka),
                     client_id=self._client_id,
                     acks="all",
                     enable_idempotence=True,
@@ -155,7 +164,8 @@ class KafkaLog:
         try:
             await start_within(client, ANSWER_S)
         except (KafkaError, OSError, TimeoutError) as error:
-            raise TransientError(f"no Kafka at {self._bootstrap}: {error_text(error)}") from error
+            reason = await reason_of(error, self._kafka)
+            raise TransientError(f"no Kafka at {self._bootstrap}: {reason}") from error
 
     async def _acknowledged(self, producer: AIOKafkaProducer, sending: Any) -> Appended:
         try:
@@ -183,7 +193,7 @@ class KafkaLog:
         try:
             async with asyncio.timeout(ANSWER_S), self._lock:
                 if self._offset_client is None:
-                    consumer = AIOKafkaConsumer(bootstrap_servers=self._bootstrap, client_id=self._client_id)
+                    consumer = AIOKafkaConsumer(**client_options(self._kafka), client_id=self._client_id)
                     await self._started(consumer)
                     self._offset_client = consumer
                 client = self._offset_client._client
@@ -211,13 +221,13 @@ class KafkaLog:
         except (KafkaError, OSError, TimeoutError) as error:
             raise TransientError(
                 f"no answer from Kafka at {self._bootstrap} in {ANSWER_S:.0f} s about {about}: "
-                f"{error_text(error)}; check TRACKSIDE_KAFKA_BOOTSTRAP"
+                f"{await reason_of(error, self._kafka)}; check TRACKSIDE_KAFKA_BOOTSTRAP"
             ) from error
 
     @asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
         admin = AIOKafkaAdminClient(
-            bootstrap_servers=self._bootstrap, client_id=self._client_id, request_timeout_ms=10_000
+            **client_options(self._kafka), client_id=self._client_id, request_timeout_ms=10_000
         )
         try:
             await start_client(admin)

@@ -12,6 +12,8 @@ from trackside.eventlog.client_lifecycle import start_within, stopped
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.eventlog.fetch_sessions import with_fetch_sessions
+from trackside.eventlog.kafka_security import client_options
+from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.log import Entry
 from trackside.eventlog.log import TopicPartition as Partition
 
@@ -41,13 +43,13 @@ class KafkaReader:
     def __init__(
         self,
         offsets: AskForOffsets,
-        bootstrap: str,
+        kafka: KafkaSettings,
         client_id: str,
         positions: dict[Partition, int],
         gather_s: float,
     ) -> None:
         self._offsets = offsets
-        self._bootstrap = bootstrap
+        self._kafka = kafka
         self._client_id = client_id
         self._positions = positions
         self._gather_ms = int(gather_s * 1000)
@@ -95,21 +97,10 @@ class KafkaReader:
         if self._changed:  # on the same connection, the first fetch would wait for the one in flight
             await self._rebuild()
         if self._consumer is None:
-            consumer = AIOKafkaConsumer(
-                bootstrap_servers=self._bootstrap,
-                client_id=self._client_id,
-                group_id=None,
-                enable_auto_commit=False,
-                auto_offset_reset="none",
-                isolation_level="read_committed",  # skips what a publisher has aborted
-                max_partition_fetch_bytes=4 * MAX_RECORD_BYTES,
-                fetch_min_bytes=MAX_RECORD_BYTES if self._gather_ms else 1,
-                fetch_max_wait_ms=self._gather_ms or LONG_POLL_MS,
-                consumer_timeout_ms=LOOK_AGAIN_MS,
-            )
             try:
+                consumer = self._make()
                 await start_within(consumer, max(max_wait_s, 1.0))
-            except (KafkaError, OSError, TimeoutError):
+            except (KafkaError, OSError, TimeoutError, TransientError):
                 await asyncio.sleep(min(max_wait_s, 0.1))
                 return None
             with_fetch_sessions(consumer)
@@ -118,6 +109,20 @@ class KafkaReader:
             self._progress_s = monotonic_s()
             self._assign(consumer)
         return self._consumer
+
+    def _make(self) -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            **client_options(self._kafka),
+            client_id=self._client_id,
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level="read_committed",  # skips what a publisher has aborted
+            max_partition_fetch_bytes=4 * MAX_RECORD_BYTES,
+            fetch_min_bytes=MAX_RECORD_BYTES if self._gather_ms else 1,
+            fetch_max_wait_ms=self._gather_ms or LONG_POLL_MS,
+            consumer_timeout_ms=LOOK_AGAIN_MS,
+        )
 
     def _assign(self, consumer: AIOKafkaConsumer) -> None:
         partitions = {TopicPartition(*tp): offset for tp, offset in self._positions.items()}

@@ -11,19 +11,22 @@ from aiokafka.errors import KafkaError
 
 from trackside.contracts.topics import Topic
 from trackside.eventlog.client_lifecycle import start_client
-from trackside.eventlog.errors import TransientError, error_text
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.kafka_probe import reason_of
+from trackside.eventlog.kafka_security import client_options
+from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
 from trackside.eventlog.log import TopicPartition as Partition
 
 ANSWER_MS = 30_000
 TIME_SETTING = "message.timestamp.type"
 
 
-async def times_of(bootstrap: str, topics: Sequence[Topic]) -> dict[str, str]:
+async def times_of(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> dict[str, str]:
     """Returns whose times the records of topics have, `LogAppendTime` or `CreateTime`, by topic.
 
     Topics that don't exist are left out. Raises TransientError.
     """
-    async with _admin(bootstrap, "settings of topics") as admin:
+    async with _admin(kafka, "settings of topics") as admin:
         known = set(await admin.list_topics())
         resources = [_resource(topic, None) for topic in topics if topic.name in known]
         if not resources:
@@ -37,33 +40,35 @@ async def times_of(bootstrap: str, topics: Sequence[Topic]) -> dict[str, str]:
         }
 
 
-async def set_settings(bootstrap: str, topics: Sequence[Topic]) -> None:
+async def set_settings(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> None:
     """Gives topics their settings, in place of all that were set before. Raises TransientError."""
-    async with _admin(bootstrap, "settings of topics") as admin:
+    async with _admin(kafka, "settings of topics") as admin:
         for response in await admin.alter_configs([_resource(topic, topic.settings) for topic in topics]):
             for code, text, _kind, name in response.resources:
                 if code:
                     raise TransientError(f"settings of topic {name} were refused: error {code} {text or ''}")
 
 
-async def delete_before(bootstrap: str, starts: Mapping[Partition, int]) -> None:
+async def delete_before(kafka: KafkaSettings | str, starts: Mapping[Partition, int]) -> None:
     """Lets partitions begin at the offsets given: records before them are deleted. Raises TransientError."""
     wanted = {TopicPartition(*place): RecordsToDelete(offset) for place, offset in starts.items()}
-    async with _admin(bootstrap, "the beginning of topics") as admin:
+    async with _admin(kafka, "the beginning of topics") as admin:
         await admin.delete_records(wanted)
 
 
 @asynccontextmanager
-async def _admin(bootstrap: str, about: str) -> AsyncIterator[AIOKafkaAdminClient]:
+async def _admin(kafka: KafkaSettings | str, about: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    settings = kafka_settings(kafka)
     admin = AIOKafkaAdminClient(
-        bootstrap_servers=bootstrap, client_id="trackside-topics", request_timeout_ms=ANSWER_MS
+        **client_options(settings), client_id="trackside-topics", request_timeout_ms=ANSWER_MS
     )
     try:
         await start_client(admin)
         yield admin
     except (KafkaError, OSError, TimeoutError) as error:
         raise TransientError(
-            f"no answer from Kafka at {bootstrap} about {about}: {error_text(error)}"
+            f"no answer from Kafka at {settings.kafka_bootstrap} about {about}: "
+            f"{await reason_of(error, settings)}"
         ) from error
     finally:
         await admin.close()

@@ -17,8 +17,9 @@ from trackside.eventlog.background import Background
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.garbage import collecting_seldom
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka_probe import ask_kafka
 from trackside.eventlog.log import Log, TopicPartition
-from trackside.eventlog.reachability import ask_kafka, say_until_it_answers
+from trackside.eventlog.reachability import say_until_it_answers
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
@@ -76,12 +77,12 @@ async def _run(
     health = Health(role)
     background = Background()
     async with (
-        KafkaLog(settings.kafka_bootstrap, f"trackside-{role}") as log,
+        KafkaLog(settings, f"trackside-{role}") as log,
         serve(health, settings.health_port, host=settings.health_host) as port,
     ):
         logger.info("service started", service=role, health_port=port)
-        kafka = settings.kafka_bootstrap
-        background.spawn(say_until_it_answers(f"Kafka at {kafka}", partial(ask_kafka, kafka), logger.error))
+        kafka = f"Kafka at {settings.kafka_bootstrap}"
+        background.spawn(say_until_it_answers(kafka, partial(ask_kafka, settings), logger.error))
         writer = RecordWriter(role, settings.instance)
         service = ServiceContext(log, settings.topics, writer, health, settings, background, stop)
         try:

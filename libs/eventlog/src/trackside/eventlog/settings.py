@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings
 
 from trackside.contracts.memory import bytes_of
-from trackside.contracts.redaction import redact
 from trackside.contracts.topics import PREFIX_RULE, Topics, is_topic_prefix
+from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.password_file import dsn_with_password, read_password
+from trackside.eventlog.settings_problems import problems_of
 from trackside.eventlog.variables import warn_of_unknown_variables
 from trackside.telemetry.disk_limits import DiskLimits
 
@@ -27,14 +28,9 @@ def _topic_prefix(text: str) -> str:
     return text
 
 
-class StackSettings(BaseSettings):
+class StackSettings(KafkaSettings):
     """Where the log and the read models are."""
 
-    model_config = SettingsConfigDict(env_prefix="TRACKSIDE_", frozen=True)
-
-    kafka_bootstrap: str = Field(
-        "127.0.0.1:9092", min_length=1, description="Kafka's host:port, comma separated."
-    )
     postgres_password_file: Path | None = Field(
         None,
         description="File with the password of the read models in its first line, for an address that has "
@@ -125,11 +121,12 @@ def read_settings(kind: type[Settings]) -> Settings:
     """
     warn_of_unknown_variables()
     try:
-        return kind()
+        settings = kind()
     except ValidationError as error:
-        prefix = str(kind.model_config.get("env_prefix", ""))
-        for detail in error.errors(include_url=False):
-            reason = detail["msg"].removeprefix("Value error, ")
-            variable = prefix + "_".join(str(part) for part in detail["loc"])
-            sys.stderr.write(f"{variable.upper()}: {reason}, got {redact(repr(detail.get('input')))}\n")
+        for line in problems_of(error, str(kind.model_config.get("env_prefix", ""))):
+            sys.stderr.write(f"{line}\n")
         raise SystemExit(2) from error
+    if isinstance(settings, KafkaSettings):
+        for sentence in settings.warnings:
+            sys.stderr.write(f"trackside: {sentence}\n")
+    return settings

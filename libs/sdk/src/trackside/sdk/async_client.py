@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from trackside.aggregates.model.messages import AddModelVersion
 from trackside.aggregates.registry import AGGREGATES
@@ -53,6 +53,9 @@ from trackside.sdk.signing import Signer
 from trackside.telemetry import messaging
 from trackside.telemetry.setup import trace_client
 
+if TYPE_CHECKING:
+    from trackside.eventlog.kafka_settings import KafkaSettings
+
 PUBLISH_S = 15.0
 ANSWER_S = 30.0
 RETRY_S = 0.25
@@ -69,14 +72,14 @@ class AsyncClient:
 
     def __init__(
         self,
-        bootstrap: str,
+        bootstrap: "KafkaSettings | str",
         topic_prefix: str = "",
         *,
         name: str = "sdk",
         log: Log | None = None,
         signer: Signer | None = None,
     ) -> None:
-        self._bootstrap = bootstrap
+        self._kafka = bootstrap
         self._topics = Topics(prefix=topic_prefix)
         self._source = f"trackside/sdk/{name}"
         self._log = log
@@ -372,7 +375,7 @@ class AsyncClient:
                     return await request(self._connected())
             except (TransientError, TimeoutError) as error:
                 if monotonic_s() + RETRY_S >= deadline:
-                    where = f"no Kafka at {self._bootstrap} within {timeout_s:g} s"
+                    where = f"no Kafka at {self._kafka} within {timeout_s:g} s"
                     raise UnreachableError(f"{where} ({str(error) or 'no response'}): {what}") from error
             await asyncio.sleep(RETRY_S)
 
@@ -381,7 +384,7 @@ class AsyncClient:
             # imported late: task processes import this package too, and never connect to Kafka
             from trackside.eventlog.kafka import KafkaLog
 
-            self._log = KafkaLog(self._bootstrap, client_id="trackside-sdk")
+            self._log = KafkaLog(self._kafka, client_id="trackside-sdk")
         return self._log
 
     async def _entries(

@@ -1,9 +1,14 @@
 """The client that users import: calls for code with an event loop, and `blocking` for code without one."""
 
+from typing import TYPE_CHECKING
+
 from trackside.eventlog.log import Log
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.signing import Signer
+
+if TYPE_CHECKING:
+    from trackside.eventlog.kafka_settings import KafkaSettings
 
 
 class Client(AsyncClient):
@@ -11,7 +16,11 @@ class Client(AsyncClient):
 
     @staticmethod
     def blocking(
-        bootstrap: str, topic_prefix: str = "", *, log: Log | None = None, signer: Signer | None = None
+        bootstrap: "KafkaSettings | str",
+        topic_prefix: str = "",
+        *,
+        log: Log | None = None,
+        signer: Signer | None = None,
     ) -> BlockingClient:
         """Returns the same client for code without an event loop; close it, or use it in a `with`."""
         return BlockingClient(lambda: Client(bootstrap, topic_prefix, log=log, signer=signer))

@@ -55,7 +55,7 @@ async def prepare_topics(settings: StackSettings, patience_s: float = PATIENCE_S
 
     Raises TransientError or PreflightError.
     """
-    async with KafkaLog(settings.kafka_bootstrap, client_id="trackside-setup") as log:
+    async with KafkaLog(settings, client_id="trackside-setup") as log:
         # Again for a while: a broker that stood still for a moment makes no topics in the next.
         await retry_with_timeout(partial(_topics, log, settings), "all", patience_s)
         return await log_id_of(log, settings.topics)

@@ -54,9 +54,8 @@ async def run_console(settings: ConsoleSettings, service: ServiceContext) -> Non
     access = Access(
         settings, tokens, Sessions(key, settings.session_hours), has_oidc=bool(settings.oidc_issuer)
     )
-    dsn, bootstrap = service.settings.postgres_dsn, service.settings.kafka_bootstrap
-    with closing(ReadModelsPool(dsn, size=settings.connections)) as pool:
-        async with AsyncClient(bootstrap, service.topics.prefix, name="console") as client:
+    with closing(ReadModelsPool(service.settings.postgres_dsn, size=settings.connections)) as pool:
+        async with AsyncClient(service.settings, service.topics.prefix, name="console") as client:
             await _serve(settings, service, access, key, pool, client)
     if service.background.failure is not None:
         raise service.background.failure

@@ -12,8 +12,12 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import faust
+from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 from faust.transport.drivers.aiokafka import Consumer, Transport
+from faust.types.auth import CredentialsT
 
+from trackside.eventlog.kafka_security import client_options, credentials_changed
+from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.log import Entry
 from trackside.eventlog.settings import StackSettings
 
@@ -45,6 +49,12 @@ async def run_consumer(settings: StackSettings, session_timeout_s: float, sink: 
         logging.getLogger(noisy).setLevel(logging.WARNING)
     # While a broker is down it writes 20 lines a second, which fill a disk: `/ready` reports the outage.
     logging.getLogger("aiokafka.consumer").setLevel(logging.CRITICAL)
+    while True:
+        await _consume(settings, session_timeout_s, sink)
+
+
+async def _consume(settings: StackSettings, session_timeout_s: float, sink: RecordSink) -> None:
+    """Returns when the files with the credentials have changed: faust connects with those of its start."""
     app = _app(settings, session_timeout_s, sink)
     topic = app.topic(
         settings.topics.metrics.name,
@@ -68,13 +78,16 @@ async def run_consumer(settings: StackSettings, session_timeout_s: float, sink: 
             raise
 
     app.agent(topic, name="metrics")(pass_on)
+    changed = asyncio.create_task(credentials_changed(settings))
     running = asyncio.create_task(_run(app))
     try:
-        await asyncio.wait({running, failed}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({running, failed, changed}, return_when=asyncio.FIRST_COMPLETED)
         if failed.done():
             failed.result()
-        running.result()
+        if not changed.done():
+            running.result()
     finally:
+        changed.cancel()
         running.cancel()
         failed.cancel()
         await _stop(app)
@@ -114,6 +127,7 @@ def _app(settings: StackSettings, session_timeout_s: float, sink: RecordSink) ->
         group_of(settings),
         broker=[f"kafka://{address.strip()}" for address in settings.kafka_bootstrap.split(",")],
         broker_client_id="summary-indexer",
+        broker_credentials=_credentials(settings),
         broker_session_timeout=session_timeout_s,
         broker_heartbeat_interval=session_timeout_s / 3,
         broker_request_timeout=max(REQUEST_S, session_timeout_s),
@@ -127,6 +141,22 @@ def _app(settings: StackSettings, session_timeout_s: float, sink: RecordSink) ->
         topic_disable_leader=True,
         stream_wait_empty=False,
     )
+
+
+def _credentials(kafka: KafkaSettings) -> CredentialsT | None:
+    """Returns in faust's words what every other client of Kafka is given."""
+    options = client_options(kafka)
+    tls = options.get("ssl_context")
+    if "sasl_oauth_token_provider" in options:
+        return OAuthCredentials(oauth_cb=options["sasl_oauth_token_provider"], ssl_context=tls)
+    if "sasl_mechanism" in options:
+        return SASLCredentials(
+            username=options["sasl_plain_username"],
+            password=options["sasl_plain_password"],
+            ssl_context=tls,
+            mechanism=options["sasl_mechanism"],
+        )
+    return None if tls is None else SSLCredentials(tls)
 
 
 def _entry(message: Any) -> Entry:

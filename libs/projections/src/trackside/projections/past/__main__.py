@@ -56,7 +56,7 @@ async def _write(settings: StackSettings, max_bytes: int, every: int, partitions
         raise StoreUnusableError(reason)
     store = open_past_store(folder, settings.postgres_dsn)
     topic = settings.topics.events
-    async with KafkaLog(settings.kafka_bootstrap, "trackside-past") as opened, store.locked() as locked:
+    async with KafkaLog(settings, "trackside-past") as opened, store.locked() as locked:
         if not locked:
             raise StoreUnusableError("another process writes snapshots")
         for partition in partitions:

@@ -48,7 +48,7 @@ def graph(run_id: str, out: Path, at: str) -> None:
 
 async def _drawn(run_id: str, point: PointInTime) -> tuple[list[DrawnStep], str]:
     addresses = Addresses()
-    async with KafkaLog(addresses.bootstrap, client_id="trackside-graph") as log:
+    async with KafkaLog(addresses.kafka, client_id="trackside-graph") as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), run_id, addresses.past_states)
         past = await state_at(recorded, point, addresses.state_cache)
     found = run_of(past.stream)

@@ -85,7 +85,7 @@ async def _service() -> AsyncIterator[ServiceContext]:
     """Yields a service that may write what a summary-indexer writes; fails if Kafka does not answer."""
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
-    async with KafkaLog(addresses.bootstrap, client_id="trackside-cli") as log:
+    async with KafkaLog(addresses.kafka, client_id="trackside-cli") as log:
         for topic in (topics.events, topics.metrics, topics.commands):
             await log.ends(topic.name)
         instance = f"{socket.gethostname()}-{os.getpid()}"

@@ -156,7 +156,7 @@ async def _report(stream: str, postgres: bool, held: HeldArtifacts | None) -> Ve
         if held is not None:
             held.take(record, outcome, value)
 
-    async with KafkaLog(addresses.bootstrap, client_id="trackside-verify") as log:
+    async with KafkaLog(addresses.kafka, client_id="trackside-verify") as log:
         with late_progress("reading the log") as progress:
             if postgres:
                 return await verify_with_postgres(
@@ -167,7 +167,7 @@ async def _report(stream: str, postgres: bool, held: HeldArtifacts | None) -> Ve
 
 async def _summary_artifacts(stream: str) -> list[HeldArtifact]:
     addresses = Addresses()
-    async with KafkaLog(addresses.bootstrap, client_id="trackside-verify") as log:
+    async with KafkaLog(addresses.kafka, client_id="trackside-verify") as log:
         with late_progress("reading summaries") as progress:
             topics = Topics(prefix=addresses.prefix)
             return await read_summary_artifacts(log, topics, stream=stream, on_progress=progress)

@@ -4,6 +4,7 @@ What only some commands need is imported by those that do: they start sooner.
 """
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from trackside.contracts.topics import PREFIX_RULE, is_topic_prefix
 
 if TYPE_CHECKING:
     from trackside.embedded.stack import Stack
+    from trackside.eventlog.kafka_settings import KafkaSettings
     from trackside.projections.past.reader import PastReader
     from trackside.replay.history.state_cache import StateCache
 
@@ -30,9 +32,18 @@ class Addresses:
     """Addresses of Kafka, Postgres and the store; each is looked up when it is used."""
 
     @property
-    def bootstrap(self) -> str:
-        """Kafka's host:port; raises CommandFailed if it is not known."""
-        found = os.environ.get(BOOTSTRAP) or _found(BOOTSTRAP).bootstrap_servers
+    def kafka(self) -> "KafkaSettings":
+        """Kafka's address, and how to connect; raises CommandFailed if it is not known or can't be used."""
+        from trackside.eventlog.kafka_settings import kafka_settings
+        from trackside.eventlog.settings_problems import InvalidSettingsError
+
+        given = os.environ.get(BOOTSTRAP) or _found(BOOTSTRAP).bootstrap_servers
+        try:
+            found = kafka_settings(given)
+        except InvalidSettingsError as error:
+            raise BadUsage(str(error)) from error
+        for sentence in found.warnings:
+            sys.stderr.write(f"trackside: {sentence}\n")
         watch_kafka(found)
         return found
 

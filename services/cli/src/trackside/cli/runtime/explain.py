@@ -8,6 +8,7 @@ from trackside.contracts.codec import UndecodableError
 from trackside.domain.fold import UnsupportedRulesError
 from trackside.embedded.errors import StackError
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
+from trackside.eventlog.settings_problems import InvalidSettingsError
 from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.log_identity import AnotherLogError
 from trackside.projections.postgres import (
@@ -39,7 +40,7 @@ def explain(error: Exception) -> CommandFailed | None:
             return error
         case SpecError() | UnsendableError() | BadRangeError() | BadNameError():
             return BadUsage(str(error))
-        case UnknownSubjectError() | BadScenarioError() | BadDsnError():
+        case UnknownSubjectError() | BadScenarioError() | BadDsnError() | InvalidSettingsError():
             return BadUsage(str(error))
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG | errno.EIO):
             return CommandFailed(

@@ -26,7 +26,7 @@ async def newest_heartbeats(workers: int) -> dict[str, WorkerHeartbeat]:
     try:
         async with (
             asyncio.timeout(LIMIT_S),
-            KafkaLog(addresses.bootstrap, client_id="trackside-cli") as log,
+            KafkaLog(addresses.kafka, client_id="trackside-cli") as log,
         ):
             return await read_heartbeats(log, Topics(prefix=addresses.prefix), workers)
     except (CommandFailed, TransientError, OffsetGoneError, TimeoutError):

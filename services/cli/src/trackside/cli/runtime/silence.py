@@ -3,6 +3,10 @@
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trackside.eventlog.kafka_settings import KafkaSettings
 
 FIRST_S = 0.2
 """A command that is done within so many seconds asks nobody else."""
@@ -10,9 +14,9 @@ WITHIN_S = 0.8
 _watching: dict[str, "asyncio.Task[None]"] = {}
 
 
-def watch_kafka(bootstrap: str) -> None:
+def watch_kafka(kafka: "KafkaSettings") -> None:
     """Says on standard error if Kafka has not answered after a second, while a command waits for it."""
-    _watch("kafka", lambda: _ask_kafka(bootstrap))
+    _watch("kafka", lambda: _ask_kafka(kafka))
 
 
 def watch_postgres(dsn: str) -> None:
@@ -20,10 +24,12 @@ def watch_postgres(dsn: str) -> None:
     _watch("postgres", lambda: _ask_postgres(dsn))
 
 
-async def _ask_kafka(bootstrap: str) -> None:
-    from trackside.eventlog.reachability import ask_kafka, say_until_it_answers
+async def _ask_kafka(kafka: "KafkaSettings") -> None:
+    from trackside.eventlog.kafka_probe import ask_kafka
+    from trackside.eventlog.reachability import say_until_it_answers
 
-    await say_until_it_answers(f"Kafka at {bootstrap}", lambda: ask_kafka(bootstrap), _say, WITHIN_S)
+    server = f"Kafka at {kafka.kafka_bootstrap}"
+    await say_until_it_answers(server, lambda: ask_kafka(kafka), _say, WITHIN_S)
 
 
 async def _ask_postgres(dsn: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from trackside.contracts.topics import Topic, Topics
 from trackside.eventlog.errors import PreflightError
+from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.kafka_topics import TIME_SETTING, delete_before, set_settings, times_of
 from trackside.eventlog.log import Entry, Log, Outgoing, TopicPartition
 from trackside.replay.history.errors import (
@@ -68,7 +69,7 @@ def manifest_to_restore(topics: Topics, folder: Path) -> BackupManifest:
 
 async def restore(
     log: Log,
-    bootstrap: str,
+    kafka: KafkaSettings | str,
     topics: Topics,
     folder: Path,
     manifest: BackupManifest,
@@ -78,13 +79,13 @@ async def restore(
 
     Raises LiveTargetError if the target has data of its own, TransientError, TooLargeError.
     """
-    await check_target(log, bootstrap, topics)
+    await check_target(log, kafka, topics)
     restored = topics_of_backup(topics)
     opened = [replace(topic, config={**topic.config, TIME_SETTING: "CreateTime"}) for topic in restored]
     await log.ensure(opened)
-    await set_settings(bootstrap, opened)
+    await set_settings(kafka, opened)
     writer = _Writer(log, await _ends(log, restored), report, sum(run.records for run in manifest.runs))
-    await _begin_at(bootstrap, writer, manifest.partitions)
+    await _begin_at(kafka, writer, manifest.partitions)
     for run in manifest.runs:
         for entry in read_run(folder, run):
             place = (entry.topic, entry.partition)
@@ -92,16 +93,16 @@ async def restore(
                 await writer.take(place, entry)
     for place, offsets in sorted(manifest.partitions.items()):
         await writer.fill(place, offsets.end)
-    await set_settings(bootstrap, restored[1:])
+    await set_settings(kafka, restored[1:])
     await log.ensure(topics.shared)
-    await set_settings(bootstrap, restored[:1])
+    await set_settings(kafka, restored[:1])
     return RestoreSummary(manifest, writer.written, writer.found)
 
 
-async def check_target(log: Log, bootstrap: str, topics: Topics) -> None:
+async def check_target(log: Log, kafka: KafkaSettings | str, topics: Topics) -> None:
     """Raises LiveTargetError unless the target is empty, or an interrupted restore has begun it."""
     restored = topics_of_backup(topics)
-    times = await times_of(bootstrap, restored)
+    times = await times_of(kafka, restored)
     if times.get(restored[0].name) == "CreateTime":
         return
     for topic in restored:
@@ -121,14 +122,14 @@ async def _ends(log: Log, topics: Sequence[Topic]) -> dict[TopicPartition, int]:
 
 
 async def _begin_at(
-    bootstrap: str, writer: "_Writer", partitions: Mapping[TopicPartition, OffsetRange]
+    kafka: KafkaSettings | str, writer: "_Writer", partitions: Mapping[TopicPartition, OffsetRange]
 ) -> None:
     """Lets each partition begin where the backup does: what was before it had been deleted."""
     later = {place: offsets.begin for place, offsets in partitions.items() if offsets.begin}
     for place, begin in later.items():
         await writer.fill(place, begin)
     if later:
-        await delete_before(bootstrap, later)
+        await delete_before(kafka, later)
 
 
 @dataclass(slots=True)

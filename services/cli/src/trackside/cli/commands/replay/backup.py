@@ -25,6 +25,7 @@ from trackside.embedded import stack
 from trackside.embedded.folder import claim, held_leash
 from trackside.eventlog.clock import rfc3339
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.settings import read_settings
 from trackside.replay.transfer.backup import BackupSummary, CopyArtifacts, add_to_backup, backup_lock
 from trackside.replay.transfer.backup_blobs import check_blobs, copy_to_backup, copy_to_store
@@ -73,8 +74,8 @@ def import_all(folder: Path, *, as_json: bool) -> None:
             check_runs(folder, manifest, report)
         with late_progress("checking artifacts") as report:
             check_blobs(folder, manifest.blobs or (), report)
-    with _target() as (bootstrap, store):
-        made = run(_restore(folder, bootstrap, topics, manifest, store))
+    with _target() as (kafka, store):
+        made = run(_restore(folder, kafka, topics, manifest, store))
     if as_json:
         screen.emit(
             {"records": made.written + made.found, "written": made.written, "until_ms": manifest.until_ms}
@@ -135,23 +136,23 @@ def _copier(folder: Path) -> CopyArtifacts:
 async def _add(folder: Path, copy: CopyArtifacts | None) -> BackupSummary:
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
-    async with KafkaLog(addresses.bootstrap, client_id=CLIENT) as log:
+    async with KafkaLog(addresses.kafka, client_id=CLIENT) as log:
         with late_progress("copying records") as report:
             return await add_to_backup(log, topics, folder, report, copy)
 
 
 @contextmanager
-def _target() -> Iterator[tuple[str, Store | None]]:
+def _target() -> Iterator[tuple[KafkaSettings | str, Store | None]]:
     """Yields the address of Kafka, and the store: of a server that runs, else of this folder.
 
     The folder's Kafka is started without services, and stopped at the end.
     """
     settings = read_settings(StoreSettings)
     if os.environ.get(BOOTSTRAP) or stack_process.running() is not None:
-        bootstrap = Addresses().bootstrap
+        kafka = Addresses().kafka
         found = stack_process.running()
         url = settings.store or (found.store if found is not None else "")
-        yield bootstrap, _store_at(settings, url)
+        yield kafka, _store_at(settings, url)
         return
     home = claim(stack_process.folder())
     with held_leash(home / "leash") as leash:
@@ -169,19 +170,19 @@ def _store_at(settings: StoreSettings, url: str) -> Store | None:
 
 
 async def _restore(
-    folder: Path, bootstrap: str, topics: Topics, manifest: BackupManifest, store: Store | None
+    folder: Path, kafka: KafkaSettings | str, topics: Topics, manifest: BackupManifest, store: Store | None
 ) -> RestoreSummary:
     if manifest.blobs and store is None:
         raise CommandFailed(
             f"the backup has {counted(len(manifest.blobs), 'artifact blob')}: set TRACKSIDE_STORE to the "
             "store of the new installation"
         )
-    async with KafkaLog(bootstrap, client_id=CLIENT) as log:
-        await check_target(log, bootstrap, topics)
+    async with KafkaLog(kafka, client_id=CLIENT) as log:
+        await check_target(log, kafka, topics)
         if manifest.blobs and store is not None:
             _copy_to(store, folder, manifest.blobs)
         with late_progress("restoring records") as report:
-            return await restore(log, bootstrap, topics, folder, manifest, report)
+            return await restore(log, kafka, topics, folder, manifest, report)
 
 
 def _copy_to(store: Store, folder: Path, digests: Sequence[str]) -> None:

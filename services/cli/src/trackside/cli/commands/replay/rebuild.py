@@ -10,6 +10,7 @@ from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.replay.rebuild.parallel_fold import ProcessPool
 from trackside.replay.rebuild.rebuild import RebuildReport
 from trackside.replay.rebuild.rebuild import rebuild as rebuild_read_models
@@ -35,9 +36,9 @@ def rebuild(processes: int | None, *, swap: bool, as_json: bool) -> None:
         raise FailureReported()
 
 
-def rebuild_and_compare(bootstrap: str, dsn: str) -> None:
+def rebuild_and_compare(kafka: KafkaSettings | str, dsn: str) -> None:
     """Prints `replay: N events, M rows, equal`; raises CommandFailed if a row or a position differs."""
-    report = run(_rebuild(bootstrap, dsn, ""))
+    report = run(_rebuild(kafka, dsn, ""))
     if not report.equal:
         positions = "\n".join(report.positions())
         raise CommandFailed(f"{report}\n{positions}")
@@ -46,13 +47,13 @@ def rebuild_and_compare(bootstrap: str, dsn: str) -> None:
 
 async def _rebuild_here(swap: bool, processes: int | None) -> RebuildReport:
     addresses = Addresses()
-    return await _rebuild(addresses.bootstrap, addresses.dsn, addresses.prefix, swap, processes)
+    return await _rebuild(addresses.kafka, addresses.dsn, addresses.prefix, swap, processes)
 
 
 async def _rebuild(
-    bootstrap: str, dsn: str, prefix: str, swap: bool = False, processes: int | None = None
+    kafka: KafkaSettings | str, dsn: str, prefix: str, swap: bool = False, processes: int | None = None
 ) -> RebuildReport:
-    open_log = partial(KafkaLog, bootstrap, client_id="trackside-replay")
+    open_log = partial(KafkaLog, kafka, client_id="trackside-replay")
     at_most = ProcessPool(processes or os.cpu_count() or 1, open_log)
     async with open_log() as log:
         with progress_of("reading the log") as show_progress:

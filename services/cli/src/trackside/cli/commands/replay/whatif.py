@@ -124,7 +124,7 @@ def check_plots(plots: Sequence[Path]) -> None:
 
 async def _recorded(stream_id: str, point: PointInTime) -> AnyRecording:
     addresses = Addresses()
-    async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka, client_id="trackside-replay") as log:
         return await read_stream(
             await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states), point
         )

@@ -1,0 +1,171 @@
+"""How to connect to Kafka is checked before anything connects: each problem names its variable."""
+
+from pathlib import Path
+
+import pytest
+
+from trackside.contracts.topics import Topics
+from trackside.embedded.certificates import issue, new_authority
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.kafka_security import TokenCommand, TokenCommandError, client_options
+from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
+from trackside.eventlog.settings import StackSettings, read_settings
+
+SCRAM = {"SECURITY_PROTOCOL": "SASL_SSL", "USER": "dispatcher"}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    authority = new_authority("test")
+    client, other = issue(authority, "client", []), issue(authority, "other", [])
+    for name, content in {
+        "ca.pem": authority.certificate,
+        "client.pem": client.certificate,
+        "client.key": client.key,
+        "other.key": other.key,
+        "both.pem": client.certificate + client.key,
+        "password": b"hunter2\n",
+        "empty": b"",
+        "text": b"no certificate\n",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(0o600)
+    (tmp_path / "open").write_bytes(b"hunter2\n")
+    (tmp_path / "open").chmod(0o644)
+    return tmp_path
+
+
+def given(monkeypatch: pytest.MonkeyPatch, files: Path, variables: dict[str, str]) -> None:
+    for name, value in variables.items():
+        found = str(files / value) if name.endswith("_FILE") else value
+        monkeypatch.setenv(f"TRACKSIDE_KAFKA_{name}", found)
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        (
+            {"SECURITY_PROTOCOL": "TLS"},
+            "TRACKSIDE_KAFKA_SECURITY_PROTOCOL: Input should be 'PLAINTEXT', 'SSL'",
+        ),
+        ({"SASL_MECHANISM": "GSSAPI"}, "TRACKSIDE_KAFKA_SASL_MECHANISM: Input should be 'PLAIN'"),
+        (
+            SCRAM | {"PASSWORD_FILE": "gone"},
+            "TRACKSIDE_KAFKA_PASSWORD_FILE: the file can't be read: No such file",
+        ),
+        (SCRAM | {"PASSWORD_FILE": "empty"}, "TRACKSIDE_KAFKA_PASSWORD_FILE: the file is empty"),
+        (SCRAM | {"PASSWORD_FILE": "open"}, "(mode 0644): expected 0600, as `chmod 600 "),
+        (SCRAM | {"PASSWORD_FILE": "."}, "TRACKSIDE_KAFKA_PASSWORD_FILE: not a file"),
+        (SCRAM, "TRACKSIDE_KAFKA_PASSWORD_FILE is not set: expected it for SASL_SSL with SCRAM-SHA-512"),
+        (
+            {"SECURITY_PROTOCOL": "SASL_SSL", "PASSWORD_FILE": "password"},
+            "TRACKSIDE_KAFKA_USER is not set",
+        ),
+        (
+            {"SECURITY_PROTOCOL": "SASL_SSL", "SASL_MECHANISM": "OAUTHBEARER"},
+            "TRACKSIDE_KAFKA_TOKEN_COMMAND is not set",
+        ),
+        ({"SECURITY_PROTOCOL": "SSL", "SSL_CA_FILE": "gone"}, "gone: the file can't be read: No such file"),
+        ({"SECURITY_PROTOCOL": "SSL", "SSL_CA_FILE": "text"}, "text: the file has no certificate in PEM"),
+        (
+            {"SECURITY_PROTOCOL": "SSL", "SSL_CERTIFICATE_FILE": "client.pem", "SSL_KEY_FILE": "other.key"},
+            "the key is not that of the certificate",
+        ),
+        (
+            {"SECURITY_PROTOCOL": "SSL", "SSL_CERTIFICATE_FILE": "client.pem"},
+            "client.pem: the file has no certificate with its key in PEM",
+        ),
+        ({"SECURITY_PROTOCOL": "SSL", "SSL_KEY_FILE": "client.key"}, "CERTIFICATE_FILE is not set: expected"),
+    ],
+)
+def test_what_can_not_be_used_is_named_before_a_connection_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    files: Path,
+    variables: dict[str, str],
+    sentence: str,
+) -> None:
+    given(monkeypatch, files, variables)
+    with pytest.raises(SystemExit) as refused:
+        read_settings(StackSettings)
+    assert refused.value.code == 2
+    said = capsys.readouterr().err
+    assert sentence in said and "TRACKSIDE_KAFKA_" in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        (
+            {
+                "SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+                "SASL_MECHANISM": "PLAIN",
+                "USER": "me",
+                "PASSWORD_FILE": "password",
+            },
+            "with the mechanism PLAIN sends the password to Kafka unencrypted: expected SASL_SSL",
+        ),
+        (
+            {"USER": "me"},
+            "TRACKSIDE_KAFKA_USER has no effect with TRACKSIDE_KAFKA_SECURITY_PROTOCOL=PLAINTEXT",
+        ),
+        ({"SSL_CA_FILE": "ca.pem"}, "TRACKSIDE_KAFKA_SSL_CA_FILE has no effect"),
+    ],
+)
+def test_what_is_less_safe_than_it_looks_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    files: Path,
+    variables: dict[str, str],
+    sentence: str,
+) -> None:
+    given(monkeypatch, files, variables)
+    read_settings(StackSettings)
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_client_at_an_address_alone_takes_its_security_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, files: Path
+) -> None:
+    given(monkeypatch, files, SCRAM | {"PASSWORD_FILE": "password", "SSL_CA_FILE": "ca.pem"})
+    options = client_options(kafka_settings("broker:9093"))
+    assert options.pop("ssl_context").get_ca_certs()
+    assert options == {
+        "bootstrap_servers": "broker:9093",
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "dispatcher",
+        "sasl_plain_password": "hunter2",
+    }
+
+
+def test_each_new_client_has_the_password_that_the_file_has_then(
+    monkeypatch: pytest.MonkeyPatch, files: Path
+) -> None:
+    given(monkeypatch, files, SCRAM | {"PASSWORD_FILE": "password"})
+    settings = kafka_settings("broker:9093")
+    (files / "password").write_text("hunter3\n")
+    assert client_options(settings)["sasl_plain_password"] == "hunter3"
+    (files / "password").unlink()  # as while it is replaced
+    with pytest.raises(TransientError, match=r"TRACKSIDE_KAFKA_PASSWORD_FILE=.*can't be read"):
+        client_options(settings)
+
+
+def test_certificate_and_key_may_be_in_one_file(monkeypatch: pytest.MonkeyPatch, files: Path) -> None:
+    given(monkeypatch, files, {"SECURITY_PROTOCOL": "SSL", "SSL_CERTIFICATE_FILE": "both.pem"})
+    assert client_options(kafka_settings("broker:9093"))["ssl_context"]
+
+
+async def test_a_token_is_the_first_line_that_the_command_prints(files: Path) -> None:
+    assert await TokenCommand("printf 'abc.def\\nmore\\n'").token() == "abc.def"
+    with pytest.raises(TokenCommandError, match=r"sh printed no token .exit 3.: no such tenant"):
+        await TokenCommand("sh -c 'echo no such tenant >&2; exit 3'").token()
+    with pytest.raises(TokenCommandError, match="no-such-program can't be run for a token: No such file"):
+        await TokenCommand("no-such-program").token()
+
+
+def test_the_topics_of_a_service_are_those_of_its_prefix_whatever_its_security() -> None:
+    settings = StackSettings.model_construct(topic_prefix="team.")
+    assert settings.topics == Topics(prefix="team.")
+    assert isinstance(settings, KafkaSettings) and str(settings) == "127.0.0.1:9092"
