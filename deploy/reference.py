@@ -125,6 +125,21 @@ def topics() -> str:
     )
 
 
+def topic_rights() -> str:
+    """Gives the page of the rights of all principals to topics."""
+    sys.path.insert(0, str(ROOT))
+    from deploy import rights_texts
+
+    return _page(
+        "Rights",
+        rights_texts.INTRODUCTION,
+        "## By topic\n",
+        table(rights_texts.USE_HEAD, rights_texts.uses()),
+        "## By principal\n",
+        table(rights_texts.HEAD, rights_texts.rows()),
+    )
+
+
 def _kept(topic: Topic) -> str:
     if topic.retention_ms < 0:
         return "without limit"
@@ -333,6 +348,7 @@ def files() -> dict[str, str]:
     found = {
         "messages.md": messages(),
         "topics.md": topics(),
+        "rights.md": topic_rights(),
         "settings.md": settings(),
         "metrics.md": metrics(),
         "refusals.md": refusals(),

@@ -44,7 +44,8 @@ def main():
     """Answers requests until it is stopped; a group shares them among its members."""
     bootstrap = sys.argv[1]
     # The group begins at the end: an older request will be asked again, or has failed already.
-    reader = ["kcat", "-b", bootstrap, "-q", "-u", "-G", f"{PREFIX}{NAME}", "-X", "auto.offset.reset=latest"]
+    group = f"{PREFIX}trackside.advisor.{NAME}"
+    reader = ["kcat", "-b", bootstrap, "-q", "-u", "-G", group, "-X", "auto.offset.reset=latest"]
     sender = ["kcat", "-b", bootstrap, "-P", "-t", ANSWERS, "-X", "acks=all"]
     with subprocess.Popen([*reader, REQUESTS], stdout=subprocess.PIPE, text=True) as requests:
         for line in requests.stdout:

@@ -38,7 +38,7 @@ function withSignature({ key, value, headers }) {
 // Reads from the end of the log as it is now: the answer comes behind it. kafkajs has no reader without
 // a group, so this one gets a group of its own that starts there.
 async function readerFromEnd(admin) {
-  const groupId = `publish-node-${randomUUID()}`;
+  const groupId = `${prefix}trackside.publisher.node-${randomUUID()}`;
   const ends = await admin.fetchTopicOffsets(events);
   const partitions = ends.map(({ partition, high }) => ({ partition, offset: high }));
   await admin.setOffsets({ groupId, topic: events, partitions });

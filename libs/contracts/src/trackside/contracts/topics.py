@@ -138,6 +138,24 @@ class Topics:
         """Commands to one device of one worker."""
         return self._topic(f"device.{worker_id}.{device_id}", 1, "task id", "commands to one device", DAY_MS)
 
+    def device_prefix(self, worker_id: str = "") -> str:
+        """Returns how the names of the device topics of a worker begin; without one, those of all workers."""
+        return f"{self.prefix}trackside.device.{worker_id}{'.' if worker_id else ''}"
+
+    def group_prefix(self, role: str) -> str:
+        """Returns how the names of the consumer groups of a kind of clients begin, such as publishers."""
+        return f"{self.prefix}trackside.{role}."
+
+    @property
+    def every_prefix(self) -> str:
+        """How the names of all topics begin."""
+        return f"{self.prefix}trackside."
+
+    @property
+    def metrics_group(self) -> str:
+        """The consumer group of the summary-indexer, which only assigns partitions and stores no offsets."""
+        return f"{self.prefix}trackside.summary-indexer"
+
     @cached_property
     def shared(self) -> tuple[Topic, ...]:
         """Lists the topics that exist once in an installation (device topics come with their workers)."""

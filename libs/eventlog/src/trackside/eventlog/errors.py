@@ -13,6 +13,10 @@ class PreflightError(Exception):
     """A topic is missing or its retention is too short: the service must not start."""
 
 
+class DeniedError(Exception):
+    """The broker permits this user less than is needed: grant what the text names, and start again."""
+
+
 class OffsetGoneError(Exception):
     """The log begins after the position requested: records that are needed are gone."""
 

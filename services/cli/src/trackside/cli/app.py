@@ -28,6 +28,7 @@ from trackside.cli.interface import (
     rounds,
     runs,
     services,
+    setup,
     stack,
     summaries,
     summary_changes,
@@ -187,6 +188,7 @@ SUMMARY_COMMANDS: Mapping[str, Callable[..., None]] = {
     "cache": summary_changes.cache,
     "export": summary_changes.export,
 }
+SETUP_COMMANDS: Mapping[str, Callable[..., None]] = {"acls": setup.acls}
 CONVERT_COMMANDS: Mapping[str, Callable[..., None]] = {"sedna": convert.sedna}
 ARTIFACT_COMMANDS: Mapping[str, Callable[..., None]] = {
     "ls": artifacts.ls,
@@ -263,6 +265,8 @@ def make_app() -> typer.Typer:
     made.add_typer(_group(said, PIPELINE_COMMANDS), name="pipelines", rich_help_panel=PUBLISH)
     said = "Turn specifications of other systems into files for `submit`."
     made.add_typer(_group(said, CONVERT_COMMANDS), name="convert", rich_help_panel=PUBLISH)
+    said = "Prepare a cluster of your own: who may do what with which topic."
+    made.add_typer(_group(said, SETUP_COMMANDS), name="setup", rich_help_panel=SERVE)
     said = "Times at which runs of pipelines begin by themselves."
     made.add_typer(_group(said, SCHEDULE_COMMANDS), name="schedules", rich_help_panel=PUBLISH)
     return made

@@ -93,11 +93,6 @@ async def _consume(settings: StackSettings, session_timeout_s: float, sink: Reco
         await _stop(app)
 
 
-def group_of(settings: StackSettings) -> str:
-    """Returns the name of the consumer group, which only assigns partitions and stores no offsets."""
-    return f"{settings.topic_prefix}trackside.summary-indexer"
-
-
 async def _run(app: Any) -> None:
     await app.start()
     await app.wait_until_stopped()
@@ -123,8 +118,9 @@ def _app(settings: StackSettings, session_timeout_s: float, sink: RecordSink) ->
         def _create_directories(self) -> None:
             """Creates no folders: there are no faust tables."""
 
+    group = settings.topics.metrics_group
     return MetricsApp(
-        group_of(settings),
+        group,
         broker=[f"kafka://{address.strip()}" for address in settings.kafka_bootstrap.split(",")],
         broker_client_id="summary-indexer",
         broker_credentials=_credentials(settings),
@@ -132,7 +128,7 @@ def _app(settings: StackSettings, session_timeout_s: float, sink: RecordSink) ->
         broker_heartbeat_interval=session_timeout_s / 3,
         broker_request_timeout=max(REQUEST_S, session_timeout_s),
         broker_rebalance_timeout=session_timeout_s,
-        consumer_group_instance_id=f"{group_of(settings)}.{settings.instance}",
+        consumer_group_instance_id=f"{group}.{settings.instance}",
         value_serializer="raw",
         key_serializer="raw",
         store="memory://",

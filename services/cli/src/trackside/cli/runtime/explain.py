@@ -7,7 +7,7 @@ from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.contracts.codec import UndecodableError
 from trackside.domain.fold import UnsupportedRulesError
 from trackside.embedded.errors import StackError
-from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
+from trackside.eventlog.errors import DeniedError, OffsetGoneError, PreflightError, TransientError
 from trackside.eventlog.settings_problems import InvalidSettingsError
 from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.log_identity import AnotherLogError
@@ -68,6 +68,7 @@ def explain(error: Exception) -> CommandFailed | None:
             | TransientError()
             | OffsetGoneError()
             | PreflightError()
+            | DeniedError()
             | UndecodableError()
             | UnsupportedRulesError()
             | NewerSchemaError()

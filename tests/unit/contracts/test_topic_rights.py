@@ -1,0 +1,66 @@
+"""The table of rights: who may do what, and that nothing is in it twice or too wide."""
+
+import pytest
+
+from trackside.contracts.topic_rights import (
+    ADMIN,
+    PRINCIPALS,
+    USES,
+    AclOperation,
+    ResourceKind,
+    Right,
+    rights,
+    rights_of,
+)
+from trackside.contracts.topics import Topics
+
+TOPICS = Topics(prefix="lab.")
+
+
+def test_each_topic_of_an_installation_has_its_row_in_the_table() -> None:
+    used = [getattr(TOPICS, use.topic).name for use in USES]
+    assert sorted(used) == sorted(topic.name for topic in TOPICS.shared)
+
+
+def test_only_those_that_write_events_of_their_own_may_write_to_the_log() -> None:
+    writers = {
+        right.principal
+        for right in rights(TOPICS, ["gpu-1"])
+        if right.operation is AclOperation.WRITE and TOPICS.events.name.startswith(right.name)
+    }
+    assert writers == {"dispatcher", "scheduler", "summary-indexer", "worker-gpu-1", ADMIN}
+
+
+def test_a_worker_has_no_right_to_the_device_topics_of_another() -> None:
+    held = rights_of("worker-gpu-1", TOPICS)
+    mine, other = TOPICS.device("gpu-1", "cpu").name, TOPICS.device("gpu-10", "cpu").name
+    assert any(right.prefixed and mine.startswith(right.name) for right in held)
+    assert not any(right.prefixed and other.startswith(right.name) for right in held)
+    assert not any(right.name == other for right in held)
+
+
+@pytest.mark.parametrize("worker_id", ["gpu.1", "", "a/b", "*"])
+def test_a_worker_that_no_prefix_can_hold_gets_no_rights(worker_id: str) -> None:
+    with pytest.raises(ValueError, match="can't have rights of its own"):
+        rights(TOPICS, [worker_id])
+
+
+def test_only_the_set_up_has_rights_to_more_than_it_uses() -> None:
+    found = rights(TOPICS, ["gpu-1"], receipts=["lab.answers"])
+    assert all(right.name.startswith("lab.") for right in found if right.kind is not ResourceKind.CLUSTER)
+    assert {right.principal for right in found if right.kind is ResourceKind.CLUSTER} == {ADMIN}
+    assert {right.principal for right in found if right.name == TOPICS.every_prefix} == {ADMIN}
+    assert len(set(found)) == len(found) and list(found) == sorted(found)
+
+
+def test_receipts_are_written_by_the_dispatcher_and_read_by_publishers() -> None:
+    added = set(rights(TOPICS, receipts=["lab.answers"])) - set(rights(TOPICS))
+    topic = (ResourceKind.TOPIC, "lab.answers", False)
+    assert added == {
+        Right("dispatcher", *topic, AclOperation.WRITE),
+        Right("publisher", *topic, AclOperation.READ),
+    }
+
+
+def test_every_principal_has_rights() -> None:
+    assert all(rights_of(principal, TOPICS) for principal in (*PRINCIPALS, "worker-gpu-1"))

@@ -1,0 +1,81 @@
+"""ACLs as values: how they are named, written as commands, and compared with those of a broker."""
+
+import shlex
+
+import pytest
+
+from trackside.contracts.topics import Topics
+from trackside.eventlog.acls import Acl, AclReport, commands_of, compare, installation_acls
+
+TOPICS = Topics()
+ACLS = installation_acls(TOPICS, ["gpu-1"])
+READS_COMMANDS = Acl("User:dispatcher", "topic", TOPICS.commands.name, False, "Read")
+
+
+def test_a_broker_that_has_the_table_differs_in_nothing() -> None:
+    assert compare(ACLS, ACLS) == AclReport((), (), ())
+
+
+def test_what_a_broker_lacks_is_missing() -> None:
+    assert compare(ACLS, set(ACLS) - {READS_COMMANDS}).missing == (READS_COMMANDS,)
+
+
+@pytest.mark.parametrize(
+    "wider",
+    [
+        Acl("User:dispatcher", "topic", TOPICS.commands.name, False, "All"),
+        Acl("User:dispatcher", "topic", TOPICS.commands.name, False, "Write"),
+        Acl("User:viewer", "topic", "trackside.", True, "Read"),
+        Acl("User:worker-gpu-1", "topic", "trackside.device.", True, "Read"),
+        Acl("User:publisher", "cluster", "kafka-cluster", False, "Create"),
+        Acl("User:*", "topic", "*", False, "Read"),
+        Acl("User:*", "topic", "track", True, "Write"),
+    ],
+)
+def test_what_permits_more_than_the_table_is_named(wider: Acl) -> None:
+    assert compare(ACLS, {*ACLS, wider}) == AclReport((), (wider,), ())
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        Acl("User:dispatcher", "topic", TOPICS.commands.name, False, "Describe"),
+        Acl("User:worker-gpu-1", "topic", "trackside.device.gpu-1.cpu", False, "Read"),
+        Acl("User:other", "topic", "other", False, "All"),
+        Acl("User:*", "topic", "other", False, "All"),
+    ],
+)
+def test_what_permits_no_more_to_our_principals_is_not(same: Acl) -> None:
+    assert compare(ACLS, {*ACLS, same}) == AclReport((), (), ())
+
+
+def test_an_acl_that_denies_is_named() -> None:
+    denying = Acl("User:dispatcher", "topic", TOPICS.commands.name, False, "Read", allows=False)
+    assert compare(ACLS, {*ACLS, denying}).denying == (denying,)
+    assert str(denying) == "User:dispatcher may not Read topic trackside.commands"
+
+
+def test_a_command_adds_the_operations_of_one_principal_on_one_resource() -> None:
+    lines = commands_of(ACLS, "kafka:9093")
+    (device,) = [line for line in lines if "device.gpu-1." in line]
+    assert shlex.split(device) == [
+        *("kafka-acls.sh", "--bootstrap-server", "kafka:9093", "--command-config", "admin.properties"),
+        *("--add", "--allow-principal", "User:worker-gpu-1", "--operation", "Create", "--operation", "Read"),
+        *("--topic", "trackside.device.gpu-1.", "--resource-pattern-type", "prefixed"),
+    ]
+    assert sum("--cluster" in line for line in lines) == 1
+
+
+def test_principals_may_have_other_names_at_the_broker_and_several() -> None:
+    given = {"publisher": ["User:CN=ci,O=Example", "User:CN=notebook"]}
+    found = {acl.principal for acl in installation_acls(TOPICS, principals=given)}
+    assert {"User:CN=ci,O=Example", "User:CN=notebook", "User:viewer"} < found
+    assert "User:publisher" not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "principal"), [("reader", "User:x"), ("viewer", "x"), ("viewer", "User:*"), ("viewer", "User:")]
+)
+def test_a_name_that_the_table_or_the_broker_cannot_have_is_refused(name: str, principal: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        installation_acls(TOPICS, principals={name: [principal]})
