@@ -38,7 +38,10 @@ SECRETS = {
 }
 """What is refused in a command, found in the log, and masked where it is printed."""
 
-CALLED_SECRETS = ("token: abc", "api-key = x", '{"password": "two words"}', "Secret='s3'")
+CALLED_SECRETS = (
+    *("token: abc", "api-key = x", '{"password": "two words"}', "Secret='s3'", "PASSWORD: " + "hunter2"),
+    *("login --password hunter2", "['--db-password', 'hunter2']", "Authorization: Bearer abc"),
+)
 """What is masked where it is printed, but not refused: only its name says that it is a secret."""
 
 PLAIN = {
@@ -70,3 +73,48 @@ PLAIN = {
     "progress": "epoch 3: loss=0.12 tokens/s 1200 at a/b",
 }
 """What no part of Trackside takes for a secret."""
+
+NAMED_SECRETS = (
+    *(
+        ("password", "hunter2"),
+        ("db_password", "hunter2"),
+        ("PGPASSWORD", "hunter2"),
+        ("dbPassword", "two words"),
+    ),
+    *(("secret", "s3cret"), ("client-secret", "s3cret"), ("api_key", "0a1b2c"), ("openaiApiKey", "0a1b2c")),
+    *(
+        ("aws_secret_access_key", "wJalrXUtnFEMI/K7MDENG"),
+        ("token", "0a1b2c3d4e5f6a7b"),
+        ("HUB_TOKEN", "a-" * 9 + "1"),
+    ),
+)
+"""Names of fields and their texts that are secrets, by the name."""
+
+NAMED_PLAIN = (
+    *(
+        ("tokenizer", "bert-base-uncased-2018-10-11"),
+        ("token_count", "0a1b2c3d4e5f6a7b"),
+        ("tokens", "a1" * 9),
+    ),
+    *(
+        ("token_dropout", "0.1"),
+        ("secret_share", "0a1b2c3d"),
+        ("password_file", "hunter2"),
+        ("key", "a1" * 9),
+    ),
+    *(
+        ("pad_token", "<pad>"),
+        ("mask_token", "[MASK]"),
+        ("eos_token", "<|endoftext|>"),
+        ("token", "word2vec"),
+    ),
+    *(("password", ""), ("password", "${PGPASSWORD}"), ("password", "$PGPASSWORD"), ("password", "<yours>")),
+    *(
+        ("password", "***"),
+        ("password", "[redacted]"),
+        ("password", "/run/secrets/db"),
+        ("password", "required"),
+    ),
+    *(("secret", "sharing"), ("api_key", "EMPTY"), ("api_key", "not-needed"), ("secret", "vault:kv/db#key1")),
+)
+"""Names of fields and their texts that are none."""

@@ -151,6 +151,16 @@ def nested(levels: int) -> bytes:
         pytest.param(b'{"reason":"\\ud800"}', "bad_unicode", "$.reason", id="BI-19"),
         pytest.param(b'{"v":{"\\udfff":1}}', "bad_unicode", "$.v", id="BI-19 key"),
         pytest.param(b'{"v":[{"k":"AKIAABCDEFGHIJKLMNOP"}]}', "secret_suspected", "$.v[0].k", id="BI-49"),
+        pytest.param(
+            b'{"v":[{"db_password":"hunter2"}]}', "secret_suspected", "$.v[0].db_password", id="BI-49 name"
+        ),
+        pytest.param(b'{"tags":{"secret":"hunter2"}}', "secret_suspected", "$.tags.secret", id="BI-49 tag"),
+        pytest.param(
+            b'{"parameters":{"secret":"hunter2"}}',
+            "secret_suspected",
+            "$.parameters.secret",
+            id="BI-49 parameter",
+        ),
         pytest.param(b'{"ghp_' + b"a" * 36 + b'":1}', "secret_suspected", "$", id="BI-49 key"),
     ],
 )

@@ -5,8 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.secret_samples import CALLED_SECRETS, PLAIN, SECRETS
-from trackside.contracts.redaction import REDACTED, LineRedactor, looks_secret, may_have_secret, redact
+from tests.secret_samples import CALLED_SECRETS, NAMED_PLAIN, NAMED_SECRETS, PLAIN, SECRETS
+from trackside.contracts.redaction import (
+    REDACTED,
+    LineRedactor,
+    is_called_secret,
+    looks_secret,
+    may_have_secret,
+    redact,
+)
 
 PIECES = st.lists(
     st.sampled_from(
@@ -30,6 +37,11 @@ HOSTILE = (
         "=",
         "github_pat_",
         "[redacted]",
+        "--",
+        "--token ",
+        "--a-",
+        "authorization: ",
+        "authorization:a",
     ),
 )
 
@@ -69,6 +81,18 @@ def test_hashes_ids_and_names_are_left_alone(name: str) -> None:
 def test_what_a_text_calls_a_secret_is_masked_but_not_refused(text: str) -> None:
     assert not looks_secret(text)
     assert REDACTED in redact(f"before {text} after")
+
+
+@pytest.mark.parametrize(("name", "text"), NAMED_SECRETS)
+def test_the_name_of_a_field_calls_its_text_a_secret(name: str, text: str) -> None:
+    assert is_called_secret(name, text)
+    assert may_have_secret(json.dumps({"a": [{name: text}]}).encode())
+    assert text not in redact(json.dumps({name: text})) or "token" not in name.lower()
+
+
+@pytest.mark.parametrize(("name", "text"), NAMED_PLAIN)
+def test_hyper_parameters_and_placeholders_are_no_secrets_by_their_name(name: str, text: str) -> None:
+    assert not is_called_secret(name, text)
 
 
 @pytest.mark.parametrize("escape", [json.dumps, lambda text: json.dumps(text).replace("/", "\\/")])

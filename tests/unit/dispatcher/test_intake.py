@@ -114,6 +114,24 @@ def test_bytes_that_hold_no_object_are_dead_letters_with_place_and_reason() -> N
     assert len(intake) == 1
 
 
+def test_a_refusal_for_a_secret_says_where_it_still_is_and_to_rotate_it() -> None:
+    ((_, event, _),) = took(entry(5, b'{"reason":{"db_password":"hunter2"}}')).unrecorded(Streams(AGGREGATES))
+    assert event.problem is not None
+    assert (event.problem.code, event.problem.path) == ("secret_suspected", "$.reason.db_password")
+    assert event.problem.message.endswith(
+        "rotate it: it can be read in trackside.commands, partition 1, offset 5, until the retention of the "
+        "topic removes it"
+    )
+    assert "hunter2" not in event.model_dump_json()
+
+
+def test_a_dead_letter_keeps_no_bytes_that_may_have_a_secret() -> None:
+    intake = took(
+        entry(5, b'{"db_password": "hunter2", nope}'), entry(6, b"PASSWORD: hunter2"), entry(7, b"nope")
+    )
+    assert [bool(letter.head_base64) for letter in intake.dead_letters] == [False, False, True]
+
+
 def test_a_trace_goes_on_behind_the_command() -> None:
     traceparent = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
     ((_, _, found),) = took(entry(5, traceparent=traceparent.encode())).unrecorded(Streams(AGGREGATES))

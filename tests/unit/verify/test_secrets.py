@@ -4,9 +4,12 @@ import json
 
 import pytest
 
-from tests.secret_samples import PLAIN, SECRETS
-from trackside.eventlog.log import Entry
+from tests.secret_samples import NAMED_PLAIN, NAMED_SECRETS, PLAIN, SECRETS
+from trackside.contracts.topics import Topics
+from trackside.eventlog.log import Entry, Outgoing
+from trackside.eventlog.memory import MemoryLog
 from trackside.verify.checks.secrets import secret_field
+from trackside.verify.log import verify
 
 
 def entry(value: object, source: str = "trackside/worker/1", escaped: bool = False) -> Entry:
@@ -33,3 +36,41 @@ def test_a_secret_in_a_key_or_in_a_header_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", PLAIN)
 def test_what_is_no_secret_is_not_found(name: str) -> None:
     assert secret_field(entry({PLAIN[name]: [PLAIN[name]]}, source=PLAIN[name])) is None
+
+
+@pytest.mark.parametrize(("name", "text"), NAMED_SECRETS)
+def test_a_secret_by_the_name_of_its_field_is_found(name: str, text: str) -> None:
+    assert secret_field(entry({"options": {"a": [{name: text}]}})) == f"$.options.a[0].{name}"
+
+
+@pytest.mark.parametrize(("name", "text"), NAMED_PLAIN)
+def test_another_field_is_not_found_for_its_name(name: str, text: str) -> None:
+    assert secret_field(entry({name: text})) is None
+
+
+def test_a_reference_to_a_secret_is_none_where_parameters_are() -> None:
+    assert secret_field(entry({"parameters": {"key": {"secret": "wandb-2026"}}})) is None
+    assert (
+        secret_field(entry({"body": {"tasks": [{"parameters": {"a": [{"secret": "wandb-2026"}]}}]}})) is None
+    )
+    assert secret_field(entry({"parameters": {"secret": "wandb-2026"}})) == "$.parameters.secret"
+    assert secret_field(entry({"tags": {"key": {"secret": "wandb-2026"}}})) == "$.tags.key.secret"
+
+
+def test_a_secret_in_what_is_no_json_and_in_a_key_is_found() -> None:
+    broken = Entry("trackside.commands", 0, 7, 0, b"s", b'{"password": "hunter2", nope}', ())
+    assert secret_field(broken) == "$ (no JSON)"
+    keyed = Entry("trackside.commands", 0, 7, 0, SECRETS["AWS key id"].encode(), b"{}", ())
+    assert secret_field(keyed) == "$key"
+
+
+async def test_a_secret_in_a_refused_command_is_found_with_its_place() -> None:
+    topics, log = Topics(), MemoryLog()
+    await log.ensure(topics.shared)
+    headers = [("ce_id", b"s"), ("ce_type", b"trackside.stop-search.v1"), ("ce_source", b"test")]
+    await log.append(topics.commands.name, 2, [Outgoing(b"s", b'{"db_password":"hunter2"}', headers)])
+    found = {finding.invariant: finding for finding in await verify(log, topics)}
+    assert str(found["INV-14"]) == (
+        "INV-14 trackside.commands-2@0 s: $.db_password looks like a secret; rotate it: it can be read there "
+        "until the retention of the topic removes it"
+    )

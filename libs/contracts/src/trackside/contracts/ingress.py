@@ -12,14 +12,17 @@ from typing import Any
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.message import Json
-from trackside.contracts.redaction import looks_secret
+from trackside.contracts.redaction import is_called_secret, looks_secret
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem, json_path
+from trackside.contracts.secret_references import is_reference, may_refer
 
 MAX_DEPTH = 32
 MAX_ITEMS = 10_000
 MAX_KEY = 256
 MAX_TEXT = 65_536
 MAX_WHOLE = 2**63 - 1
+SUSPECTED = "secret_suspected"
+IS_SECRET = 'looks like a secret, which is not repeated; name one of the worker\'s host: {"secret": "NAME"}'
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -223,10 +226,12 @@ def _unfit(body: Json) -> Iterator[Problem]:
         reason = _unfit_value(value, len(path))
         if reason is not None:
             yield Problem(code=reason[0], path=json_path(path), message=reason[1])
-        elif isinstance(value, dict):
+        elif isinstance(value, dict) and not (is_reference(value) and may_refer(path)):
             for name, inner in value.items():
                 if bad := _unfit_text(name, MAX_KEY):
                     yield Problem(code=bad[0], path=json_path(path), message=f"a key: {bad[1]}")
+                elif isinstance(inner, str) and is_called_secret(name, inner):
+                    yield Problem(code=SUSPECTED, path=json_path((*path, name)), message=IS_SECRET)
                 else:
                     waiting.append(((*path, name), inner))
         elif isinstance(value, list):
@@ -255,5 +260,5 @@ def _unfit_text(text: str, limit: int) -> tuple[str, str] | None:
     if _SURROGATE.search(text):
         return "bad_unicode", "holds a lone surrogate"
     if looks_secret(text):
-        return "secret_suspected", "looks like a secret; name a credential instead"
+        return SUSPECTED, IS_SECRET
     return None

@@ -1,18 +1,30 @@
 """What looks like a secret, defined once: for commands that arrive, output of tasks, logs, and `verify-log`.
 
 A text is judged by its shape: a known prefix and length, a password in a URL or after `password=`, a private
-key. Hashes, ids and names have no such shape. No pattern reads a part of a text more than a few times, so the
-time is linear in the length, whatever the text is.
+key. Hashes, ids and names have no such shape. The text of a field is also judged by the field's name, see
+`is_called_secret`. No pattern reads a part of a text more than a few times, so the time is linear in the
+length, whatever the text is.
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 REDACTED: Final = "[redacted]"
 
 _PLACEHOLDER: Final = r"(?!\[redacted\]|\*|\.\.\.|\$[{(A-Z_]|\{|<|%[s(])"
 """What begins like this stands for a secret that is not there, as `$TOKEN` and `<password>` do."""
-_NAMES: Final = r"password|passwd|secret|api[_-]?key|access[_-]?key|access[_-]?token|auth[_-]?token"
+_NAMES: Final = (
+    r"password|passwd|passphrase|secret|(?:api|access|secret)[_-]?key|access[_-]?token|auth[_-]?token"
+)
+_PASSWORDS: Final = ("password", "passwd", "passphrase")
+_KEYS: Final = ("secret", "apikey", "accesskey", "secretkey", "privatekey")
+_NO_LETTER: Final = re.compile("[^a-z0-9]+")
+_NO_SECRET: Final = re.compile(
+    rf"(?!{_PLACEHOLDER})|~|\.{{0,2}}/|\[|(?:arn|env|file|op|ssm|vault):"
+    r"|(?i:default|disabled|enabled|example|hidden|not[_ -]?needed|optional|placeholder|required)$"
+)
+"""What begins like this is no secret: a placeholder, a path, a reference to a store of secrets, a word."""
 _KEY_EDGES: Final = ("-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----", "-----END [A-Z ]{0,40}-----")
 _TOKENS: Final = {
     "AKIA": "AKIA[0-9A-Z]{16}(?![0-9A-Za-z])",
@@ -38,9 +50,15 @@ _PATTERNS: Final = tuple((mark, re.compile(shape)) for mark, shape in _SHAPES.it
 _OCTETS: Final = (*(mark.encode() for mark in _SHAPES), rb"\u00", rb":\/")
 """What JSON with a secret has, in which a character may be escaped."""
 _SHORTEST: Final = len("://:p@")
-_CALLED_SECRET: Final = re.compile(
-    rf"((?i:{_NAMES}|token)[\"']?\s*+[=:]\s*+)(?:\"[^\"\n]*\"|'[^'\n]*'|\[redacted\]|\S+)"
-)
+_SHORTEST_TEXTS: Final = {"password": 6, "key": 6, "token": 16}
+"""How many characters the text of a field has at least that is a secret by the field's name."""
+_VALUE: Final = r"(?:\"[^\"\n]*\"|'[^'\n]*'|\[redacted\]|\S+)"
+_CALLED_SECRET: Final = re.compile(rf"((?i:{_NAMES}|token)[\"']?\s*+[=:]\s*+){_VALUE}")
+_OPTION: Final = re.compile(rf"(--[a-z0-9-]{{0,40}}?(?:{_NAMES}|token)[\"']?,?[ \t]++)(?![-\s]){_VALUE}")
+_HEADER: Final = re.compile(rf"((?i:authorization)[\"']?\s*+:\s*+[\"']?\w++[ \t]++){_VALUE}")
+_CALLS: Final = ("passw", "passphrase", "secret", "key", "token")
+"""What a text has, in some case, that calls a part of it a secret: looking for that first is faster."""
+_FIELD_ENDS: Final = tuple(f'{name}"'.encode() for name in (*_PASSWORDS, "secret", "key", "token"))
 _KEY_LINE: Final = re.compile(rf"\s*+[A-Za-z0-9+/=]*+\s*+(?:{_KEY_EDGES[1]}.*)?")
 
 
@@ -60,7 +78,43 @@ def may_have_secret(octets: bytes) -> bool:
     No secret begins within a word such as `task-assigned`, which is in every other record.
     """
     searched = octets.replace(b"task-", b"")
-    return any(mark in searched for mark in _OCTETS)
+    if any(mark in searched for mark in _OCTETS):
+        return True
+    lowered = octets.lower()
+    return any(end in lowered for end in _FIELD_ENDS)
+
+
+def is_called_secret(name: str, text: str) -> bool:
+    """Returns whether a field's name calls its text a secret, as in `{"db_password": "hunter2"}`.
+
+    The name has to end with what is a secret, so `tokenizer`, `token_dropout` and `secret_share` are none.
+    Its text has to be long enough, and no placeholder or path; that of a key or token has letters and digits,
+    and no space, as `pad_token` and the like are words. What is no text, as `max_token: 512`, is no secret.
+    """
+    kind = called(name)
+    if not kind or len(text) < _SHORTEST_TEXTS[kind] or _NO_SECRET.match(text):
+        return False
+    return kind == "password" or (
+        not any(letter.isspace() for letter in text)
+        and any(letter.isdigit() for letter in text)
+        and any(letter.isalpha() for letter in text)
+    )
+
+
+def has_secret(text: str) -> bool:
+    """Returns whether a text has what looks like a secret, or what it calls one, which is a guess."""
+    return redact(text) != text
+
+
+@lru_cache(maxsize=4_096)
+def called(name: str) -> str:
+    """Returns what a field's name calls its value: a `password`, `key` or `token`; "" if nothing secret."""
+    words = _NO_LETTER.sub("", name.lower())
+    if words.endswith(_PASSWORDS):
+        return "password"
+    if words.endswith(_KEYS):
+        return "key"
+    return "token" if words.endswith("token") else ""
 
 
 def mask_secrets(text: str) -> str:
@@ -77,7 +131,14 @@ def redact(text: str) -> str:
     The second is a guess from a name: it may mask a word of output or of an error, but changes no data and
     refuses no command.
     """
-    return mask_secrets(_CALLED_SECRET.sub(rf"\1{REDACTED}", text))
+    lowered = text.lower()
+    if any(each in lowered for each in _CALLS):
+        text = _CALLED_SECRET.sub(rf"\1{REDACTED}", text)
+        if "--" in text:
+            text = _OPTION.sub(rf"\1{REDACTED}", text)
+    if "authorization" in lowered:
+        text = _HEADER.sub(rf"\1{REDACTED}", text)
+    return mask_secrets(text)
 
 
 class LineRedactor:

@@ -83,7 +83,7 @@ REFUSAL_CODES = {
     "out_of_range": "An integer does not fit 64 bits, or in the definition of a pipeline 53.",
     "nul_character": "A text holds a NUL character, which Postgres can't keep.",
     "bad_unicode": "A text holds a lone surrogate.",
-    "secret_suspected": "A text looks like a secret, which isn't repeated; name a credential instead.",
+    "secret_suspected": "A text looks like a secret, which isn't repeated: name one of the worker's host.",
     "missing_header": "An attribute of the envelope is missing.",
     "bad_identifier": "A name is not an identifier.",
     "bad_digest": "A text is not a SHA-256 digest in hexadecimal digits.",

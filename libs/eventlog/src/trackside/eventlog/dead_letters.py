@@ -8,7 +8,7 @@ import structlog
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RecordDeadLettered, Source
-from trackside.contracts.redaction import looks_secret
+from trackside.contracts.redaction import has_secret, redact
 from trackside.contracts.topics import Topic
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.record_writer import RecordWriter
@@ -32,10 +32,10 @@ def position_id(source: Source) -> str:
 
 
 def dead_letter(entry: Entry, error: UndecodableError, reader: str) -> RecordDeadLettered:
-    """Describes a record that was skipped, with its first 4 KiB unless they look like a secret."""
+    """Describes a record that was skipped, with its first 4 KiB, unless it may have a secret anywhere."""
     value = entry.value or b""
-    head, message = value[:HEAD_BYTES], str(error)[:MESSAGE_CHARACTERS]
-    if looks_secret(value.decode("utf-8", "replace")):
+    head, message = value[:HEAD_BYTES], redact(str(error))[:MESSAGE_CHARACTERS]
+    if has_secret(value.decode("utf-8", "replace")):
         head, message = b"", f"{message}; its bytes look like a secret and are not kept"
     return RecordDeadLettered(
         source=position_of(entry),

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.ingress import SUSPECTED, read_command
 from trackside.contracts.message import Command, Record
+from trackside.contracts.redaction import may_have_secret
 from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import MAX_COMMAND_BYTES
 from trackside.eventlog.clock import now_ms, rfc3339
@@ -146,19 +148,36 @@ def command_record(
     time = rfc3339(now_ms())
     if isinstance(command, Command):
         draft = Draft(command, command_id, source, stream_id, time, traceparent=traceparent)
-        return check_size(Outgoing(*encode(draft)))
+        return _checked(Outgoing(*encode(draft)))
     own = {"specversion": "1.0", "source": source, "time": time}
     attributes = {**own, **command, "id": command_id, "partitionkey": stream_id}
     headers = [("content-type", b"application/cloudevents+json")]
     if traceparent:
         headers.append(("traceparent", traceparent.encode()))
-    return check_size(Outgoing(stream_id.encode(), json.dumps(attributes).encode(), headers))
+    return _checked(Outgoing(stream_id.encode(), json.dumps(attributes).encode(), headers))
 
 
 def _check_identifier(path: str, text: str) -> None:
     if not is_identifier(text):
         message = f"{text!r} is not an identifier: expected {IDENTIFIER_RULE}"
         raise UnsendableError(Problem(code="bad_identifier", path=path, message=message))
+
+
+def _checked(record: Outgoing) -> Outgoing:
+    """Returns the record, or raises UnsendableError: it is too large, or would put a secret into Kafka."""
+    check_size(record)
+    if may_have_secret(
+        b"\n".join(octets or b"" for octets in (record.value, *dict(record.headers).values()))
+    ):
+        headers = {name: octets for name, octets in record.headers if octets is not None}
+        found = [
+            each
+            for each in read_command(headers, record.key, record.value).problems
+            if each.code == SUSPECTED
+        ]
+        if found:
+            raise UnsendableError(*found)
+    return record
 
 
 def check_size(record: Outgoing) -> Outgoing:

@@ -13,7 +13,7 @@ from structlog.processors import ExceptionRenderer
 from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
-from trackside.contracts.redaction import redact
+from trackside.contracts.redaction import REDACTED, called, redact
 from trackside.contracts.trace_context import parse
 from trackside.telemetry import context
 
@@ -70,18 +70,23 @@ def _add_span(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDi
 
 
 def _redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    return {name: _redacted(value) for name, value in event.items()}
+    return {name: _redacted(value, name) for name, value in event.items()}
 
 
-def _redacted(value: object) -> object:
-    """Returns a value with redacted texts, in lists and dicts too; another object becomes its text."""
+def _redacted(value: object, name: str = "") -> object:
+    """Returns a value with redacted texts, in lists and dicts too; another object becomes its text.
+
+    A text whose field has the name of a secret is redacted whole.
+    """
     match value:
-        case None | bool() | int() | float():
+        case None | bool() | int() | float() | "":
             return value
         case dict():
-            return {name: _redacted(inner) for name, inner in value.items()}
+            return {key: _redacted(inner, str(key)) for key, inner in value.items()}
         case list() | tuple():
-            return [_redacted(inner) for inner in value]
+            return [_redacted(inner, name) for inner in value]
+        case _ if called(name):
+            return REDACTED
         case _:
             return redact(str(value))
 

@@ -30,6 +30,8 @@ from trackside.verify.verifier import Fold, Verifier
 QUIET_S = 3.0
 """How long a topic with foreign publishers may be silent, s: records of aborted transactions are skipped."""
 
+STILL_READABLE = "; rotate it: it can be read there until the retention of the topic removes it"
+
 VerifyProgress = Callable[[int, int], None]
 RecordObserver = Callable[[Stream, Outcome, Record, bytes], None]
 EntryDecoder = Callable[[Entry], Record | None]
@@ -231,6 +233,7 @@ class _LogPass:
         with suppress(UndecodableError):
             stream = read_command(CODEC.envelope(entry.headers).headers, entry.key, entry.value).stream
         if self.stream in ("", stream):
+            self._scan(entry, stream)
             self.verifier.findings.checked["INV-8"] += 1
             self.verifier.commands.published[source] = RecordPosition(*_place(entry), stream)
 
@@ -256,7 +259,8 @@ class _LogPass:
         path = secret_field(entry)
         if path is not None:
             place = RecordPosition(*_place(entry), stream)
-            self.verifier.findings.add("INV-14", place, f"{path} looks like a secret")
+            hint = STILL_READABLE if entry.topic == self.topics.commands.name else ""
+            self.verifier.findings.add("INV-14", place, f"{path} looks like a secret{hint}")
 
 
 def _place(entry: Entry) -> tuple[str, int, int]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
-from trackside.contracts.ingress import Arrival
+from trackside.contracts.ingress import SUSPECTED, Arrival
 from trackside.contracts.refusals import Problem, limit_problems
 from trackside.dispatcher.intake.receipts import CommandPosition, ReceiptRequest
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
@@ -37,6 +37,7 @@ class Intake:
         except UndecodableError as error:
             self.dead_letters.append(dead_letter(entry, error, "dispatcher"))
             return
+        arrival = replace(arrival, problems=tuple(_with_place(each, source) for each in arrival.problems))
         position, stream = (entry.partition, entry.offset), _stream(arrival, source)
         if signature.problem is not None:
             # Under an id of its own: a publisher that cannot sign must not use up the id of another one.
@@ -73,6 +74,15 @@ class Intake:
 
     def __len__(self) -> int:
         return len(self._arrivals)
+
+
+def _with_place(problem: Problem, source: Source) -> Problem:
+    """Returns a problem; that of a secret says where it is still readable, as no command can remove it."""
+    if problem.code != SUSPECTED:
+        return problem
+    place = f"{source.topic}, partition {source.partition}, offset {source.offset}"
+    hint = f"rotate it: it can be read in {place}, until the retention of the topic removes it"
+    return problem.model_copy(update={"message": f"{problem.message}; {hint}"})
 
 
 def _no_receipt(arrival: Arrival, allowed: Collection[str]) -> Problem:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from trackside.contracts.redaction import mask_secrets, redact
+from trackside.contracts.redaction import REDACTED, is_called_secret, mask_secrets, redact
 from trackside.contracts.tasks import MAX_RESULT_BYTES
 from trackside.sdk.checkpoints import CheckpointError
 from trackside.sdk.coded_error import CodedError
@@ -52,7 +52,7 @@ def _plain(value: Any, path: str, depth: int) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else _null_for(value, path)
     if isinstance(value, Mapping):
-        return {_key(key, path): _plain(item, f"{path}.{key}", depth - 1) for key, item in value.items()}
+        return {_key(key, path): _item(key, item, f"{path}.{key}", depth - 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, f"{path}[{at}]", depth - 1) for at, item in enumerate(value)]
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a number of numpy or torch
@@ -60,6 +60,12 @@ def _plain(value: Any, path: str, depth: int) -> Any:
     raise UnreportableError(
         f"{path}: {type(value).__name__} is not JSON; return numbers, texts, lists or dicts"
     )
+
+
+def _item(key: Any, item: Any, path: str, depth: int) -> Any:
+    if isinstance(item, str) and is_called_secret(str(key), item):
+        return REDACTED
+    return _plain(item, path, depth)
 
 
 def _null_for(value: float, path: str) -> None:
