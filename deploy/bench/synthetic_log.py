@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 from trackside.aggregates.search.messages import (
     SearchEnded,
@@ -19,6 +18,7 @@ from trackside.aggregates.search.space import Choice, LogUniform, QUniform, Unif
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.ids import new_id, trial_task_id
+from trackside.contracts.ingress import digest_of
 from trackside.contracts.message import Message
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import (
@@ -44,8 +44,8 @@ EVENTS_PER_SEARCH = 4
 INCARNATION = new_id()
 OVERHEAD_BYTES = 600
 
-DISPATCHER, SCHEDULER, WORKER = (
-    RecordWriter(role, "bench") for role in ("dispatcher", "scheduler", "worker")
+DISPATCHER, SCHEDULER, WORKER, CLIENT = (
+    RecordWriter(role, "bench") for role in ("dispatcher", "scheduler", "worker", "sdk")
 )
 
 
@@ -107,6 +107,8 @@ async def write_searches(log: Log, topics: Topics, searches: int, trials: int = 
         writer_ = writers.setdefault(partition, PartitionWriter(topics.events.name, partition))
         trace = context.new_traceparent()
         for writer, messages in _search(stream_id, topics, number, trials, command()):
+            if isinstance(messages[0], CommandReceived):
+                await _publish(log, topics, stream_id, messages[0])
             await writer_.add(log, writer.decision(stream_id, messages, traceparent=trace))
     for writer_ in writers.values():
         await writer_.flush(log)
@@ -124,6 +126,14 @@ async def write_open_search(
         written += len(messages)
     await writer_.flush(log)
     return written
+
+
+async def _publish(log: Log, topics: Topics, stream_id: str, received: CommandReceived) -> None:
+    """Writes the record that the dispatcher would have received a command from."""
+    record = CLIENT.single(
+        stream_id, StartSearch.model_validate(received.body), message_id=received.command_id
+    )
+    await log.append(topics.commands.name, received.source.partition, [record])
 
 
 async def join(log: Log, topics: Topics) -> None:
@@ -160,14 +170,14 @@ def _search(
     command_id = new_id()
     source = Source(topic=topics.commands.name, partition=0, offset=number)
     body = start_search.model_dump(mode="json")
-    digest = blake2b(stream_id.encode(), digest_size=32).hexdigest()
+    digest = digest_of(StartSearch.wire_type(), body)
     received = CommandReceived(
         command_id=command_id,
         command_type=StartSearch.wire_type(),
         body=body,
         digest=digest,
         source=source,
-        publisher="trackside/sdk/bench",
+        publisher=CLIENT.source,
         rules=RULES,
     )
     spec = SearchSpec(**{name: getattr(start_search, name) for name in SearchSpec.model_fields})

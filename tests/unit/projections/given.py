@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from tests.unit.projections.given_batches import eventful_batch, stopped_batch, unfinished_batch
 from tests.unit.projections.given_services import served_batch
+from tests.unit.projections.published_commands import with_publication
 from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchSpec,
@@ -79,7 +80,8 @@ class HistoryWriter:
     async def append(self, stream: str, decision: Decision) -> None:
         """Appends one decision to the partition of its stream; workers' events get the next number."""
         topic = self.topics.events
-        numbered = [self._numbered(record) for record in decision]
+        published = [await with_publication(self.log, self.topics, stream, record) for record in decision]
+        numbered = [self._numbered(record) for record in published]
         await self.log.append(topic.name, partition_of(stream, topic.partitions), numbered)
 
     def _numbered(self, record: Outgoing) -> Outgoing:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.domain.given import STREAM, Told, search_running, submitted, suggested
 from trackside.contracts.message import Envelope, Record
-from trackside.contracts.topics import partition_of
+from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.proposal import cause_of
 from trackside.verify.verifier import Verifier
 
@@ -81,7 +81,7 @@ def test_a_cause_in_a_partition_that_was_not_read_that_far_is_open() -> None:
     records = history(f"{other}@0")
     for record in records:
         record.partition = partition_of(STREAM, partitions)
-    verifier = Verifier(partitions=partitions)
+    verifier = Verifier(topics=Topics(event_partitions=partitions))
     for record in records:
         verifier.take(record)
     found = [finding for finding in verifier.finish() if finding.invariant == "INV-18"]

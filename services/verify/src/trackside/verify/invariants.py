@@ -21,7 +21,9 @@ INVARIANTS: Mapping[str, Invariant] = {
     "INV-7": Invariant(
         "events are written by roles that may, and by incarnations that have joined", "events"
     ),
-    "INV-8": Invariant("each record of the commands topic is received once", "records"),
+    "INV-8": Invariant(
+        "each record of the commands topic is received once, and as it was published", "records"
+    ),
     "INV-9": Invariant("decisions are atomic", "decisions"),
     "INV-10": Invariant("every change of state is legal", "events"),
     "INV-11": Invariant("a step waits for what it needs, and ends as its tasks did", "steps"),

@@ -1,16 +1,16 @@
 """Verifies a log from its topics alone: INV-1 to INV-21, without those that need Postgres.
 
 The ends of topics that lead to events (commands, commands to devices) are fetched first, then those of the
-events, then that of the fleet: so whatever an event that was read depends on was read too.
+events, then those of the fleet and the commands again: so whatever an event that was read depends on was read
+too.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import UndecodableError
-from trackside.contracts.commands import RecordDeadLettered, Source
+from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.ingress import read_command
 from trackside.contracts.message import Record
@@ -19,10 +19,12 @@ from trackside.domain.findings import Finding, RecordPosition, in_order
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.dead_letters import position_of
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.replay.history.errors import SILENCE_LIMIT_S
+from trackside.verify.checks.publications import UNREADABLE, command_record
 from trackside.verify.checks.secrets import secret_field
 from trackside.verify.invariants import NEEDS_POSTGRES, NEEDS_STORE
 from trackside.verify.verifier import Fold, Verifier
@@ -42,8 +44,9 @@ class VerificationReport:
     """The result of a verification; `checked` counts by invariant, `skipped` has reasons by invariant.
 
     `open` has what a longer log may still set right. `uncompared_uses` counts uses of devices and hosts whose
-    worker's log has gaps before them, or no numbers. `undecodable` lists the positions of undecodable records
-    among the events, which no service folds.
+    worker's log has gaps before them, or no numbers; `uncompared_commands` counts commands whose record the
+    commands topic does not keep any more. `undecodable` lists the positions of undecodable records among the
+    events, which no service folds.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -54,6 +57,7 @@ class VerificationReport:
     undecodable: list[str] = field(default_factory=list)
     open: list[Finding] = field(default_factory=list)
     uncompared_uses: int = 0
+    uncompared_commands: int = 0
 
     @property
     def holds(self) -> bool:
@@ -98,12 +102,13 @@ async def verify_topics(
     outcome, record and bytes. Of one stream alone, overlaps with other streams on a device aren't found.
     `decoded` decodes an entry of Trackside. Raises as `verify` does.
     """
-    verifier = Verifier(fold, whole=not stream, partitions=topics.event_partitions)
+    verifier = Verifier(fold, whole=not stream, topics=topics)
     reading = _LogPass(log, topics, stream, verifier, on_progress, on_record, decoded)
     await reading.run()
     report = reading.report
     report.findings = verifier.finish()
     report.open, report.uncompared_uses = in_order(verifier.findings.open), verifier.uncompared_uses
+    report.uncompared_commands = verifier.publications.expired
     report.checked = dict(verifier.findings.checked)
     report.skipped = {**NEEDS_POSTGRES, **NEEDS_STORE}
     report.streams = len(verifier.histories)
@@ -136,11 +141,15 @@ class _LogPass:
         await self._read(dead_letters, await self._starts(dead_letters), self._dead_letter, QUIET_S)
         events = await self._ends(self.topics.events.name)
         fleet_growth = await self._ends(fleet)
+        command_growth = await self._ends(self.topics.commands.name)
+        await self._read(command_growth, {**starts, **commands}, self._late_command, QUIET_S)
         await self._read(fleet_growth, fleet_ends, self._fleet, quiet_s=SILENCE_LIMIT_S)
         if self.stream:
             partition = partition_of(self.stream, self.topics.event_partitions)
             events = {place: end for place, end in events.items() if place[1] == partition}
         await self._read(events, {}, self._event, quiet_s=SILENCE_LIMIT_S, on_progress=self.on_progress)
+        first = await self.log.beginnings(self.topics.commands.name)
+        self.verifier.publications.first = first
 
     async def _ends(self, topic: str) -> dict[TopicPartition, int]:
         return {(topic, partition): end for partition, end in (await self.log.ends(topic)).items() if end}
@@ -180,7 +189,7 @@ class _LogPass:
         self,
         ends: Mapping[TopicPartition, int],
         starts: Mapping[TopicPartition, int],
-        take: Callable[[Entry], None],
+        take: Callable[[Entry], object],
         quiet_s: float,
         on_progress: VerifyProgress = _ignore_progress,
     ) -> None:
@@ -228,19 +237,33 @@ class _LogPass:
             self.verifier.device_commands.note(command, place)
 
     def _command(self, entry: Entry) -> None:
-        source = Source(topic=entry.topic, partition=entry.partition, offset=entry.offset)
-        stream = ""
-        with suppress(UndecodableError):
-            stream = read_command(CODEC.envelope(entry.headers).headers, entry.key, entry.value).stream
+        stream = self._late_command(entry)
         if self.stream in ("", stream):
             self._scan(entry, stream)
+            source = position_of(entry)
             self.verifier.findings.checked["INV-8"] += 1
             self.verifier.commands.published[source] = RecordPosition(*_place(entry), stream)
 
+    def _late_command(self, entry: Entry) -> str:
+        """Reads a command that may not be received yet; returns the stream that it names."""
+        source = position_of(entry)
+        try:
+            arrival = read_command(CODEC.envelope(entry.headers).headers, entry.key, entry.value)
+        except UndecodableError:
+            self.verifier.publications.note(source, UNREADABLE)
+            return ""
+        self.verifier.publications.note(source, command_record(arrival, source))
+        return arrival.stream
+
     def _dead_letter(self, entry: Entry) -> None:
         record = self.decoded(entry)
-        if record is not None and isinstance(record.message, RecordDeadLettered):
-            self.verifier.commands.published.pop(record.message.source, None)
+        if record is None or not isinstance(record.message, RecordDeadLettered):
+            return
+        source = record.message.source
+        if source.topic == self.topics.commands.name:
+            self.verifier.commands.published.pop(source, None)
+            if not self.stream:
+                self.verifier.publications.dead_letter(source, RecordPosition(*_place(entry), ""))
 
     def _event(self, entry: Entry) -> None:
         record = self.decoded(entry)

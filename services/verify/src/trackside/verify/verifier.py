@@ -10,11 +10,12 @@ from typing import Any, cast
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
+from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskAssigned, TaskSubmitted
-from trackside.contracts.topics import partition_of
+from trackside.contracts.topics import Topics, partition_of
 from trackside.contracts.watches import TasksWatched
 from trackside.domain import child
 from trackside.domain.aggregate import AggregateType
@@ -33,6 +34,7 @@ from trackside.verify.checks.decisions import DecisionChecks
 from trackside.verify.checks.device_commands import DeviceCommandChecks
 from trackside.verify.checks.devices import ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationChecks, check_role
+from trackside.verify.checks.publications import PublicationChecks
 from trackside.verify.checks.running_tasks import check_forgotten
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 from trackside.verify.checks.tasks import TaskChecks
@@ -62,20 +64,21 @@ class Verifier:
     """Takes the records of the fleet topic, then those of the events topic, and collects findings.
 
     Records come in order within a partition, in any order between partitions. `whole` is false if it takes
-    the events of one stream only: what other streams have can't be checked then. `partitions` is the number
-    of partitions of the events; with 0 it isn't known which of them a stream is in.
+    the events of one stream only: what other streams have can't be checked then. `topics` are those that it
+    reads; without them it isn't known in which partition a stream is, nor what was published.
     """
 
-    def __init__(self, fold: Fold | None = None, *, whole: bool = True, partitions: int = 0) -> None:
+    def __init__(self, fold: Fold | None = None, *, whole: bool = True, topics: Topics | None = None) -> None:
         self.findings = Findings()
         self.incarnations = IncarnationChecks(self.findings)
         self.resources = ResourceChecks(self.findings)
-        self.commands = CommandChecks(self.findings)
+        self.publications = PublicationChecks(self.findings, topics)
+        self.commands = CommandChecks(self.findings, self.publications)
         self.device_commands = DeviceCommandChecks(self.findings)
         self.histories: dict[str, StreamHistory] = {}
         self.uncompared_uses = 0
         self._whole = whole
-        self._partitions = partitions
+        self._partitions = topics.event_partitions if topics is not None else 0
         self._ends: dict[int, int] = {}
         self._fold = fold or Streams(AGGREGATES).fold
         self._artifacts = ArtifactChecks(self.findings)
@@ -106,6 +109,7 @@ class Verifier:
         if self._whole:
             self._causes.finish(self.incarnations.newest, self._end_of)
             self._artifacts.finish()
+        self.publications.finish()
         self.device_commands.finish()
         self.commands.finish(history.commands for history in self.histories.values())
         self.uncompared_uses = self.resources.finish()
@@ -156,6 +160,8 @@ class Verifier:
         begun = AGGREGATES.begun_by(kind)
         if kind in child.KINDS and history.root is not None:
             known = cast(child.ChildEvent, event)
+            if isinstance(event, ChildRequested | ChildStopRequested):
+                self.publications.child_asked(event, record)
             check_child_event(history.children, history.root, known, record, self.findings)
             return
         if begun is not None and history.root is None:

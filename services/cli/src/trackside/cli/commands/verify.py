@@ -1,13 +1,15 @@
 """The command `verify-log`: the invariants of the log, and where they are violated."""
 
+from collections.abc import Coroutine
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from trackside.cli.commands.artifacts.finding import installed_store
 from trackside.cli.render import screen
 from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import BadUsage, FailureReported
+from trackside.cli.runtime.explain import explain
+from trackside.cli.runtime.failures import BadUsage, FailureReported, NotRead
 from trackside.cli.runtime.run import run
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
@@ -22,6 +24,7 @@ from trackside.verify.log import VerificationReport, verify_topics
 from trackside.verify.postgres import verify_with_postgres
 from trackside.verify.store import verify_store
 
+ReadT = TypeVar("ReadT")
 SHOWN = 100
 """How many findings are printed; JSON has all."""
 SHOWN_OPEN = 5
@@ -38,15 +41,18 @@ class Extent:
 
 
 def verify_log(stream: str, extent: Extent, *, complete: bool, as_json: bool) -> None:
-    """Prints which invariants hold of the log or of one stream; raises FailureReported if one does not."""
+    """Prints which invariants hold of the log or of one stream; raises FailureReported if one does not.
+
+    Raises NotRead if the log can't be read.
+    """
     if extent.digests and not extent.store:
         raise BadUsage("--digests is about the bytes in the store: add --store")
     store, held = installed_store() if extent.store else None, HeldArtifacts()
-    report = run(_report(stream, extent.postgres, held if extent.store else None))
+    report = _read(_report(stream, extent.postgres, held if extent.store else None))
     if stream and not report.streams:
         raise BadUsage(f"the log has no stream {stream}; `trackside ls` lists the searches")
     if store is not None:
-        wanted = [*held.stored(), *run(_summary_artifacts(stream))]
+        wanted = [*held.stored(), *_read(_summary_artifacts(stream))]
         with late_progress("checking the store") as progress:
             verify_store(report, wanted, store, digests=extent.digests, on_progress=progress)
     if complete:
@@ -57,6 +63,17 @@ def verify_log(stream: str, extent: Extent, *, complete: bool, as_json: bool) ->
         show(report)
     if not report.holds:
         raise FailureReported()
+
+
+def _read(work: Coroutine[Any, Any, ReadT]) -> ReadT:
+    """Runs what reads the log; raises NotRead if it can't be read: that is no violation."""
+    try:
+        return run(work)
+    except Exception as error:
+        failure = explain(error)
+        if failure is None or isinstance(failure, BadUsage):
+            raise
+        raise NotRead(f"{failure}; nothing is verified") from error
 
 
 def as_object(report: VerificationReport) -> dict[str, Any]:
@@ -81,6 +98,7 @@ def as_object(report: VerificationReport) -> dict[str, Any]:
         "streams": report.streams,
         "passed_over": report.undecodable,
         "uncompared_uses": report.uncompared_uses,
+        "uncompared_commands": report.uncompared_commands,
     }
     open_findings = [asdict(finding) for finding in report.open]
     return {**whole, "invariants": invariants, "findings": findings, "open": open_findings}
@@ -121,6 +139,11 @@ def _show_open(report: VerificationReport) -> None:
         screen.say(
             f"INV-4: {report.uncompared_uses} uses could not be compared with all others: earlier events of "
             "their worker are missing (it crashed, or still writes), or have no numbers (an older release)"
+        )
+    if report.uncompared_commands:
+        screen.say(
+            f"INV-8: {report.uncompared_commands} commands could not be compared with what was published: "
+            "the commands topic does not keep their records any more"
         )
 
 

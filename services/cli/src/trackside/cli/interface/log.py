@@ -68,7 +68,7 @@ def verify_log(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the invariants of the log: no event is lost, none has effect twice, all are in order.
+    """Check the invariants of the log: no event is lost, none has effect twice, each has a cause that exists.
 
     Prints a table of the invariants and how much of the log each was checked on. Each violation is printed
     with its topic, partition and offset, and so are records that no service can decode. The log may be in use
@@ -80,7 +80,8 @@ def verify_log(
     size, or with --digests by reading it, and so is each image and other large value of its summaries; copies
     of the store do not count. Let no `trackside artifacts gc --delete` run meanwhile.
 
-    Exit 0 if all invariants hold, 1 if one is violated, 2 if there is no such stream.
+    Exit 0 if all invariants hold, 1 if one is violated, 2 for a wrong option or if there is no such stream,
+    3 if the log (with --postgres the read models) can't be read: nothing is verified then.
 
     \b
     Examples:

@@ -13,6 +13,12 @@ class BadUsage(CommandFailed):
     exit_code = 2
 
 
+class NotRead(CommandFailed):
+    """A check found nothing out, as what it checks could not be read: exit 3."""
+
+    exit_code = 3
+
+
 class FailureReported(CommandFailed):
     """A command failed and has already printed why."""
 

@@ -7,6 +7,7 @@ from trackside.contracts.commands import CommandAccepted, CommandReceived, Comma
 from trackside.contracts.message import Record
 from trackside.domain.command import REMEMBERED
 from trackside.domain.findings import Findings, RecordPosition, position_of
+from trackside.verify.checks.publications import PublicationChecks, text_of
 
 CommandEvent = CommandReceived | CommandAccepted | CommandRefused
 
@@ -24,12 +25,13 @@ class CommandChecks:
     """Checks the events of commands; `published`: records of the commands topic not received yet."""
 
     findings: Findings
+    publications: PublicationChecks
     published: dict[Source, RecordPosition] = field(default_factory=dict)
 
     def take(self, history: CommandHistory, event: CommandEvent, record: Record) -> None:
         """Checks one event."""
         if isinstance(event, CommandReceived):
-            self._received(history, event.source, record)
+            self._received(history, event, record)
         else:
             self._answered(history, event, record)
 
@@ -41,18 +43,20 @@ class CommandChecks:
         for position in self.published.values():
             self.findings.leave_open("INV-8", position, "no stream has received this record")
 
-    def _received(self, history: CommandHistory, source: Source, record: Record) -> None:
+    def _received(self, history: CommandHistory, event: CommandReceived, record: Record) -> None:
         self.findings.checked["INV-1"] += 1
+        source = event.source
         if source in history.open or source in history.answered:
-            self.findings.add("INV-8", record, f"{_source_text(source)} is received twice")
+            self.findings.add("INV-8", record, f"{text_of(source)} is received twice")
             return
         history.open[source] = position_of(record)
-        self.published.pop(source, None)
+        if self.publications.received(event, record):
+            self.published.pop(source, None)
 
     def _answered(
         self, history: CommandHistory, event: CommandAccepted | CommandRefused, record: Record
     ) -> None:
-        name = f"command {event.command_id}, published as {_source_text(event.source)},"
+        name = f"command {event.command_id}, published as {text_of(event.source)},"
         if event.source in history.answered:
             self.findings.add("INV-1", record, f"{name} is answered twice")
         elif history.open.pop(event.source, None) is None:
@@ -60,7 +64,3 @@ class CommandChecks:
         history.answered[event.source] = None
         if len(history.answered) > REMEMBERED:
             del history.answered[next(iter(history.answered))]
-
-
-def _source_text(source: Source) -> str:
-    return f"{source.topic}-{source.partition}@{source.offset}"

@@ -1,0 +1,156 @@
+"""INV-8: what a stream has received was published, and as it was received."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.domain.given import record_of
+from trackside.aggregates.registry import CODEC
+from trackside.contracts.children import ChildRequested
+from trackside.contracts.commands import CommandReceived, Source
+from trackside.contracts.ingress import digest_of, read_command
+from trackside.contracts.message import Record
+from trackside.contracts.refusals import Problem
+from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.findings import RecordPosition
+from trackside.verify.checks.publications import UNREADABLE, command_record
+from trackside.verify.verifier import Verifier
+
+TOPICS = Topics(event_partitions=3)
+PLACE = Source(topic=TOPICS.commands.name, partition=2, offset=40)
+DEAD_LETTER = RecordPosition(TOPICS.dead_letters.name, 0, 7, "")
+KIND, BODY = "trackside.ping.v1", {"n": 1}
+
+
+def event(**changes: Any) -> CommandReceived:
+    """Returns the event of a command as it was published, but for some fields."""
+    fields: dict[str, Any] = {
+        "command_id": "c-1",
+        "command_type": KIND,
+        "body": BODY,
+        "digest": digest_of(KIND, BODY),
+        "source": PLACE,
+        "publisher": "cli",
+        "rules": 1,
+        **changes,
+    }
+    return CommandReceived(**fields)
+
+
+def record(received: CommandReceived, stream: str = "s") -> Record:
+    """Returns an event as the first record of a stream."""
+    return record_of(received, 0, stream=stream)
+
+
+def verifier(*, published: bool = True) -> Verifier:
+    """Returns a verifier that has read the commands topic, with one record or without any."""
+    made = Verifier(topics=TOPICS)
+    headers = {"ce_id": b"c-1", "ce_type": KIND.encode(), "ce_source": b"cli", "ce_partitionkey": b"s"}
+    if published:
+        arrival = read_command(CODEC.envelope(headers.items()).headers, b"s", json.dumps(BODY).encode())
+        made.publications.note(PLACE, command_record(arrival, PLACE))
+    return made
+
+
+def found(made: Verifier, *records: Record) -> list[str]:
+    """Returns what is found of the publications of records."""
+    for each in records:
+        made.take(each)
+    return [each.message for each in made.finish() if each.invariant == "INV-8"]
+
+
+def test_a_command_that_was_published_as_it_was_received_is_right() -> None:
+    assert found(verifier(), record(event())) == []
+
+
+def test_a_command_that_nobody_has_published_is_found() -> None:
+    (message,) = found(verifier(published=False), record(event()))
+    assert message == "its record, trackside.commands-2@40, was never published"
+
+
+def test_a_command_older_than_what_the_topic_keeps_is_counted_and_no_violation() -> None:
+    made = verifier(published=False)
+    made.publications.first = {2: 41}
+    assert (found(made, record(event())), made.publications.expired) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"command_id": "c-2"}, "is command c-1, and c-2 was received"),
+        ({"digest": "0" * 64}, "says something else than what was received"),
+        ({"body": {"n": 2}}, "says something else than what was received"),
+        (
+            {"body": {"n": 2}, "digest": digest_of(KIND, {"n": 2})},
+            "says something else than what was received",
+        ),
+        ({"publisher": "root"}, "was published by 'cli', and not by 'root'"),
+    ],
+)
+def test_a_command_that_was_published_differently_is_found(changes: dict[str, Any], message: str) -> None:
+    assert found(verifier(), record(event(**changes))) == [f"its record, trackside.commands-2@40, {message}"]
+
+
+def test_a_command_in_another_stream_than_its_own_is_found() -> None:
+    (message,) = found(verifier(), record(event(), stream="another"))
+    assert message == "its record, trackside.commands-2@40, is a command for stream s"
+
+
+def test_a_record_without_a_command_was_not_received() -> None:
+    made = verifier()
+    made.publications.note(PLACE, UNREADABLE)
+    assert found(made, record(event())) == ["its record, trackside.commands-2@40, has no JSON object"]
+
+
+def test_a_refused_signature_uses_up_no_id_of_another_publisher() -> None:
+    problem = Problem(code="unsigned", path="$signature", message="not signed")
+    unsigned = event(command_id="trackside.commands-2-40", body=None, problem=problem)
+    assert found(verifier(), record(unsigned)) == []
+
+
+def test_a_record_of_a_topic_without_commands_is_found() -> None:
+    elsewhere = Source(topic=TOPICS.metrics.name, partition=0, offset=1)
+    (message,) = found(verifier(), record(event(source=elsewhere)))
+    assert message == "it names trackside.metrics-0@1; commands are published in trackside.commands"
+
+
+def test_a_dead_letter_of_a_command_that_can_be_read_is_found() -> None:
+    made = verifier()
+    made.publications.dead_letter(PLACE, DEAD_LETTER)
+    assert found(made) == ["trackside.commands-2@40 is a dead letter, but can be read"]
+
+
+def test_a_dead_letter_of_a_record_that_is_not_there_is_found() -> None:
+    made = verifier(published=False)
+    made.publications.dead_letter(PLACE, DEAD_LETTER)
+    assert found(made) == ["trackside.commands-2@40 is a dead letter, but was never published"]
+
+
+def sent(parent: str, offset: int, **changes: Any) -> CommandReceived:
+    """Returns the command that an event of a parent stream asks for."""
+    source = Source(topic=TOPICS.events.name, partition=partition_of(parent, 3), offset=offset)
+    return event(
+        command_id=f"{parent}@{offset}", source=source, publisher=f"trackside/stream/{parent}", **changes
+    )
+
+
+def test_a_command_of_a_parent_stream_is_right() -> None:
+    assert found(verifier(), record(sent("parent", 5), stream="child")) == []
+
+
+@pytest.mark.parametrize(
+    "changes", [{"command_id": "parent@6"}, {"command_id": "c-1"}, {"command_id": "stranger@5"}]
+)
+def test_a_command_of_a_parent_stream_is_named_by_the_event_that_asks_for_it(changes: dict[str, str]) -> None:
+    (message,) = found(verifier(), record(sent("parent", 5).model_copy(update=changes), stream="child"))
+    assert message.startswith(f"command {changes['command_id']} is not the one that trackside.events-")
+
+
+def test_a_command_that_another_child_was_sent_is_found() -> None:
+    made = verifier()
+    asked = record(event(), stream="parent")
+    asked.message = ChildRequested(child_id="child", kind="search", body={})
+    made.publications.child_asked(asked.message, asked)
+    (message,) = found(made, record(sent("parent", asked.offset), stream="stranger"))
+    assert message == f"command parent@{asked.offset} was sent to stream child, not to this one"
