@@ -119,7 +119,7 @@ RUN_BY_OTHERS = {
     "tzdata",
 }
 ALLOWED = {
-    "libs/contracts": {"pydantic", "pydantic_core"},
+    "libs/contracts": {"pydantic", "pydantic_core", "cryptography"},  # which is imported to check signatures
     "libs/domain": {
         *("pydantic", "pydantic_core", "typing_extensions", "trackside.contracts"),
         *("jsonschema", "rfc8785", "simpleeval"),  # of definitions of pipelines: pure, and without imports

@@ -49,7 +49,7 @@ def test_the_published_channels_are_the_topics(document: dict[str, Any]) -> None
 def test_the_published_messages_are_those_of_the_codec(document: dict[str, Any]) -> None:
     declared = {message["name"] for message in document["components"]["messages"].values()}
     assert declared ^ {kind.wire_type() for kind in documents.messages()} == set()
-    in_channels = [name for channel in document["channels"].values() for name in channel["messages"]]
+    in_channels = {name for channel in document["channels"].values() for name in channel["messages"]}
     assert sorted(in_channels) == sorted(kind.__name__ for kind in documents.messages())
 
 

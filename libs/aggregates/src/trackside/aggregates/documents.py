@@ -8,6 +8,7 @@ from typing import Any
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts import codec
 from trackside.contracts.examples import EXAMPLES
+from trackside.contracts.keys import KEY_EVENTS
 from trackside.contracts.message import Command, Json, Message
 from trackside.contracts.topics import Topic, Topics
 from trackside.domain.aggregate import AggregateType
@@ -54,7 +55,7 @@ def channels() -> list[TopicMessages]:
     found: list[TopicMessages] = [
         ("commands", "receive", topics.commands, AGGREGATES.commands),
         ("events", "send", topics.events, events()),
-        ("fleet", "send", topics.fleet, codec.FLEET_EVENTS),
+        ("fleet", "send", topics.fleet, (*codec.FLEET_EVENTS, *KEY_EVENTS)),
         ("heartbeats", "send", topics.heartbeats, codec.HEARTBEATS),
         ("device", "send", device, codec.DEVICE_COMMANDS),
         ("metrics", "send", topics.metrics, codec.METRICS),

@@ -20,11 +20,13 @@ from trackside.contracts import (
     fleet,
     imports,
     instructions,
+    keys,
     labels,
     summaries,
     tasks,
     watches,
 )
+from trackside.contracts.decision_signing import HEADERS
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
 from trackside.contracts.refusals import Problem, field_names, nearest, problems_of
 
@@ -83,6 +85,7 @@ EVENTS: tuple[type[Event], ...] = (
     labels.StreamAnnotated,
     draining.DeviceDrained,
     draining.DeviceResumed,
+    *keys.KEY_EVENTS,
 )
 FLEET_EVENTS: tuple[type[Event], ...] = (
     fleet.WorkerJoined,
@@ -137,8 +140,9 @@ OUR_HEADERS = frozenset(
     {"ce_specversion", "ce_id", "ce_type", "ce_source", "ce_time", "ce_partitionkey", "content-type"}
     | {"ce_subject", "ce_causationid", "ce_correlationid", "traceparent"}
     | {"ce_decisionid", "ce_index", "ce_count", "ce_sequence"}
+    | HEADERS
 )
-"""The headers that `encode` writes."""
+"""The headers that `encode` writes, and those of a signature."""
 UNREADABLE = (ValidationError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 """What reading a body raises that isn't what its type says; an upcaster sees it before it is validated."""
 

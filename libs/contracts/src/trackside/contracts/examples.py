@@ -11,6 +11,7 @@ from trackside.contracts import (
     fleet,
     imports,
     instructions,
+    keys,
     labels,
     summaries,
     tasks,
@@ -247,7 +248,12 @@ CHILD_EVENTS: list[Message] = [
         watch=watches.TaskWatch(event="metric", task="digits-1.7", of="accuracy", above=0.9, below=1.0)
     ),
 ]
+KEYS: dict[str, Any] = {"topic": "trackside.events", "partition": 3}
+KEY = keys.key_id_of(bytes.fromhex(DIGEST))
 KERNEL_EVENTS: list[Message] = [
+    keys.KeyTrusted(**KEYS, key_id=KEY, public_key=DIGEST, role="worker", worker_id="w1"),
+    keys.KeyRevoked(**KEYS, key_id=KEY, reason="its host was sold"),
+    keys.SignatureModeChanged(**KEYS, mode="require"),
     draining.DeviceDrained(command_id="c-1", device_id="gpu-0", reason="new fan"),
     draining.DeviceResumed(command_id="c-2", device_id="gpu-0"),
     labels.StreamAnnotated(

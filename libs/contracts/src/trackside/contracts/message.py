@@ -4,9 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from trackside.contracts.trust import Trust
 
 Json = dict[str, Any]
 MAX_SEQUENCE_DIGITS = 19
@@ -14,6 +17,7 @@ DISPATCHER = frozenset({"dispatcher"})
 SCHEDULER = frozenset({"scheduler"})
 WORKER = frozenset({"worker"})
 SUMMARY_INDEXER = frozenset({"summary-indexer"})
+SETUP = frozenset({"setup"})
 """Roles, as an event's `written_by` names them."""
 
 
@@ -138,7 +142,11 @@ class Envelope:
 
 @dataclass(slots=True)
 class Record:
-    """A decoded message at its place in the log; `append_time_ms` is the log's own clock."""
+    """A decoded message at its place in the log; `append_time_ms` is the log's own clock.
+
+    `value` is the message as its bytes. `trust` are the keys that its place in the log trusts, None if there
+    are none; `distrust` is why it is not trusted, once it was folded.
+    """
 
     topic: str
     partition: int
@@ -146,3 +154,6 @@ class Record:
     append_time_ms: int
     envelope: Envelope
     message: Message
+    value: bytes = b""
+    trust: "Trust | None" = None
+    distrust: str = ""

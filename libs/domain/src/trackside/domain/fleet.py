@@ -12,7 +12,10 @@ from trackside.contracts.fleet import (
     WorkerLost,
 )
 from trackside.contracts.message import Event, Record
+from trackside.contracts.trust import Trust, next_digest
+from trackside.domain import key_events
 from trackside.domain.outcome import Outcome
+from trackside.domain.worker_events import distrust_of_member
 
 
 @dataclass(slots=True)
@@ -75,6 +78,10 @@ class Fleet:
     """The incarnations that ever joined: a second join of one is a duplicate."""
     position: int = 0
     """The offset of the next record to fold in the fleet topic."""
+    trust: Trust = field(default_factory=Trust)
+    """The keys that the topic trusts."""
+    next_digest: bytes = b""
+    """The digest of the next record of a signed decision, which the record before it names."""
 
     @property
     def task_types(self) -> frozenset[str]:
@@ -124,6 +131,10 @@ def evolve(fleet: Fleet, record: Record) -> Outcome:
     event = record.message
     if not isinstance(event, Event) or record.envelope.role not in event.written_by:
         return Outcome.OVERTAKEN
+    if type(event) in key_events.KINDS:
+        return key_events.evolve(fleet.trust, record)
+    if fleet.trust.mode == "require" and not _is_trusted(fleet, record):
+        return Outcome.OVERTAKEN
     match event:
         case WorkerJoined():
             return _joined(fleet, event, record)
@@ -137,6 +148,12 @@ def evolve(fleet: Fleet, record: Record) -> Outcome:
             return _device_unhealthy(fleet, event)
         case _:  # also LaneBacklogged and LaneCleared: older logs have them, and no state depends on them
             return Outcome.OVERTAKEN
+
+
+def _is_trusted(fleet: Fleet, record: Record) -> bool:
+    record.distrust = fleet.trust.distrust(record, fleet.next_digest) or distrust_of_member(record)
+    fleet.next_digest = b"" if record.distrust else next_digest(record)
+    return not record.distrust
 
 
 def _joined(fleet: Fleet, event: WorkerJoined, record: Record) -> Outcome:

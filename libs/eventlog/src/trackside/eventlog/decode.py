@@ -41,7 +41,9 @@ def decode(entry: Entry) -> Record | None:
     except UndecodableError as error:
         _log_skipped(entry, error)
         return None
-    return Record(entry.topic, entry.partition, entry.offset, entry.append_time_ms, envelope, message)
+    return Record(
+        entry.topic, entry.partition, entry.offset, entry.append_time_ms, envelope, message, entry.value
+    )
 
 
 def _log_skipped(entry: Entry, error: UndecodableError) -> None:

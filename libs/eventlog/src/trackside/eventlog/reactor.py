@@ -277,13 +277,13 @@ class Reactor:
         writer.fold_to = appended.offset + len(batch.records)
         if self.positions[batch.topic_partition] != appended.offset:
             return
-        topic, partition = batch.topic_partition
         self.positions[batch.topic_partition] = writer.fold_to
         time_ms = appended.append_time_ms
         self._time = clock.not_before(self._time, time_ms)
         for at, (record, message) in enumerate(zip(batch.records, batch.messages, strict=True)):
             envelope = Envelope({name: octets or b"" for name, octets in record.headers})
-            self._fold(Record(topic, partition, appended.offset + at, time_ms, envelope, message))
+            place = (*batch.topic_partition, appended.offset + at, time_ms)
+            self._fold(Record(*place, envelope, message, record.value or b""))
 
     def _time_ms(self) -> int:
         """Returns the wall clock in ms, corrected if it was set back or is behind the log's.
@@ -333,11 +333,11 @@ class Reactor:
         self._background.spawn(self._append(batch))
 
     def _records(self, topic_partition: TopicPartition, decision: Decision) -> tuple[str, list[Outgoing]]:
-        stream, proposal = decision.stream, decision.proposal
+        stream, topic, proposal = decision.stream, decision.topic, decision.proposal
         cause = cause_of(proposal.follows_in or stream, proposal.follows)
         own = context.child_of(proposal.traceparent)
-        traceparent = proposal.begins_trace or own
-        records = self._writer.decision(stream, proposal.events, cause=cause, traceparent=traceparent)
+        trace = proposal.begins_trace or own
+        records = self._writer.decision(stream, proposal.events, cause=cause, traceparent=trace, topic=topic)
         self._spans.begin(topic_partition, stream, proposal, own, records)
         return own, records
 

@@ -7,7 +7,9 @@ from functools import cache
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Message
+from trackside.contracts.topics import Topic
 from trackside.eventlog.clock import now_ms, rfc3339
+from trackside.eventlog.decision_signer import DecisionSigner
 from trackside.eventlog.log import Outgoing
 
 BRIEF_ID = 16
@@ -17,10 +19,14 @@ SUBJECTS = ("task_id", "trial", "worker_id", "command_id")
 
 @dataclass(frozen=True, slots=True)
 class RecordWriter:
-    """Encodes the messages of one service instance; its role decides which events it may write."""
+    """Encodes the messages of one service instance; its role decides which events it may write.
+
+    With a `signer` it signs what is written to a `topic` that is named.
+    """
 
     role: str
     instance: str
+    signer: DecisionSigner | None = None
 
     @property
     def source(self) -> str:
@@ -34,8 +40,12 @@ class RecordWriter:
         *,
         cause: str = "",
         traceparent: str = "",
+        topic: str = "",
     ) -> list[Outgoing]:
-        """Returns the records of one decision: readers apply all of them or none."""
+        """Returns the records of one decision: readers apply all of them or none.
+
+        `topic` is that of the events or of the fleet, where readers check signatures.
+        """
         decision, time, count = new_id(), rfc3339(now_ms()), len(messages)
         drafts = (
             Draft(
@@ -54,7 +64,8 @@ class RecordWriter:
             )
             for index, message in enumerate(messages)
         )
-        return [Outgoing(*encode(draft)) for draft in drafts]
+        records = [Outgoing(*encode(draft)) for draft in drafts]
+        return records if self.signer is None or not topic else self.signer.sign(topic, records)
 
     def single(
         self,
@@ -86,6 +97,10 @@ class RecordWriter:
             sequence=sequence,
         )
         return Outgoing(*encode(draft))
+
+    def signed(self, topic: Topic, record: Outgoing) -> Outgoing:
+        """Returns the record of a message on its own, signed for a topic if the writer has a key."""
+        return record if self.signer is None else self.signer.sign(topic.name, [record])[0]
 
 
 def _subject(message: Message) -> str:

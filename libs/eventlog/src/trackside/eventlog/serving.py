@@ -83,7 +83,7 @@ async def _run(
         logger.info("service started", service=role, health_port=port)
         kafka = f"Kafka at {settings.kafka_bootstrap}"
         background.spawn(say_until_it_answers(kafka, partial(ask_kafka, settings), logger.error))
-        writer = RecordWriter(role, settings.instance)
+        writer = RecordWriter(role, settings.instance, settings.signer)
         service = ServiceContext(log, settings.topics, writer, health, settings, background, stop)
         try:
             await run(service)

@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings
 
 from trackside.contracts.memory import bytes_of
 from trackside.contracts.topics import PREFIX_RULE, Topics, is_topic_prefix
+from trackside.eventlog.decision_signer import DecisionSigner, read_signing_key
 from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.password_file import dsn_with_password, read_password
 from trackside.eventlog.settings_problems import problems_of
@@ -61,6 +62,11 @@ class StackSettings(KafkaSettings):
         "scraped once more: more than the interval of the scrapes. 0: it does not wait, and what it counted "
         "since the last scrape is lost.",
     )
+    signing_key_file: Path | None = Field(
+        None,
+        description="File with the private key that the service signs its events with, which only its user "
+        "may read; read once, at the start. `trackside setup keys` makes it.",
+    )
     instance: str = Field("1", min_length=1, description="Name of this instance in the events it writes.")
     disk_low_percent: float = Field(
         95.0,
@@ -89,6 +95,13 @@ class StackSettings(KafkaSettings):
             read_password(path)
         return path
 
+    @field_validator("signing_key_file")
+    @classmethod
+    def _signs(cls, path: Path | None) -> Path | None:
+        if path is not None:
+            read_signing_key(path)
+        return path
+
     @field_validator("postgres_dsn")
     @classmethod
     def _with_password(cls, dsn: str, validated: ValidationInfo) -> str:
@@ -104,6 +117,11 @@ class StackSettings(KafkaSettings):
     def watched_folders(self) -> list[Path]:
         """The folders in `disk_folders`."""
         return [Path(each) for each in self.disk_folders.split(os.pathsep) if each]
+
+    @property
+    def signer(self) -> DecisionSigner | None:
+        """What signs the events of this service, if it has a key."""
+        return None if self.signing_key_file is None else read_signing_key(self.signing_key_file)
 
     @property
     def topics(self) -> Topics:

@@ -88,8 +88,8 @@ async def _run(service: ServiceContext, settings: WorkerSettings, catalogue: Tas
         service, [topics.events, topics.fleet, topics.heartbeats, topics.metrics, topics.logs]
     ):
         declare("trackside.worker.dropped.batches", topic=[topics.metrics.name, topics.logs.name])
-        limits = service.settings.disk_limits
-        worker = WorkerRunner(service.log, topics, settings, catalogue, service.health, limits)
+        limits, own = service.settings.disk_limits, RecordWriter("worker", settings.id, service.writer.signer)
+        worker = WorkerRunner(service.log, topics, settings, catalogue, service.health, limits, own)
         await run_until_stopped(worker, service.stop)
 
 
@@ -118,12 +118,13 @@ class WorkerRunner:
         catalogue: TaskCatalogue,
         health: Health,
         disk_limits: DiskLimits | None = None,
+        writer: RecordWriter | None = None,
     ) -> None:
         self.id = settings.id
         self.joined = False
-        self._log = log
-        self._topics = topics
+        self._log, self._topics = log, topics
         self._settings = settings
+        self._writer = writer or RecordWriter("worker", self.id)
         self._catalogue = CatalogueWatch(settings.catalogue, catalogue)
         self._health = health
         self._shared_folder = SharedFolder(settings.host_dir)
@@ -179,7 +180,7 @@ class WorkerRunner:
         leaving: asyncio.Event,
     ) -> None:
         outbox = WorkerOutbox(self._log, self._health, group)
-        publisher = Publisher(outbox, RecordWriter("worker", self.id), self._topics)
+        publisher = Publisher(outbox, self._writer, self._topics)
         while not leaving.is_set():
             await self._run_incarnation(host_devices, context, nvml, publisher, group, leaving)
         outbox.close()
@@ -317,8 +318,9 @@ class WorkerRunner:
             **known_types(self._catalogue.current),
         )
         in_log: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        record = publisher.writer.single(self.id, joined, sequence=publisher.draw_number())
-        publisher.outbox.event(self._topics.fleet, record, in_log.set_result)
+        fleet, writer = self._topics.fleet, publisher.writer
+        record = writer.signed(fleet, writer.single(self.id, joined, sequence=publisher.draw_number()))
+        publisher.outbox.event(fleet, record, in_log.set_result)
         incarnation.joined_at = (await in_log).offset
         log.info("joined", worker=self.id, incarnation=incarnation.id, devices=len(host_devices))
 

@@ -184,8 +184,9 @@ class Incarnation:
         """Writes an event of this worker to the fleet topic; it follows the join."""
         cause = cause_of(event.worker_id, self.joined_at)
         number = self._publisher.draw_number()
-        record = self._publisher.writer.single(event.worker_id, event, cause=cause, sequence=number)
-        self._publisher.outbox.event(self._publisher.topics.fleet, record)
+        fleet, writer = self._publisher.topics.fleet, self._publisher.writer
+        record = writer.single(event.worker_id, event, cause=cause, sequence=number)
+        self._publisher.outbox.event(fleet, writer.signed(fleet, record))
 
     def device_failed(self, device_id: str, reason: str) -> None:
         """Reports a failed device; tasks on it are lost, those that wait for it are given back."""

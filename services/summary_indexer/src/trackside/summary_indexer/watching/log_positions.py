@@ -208,7 +208,7 @@ class SummaryStreams:
         first = self._jobs[base][job_id].reported + 1
         events = [fact.model_copy(update={"sequence": at}) for at, fact in enumerate(facts, first)]
         partition = partition_of(job_id, self._topic.partitions)
-        records = self._service.writer.decision(job_id, events)
+        records = self._service.writer.decision(job_id, events, topic=self._topic.name)
         request = partial(self._service.log.append, self._topic.name, partition, records)
         if len(records) == 1:  # then its request is shared with other jobs
             request = partial(self._service.log.publish, self._topic.name, partition, records[0])

@@ -360,9 +360,9 @@ class Reporter:
     ) -> int:
         """Sends an event with its number, one that is drawn now if None is given."""
         numbered = self._publisher.draw_number() if number is None else number
-        return self._publisher.outbox.event(
-            self._publisher.topics.events, self._record(event, numbered), on_appended, linger
-        )
+        topic = self._publisher.topics.events
+        record = self._publisher.writer.signed(topic, self._record(event, numbered))
+        return self._publisher.outbox.event(topic, record, on_appended, linger)
 
     def _metrics(self, event: Event, values: int) -> None:
         """Sends a batch of so many values."""

@@ -1,0 +1,105 @@
+"""The keys that a partition trusts at a place in it, and whether a record is signed with one of them."""
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from trackside.contracts.decision_signing import CHAIN, KEY_ID, SIGNATURE, record_digest, signed_octets
+from trackside.contracts.keys import SignatureMode
+from trackside.contracts.message import Record
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+UNSIGNED: Final = "unsigned"
+UNKNOWN_KEY: Final = "unknown_key"
+REVOKED_KEY: Final = "revoked_key"
+ANOTHER_ROLE: Final = "another_role"
+ANOTHER_WORKER: Final = "another_worker"
+BAD_SIGNATURE: Final = "bad_signature"
+BROKEN_CHAIN: Final = "broken_chain"
+DISTRUST = (
+    UNSIGNED,
+    UNKNOWN_KEY,
+    REVOKED_KEY,
+    ANOTHER_ROLE,
+    ANOTHER_WORKER,
+    BAD_SIGNATURE,
+    BROKEN_CHAIN,
+)
+"""Why a record is not trusted."""
+
+
+@dataclass(slots=True)
+class TrustedKey:
+    """A key, and whose it is; `public_key` are its 32 bytes in hex."""
+
+    public_key: str
+    role: str
+    worker_id: str = ""
+    revoked: bool = False
+
+
+@dataclass(slots=True)
+class Trust:
+    """The keys by id, and whether events need a signature, as folded from the events about keys."""
+
+    keys: dict[str, TrustedKey] = field(default_factory=dict)
+    mode: SignatureMode = "off"
+
+    def distrust(self, record: Record, expected: bytes) -> str:
+        """Returns why a record is not trusted, empty if it is.
+
+        `expected` is the digest that the record before it in its decision names.
+        """
+        envelope = record.envelope
+        if envelope.decision_id and envelope.index:
+            found = record_digest(record.topic, envelope.headers, record.value)
+            return "" if found == expected else BROKEN_CHAIN
+        key_id = envelope.headers.get(KEY_ID)
+        if not key_id or SIGNATURE not in envelope.headers:
+            return UNSIGNED
+        key = self.keys.get(key_id.decode("utf-8", "replace"))
+        if key is None:
+            return UNKNOWN_KEY
+        if key.revoked:
+            return REVOKED_KEY
+        if key.role != envelope.role:
+            return ANOTHER_ROLE
+        if key.role == "worker" and key.worker_id != instance_of(record):
+            return ANOTHER_WORKER
+        return "" if is_signed(record, key.public_key) else BAD_SIGNATURE
+
+
+def next_digest(record: Record) -> bytes:
+    """Returns the digest of the next record of its decision, empty if it is the last."""
+    return record.envelope.headers.get(CHAIN, b"")
+
+
+def instance_of(record: Record) -> str:
+    """Returns the instance of the service that a record is of, by its source: of a worker, its id."""
+    return record.envelope.source.rpartition("/")[2]
+
+
+def is_signed(record: Record, public_key: str) -> bool:
+    """Returns whether the signature of the first record of a decision is that of a key."""
+    from cryptography.exceptions import InvalidSignature  # takes 8 MB, and most installations have no keys
+
+    headers = record.envelope.headers
+    digest = record_digest(record.topic, headers, record.value)
+    try:
+        signature = base64.b64decode(headers.get(SIGNATURE, b""), validate=True)
+        _public_key(public_key).verify(signature, signed_octets(headers.get(KEY_ID, b""), digest))
+    except (InvalidSignature, binascii.Error, ValueError):
+        return False
+    return True
+
+
+@lru_cache(maxsize=4_096)
+def _public_key(octets: str) -> "Ed25519PublicKey":
+    """Reads a public key; raises ValueError if it is none."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    return Ed25519PublicKey.from_public_bytes(bytes.fromhex(octets))
