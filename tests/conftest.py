@@ -16,10 +16,12 @@ from tests.stack import (
     RUN_VARIABLE,
     SEED_VARIABLE,
     Run,
+    SecureServers,
     Servers,
     fresh_database,
     open_run,
     run_folder,
+    secure_servers,
     servers,
 )
 from trackside.eventlog import kafka
@@ -84,6 +86,13 @@ def stack() -> Servers:
     """Returns the Kafka and the Postgres of the run, shared by all its workers."""
     kafka.ANSWER_S = PATIENCE_S
     return servers()
+
+
+@pytest.fixture(scope="session")
+def secure_stack() -> SecureServers:
+    """Returns a Kafka that takes only users, over TLS, shared by all workers of the run, and its Postgres."""
+    kafka.ANSWER_S = PATIENCE_S
+    return secure_servers()
 
 
 @pytest.fixture(scope="session")

@@ -24,13 +24,17 @@ import asyncpg
 
 from tests import containers
 from trackside.embedded import stack as embedded
-from trackside.embedded.folder import held_leash, is_cut
+from trackside.embedded.folder import held_leash, is_cut, is_locked
 from trackside.embedded.postgres.server import remove_data
+from trackside.eventlog import secure_folder
+from trackside.eventlog.kafka_settings import KafkaSettings
 
 RUN_VARIABLE = "TRACKSIDE_TEST_RUN"
 SEED_VARIABLE = "TRACKSIDE_TEST_SEED"
 PREFIX = "trackside-test-"
 KNOWN = "servers.json"
+SECURE = "secure-stack"
+USERS = ("dispatcher", "scheduler", "summary-indexer", "console", "worker-a", "worker-b")
 KIND_VARIABLE = "TRACKSIDE_TEST_STACK"  # embedded or containers; both are tried if it is not set
 
 
@@ -63,6 +67,7 @@ class Run:
 
     def close(self) -> None:
         """Stops what the run started and removes its folder."""
+        embedded.stop(self.folder / SECURE)
         embedded.stop(self.folder / "stack")
         if (self.folder / containers.MARK).exists():
             containers.remove(self.folder)
@@ -146,6 +151,50 @@ def _obtain(folder: Path) -> Servers:
     )
     started = embedded.start(folder / "stack", options)
     return Servers(started.bootstrap_servers, started.postgres_dsn, "embedded", note)
+
+
+@dataclass(frozen=True)
+class SecureServers:
+    """A Kafka that takes only users, over TLS, and the Postgres of the run; `folder` is that of its stack."""
+
+    kafka_bootstrap: str
+    postgres_dsn: str
+    folder: Path
+
+    @property
+    def secrets(self) -> Path:
+        """The folder of its authority, its certificate and the passwords of its users."""
+        return self.folder / secure_folder.NAME
+
+    def kafka(self, principal: str) -> KafkaSettings:
+        """Returns how to connect as a user."""
+        return secure_folder.settings_of(self.secrets, self.kafka_bootstrap, principal)
+
+    def variables(self, principal: str) -> dict[str, str]:
+        """Returns the environment of a process that connects as a user."""
+        return {
+            "TRACKSIDE_KAFKA_BOOTSTRAP": self.kafka_bootstrap,
+            **secure_folder.variables_of(self.secrets, principal),
+        }
+
+
+def secure_servers() -> SecureServers:
+    """Returns the run's Kafka with users, started by the first call, and its Postgres."""
+    dsn = servers().postgres_dsn
+    folder = run_folder() / SECURE
+    with (run_folder() / "secure.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_locked(folder):
+            options = embedded.StackOptions(
+                postgres_dsn=dsn,
+                durable=False,
+                leash=run_folder() / "leash",
+                timeout_s=240,
+                secure=True,
+                users=USERS,
+            )
+            embedded.start(folder, options)
+        return SecureServers(embedded.load(folder).bootstrap_servers, dsn, folder)
 
 
 @contextmanager

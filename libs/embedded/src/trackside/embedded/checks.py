@@ -2,13 +2,14 @@
 
 import http.client
 import socket
+import ssl
 import struct
 
 from trackside.embedded.ports import HOST
 from trackside.embedded.processes import Check
 
 CLIENT = b"trackside-check"
-METADATA = 3
+METADATA, API_VERSIONS = 3, 18
 STARTUP = struct.pack("!i", 196608) + b"user\0trackside\0database\0trackside\0\0"
 CANNOT_CONNECT_NOW = b"57P03"
 
@@ -25,6 +26,8 @@ def is_responding(check: Check, port: int | None, timeout_s: float = 2.0, path: 
         match check:
             case "kafka":
                 return _kafka(port, timeout_s)
+            case "kafka-tls":
+                return _kafka_tls(port, timeout_s)
             case "postgres":
                 return _postgres(port, timeout_s)
             case "http":
@@ -62,6 +65,20 @@ def _kafka(port: int, timeout_s: float) -> bool:
         (size,) = struct.unpack("!i", _read(connection, 4))
         correlation, brokers = struct.unpack("!ii", _read(connection, size)[:8])
         return bool(correlation == 7 and brokers > 0)
+
+
+def _kafka_tls(port: int, timeout_s: float) -> bool:
+    """Requests ApiVersions over TLS: Kafka answers users only once the controller has registered it.
+
+    Nothing secret is sent, so whose certificate it shows does not matter here.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    request = struct.pack("!hhih", API_VERSIONS, 0, 7, len(CLIENT)) + CLIENT
+    with _connect(port, timeout_s) as plain, context.wrap_socket(plain) as connection:
+        connection.sendall(struct.pack("!i", len(request)) + request)
+        _size, correlation = struct.unpack("!ii", _read(connection, 8))
+        return bool(correlation == 7)
 
 
 def _postgres(port: int, timeout_s: float) -> bool:

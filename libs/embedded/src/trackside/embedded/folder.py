@@ -31,7 +31,8 @@ class Plan:
     With `ephemeral` the folder is removed once everything has stopped. With `leash` everything stops when the
     process that holds the leash is gone, however it died. The supervisor answers on `health_port`; `disk` is
     when it says that a disk is nearly full. `store` is the URL of the store of artifacts; `reader_dsn` has
-    the login of dashboards, and is empty where a Postgres was given without one.
+    the login of dashboards, and is empty where a Postgres was given without one. `secure` is the folder with
+    the files of clients of a Kafka with users, or empty.
     """
 
     processes: list[ProcessSpec]
@@ -44,6 +45,7 @@ class Plan:
     disk: DiskLimits = field(default_factory=DiskLimits)
     store: str = ""
     reader_dsn: str = ""
+    secure: str = ""
 
 
 @dataclass
@@ -82,6 +84,7 @@ class StackStatus:
     problems: dict[str, str] = field(default_factory=dict)
     store: str = ""
     reader_dsn: str = ""
+    secure: str = ""
 
     @property
     def is_ready(self) -> bool:

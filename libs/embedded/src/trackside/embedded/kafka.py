@@ -10,6 +10,7 @@ from trackside.embedded.errors import StackError
 from trackside.embedded.files import summarised, write_whole
 from trackside.embedded.ports import HOST
 from trackside.embedded.processes import ProcessSpec
+from trackside.embedded.secure import broker_settings, scram_options
 
 MAX_MESSAGE_BYTES = 1_048_576 + 65_536  # 1 MiB of value, and room for headers and the batch's own
 HEAP = "-Xmx512m"
@@ -19,7 +20,7 @@ SESSION_MS = 2_000
 PATIENT_SESSION_MS = 15_000
 """For brokers of tests: one stalled for longer than its session creates no topics for a while."""
 # Relative to the broker's folder, where it runs: in a setting a comma ends a path, and a backslash escapes.
-DATA, META, LOGGING = "data", "meta.properties", "log4j2.properties"
+DATA, META, LOGGING, USERS = "data", "meta.properties", "log4j2.properties", "users"
 CLUSTER_ID = re.compile(r"^cluster\.id=(.*)$", re.MULTILINE)
 ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 """Java takes the encoding of paths from the locale: without UTF-8 it can't start below a folder named `é`."""
@@ -45,6 +46,7 @@ def prepare(
     *,
     cluster: str,
     short_lived: bool = False,
+    secure: Path | None = None,
 ) -> tuple[ProcessSpec, str]:
     """Prepares a broker's folder; returns the process that runs it on 127.0.0.1:port, and its address.
 
@@ -53,42 +55,50 @@ def prepare(
     by default.
     `short_lived` turns the second compiler off: a start takes 3 s of processor time instead of 5.5
     (measured), and the broker stays slower; its session is long, for the machine may be busy.
-    StackError if the jars can't be had or formatting fails.
+    With `secure`, a folder with certificates and passwords, it takes only users, over TLS.
+    StackError if the jars can't be had or formatting fails, or the log in the folder was made without users.
     """
+    formatted = cluster_id(folder) is not None
+    if secure is not None and formatted and not (folder / USERS).exists():
+        raise StackError(
+            f"the log in {folder} was made without --secure, and its broker has no users: start the stack "
+            "without --secure, or with it in another folder"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     classpath = ":".join(str(path) for path in jars.classpath(progress))
     properties, log = folder / "server.properties", folder.parent / "logs" / "kafka.log"
     session_ms = PATIENT_SESSION_MS if short_lived else SESSION_MS
-    write_whole(properties, server_properties(Path(DATA), port, controller_port, session_ms))
+    listeners = ""
+    if secure is not None:
+        listeners = broker_settings(secure, os.path.relpath(secure, folder), port, controller_port)
+    write_whole(properties, server_properties(Path(DATA), port, controller_port, session_ms, listeners))
     write_whole(folder / LOGGING, LOG4J)
     java = [*_java(), *([FAST_START] if short_lived else []), "-cp", classpath]
-    if cluster_id(folder) is None:
+    if not formatted:
         progress("Kafka: formatting its storage")
-        _format(java, properties, cluster, log)
+        _format(java, properties, cluster, log, secure)
     spec = ProcessSpec(
         name="kafka",
         argv=[*java, "kafka.Kafka", str(properties)],
         log=str(log),
         env=ENVIRONMENT,
         cwd=str(folder),
-        check="kafka",
+        check="kafka" if secure is None else "kafka-tls",
         port=port,
         data=str(folder / DATA),
     )
     return spec, f"{HOST}:{port}"
 
 
-def server_properties(data: Path, port: int, controller_port: int, session_ms: int = SESSION_MS) -> str:
+def server_properties(
+    data: Path, port: int, controller_port: int, session_ms: int = SESSION_MS, listeners: str = ""
+) -> str:
     """Returns the broker's settings; each that differs from Kafka's default has its reason."""
     return f"""\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{HOST}:{controller_port}
-listeners=PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}
-advertised.listeners=PLAINTEXT://{HOST}:{port}
-controller.listener.names=CONTROLLER
-inter.broker.listener.name=PLAINTEXT
-log.dirs={data}
+{listeners or _open_listeners(port, controller_port)}log.dirs={data}
 # a kill or a stall: see SESSION_MS
 broker.session.timeout.ms={session_ms}
 broker.heartbeat.interval.ms=500
@@ -111,6 +121,15 @@ share.coordinator.state.topic.min.isr=1
 log.cleaner.dedupe.buffer.size=16777216
 num.network.threads=2
 num.io.threads=4
+"""
+
+
+def _open_listeners(port: int, controller_port: int) -> str:
+    return f"""\
+listeners=PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}
+advertised.listeners=PLAINTEXT://{HOST}:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
 """
 
 
@@ -139,10 +158,15 @@ def set_cluster_id(folder: Path, cluster: str) -> None:
         write_whole(path, CLUSTER_ID.sub(f"cluster.id={cluster}", path.read_text()))
 
 
-def _format(java: list[str], properties: Path, cluster: str, log: Path) -> None:
+def _format(java: list[str], properties: Path, cluster: str, log: Path, secure: Path | None) -> None:
     command = [*java[:-2], FAST_START, *java[-2:], "kafka.tools.StorageTool", "format", "-t", cluster]
+    command += ["-c", str(properties), "--ignore-formatted"]
+    users = properties.parent / USERS
+    if secure is not None:  # in a file: a process list shows arguments
+        write_whole(users, scram_options(secure))
+        command.append(f"@{users.name}")
     done = subprocess.run(
-        [*command, "-c", str(properties), "--ignore-formatted"],
+        command,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -155,3 +179,5 @@ def _format(java: list[str], properties: Path, cluster: str, log: Path) -> None:
             f"Kafka's storage in {properties.parent} can't be formatted: "
             f"{summarised(done.stdout + done.stderr, log) or f'exit {done.returncode}'}"
         )
+    if secure is not None:
+        write_whole(users, "")  # they are in the log; the empty file says so

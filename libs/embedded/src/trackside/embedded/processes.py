@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Check = Literal["started", "exit", "kafka", "postgres", "http"]
+Check = Literal["started", "exit", "kafka", "kafka-tls", "postgres", "http"]
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -20,9 +20,10 @@ class ProcessSpec:
     """A process to keep running: its command, environment, log file, and its readiness check.
 
     Processes of tier n start once all of tier n-1 are ready. `check` is "exit" for a command that runs once
-    and must end with 0; "kafka", "postgres" and "http" ask `port` in that protocol, "http" for `ready_path`.
-    `env` is added to the supervisor's own environment. `uid` and `gid` are set only where root starts it. It
-    writes to the folder `data`. The stack is ready, and continues, without a process that is `optional`.
+    and must end with 0; "kafka" (or "kafka-tls"), "postgres" and "http" ask `port` in that protocol, "http"
+    for `ready_path`. `env` is added to the supervisor's own environment. `uid` and `gid` are set only where
+    root starts it. It writes to the folder `data`. The stack is ready, and continues, without a process that
+    is `optional`.
     """
 
     name: str

@@ -36,8 +36,8 @@ from trackside.telemetry.disk_limits import DiskLimits
 if TYPE_CHECKING:
     from trackside.embedded.dashboards.settings import DashboardSettings
     from trackside.embedded.jars import ReportProgress
+    from trackside.eventlog.kafka_settings import KafkaSettings
 
-SETUP_TIER = 1
 STORE = "store"
 """The folder of the artifacts of a stack."""
 PAST = "past"
@@ -62,6 +62,12 @@ class ServiceSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     pages: bool = False
 
+    @property
+    def principal(self) -> str:
+        """Who the service is to a Kafka with users: a worker by its id, the others by their names."""
+        worker = self.env.get("TRACKSIDE_WORKER_ID")
+        return f"worker-{worker}" if worker else self.name
+
     def command(self) -> list[str]:
         """Returns the service's command line."""
         module = (self.module or self.name).replace("-", "_")
@@ -80,6 +86,8 @@ class StackOptions:
     itself when no process holds `leash` any more. It must be ready within `timeout_s` seconds, downloads not
     counted; at the stop each tier gets `grace_s` seconds before it is killed. No new task is started while a
     disk is low by `disk`. With `dashboards` Prometheus and Grafana run too, where their programs are found.
+    With `secure` the Kafka takes only users, over TLS: each service is one, `users` are others. A folder that
+    was started so stays so.
     """
 
     services: Sequence[ServiceSpec] = ()
@@ -96,6 +104,8 @@ class StackOptions:
     store: str | None = None
     reader_password: Path | None = None
     dashboards: "DashboardSettings | None" = None
+    secure: bool = False
+    users: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -109,6 +119,14 @@ class Stack:
     def bootstrap_servers(self) -> str:
         """Returns Kafka's address."""
         return self.status.bootstrap_servers
+
+    def kafka(self, principal: str) -> "KafkaSettings | str":
+        """Returns how to connect to Kafka, as a principal if it takes only users; InvalidSettingsError."""
+        if not self.status.secure:
+            return self.bootstrap_servers
+        from trackside.eventlog.secure_folder import settings_of
+
+        return settings_of(Path(self.status.secure), self.bootstrap_servers, principal)
 
     @property
     def postgres_dsn(self) -> str:
@@ -185,11 +203,14 @@ def _plan(
     from trackside.embedded.dashboards import servers as dashboards
     from trackside.embedded.postgres import server as postgres
     from trackside.embedded.postgres.reader import own_password, reader_dsn
+    from trackside.embedded.secure import prepare_secrets
+    from trackside.embedded.service_processes import SETUP_TIER, service_processes, setup_processes
 
     ports = holds.enter_context(_ports(folder, options))
     bootstrap, dsn, password_file = options.bootstrap_servers, options.postgres_dsn, options.reader_password
     servers: list[ProcessSpec] = []
     locks: list[int] = []
+    secure = prepare_secrets(folder, options) if bootstrap is None else None
     if bootstrap is None:
         server, bootstrap = kafka.prepare(
             folder / "kafka",
@@ -198,6 +219,7 @@ def _plan(
             progress,
             cluster=cluster,
             short_lived=not options.durable,
+            secure=secure,
         )
         servers.append(server)
     if dsn is None:
@@ -213,8 +235,8 @@ def _plan(
     tier = SETUP_TIER + len(options.setup)
     processes = [
         *servers,
-        *_setup(folder, options.setup, env),
-        *_services(folder, options.services, env, ports, tier),
+        *setup_processes(folder, options.setup, env, secure),
+        *service_processes(folder, options.services, env, ports, tier, secure),
     ]
     reader = "" if password_file is None else reader_dsn(dsn, password_file)
     if options.dashboards is not None:
@@ -230,6 +252,7 @@ def _plan(
         disk=options.disk,
         store=store,
         reader_dsn=reader,
+        secure=str(secure or ""),
     )
     return plan, locks
 
@@ -322,51 +345,6 @@ def _clear(folder: Path) -> None:
     for name in ("kafka", "logs", "services", STORE):
         (folder / name).mkdir(mode=0o700, exist_ok=True)
     (folder / "stack.json").unlink(missing_ok=True)
-
-
-def _setup(folder: Path, commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[ProcessSpec]:
-    return [
-        ProcessSpec(
-            name=f"setup-{number}",
-            argv=list(command),
-            log=str(folder / "logs" / f"setup-{number}.log"),
-            env=dict(env),
-            tier=SETUP_TIER + number,
-            check="exit",
-        )
-        for number, command in enumerate(commands)
-    ]
-
-
-def _services(
-    folder: Path, services: Sequence[ServiceSpec], env: Mapping[str, str], ports: Mapping[str, int], tier: int
-) -> list[ProcessSpec]:
-    processes = []
-    addresses = {
-        each.name: f"http://{HOST}:{ports[f'health:{each.name}']}" for each in services if not each.pages
-    }
-    others = ",".join(f"{name}={address}" for name, address in addresses.items())
-    for service in services:
-        data = folder / "services" / service.name
-        data.mkdir(parents=True, exist_ok=True)
-        port = ports[f"health:{service.name}"]
-        own = {"TRACKSIDE_HEALTH_PORT": str(port), "TRACKSIDE_DATA_DIR": str(data), "PYTHONUNBUFFERED": "1"}
-        if service.pages:
-            own |= {"TRACKSIDE_CONSOLE_PORT": str(ports[service.name]), "TRACKSIDE_CONSOLE_SERVICES": others}
-        spec = ProcessSpec(
-            name=service.name,
-            argv=service.command(),
-            log=str(folder / "logs" / f"{service.name}.log"),
-            env={**env, **own, **service.env},
-            tier=tier,
-            check="http",
-            port=ports[service.name] if service.pages else None,
-            health_port=port,
-            optional=service.pages,
-            data=service.env.get("TRACKSIDE_WORKER_DATA_DIR", str(data)),
-        )
-        processes.append(spec)
-    return processes
 
 
 def _launch(folder: Path, locks: Sequence[int]) -> None:

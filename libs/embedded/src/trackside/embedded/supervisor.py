@@ -43,6 +43,8 @@ CHECK_EVERY_S = 0.05
 DISKS_EVERY_S = 1.0
 """How often the disks are read, and how often a blocked process is tried."""
 STATUS_FILE = "status_file"
+SERVERS = ("kafka", "kafka-tls", "postgres")
+"""Checks of processes without which no other can run."""
 DUE = ("restarting", "blocked")
 """States of processes that are started when they are due."""
 
@@ -74,6 +76,7 @@ class Supervisor:
             processes={each.spec.name: each.status for each in self.supervised},
             health_port=self.plan.health_port,
             store=self.plan.store,
+            secure=self.plan.secure,
         )
         self.problems = ProblemLog(self.status.problems)
         data = [Path(each.data) for each in self.plan.processes if each.data is not None]
@@ -264,7 +267,7 @@ class Supervisor:
             return
         name, log = each.spec.name, each.spec.log
         failed = f"{name} ended with {code} {STARTS_BEFORE_FAILED} times before it was ready"
-        if each.is_once or each.spec.check in ("kafka", "postgres"):
+        if each.is_once or each.spec.check in SERVERS:
             self.status.reason = f"{failed}; the end of {log}:\n{last_lines(Path(log))}"
         elif each.spec.optional:
             self.problems.set(f"{name}_failed", f"{failed}, and is tried again; its output is in {log}")

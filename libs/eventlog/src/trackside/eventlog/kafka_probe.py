@@ -72,7 +72,7 @@ async def _ask_broker(address: str, kafka: KafkaSettings) -> None:
     except KafkaError as error:
         raise _explained(error, kafka) from error
     finally:
-        connection.close()
+        await connection.close()
 
 
 async def _ask_whether_kafka(host: str, port: int) -> None:

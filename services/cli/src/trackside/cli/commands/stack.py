@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 from pathlib import Path
 
 from trackside.cli.commands import dashboards, stack_process
 from trackside.cli.render import screen
 from trackside.cli.render.screen import StepReporter
+from trackside.cli.runtime.addresses import BOOTSTRAP
+from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.embedded import stack
 from trackside.embedded.dashboards.joining import add_dashboards
@@ -21,11 +24,18 @@ WATCH_S = 1.0
 
 
 def up(
-    catalogue: Path | None, slots: int, foreground: bool, with_dashboards: bool, leash: Path | None
+    catalogue: Path | None,
+    slots: int,
+    foreground: bool,
+    with_dashboards: bool,
+    leash: Path | None,
+    secure: bool,
 ) -> None:
     """Starts the stack of this folder, or prints that it runs; in the foreground it runs until a signal."""
     settings = read_settings(DashboardSettings) if with_dashboards else None
     found = stack_process.running()
+    if secure:
+        _check_secure(found)
     if found is not None:
         screen.say(f"the stack in {found.folder} runs already; see `trackside status`")
         _say_console(found)
@@ -38,14 +48,14 @@ def up(
             dashboards.say(added, settings)
         return
     if foreground:
-        with stack_process.started(catalogue, slots, StepReporter(), settings) as made:
+        with stack_process.started(catalogue, slots, StepReporter(), settings, secure) as made:
             screen.say(f"the stack runs; Kafka is at {made.bootstrap_servers}. Ctrl-C stops it.")
             _say_console(made)
             if settings is not None:
                 dashboards.say(made, settings)
             run(_until_signal(made))
         return
-    made = stack_process.start(catalogue, slots, StepReporter(), leash, settings)
+    made = stack_process.start(catalogue, slots, StepReporter(), leash, settings, secure)
     screen.say(f"the stack runs in {made.folder}; Kafka is at {made.bootstrap_servers}")
     _say_console(made)
     if settings is not None:
@@ -53,6 +63,19 @@ def up(
     for problem in made.status.problems.values():
         screen.complain(problem)
     screen.say("next: trackside status, trackside submit SPEC.yaml, trackside down")
+
+
+def _check_secure(found: Stack | None) -> None:
+    """Raises BadUsage if the Kafka of this folder is not ours to secure, or runs without users."""
+    if os.environ.get(BOOTSTRAP):
+        raise BadUsage(
+            f"--secure is for a Kafka that `trackside up` starts, and {BOOTSTRAP} names another: set "
+            "TRACKSIDE_KAFKA_SECURITY_PROTOCOL and the variables next to it instead"
+        )
+    if found is not None and not found.status.secure:
+        raise CommandFailed(
+            f"the stack in {found.folder} runs without --secure: stop it, and start one in another folder"
+        )
 
 
 def _say_console(made: Stack) -> None:

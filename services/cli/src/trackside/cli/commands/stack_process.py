@@ -58,11 +58,13 @@ def start(
     steps: StepReporter,
     leash: Path | None = None,
     dashboards: DashboardSettings | None = None,
+    secure: bool = False,
 ) -> Stack:
     """Starts the stack of this folder and returns it when all of it is ready.
 
     Kafka and Postgres are not started where the environment names a server. The stack stops by itself when no
-    process holds the pipe `leash` open. With `dashboards` Prometheus and Grafana run too.
+    process holds the pipe `leash` open. With `dashboards` Prometheus and Grafana run too; `secure` lets the
+    started Kafka take only users.
     Raises StackError with the end of the log of the process that failed; nothing is left running then.
     """
     home = folder()
@@ -79,18 +81,23 @@ def start(
             disk=read_settings(StackSettings).disk_limits,
             reader_password=Path(password) if password else None,
             dashboards=dashboards,
+            secure=secure,
         )
         return stack.start(home, options, steps)
 
 
 @contextmanager
 def started(
-    catalogue: Path | None, slots: int, steps: StepReporter, dashboards: DashboardSettings | None = None
+    catalogue: Path | None,
+    slots: int,
+    steps: StepReporter,
+    dashboards: DashboardSettings | None = None,
+    secure: bool = False,
 ) -> Iterator[Stack]:
     """Starts a stack for the block: it is stopped at its end, or when this process ends."""
     home = claim(folder())
     with held_leash(home / "leash") as leash:
-        made = start(catalogue, slots, steps, leash, dashboards)
+        made = start(catalogue, slots, steps, leash, dashboards, secure)
         try:
             yield made
         finally:

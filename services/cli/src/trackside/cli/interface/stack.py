@@ -45,6 +45,10 @@ def up(
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Run until Ctrl-C, which stops the whole stack.")
     ] = False,
+    secure: Annotated[
+        bool,
+        typer.Option("--secure", help="Let Kafka take only users with a password, over TLS."),
+    ] = False,
     dashboards: Annotated[
         bool,
         typer.Option("--dashboards", help="Run Prometheus and Grafana too, or write what they need."),
@@ -60,6 +64,9 @@ def up(
     of the example search. The first start downloads Kafka; later ones take seconds. Where
     TRACKSIDE_KAFKA_BOOTSTRAP or TRACKSIDE_POSTGRES_DSN is set, that server is used and none is started.
 
+    With --secure the first start makes an authority, certificates, and a password for each service and user,
+    in ./.trackside/secure. Commands in this folder use them. A stack that was started so stays so.
+
     With --dashboards Prometheus and Grafana are started where their programs are on PATH, or in the folders
     TRACKSIDE_PROMETHEUS_HOME and TRACKSIDE_GRAFANA_HOME, also for a stack that runs already. For one that is
     missing, the command that runs it in a container is printed. What they need is in ./.trackside/dashboards.
@@ -67,13 +74,14 @@ def up(
     \b
     Examples:
       trackside up
+      trackside up --secure
       trackside up --dashboards
       trackside up --catalogue my-tasks/catalogue.yaml --slots 4
       trackside up --foreground
     """
     from trackside.cli.commands import stack
 
-    stack.up(catalogue, slots, foreground, dashboards, leash)
+    stack.up(catalogue, slots, foreground, dashboards, leash, secure)
 
 
 def down() -> None:

@@ -23,6 +23,8 @@ BOOTSTRAP = "TRACKSIDE_KAFKA_BOOTSTRAP"
 DSN = "TRACKSIDE_POSTGRES_DSN"
 PASSWORD_FILE = "TRACKSIDE_POSTGRES_PASSWORD_FILE"
 PREFIX = "TRACKSIDE_TOPIC_PREFIX"
+PUBLISHER, VIEWER, ADMIN = "publisher", "viewer", "admin"
+"""Users of a stack that was started with --secure; without, every command is the same to Kafka."""
 STORE = "TRACKSIDE_STORE"
 PAST_FOLDER = "TRACKSIDE_PAST_FOLDER"
 
@@ -33,12 +35,19 @@ class Addresses:
 
     @property
     def kafka(self) -> "KafkaSettings":
-        """Kafka's address, and how to connect; raises CommandFailed if it is not known or can't be used."""
+        """Kafka's address, and how a publisher connects; as `kafka_as`."""
+        return self.kafka_as(PUBLISHER)
+
+    def kafka_as(self, principal: str) -> "KafkaSettings":
+        """Returns Kafka's address, and how to connect as a user of this folder's stack, if it has users.
+
+        Raises CommandFailed if it is not known, BadUsage if its settings can't be used.
+        """
         from trackside.eventlog.kafka_settings import kafka_settings
         from trackside.eventlog.settings_problems import InvalidSettingsError
 
-        given = os.environ.get(BOOTSTRAP) or _found(BOOTSTRAP).bootstrap_servers
         try:
+            given = os.environ.get(BOOTSTRAP) or _found(BOOTSTRAP).kafka(principal)
             found = kafka_settings(given)
         except InvalidSettingsError as error:
             raise BadUsage(str(error)) from error

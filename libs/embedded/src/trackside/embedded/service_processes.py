@@ -1,0 +1,72 @@
+"""The processes of a stack besides its servers: what sets it up, and its services."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trackside.embedded.ports import HOST
+from trackside.embedded.processes import ProcessSpec
+from trackside.eventlog.secure_folder import ADMIN, variables_of
+
+if TYPE_CHECKING:
+    from trackside.embedded.stack import ServiceSpec
+
+SETUP_TIER = 1
+
+
+def setup_processes(
+    folder: Path, commands: Sequence[Sequence[str]], env: Mapping[str, str], secure: Path | None
+) -> list[ProcessSpec]:
+    """Returns the processes that run once, one after the other, before the services."""
+    return [
+        ProcessSpec(
+            name=f"setup-{number}",
+            argv=list(command),
+            log=str(folder / "logs" / f"setup-{number}.log"),
+            env={**env, **_as_principal(secure, ADMIN)},
+            tier=SETUP_TIER + number,
+            check="exit",
+        )
+        for number, command in enumerate(commands)
+    ]
+
+
+def service_processes(
+    folder: Path,
+    services: Sequence["ServiceSpec"],
+    env: Mapping[str, str],
+    ports: Mapping[str, int],
+    tier: int,
+    secure: Path | None,
+) -> list[ProcessSpec]:
+    """Returns the processes of the services, with ports, a folder and, if secure, a principal."""
+    processes = []
+    addresses = {
+        each.name: f"http://{HOST}:{ports[f'health:{each.name}']}" for each in services if not each.pages
+    }
+    others = ",".join(f"{name}={address}" for name, address in addresses.items())
+    for service in services:
+        data = folder / "services" / service.name
+        data.mkdir(parents=True, exist_ok=True)
+        port = ports[f"health:{service.name}"]
+        own = {"TRACKSIDE_HEALTH_PORT": str(port), "TRACKSIDE_DATA_DIR": str(data), "PYTHONUNBUFFERED": "1"}
+        if service.pages:
+            own |= {"TRACKSIDE_CONSOLE_PORT": str(ports[service.name]), "TRACKSIDE_CONSOLE_SERVICES": others}
+        spec = ProcessSpec(
+            name=service.name,
+            argv=service.command(),
+            log=str(folder / "logs" / f"{service.name}.log"),
+            env={**env, **own, **_as_principal(secure, service.principal), **service.env},
+            tier=tier,
+            check="http",
+            port=ports[service.name] if service.pages else None,
+            health_port=port,
+            optional=service.pages,
+            data=service.env.get("TRACKSIDE_WORKER_DATA_DIR", str(data)),
+        )
+        processes.append(spec)
+    return processes
+
+
+def _as_principal(secure: Path | None, principal: str) -> dict[str, str]:
+    return {} if secure is None else variables_of(secure, principal)
