@@ -74,6 +74,24 @@ async def test_a_reader_takes_on_more_partitions(log: Log, events: Topic) -> Non
     assert texts(await read(reader, 1)) == ["b"]
 
 
+async def test_a_paused_topic_is_not_read_while_others_are_and_goes_on_where_it_was(
+    log: Log, events: Topic, topic_prefix: str
+) -> None:
+    fleet = Topics(prefix=topic_prefix).fleet
+    await log.ensure([fleet])
+    await log.append(events.name, 0, [outgoing(text) for text in "abcd"])
+    reader = log.reader({(events.name, 0): 0, (fleet.name, 0): 0})
+    found = await reader.read(10.0, 1) or await read(reader, 1)
+    for text in "xyz":
+        reader.pause([events.name])
+        await log.append(fleet.name, 0, [outgoing(text)])
+        assert texts(await read(reader, 1)) == [text]
+    await log.append(events.name, 0, [outgoing("e")])
+    assert await reader.read(0.2) == []
+    reader.pause([])
+    assert texts(found + await read(reader, 5 - len(found))) == list("abcde")
+
+
 async def test_nothing_new_is_an_empty_list(log: Log, events: Topic) -> None:
     assert await log.reader({(events.name, 0): 0}).read(0.2) == []
 

@@ -55,6 +55,7 @@ class KafkaReader:
         self._gather_ms = int(gather_s * 1000)
         self._consumer: AIOKafkaConsumer | None = None
         self._changed = False
+        self._paused: frozenset[str] = frozenset()
         self._progress_s = monotonic_s()
         self._last_ends: dict[Partition, int] = {}
 
@@ -62,6 +63,13 @@ class KafkaReader:
         """Adds partitions to read, from the next `read` on."""
         self._positions.update(starts)
         self._changed = True
+
+    def pause(self, topics: Collection[str]) -> None:
+        """Reads no records of these topics, from the next `read` on."""
+        if self._paused != frozenset(topics):
+            self._paused = frozenset(topics)
+            if self._consumer is not None and not self._changed:
+                self._pause(self._consumer)
 
     async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
         """Returns the next records, or an empty list after `max_wait_s` seconds, also during an outage."""
@@ -129,6 +137,14 @@ class KafkaReader:
         consumer.assign(list(partitions))
         for tp, offset in partitions.items():
             consumer.seek(tp, offset)
+        self._pause(consumer)
+
+    def _pause(self, consumer: AIOKafkaConsumer) -> None:
+        for tp in consumer.assignment():
+            if tp.topic in self._paused:
+                consumer.pause(tp)
+            else:
+                consumer.resume(tp)
 
     async def _check_stuck(self) -> None:
         consumer = self._consumer
@@ -140,7 +156,8 @@ class KafkaReader:
             ends = await self._offsets(topics, "end_offsets")
             async with asyncio.timeout(STUCK_S):
                 # The consumer's own, which also passes the markers of foreign transactions.
-                positions = {tp: await consumer.position(TopicPartition(*tp)) for tp in self._positions}
+                read = [tp for tp in self._positions if tp[0] not in self._paused]
+                positions = {tp: await consumer.position(TopicPartition(*tp)) for tp in read}
             if all(position >= ends.get(tp, position) for tp, position in positions.items()):
                 return
             starts = await self._offsets(topics, "beginning_offsets")

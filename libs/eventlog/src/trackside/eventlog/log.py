@@ -55,6 +55,10 @@ class Reader(Protocol):
         """Adds partitions to read, each from the offset given."""
         ...
 
+    def pause(self, topics: Collection[str]) -> None:
+        """Reads no records of these topics, from the next `read` on, and goes on with all others."""
+        ...
+
     async def close(self) -> None:
         """Ends the reader."""
         ...

@@ -103,10 +103,15 @@ class MemoryReader:
     def __init__(self, log: MemoryLog, starts: dict[TopicPartition, int]) -> None:
         self._log = log
         self._positions = starts
+        self._paused: Collection[str] = ()
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Adds partitions to read."""
         self._positions.update(starts)
+
+    def pause(self, topics: Collection[str]) -> None:
+        """Reads nothing of these topics."""
+        self._paused = topics
 
     async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
         """Returns the next records, or an empty list after `max_wait_s`."""
@@ -121,6 +126,8 @@ class MemoryReader:
     def _take(self, max_records: int) -> list[Entry]:
         found: list[Entry] = []
         for (topic, partition), position in self._positions.items():
+            if topic in self._paused:
+                continue
             entries = self._log._partition(topic, partition)
             if position > len(entries):
                 raise OffsetGoneError(f"{topic}-{partition} ends at {len(entries)}, position is {position}")

@@ -44,6 +44,14 @@ class AppendBatch:
     traceparents: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class UnknownOutcome:
+    """An append with an unknown outcome: fold everything up to `end` before deciding again."""
+
+    topic_partition: TopicPartition
+    end: int
+
+
 def measure_append(batch: AppendBatch, appended: Appended, began_s: float) -> None:
     """Measures an acknowledged append: its time, that of its decisions, and how far the clocks differ."""
     topic, done_s = batch.topic_partition[0], monotonic_s()

@@ -1,12 +1,12 @@
 """The loop of every service that decides: fold, decide, append, fold what was appended, act.
 
-A service never acts on its own decisions, only on those that are in the log. The pure parts are the
-service's; this module owns the order: one batch in flight per partition, no decision about a partition
-whose batch isn't folded yet, no decision at all before the log is folded to the end it had at start.
+A service never acts on its own decisions, only on those in the log. The pure parts are the service's; this
+module owns the order: one batch in flight per partition, no decision about a partition whose batch isn't
+folded yet, no decision at all before the log is folded to the end it had at start.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,6 +27,7 @@ from trackside.eventlog.own_events import OwnEvents
 from trackside.eventlog.partition_writer import (
     AppendBatch,
     PartitionWriter,
+    UnknownOutcome,
     WaitingDecision,
     declare_topics,
     measure_append,
@@ -66,21 +67,13 @@ class _Acknowledged:
     appended: Appended
 
 
-@dataclass(slots=True)
-class _UnknownOutcome:
-    """An append with an unknown outcome: fold everything up to `end` before deciding again."""
-
-    topic_partition: TopicPartition
-    end: int
-
-
 class Reactor:
     """Drives one decider over the log.
 
     `starts` are the positions to read our own topics from; `raw` those of topics that others write to.
     `partitions` holds the number of partitions of each topic that is written to. `decoded` decodes an entry
     of our topics. An error of a background task of the service ends the loop. `ready` is set once it decides;
-    `positions` are the next offsets to fold.
+    `positions` are the next offsets to fold; `paused` returns the topics that are not to be read for now.
     """
 
     def __init__(
@@ -95,6 +88,7 @@ class Reactor:
         decoded: Callable[[Entry], Record | None] = decode,
     ) -> None:
         self._log = service.log
+        self.paused: Callable[[], Collection[str]] = tuple
         self._decoded = decoded
         self._writer = service.writer
         self._spans = service.spans
@@ -109,7 +103,7 @@ class Reactor:
         self._partition_writers: dict[TopicPartition, PartitionWriter] = {}
         self._own = OwnEvents()
         self.empty_reads = 0
-        self._inbox: Inbox[_Read | _Acknowledged | _UnknownOutcome | None] = Inbox(8)
+        self._inbox: Inbox[_Read | _Acknowledged | UnknownOutcome | None] = Inbox(8)
         self._stop = service.stop
         self._background = service.background
         self._background.alarm = self.wake
@@ -202,12 +196,12 @@ class Reactor:
             wait = max(wait, STANDBY_SILENCE_S - (monotonic_s() - self._last_record_s))
         return wait
 
-    def _handle(self, item: _Read | _Acknowledged | _UnknownOutcome | None) -> bool:
+    def _handle(self, item: _Read | _Acknowledged | UnknownOutcome | None) -> bool:
         if isinstance(item, _Read):
             return self._fold_entries(item.entries)
         if isinstance(item, _Acknowledged):
             self._fold_own(item)
-        elif isinstance(item, _UnknownOutcome):
+        elif isinstance(item, UnknownOutcome):
             writer = self._partition_writer(item.topic_partition)
             writer.in_flight = False
             writer.fold_to = item.end
@@ -349,7 +343,7 @@ class Reactor:
         except TransientError as error:
             counter("trackside.eventlog.append_retries.batches").labels(topic).inc()
             end = await self._end_of(batch.topic_partition, str(error))
-            await self._inbox.put(_UnknownOutcome(batch.topic_partition, end))
+            await self._inbox.put(UnknownOutcome(batch.topic_partition, end))
             return
         measure_append(batch, appended, began_s)
         await self._inbox.put(_Acknowledged(batch, appended))
@@ -389,6 +383,7 @@ class Reactor:
     async def _pump(self, reader: Reader) -> None:
         """Passes the entries that are read to the loop."""
         while True:
+            reader.pause(self.paused())
             entries = await reader.read(IDLE_S, MOST_READ)
             if entries:
                 await self._inbox.put(_Read(entries, monotonic_s()))

@@ -104,6 +104,8 @@ async def _decide(
         partitions={topics.events.name: topics.events.partitions},
         standby=settings.standby,
     )
+    reactor.paused = dispatcher.paused_topics
+    service.background.spawn(dispatcher.rereading.run(reactor.wake))
     advice.ready = reactor.wake
     service.background.spawn(keep_rows(service, changes, streams, reactor, standby=settings.standby))
     service.background.spawn(follow_log_lag(service.log, reactor, service.health))

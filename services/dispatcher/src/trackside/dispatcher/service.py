@@ -1,6 +1,6 @@
 """The dispatcher as the reactor drives it: streams and fleet folded, decisions and questions given out."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import structlog
 
@@ -11,6 +11,7 @@ from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.deadlines import Deadlines
 from trackside.dispatcher.intake.intake import Intake
 from trackside.dispatcher.intake.receipts import Receipts
+from trackside.dispatcher.intake.rereading import Rereading
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
 from trackside.dispatcher.monitoring.decision_counts import DecisionCounts
 from trackside.dispatcher.monitoring.decision_descriptions import describe
@@ -65,7 +66,14 @@ class Dispatcher:
         self._advice = advice
         self._background = service.background
         self._receipts = receipts
-        self._intake = Intake(() if receipts is None else receipts.topics, signatures)
+        self._intake = Intake(
+            () if receipts is None else receipts.topics,
+            signatures,
+            event_partitions=self._topics.event_partitions,
+        )
+        if receipts is not None:
+            receipts.read_again_from(lambda: self._intake.passed_over.starts)
+        self.rereading = Rereading(service.log, self._topics.commands, self._intake, self._arrive_again)
         self._deadlines = Deadlines()
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)
@@ -131,6 +139,18 @@ class Dispatcher:
         self._intake.receive(entry)
         if self._receipts is not None:
             self._receipts.read(entry.partition, entry.offset)
+        self._request_receipts()
+
+    def paused_topics(self) -> Collection[str]:
+        """Returns the topics that are not to be read for now."""
+        return (self._topics.commands.name,) if self._intake.is_full else ()
+
+    def _arrive_again(self, entry: Entry) -> None:
+        self._intake.receive_again(entry)
+        self._request_receipts()
+
+    def _request_receipts(self) -> None:
+        if self._receipts is not None:
             for request in self._intake.receipt_requests:
                 self._receipts.request(request)
         self._intake.receipt_requests.clear()
@@ -181,6 +201,7 @@ class Dispatcher:
         self._search_gauges.set(facts.now_ms)
         if self._receipts is not None:
             self._receipts.send_answered(self._streams)
+        self.rereading.update()
         self._changes.settle()
         self._streams.spill_idle()
         letters = self._topics.dead_letters
@@ -200,9 +221,9 @@ class Dispatcher:
 
     def _arrived(self, facts: Facts) -> Iterable[Decision]:
         events = self._topics.events.name
-        for stream_id, received, traceparent in self._intake.unrecorded(self._streams):
-            if not facts.busy(events, stream_id):
-                yield Decision(events, stream_id, Proposal("receive command", [received], -1, traceparent))
+        arrived = self._intake.unrecorded(self._streams, lambda stream: facts.busy(events, stream))
+        for stream_id, received, traceparent in arrived:
+            yield Decision(events, stream_id, Proposal("receive command", [received], -1, traceparent))
 
     def _advised(self, facts: Facts) -> Iterable[Decision]:
         kept = []

@@ -80,15 +80,18 @@ def dispatcher(
             SimulatedAdvisor("assessor", rng, 0.002),
             service.background,
         )
+        decider = Dispatcher(service, streams, advice)
         reactor = Reactor(
             service,
-            Dispatcher(service, streams, advice),
+            decider,
             starts=await from_start(log, topics.events) | await from_start(log, topics.fleet),
             raw=await from_start(log, topics.commands),
             partitions={topics.events.name: topics.event_partitions, topics.fleet.name: 1},
             standby=standby,
             decoded=decoded,
         )
+        reactor.paused = decider.paused_topics
+        service.background.spawn(decider.rereading.run(reactor.wake))
         advice.ready = reactor.wake
         await reactor.run()
 

@@ -1,17 +1,38 @@
-"""Reads published commands until their streams have them; undecodable records become dead letters."""
+"""Reads published commands until their streams have them; undecodable records become dead letters.
 
-from collections.abc import Collection, Mapping
+What is held is bounded: of the space that is free, each publisher may take half. Commands beyond that are
+passed over and read again once there is space, so a publisher that floods the topic delays itself alone. If
+there is no space at all, no more commands are read meanwhile.
+"""
+
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
 from trackside.contracts.ingress import SUSPECTED, Arrival
 from trackside.contracts.refusals import Problem, limit_problems
-from trackside.dispatcher.intake.receipts import CommandPosition, ReceiptRequest
-from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
+from trackside.contracts.topics import partition_of
+from trackside.dispatcher.intake.fair_queue import CommandPosition, FairQueue, WaitingCommand
+from trackside.dispatcher.intake.passed_over import PassedOver
+from trackside.dispatcher.intake.receipts import ReceiptRequest
+from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureResult, SignatureVerifier
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, position_id, position_of
 from trackside.eventlog.log import Entry, TopicPartition
+
+MAX_HELD = 10_000
+"""How many commands are held that are in no stream yet."""
+MAX_HELD_BYTES = 33_554_432
+"""How many bytes their records have together."""
+MAX_RANGES = 1_000
+"""How many ranges of offsets are kept of commands that were passed over."""
+RECORD_OVERHEAD_BYTES = 256
+"""Counted for each command besides its value."""
+
+
+def _never(stream: str) -> bool:
+    return False
 
 
 class Intake:
@@ -21,24 +42,119 @@ class Intake:
     """
 
     def __init__(
-        self, receipt_topics: Collection[str] = (), signatures: SignatureVerifier = SIGNATURES_OFF
+        self,
+        receipt_topics: Collection[str] = (),
+        signatures: SignatureVerifier = SIGNATURES_OFF,
+        *,
+        event_partitions: int = 1,
+        max_held: int = MAX_HELD,
     ) -> None:
         self._receipt_topics = receipt_topics
         self._signatures = signatures
-        self._arrivals: dict[CommandPosition, tuple[str, CommandReceived, str]] = {}
+        self._event_partitions = event_partitions
+        self._max_held = max_held
+        self._held: dict[CommandPosition, WaitingCommand] = {}
+        self._held_bytes = 0
+        self._held_of: dict[str, int] = {}
+        self._queues: dict[int, FairQueue] = {}
+        self._stalled: set[tuple[str, int]] = set()
+        self.passed_over = PassedOver()
         self.dead_letters: list[RecordDeadLettered] = []
         self.receipt_requests: list[ReceiptRequest] = []
 
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def is_full(self) -> bool:
+        """Returns whether no more commands are to be read for now."""
+        return (
+            len(self._held) >= self._max_held
+            or self._held_bytes >= MAX_HELD_BYTES
+            or self.passed_over.ranges >= MAX_RANGES
+        )
+
+    @property
+    def rereads(self) -> bool:
+        """Returns whether what was passed over is to be read again: most of the space is free."""
+        free = len(self._held) * 4 <= self._max_held and self._held_bytes * 4 <= MAX_HELD_BYTES
+        return free and bool(self.passed_over)
+
     def receive(self, entry: Entry) -> None:
-        """Reads an entry of the commands topic: an arrival, or a dead letter."""
+        """Reads an entry of the commands topic: an arrival, a dead letter, or one to read again later."""
         source = position_of(entry)
         try:
             arrival, signature = self._signatures.read(entry)
         except UndecodableError as error:
             self.dead_letters.append(dead_letter(entry, error, "dispatcher"))
             return
+        publisher = publisher_of(signature.key_id, arrival.publisher)
+        if self.passed_over.is_behind(publisher, entry.partition) or not self._has_space(publisher):
+            self.passed_over.add(publisher, (entry.partition, entry.offset))
+        else:
+            self._hold(entry, source, arrival, signature, publisher)
+
+    @property
+    def is_stalled(self) -> bool:
+        """Returns whether nothing that was passed over can be taken before what is held becomes less."""
+        return len(self._stalled) >= self.passed_over.pairs
+
+    def begin_rereading(self) -> dict[int, int]:
+        """Returns the offsets, by partition, from which to read what was passed over."""
+        self._stalled.clear()
+        return self.passed_over.starts
+
+    def receive_again(self, entry: Entry) -> None:
+        """Takes an entry that was passed over, if there is space for it now; ignores all others."""
+        position = (entry.partition, entry.offset)
+        if position not in self.passed_over:
+            return
+        arrival, signature = self._signatures.read(entry)
+        publisher = publisher_of(signature.key_id, arrival.publisher)
+        if (publisher, entry.partition) in self._stalled or not self._has_space(publisher):
+            self._stalled.add((publisher, entry.partition))
+            return
+        self.passed_over.remove(publisher, position)
+        self._hold(entry, position_of(entry), arrival, signature, publisher)
+
+    def recorded(self, event: CommandReceived) -> None:
+        """Drops an arrival that is in its stream; a command of a parent stream was none."""
+        known = self._held.get((event.source.partition, event.source.offset))
+        if known is not None and known.event.source == event.source:
+            self._drop(known)
+
+    def unrecorded(
+        self, streams: Streams, is_busy: Callable[[str], bool] = _never
+    ) -> list[tuple[str, CommandReceived, str]]:
+        """Returns stream, event and traceparent of the arrivals that are in no stream yet and come next.
+
+        Those of one publisher and one stream are in the order in which they were published. There are none
+        of a partition with a stream that `is_busy`. Drops arrivals that were read again after a restart and
+        are in their streams already.
+        """
+        found: list[tuple[str, CommandReceived, str]] = []
+        for queue in self._queues.values():
+            while queue and not is_busy(queue.first.stream):
+                turn = queue.turn()
+                fresh = [each for each in turn if not _is_recorded(streams, each.stream, each.event)]
+                if len(fresh) < len(turn):
+                    for each in turn:
+                        if _is_recorded(streams, each.stream, each.event):
+                            self._drop(each)
+                if fresh:
+                    found += [(each.stream, each.event, each.traceparent) for each in fresh]
+                    break
+        return found
+
+    def _has_space(self, publisher: str) -> bool:
+        free = self._max_held - len(self._held)
+        return self._held_of.get(publisher, 0) < free and self._held_bytes < MAX_HELD_BYTES
+
+    def _hold(
+        self, entry: Entry, source: Source, arrival: Arrival, signature: SignatureResult, publisher: str
+    ) -> None:
+        stream = _stream(arrival, source)
         arrival = replace(arrival, problems=tuple(_with_place(each, source) for each in arrival.problems))
-        position, stream = (entry.partition, entry.offset), _stream(arrival, source)
         if signature.problem is not None:
             # Under an id of its own: a publisher that cannot sign must not use up the id of another one.
             arrival = replace(arrival, command_id="", body=None, problems=(signature.problem,))
@@ -49,31 +165,32 @@ class Intake:
             )
         elif arrival.receipt_to and arrival.problem is None:
             arrival = replace(arrival, body=None, problems=(_no_receipt(arrival, self._receipt_topics),))
-        self._arrivals[position] = (stream, _received(arrival, source, signature.key_id), arrival.traceparent)
+        event = _received(arrival, source, signature.key_id)
+        size_bytes = len(entry.value or b"") + RECORD_OVERHEAD_BYTES
+        command = WaitingCommand(publisher, stream, event, arrival.traceparent, size_bytes)
+        self._held[command.position] = command
+        self._held_bytes += size_bytes
+        self._held_of[publisher] = self._held_of.get(publisher, 0) + 1
+        self._queue_of(command).add(command)
 
-    def recorded(self, event: CommandReceived) -> None:
-        """Drops an arrival that is in its stream; a command of a parent stream was none."""
-        position = (event.source.partition, event.source.offset)
-        known = self._arrivals.get(position)
-        if known is not None and known[1].source == event.source:
-            del self._arrivals[position]
+    def _drop(self, command: WaitingCommand) -> None:
+        del self._held[command.position]
+        self._held_bytes -= command.size_bytes
+        left = self._held_of[command.publisher] = self._held_of[command.publisher] - 1
+        if not left:
+            del self._held_of[command.publisher]
+        self._queue_of(command).remove(command)
 
-    def unrecorded(self, streams: Streams) -> list[tuple[str, CommandReceived, str]]:
-        """Returns stream, event and traceparent of each arrival that is in no stream yet, oldest first.
+    def _queue_of(self, command: WaitingCommand) -> FairQueue:
+        return self._queues.setdefault(partition_of(command.stream, self._event_partitions), FairQueue())
 
-        Drops arrivals that were read again after a restart and are in their streams already.
-        """
-        recorded = [
-            position
-            for position, (stream, event, _) in self._arrivals.items()
-            if _is_recorded(streams, stream, event)
-        ]
-        for position in recorded:
-            del self._arrivals[position]
-        return list(self._arrivals.values())
 
-    def __len__(self) -> int:
-        return len(self._arrivals)
+def publisher_of(key_id: str, source: str) -> str:
+    """Returns who published a command: the key of its verified signature if it has one, else its source.
+
+    Kafka does not tell a consumer which principal has written a record.
+    """
+    return f"key:{key_id}" if key_id else f"source:{source}"
 
 
 def _with_place(problem: Problem, source: Source) -> Problem:

@@ -6,13 +6,14 @@ command, so that a reader recognises one that was sent again.
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import structlog
 
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.topics import partition_of
+from trackside.dispatcher.intake.fair_queue import CommandPosition
 from trackside.domain.command import id_conflict, refused
 from trackside.domain.proposal import cause_of
 from trackside.domain.streams import Streams
@@ -25,7 +26,6 @@ from trackside.eventlog.record_writer import RecordWriter
 log = structlog.get_logger("trackside.dispatcher")
 
 CommandAnswer = CommandAccepted | CommandRefused
-CommandPosition = tuple[int, int]
 RETRY_S = 0.5
 
 
@@ -75,6 +75,7 @@ class Receipts:
         self, into: Log, writer: RecordWriter, background: Background, topics: Collection[str]
     ) -> None:
         self.topics = topics
+        self._unread: Callable[[], Mapping[int, int]] = dict
         self._log = into
         self._writer = writer
         self._background = background
@@ -89,6 +90,10 @@ class Receipts:
         if position not in self._open:
             self._open[position] = request
             self._unanswered[position] = request
+
+    def read_again_from(self, offsets: Callable[[], Mapping[int, int]]) -> None:
+        """Sets what returns the first command, by partition, that is to be read a second time."""
+        self._unread = offsets
 
     def read(self, partition: int, offset: int) -> None:
         """Records how far the commands were read."""
@@ -111,7 +116,7 @@ class Receipts:
 
     def positions(self) -> dict[int, int]:
         """Returns for each partition of commands the first offset that lacks a receipt, or the end read."""
-        found = dict(self._read)
+        found = {at: min(offset, self._unread().get(at, offset)) for at, offset in self._read.items()}
         for partition, offset in self._open:
             found[partition] = min(offset, found.get(partition, offset))
         return found

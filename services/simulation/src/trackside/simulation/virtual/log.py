@@ -291,6 +291,7 @@ class VirtualReader:
         self._readable: dict[TopicPartition, None] = {}
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
+        self._paused: Collection[str] = ()
         self.assign(starts)
 
     @property
@@ -305,6 +306,11 @@ class VirtualReader:
                 self._log.follow(self, place)
             self._positions[place] = offset
             self._readable[place] = None
+
+    def pause(self, topics: Collection[str]) -> None:
+        """Reads nothing of these topics."""
+        if topics or self._paused:
+            self._paused = topics
 
     def data_arrived(self, place: TopicPartition) -> None:
         """Marks a partition as readable to its end."""
@@ -337,6 +343,8 @@ class VirtualReader:
     def _take(self, max_records: int) -> list[Entry]:
         found: list[Entry] = []
         for place in list(self._readable):
+            if place[0] in self._paused:
+                continue
             entries, position = self._log.entries[place], self._positions[place]
             if position > len(entries):
                 raise OffsetGoneError(f"{place[0]}-{place[1]} ends at {len(entries)}, position is {position}")

@@ -78,6 +78,9 @@ class ShuffledReader:
         """Adds partitions to read."""
         self._positions.update(starts)
 
+    def pause(self, topics: Collection[str]) -> None:
+        """Does nothing: it may read what others pause, too."""
+
     async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
         """Returns the next piece of a partition that has more, or an empty list after `max_wait_s`."""
         places = sorted(self._positions)

@@ -1,0 +1,143 @@
+"""Publishers take turns: one that floods the topic delays itself alone, and what is held stays bounded."""
+
+import asyncio
+from collections import Counter
+
+from tests.unit.dispatcher.harness import EVENTS, LIMIT_S, TOPICS, LocalAdvisor, events, new_log
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Ping, Source
+from trackside.contracts.topics import partition_of
+from trackside.dispatcher.advice.advice_loop import AdviceLoop
+from trackside.dispatcher.intake.fair_queue import QUANTUM_BYTES, TURN_BYTES, FairQueue, WaitingCommand
+from trackside.dispatcher.intake.intake import MAX_HELD
+from trackside.dispatcher.intake.passed_over import PassedOver
+from trackside.dispatcher.service import Dispatcher
+from trackside.domain.streams import Streams
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Outgoing
+from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.reactor import MOST_READ, Reactor
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.serving import from_start
+
+FLOOD, FEW = 20_000, 10
+
+
+def waiting(publisher: str, offset: int, size_bytes: int = 500) -> WaitingCommand:
+    source = Source(topic="commands", partition=0, offset=offset)
+    event = CommandReceived(
+        command_id=f"c-{offset}",
+        command_type="trackside.ping.v1",
+        body={},
+        digest="",
+        source=source,
+        publisher=publisher,
+        rules=1,
+    )
+    return WaitingCommand(publisher, "s", event, "", size_bytes)
+
+
+def queue_of(*commands: WaitingCommand) -> FairQueue:
+    queue = FairQueue()
+    for command in commands:
+        queue.add(command)
+    return queue
+
+
+def test_publishers_are_taken_in_turn_and_each_in_its_own_order() -> None:
+    flood = [waiting("flood", offset) for offset in range(1_000)]
+    few = [waiting("few", 1_000 + offset) for offset in range(10)]
+    turn = queue_of(*flood, *few).turn()
+    assert [each for each in turn if each.publisher == "few"] == few
+    assert [each for each in turn if each.publisher == "flood"] == flood[: len(turn) - 10]
+    assert turn.index(few[-1]) <= 3 * QUANTUM_BYTES // 500 + 10
+    assert sum(each.size_bytes for each in turn) < TURN_BYTES + QUANTUM_BYTES
+
+
+def test_a_publisher_with_large_commands_has_its_share_of_the_bytes_and_is_not_left_out() -> None:
+    small = [waiting(f"p-{each}", each * 1_000 + at) for each in range(40) for at in range(40)]
+    large = waiting("large", 99_999, size_bytes=10 * QUANTUM_BYTES)
+    queue, turns = queue_of(*small, large), 0
+    while large not in (turn := queue.turn()):
+        turns += 1
+        assert turns < 15
+        for command in turn:
+            queue.remove(command)
+            queue.add(waiting(command.publisher, command.event.source.offset + 100_000))
+
+
+def test_what_was_passed_over_is_kept_as_ranges() -> None:
+    passed = PassedOver()
+    for offset in (3, 4, 5, 9, 10):
+        passed.add("a", (1, offset))
+    passed.add("b", (1, 11))
+    assert (passed.ranges, len(passed), passed.starts, passed.ends) == (2, 6, {1: 3}, {1: 12})
+    assert (1, 4) in passed and (1, 7) not in passed and (0, 4) not in passed
+    passed.remove("a", (1, 4))
+    assert (passed.ranges, passed.starts) == (3, {1: 3})
+    passed.remove("b", (1, 11))
+    assert passed.is_behind("a", 1) and not passed.is_behind("b", 1)
+    for offset in (3, 5, 9, 10):
+        passed.remove("a", (1, offset))
+    assert not passed and not passed.is_behind("a", 1)
+
+
+class Watched(Dispatcher):
+    """A dispatcher that notes the most that it holds."""
+
+    most_held = most_ranges = 0
+
+    def decide(self, facts):  # type: ignore[no-untyped-def]
+        self.most_held = max(self.most_held, len(self._intake))
+        self.most_ranges = max(self.most_ranges, self._intake.passed_over.ranges)
+        return super().decide(facts)
+
+
+def ping(source: str, stream: str, command_id: str) -> Outgoing:
+    return RecordWriter("publisher", source).single(stream, Ping(), message_id=command_id)
+
+
+async def published(log: MemoryLog, *records: tuple[str, Outgoing]) -> None:
+    for stream, record in records:
+        await log.append(TOPICS.commands.name, partition_of(stream, 4), [record])
+
+
+async def test_a_publisher_that_floods_does_not_delay_another_and_all_is_answered_once() -> None:
+    log = await new_log()
+    flood = [(f"f-{n}", ping("flood", f"f-{n}", f"f-{n}")) for n in range(FLOOD)]
+    few = [(f"few-{n}", ping("few", f"few-{n}", f"few-{n}")) for n in range(FEW)]
+    await published(log, *flood, *few)
+    service = ServiceContext.on(log, TOPICS, "dispatcher")
+    advice = AdviceLoop(LocalAdvisor(), LocalAdvisor(), service.background)
+    dispatcher = Watched(service, Streams(AGGREGATES), advice)
+    reactor = Reactor(
+        service,
+        dispatcher,
+        starts=await from_start(log, TOPICS.events) | await from_start(log, TOPICS.fleet),
+        raw=await from_start(log, TOPICS.commands),
+        partitions={topic.name: topic.partitions for topic in (TOPICS.events, TOPICS.fleet)},
+    )
+    reactor.paused = dispatcher.paused_topics
+    service.background.spawn(dispatcher.rereading.run(reactor.wake))
+    running = asyncio.create_task(reactor.run())
+    answers: Counter[str] = Counter()
+    async with asyncio.timeout(4 * LIMIT_S):
+        async for record in events(log):
+            if isinstance(record.message, CommandAccepted | CommandRefused):
+                answers[record.message.command_id] += 1
+                if len(answers) == FLOOD + FEW:
+                    break
+    service.stop.set()
+    await running
+    assert set(answers.values()) == {1}
+    received = [
+        record.message.publisher
+        for record in map(decode, await log.reader({EVENTS: 0}).read(0.0, 10**6))
+        if record is not None and isinstance(record.message, CommandReceived)
+    ]
+    assert len(received) == FLOOD + FEW
+    last = max(at for at, publisher in enumerate(received) if publisher.endswith("few"))
+    assert last < FLOOD / 4, "those of the other publisher do not wait for the whole flood"
+    assert dispatcher.most_held <= MAX_HELD
+    assert dispatcher.most_ranges <= 10 * MOST_READ
