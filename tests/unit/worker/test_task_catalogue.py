@@ -68,6 +68,12 @@ def test_a_folder_is_found_from_where_the_file_is(tmp_path: Path) -> None:
             r"\$\.tasks\.a\.parameters: nothing is at \$ref 'https://example.org/s.json'",
         ),
         ("tasks: {a: {entry: 'm:C', parameters: {$ref: '#/$defs/x'}}}", r"nothing is at \$ref '#/\$defs/x'"),
+        ("tasks: {a: {entry: 'm:C', environment: [WANDB_TOKEN]}}", r"WANDB_TOKEN: \{secret: NAME\}"),
+        ("tasks: {a: {entry: 'm:C', environment: [{A B: {secret: x}}]}}", r"'A B' can't be a variable"),
+        ("tasks: {a: {entry: 'm:C', environment: [{TRACKSIDE_X: {secret: x}}]}}", r"no TRACKSIDE_"),
+        ("tasks: {a: {entry: 'm:C', environment: [{A: {secret: ../x}}]}}", r"A: expected \{secret: NAME\}"),
+        ("tasks: {a: {entry: 'm:C', environment: [{A: x}]}}", r"\$\.tasks\.a\.environment: A: expected"),
+        ("tasks: {a: {entry: 'm:C', secrets: [../x]}}", r"\$\.tasks\.a\.secrets\[0\]: .*an identifier"),
         ("tasks: {a: {entry: 'm:C', max_memory: 4Gb}}", r"\$\.tasks\.a\.max_memory: '4Gb' is not an amount"),
         ("tasks: {a: {entry: 'm:C', max_cuda_memory: 0}}", r"\$\.tasks\.a\.max_cuda_memory: "),
         ("tasks: {a: {entry: 'm:C', runner: hot}}", r"\$\.tasks\.a\.runner: .* 'warm' or 'service'"),
@@ -113,6 +119,14 @@ def test_ceilings_and_the_runner_are_kept(tmp_path: Path) -> None:
     assert (plain.max_memory_bytes, plain.max_cuda_memory_bytes, plain.parameters) == (None, None, None)
     assert catalogue.max_memory_bytes == {"a": 4 * 2**30}, "what is told to the scheduler"
     assert catalogue.max_cuda_memory_bytes == {"a": 1_500_000_000}
+
+
+def test_secrets_are_those_of_variables_and_those_that_parameters_may_name(tmp_path: Path) -> None:
+    text = "tasks: {a: {entry: 'm:C', environment: [LANG, {KEY: {secret: k}, B: {secret: b}}], secrets: [x]}}"
+    task = read_catalogue(write(tmp_path, text)).tasks["a"]
+    assert task.environment == ("LANG",)
+    assert task.secret_environment == (("KEY", "k"), ("B", "b"))
+    assert task.secrets == ("x",)
 
 
 SCHEMA = """tasks:

@@ -186,6 +186,13 @@ def test_problems_of_parameters_are_refused_at_once() -> None:
     assert pipeline(told).numbered == 0
 
 
+def test_a_reference_to_a_secret_is_a_text_for_the_schema_of_a_parameter() -> None:
+    schemas = {"seed": {"default": 1}, "key": {"type": "string", "minLength": 99}, "rate": {"type": "number"}}
+    told = define(parameters=schemas)
+    body = {"parameters": {"key": {"secret": "kaggle"}, "rate": {"secret": "kaggle"}}}
+    assert problems(ask(told, RunPipeline, body)) == [("bad_parameters", "$.parameters.rate")]
+
+
 def test_an_unknown_version_is_refused() -> None:
     found = refusal(ask(define(), RunPipeline, {"version": 2}))
     assert found[:2] == ("unknown_pipeline_version", "$.version")

@@ -39,6 +39,7 @@ TASK_REFUSAL_CODES = {
     "out_of_memory": "The task's reservation does not fit next to what runs.",
     "too_many_tasks": "The worker runs as many processes as it may.",
     "credential_missing": "The worker's host doesn't have a credential that an input needs.",
+    "secret_not_allowed": "The catalogue doesn't let the parameters of this task type name this secret.",
     "service_expected": "The worker's catalogue has this task type as a service, and the task is none.",
     "not_a_service": "The task is a service, and the worker's catalogue has its type as another kind.",
     "journal_unwritable": "The worker can't write its journal; the message says why.",

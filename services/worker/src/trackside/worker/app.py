@@ -34,6 +34,7 @@ from trackside.worker.attempts.cgroups import cgroups_of
 from trackside.worker.attempts.device_locks import RETRY_S, DeviceLocks, try_lock
 from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
 from trackside.worker.attempts.memory_pressure import MemoryPressure
+from trackside.worker.attempts.secret_source import secret_source
 from trackside.worker.attempts.spec import AttemptContext
 from trackside.worker.catalogue.built_in import BUILT_IN, BUILT_IN_SERVICES, environment_for_tasks
 from trackside.worker.catalogue.catalogue_watch import CatalogueWatch, known_types
@@ -76,8 +77,8 @@ def main() -> None:
         "worker",
         read_settings(StackSettings),
         lambda service: _run(service, settings, catalogue),
-        principal=f"worker-{settings.id}",
-        # uvloop closes the descriptor of a task's pipe twice: by then a file of another thread may have it.
+        # uvloop closes the descriptor of a task's pipe twice. By then it may be that of another file, which
+        # another thread has opened.
         run_loop=asyncio.run,
     )
 
@@ -142,6 +143,7 @@ class WorkerRunner:
         cgroups = cgroups_of(settings.id, data_dir, settings.max_processes)
         neighbourhood = Neighbourhood(self._shared_folder, data_dir)
         store = StoreProcess(os.environ)
+        cache = Cache(settings.cache_dir or data_dir / "cache", settings.cache_bytes)
         uuids = {each.id: each.device.uuid for each in host_devices if each.device.uuid}
         try:
             context = AttemptContext(
@@ -156,9 +158,8 @@ class WorkerRunner:
                 store=store,
                 spool_bytes=settings.spool_bytes,
                 upload_timeout_s=settings.upload_timeout_s,
-                inputs=InputCache(
-                    store, Cache(settings.cache_dir or data_dir / "cache", settings.cache_bytes)
-                ),
+                inputs=InputCache(store, cache),
+                secrets=secret_source(settings),
             )
             async with asyncio.TaskGroup() as group:
                 group.create_task(forkserver.start())  # importing torch takes seconds: meanwhile recover
@@ -267,10 +268,9 @@ class WorkerRunner:
             reserve_bytes=reserve_bytes,
             memory_pool=memory_pool(),
         )
+        known = self._catalogue.current
         fencing = FencingTable(
-            new_id(),
-            frozenset((*self._catalogue.current.tasks, *BUILT_IN)),
-            self._catalogue.current.services | BUILT_IN_SERVICES,
+            new_id(), frozenset((*known.tasks, *BUILT_IN)), known.services | BUILT_IN_SERVICES
         )
         placements = PlacementController(
             {host_device.id: host_device for host_device in host_devices},
@@ -281,9 +281,7 @@ class WorkerRunner:
             group,
             PlacementPolicy(settings.load_early, settings.keep_workdirs),
         )
-        incarnation = Incarnation(
-            fencing, placements, self._catalogue.current, publisher, _credential_names()
-        )
+        incarnation = Incarnation(fencing, placements, known, publisher, _credential_names())
         sampler = HostSampler(
             host_devices,
             nvml,

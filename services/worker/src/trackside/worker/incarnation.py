@@ -238,6 +238,8 @@ class Incarnation:
             self._answer_again(command, envelope)
 
     def _check_parameters(self, command: RunTask) -> CommandAction | Refusal:
+        if reason := self._catalogue.secret_refused(command.task_type, command.parameters):
+            return Refusal("secret_not_allowed", reason)
         reason = self._catalogue.violation_of(command.task_type, command.parameters)
         return CommandAction.RUN if reason is None else Refusal("bad_parameters", reason)
 
@@ -281,7 +283,8 @@ class Incarnation:
         if placement is not None and placement.run is not None:
             problem = None
             if command.parameters is not None:
-                problem = self._catalogue.violation_of(placement.command.task_type, command.parameters)
+                named = placement.command.task_type, command.parameters
+                problem = self._catalogue.secret_refused(*named) or self._catalogue.violation_of(*named)
             placement.reporter.follow_parameters(command.request, envelope.causation_id)
             placement.run.send_parameters(command.request, command.parameters, problem or "")
 

@@ -84,6 +84,8 @@ class Assignment(NamedTuple):
     """Whether it serves until it is stopped, instead of training."""
     unresponsive_s: float = 0.0
     """After how long without a sign of life a service is ended; 0 for never."""
+    secrets: list[str] = []  # noqa: RUF012 - nothing changes it
+    """The values of secrets in its parameters and its environment, to be masked in what it writes."""
 
 
 class LoadCommand(NamedTuple):

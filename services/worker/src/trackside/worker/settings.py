@@ -1,6 +1,7 @@
 """Settings of the worker, read from TRACKSIDE_WORKER_ variables."""
 
 import re
+import shlex
 import socket
 from pathlib import Path
 from typing import Annotated
@@ -95,13 +96,33 @@ class WorkerSettings(BaseSettings):
         "the worker joins after it.",
     )
     keep_workdirs: bool = Field(
-        False, description="Keep the working directories of tasks after their end is in the log."
+        False,
+        description="Keep the working directories of tasks after their end is in the log, but for tasks "
+        "with secrets.",
+    )
+    secrets_dir: Path | None = Field(
+        None,
+        description="Folder with the secrets of tasks: a file each, by its name, of the worker's user and "
+        "mode 0600.",
+    )
+    secret_command: str = Field(
+        "",
+        description="Command that writes a secret to standard output; its last argument is the name. It is "
+        "run without a shell, for secrets that are not in the folder.",
+    )
+    secret_timeout_s: float = Field(
+        10.0, gt=0, le=600, description="Time that the command has for one secret, s; then it is killed."
     )
 
     @property
     def queue_names(self) -> list[str]:
         """The queues as a list."""
         return _split(self.queues)
+
+    @property
+    def secret_argv(self) -> tuple[str, ...]:
+        """The command for secrets as a program and its arguments."""
+        return tuple(shlex.split(self.secret_command))
 
     @property
     def preload_modules(self) -> list[str]:

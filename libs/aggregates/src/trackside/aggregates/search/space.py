@@ -23,6 +23,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from trackside.contracts.secret_references import references_in
+
 Option = JsonValue
 """The value of a tuner's option: a scalar, or a list such as the parameter sets of tuner batch."""
 
@@ -42,6 +44,15 @@ class _Parameter(BaseModel):
 
 def _refuse(reason: str) -> PydanticCustomError:
     return PydanticCustomError("bad_search_space", "{reason}", {"reason": reason})
+
+
+def _no_secret(value: object) -> None:
+    """Refuses values that have a reference to a secret: a trial's parameters are compared and shown."""
+    if any(references_in(value)):
+        raise _refuse(
+            "a search space can't have a secret; the task type gets it as a variable: have `environment` of "
+            "the catalogue say VARIABLE: {secret: NAME}"
+        )
 
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -102,6 +113,7 @@ class Choice(_Parameter):
     def _some_values(self) -> "Choice":
         if not self.values:
             raise _refuse("a choice needs at least one value")
+        _no_secret([value for value in self.values if not isinstance(value, Branch)])
         names = Counter(value.name for value in self.values if isinstance(value, Branch))
         plain = [value.get(NAME) for value in self.values if isinstance(value, dict)]
         shared = [f"{count} sub-spaces have the _name {name!r}" for name, count in names.items() if count > 1]
@@ -129,6 +141,11 @@ class Constant(_Parameter):
 
     type: Literal["constant"]
     value: JsonValue
+
+    @model_validator(mode="after")
+    def _no_secret(self) -> "Constant":
+        _no_secret([self.value])
+        return self
 
 
 class _Range(_Parameter):

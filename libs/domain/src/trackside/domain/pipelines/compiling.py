@@ -10,6 +10,7 @@ import rfc8785
 
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
+from trackside.contracts.secret_references import is_reference
 from trackside.domain.pipelines import references
 from trackside.domain.pipelines.definition import PipelineSpec, StepSpec, templates_of
 from trackside.domain.pipelines.json_limits import json_problems
@@ -158,6 +159,8 @@ def parameter_values(schemas: Mapping[str, Json], given: Json, path: str) -> tup
 def _misfits(schema: Json, value: Any, path: str) -> list[Problem]:
     if problems := list(islice(json_problems(value, path), MAX_PROBLEMS)):
         return problems
+    if is_reference(value) and schema.get("type", "string") == "string":
+        return []  # the value of a secret is a text, of which no other rule can be checked here
     if (found := violation(schema, value)) is None:
         return []
     return [Problem(code="bad_parameters", path=path + found[0].removeprefix("$"), message=found[1])]

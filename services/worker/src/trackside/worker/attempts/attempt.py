@@ -15,13 +15,11 @@ from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.artifacts.store_client import StoreError
 from trackside.worker.artifacts.summary_uploads import SummaryUploads
 from trackside.worker.attempts.artifacts_in_use import ArtifactsInUse
+from trackside.worker.attempts.attempt_secrets import AttemptSecrets
 from trackside.worker.attempts.checkpoint_exchange import CheckpointExchange
 from trackside.worker.attempts.conversation import Conversation
 from trackside.worker.attempts.descriptors import close_all, send_with_descriptors
-from trackside.worker.attempts.forkserver_client import (
-    ForkserverGoneError,
-    TaskProcess,
-)
+from trackside.worker.attempts.forkserver_client import ForkserverGoneError, TaskProcess
 from trackside.worker.attempts.memory_at_end import MemoryAtEnd, memory_at_end
 from trackside.worker.attempts.outcome import Ending, determine_ending, finished, load_failure, start_failure
 from trackside.worker.attempts.output import read_lines
@@ -40,7 +38,6 @@ from trackside.worker.process_messages import (
     FromTask,
     InstructionAnswer,
     LoadCommand,
-    ParametersAnswer,
     ParametersRequest,
     PhaseBegan,
     ProcessFree,
@@ -103,6 +100,7 @@ class AttemptRun:
         spool, waiting = summaries_below(context.journal.spool(spec.entry)), self.conversation.waiting
         limit_s = context.upload_timeout_s
         self.summaries = SummaryUploads(context.store, spool, reporter, self._send, waiting, limit_s)
+        self._secrets = AttemptSecrets(context.secrets, spec)
         self._artifacts = ArtifactsInUse(context.inputs, reporter, self.conversation, self._send)
 
     @property
@@ -143,7 +141,7 @@ class AttemptRun:
         elif self._last_answered < request == self._last_request:
             # The channel is open: the request came over it.
             self._last_answered = request
-            self._writer.result().write(encode(ParametersAnswer(request, parameters, problem)))
+            self._writer.result().write(encode(self._secrets.answer(request, parameters, problem)))
 
     def stop(self, end: AttemptEnd, grace_s: float | None = None) -> None:
         """Tells the process to end, and kills its group after `grace_s`; only the first call has an effect.
@@ -168,7 +166,7 @@ class AttemptRun:
         warm_process = self.spec.process
         locks: list[int] = []
         try:
-            if (failed := await self._fetch_inputs()) is not None:
+            if (failed := await self._fetch_inputs() or await self._secrets.resolve()) is not None:
                 return failed
             if has_devices:
                 locks = await self._acquire_locks()
@@ -253,7 +251,7 @@ class AttemptRun:
             self._context.forkserver.kill(process, signal.SIGKILL)
         outputs = process.new_outputs() if process is self.spec.process else []
         assignment = assignment_of(self._context, self.spec, self._traceparent, len(outputs))
-        messages = encode(assignment) + encode(LoadCommand())
+        messages = encode(self._secrets.given(assignment)) + encode(LoadCommand())
         if has_devices:
             messages += self._train_command()
         unsent = send_with_descriptors(process.channel, messages, [*outputs, *locks])
@@ -263,11 +261,11 @@ class AttemptRun:
         writer.write(unsent)
         self._writer.set_result(writer)
         self.conversation.open(writer.write)
-        report = self._reporter.output
+        report, mask = self._reporter.output, self._secrets.mask
         readers = [
             asyncio.create_task(self._read_messages(channel)),
-            asyncio.create_task(read_lines(process.stdout, partial(report, "stdout"))),
-            asyncio.create_task(read_lines(process.stderr, partial(report, "stderr"))),
+            asyncio.create_task(read_lines(process.stdout, partial(report, "stdout"), mask)),
+            asyncio.create_task(read_lines(process.stderr, partial(report, "stderr"), mask)),
         ]
         try:
             over: list[asyncio.Future[Any]] = [process.exited, self._process_free]
@@ -312,14 +310,15 @@ class AttemptRun:
     async def _read_messages(self, channel: asyncio.StreamReader) -> None:
         try:
             while not self._process_free.done() and (octets := await channel.readline()):
-                self._handle(decode(octets, FROM_TASK))
+                self._handle(self._secrets.mask.message(decode(octets, FROM_TASK)))
                 if self._reporter.flow.is_full:  # the task waits too, once the channel is full
                     with self.conversation.waiting():
                         await self._reporter.flow.room()
         except ConnectionResetError:
             pass  # killed while it wrote
         except UnreadableMessageError as error:
-            log.error("a task process sent an unreadable message", pid=self.pid, reason=str(error))
+            reason = self._secrets.mask.text(str(error))
+            log.error("a task process sent an unreadable message", pid=self.pid, reason=reason)
 
     def _handle(self, message: FromTask) -> None:
         match message:

@@ -100,6 +100,11 @@ def finished(result: Json) -> Ending:
     return {"end": AttemptEnd.FINISHED, "result": result}
 
 
+def start_error(code: str, message: str) -> Ending:
+    """Returns the fields of AttemptEnded for a task that lacks what it needs to start; `code` says what."""
+    return {"end": AttemptEnd.FAILED, "error": TaskError(stage="START", type=code, message=message)}
+
+
 def start_failure(error: OSError) -> Ending:
     """Returns the fields of AttemptEnded for a process that could not be started."""
     reason = TaskError(stage="START", type=type(error).__name__, message=str(error))

@@ -5,11 +5,13 @@ import codecs
 import os
 from collections.abc import Callable, Sequence
 
+from trackside.worker.secret_mask import SecretMask
+
 MAX_PART_OF_LINE = 65_536
 
 
-async def read_lines(descriptor: int, take: Callable[[Sequence[str]], None]) -> None:
-    """Passes the lines of a pipe to `take` until its end; a very long line is passed in pieces."""
+async def read_lines(descriptor: int, take: Callable[[Sequence[str]], None], mask: SecretMask) -> None:
+    """Passes the lines of a pipe to `take` until its end, masked; a very long line is passed in pieces."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     pipe = os.fdopen(os.dup(descriptor), "rb", buffering=0)
@@ -19,13 +21,15 @@ async def read_lines(descriptor: int, take: Callable[[Sequence[str]], None]) -> 
     try:
         while octets := await reader.read(65_536):
             *lines, rest = (rest + text.decode(octets)).split("\n")
-            if len(rest) > MAX_PART_OF_LINE:
-                lines, rest = [*lines, rest], ""
+            if len(rest) > MAX_PART_OF_LINE + mask.longest:
+                rest = mask.text(rest)
+                cut = max(1, len(rest) - mask.longest)  # after that a value may have begun
+                lines, rest = [*lines, rest[:cut]], rest[cut:]
             if lines:
-                take([_shown(line) for line in lines])
+                take([_shown(mask.text(line)) for line in lines])
     finally:
         if rest:
-            take([_shown(rest)])
+            take([_shown(mask.text(rest))])
         transport.close()
 
 

@@ -15,6 +15,7 @@ from trackside.worker.attempts.cgroups import Cgroups
 from trackside.worker.attempts.device_locks import DeviceLocks
 from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess, allowed_environment
 from trackside.worker.attempts.memory_pressure import MemoryPressure
+from trackside.worker.attempts.secret_source import SecretSource
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.devices import HostDevice, cuda_visible_devices
 from trackside.worker.host.neighbours import Neighbourhood
@@ -45,6 +46,7 @@ class AttemptContext:
     upload_timeout_s: float
     """Seconds that the store may take for the last artifacts of an attempt."""
     inputs: InputCache
+    secrets: SecretSource
 
 
 @dataclass(frozen=True, slots=True)

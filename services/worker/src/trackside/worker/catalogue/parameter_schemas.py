@@ -9,8 +9,11 @@ from referencing.jsonschema import DRAFT202012
 
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import json_path
+from trackside.contracts.secret_references import references_in, resolve
 
 MAX_MESSAGE_CHARACTERS = 400
+A_SECRET = "(a secret)"
+"""The text that a schema sees in the place of a secret."""
 _VALIDATOR = jsonschema.Draft202012Validator
 
 
@@ -34,9 +37,18 @@ def check_schema(schema: Json) -> None:
 
 
 def violation(schema: Json, parameters: Json) -> str | None:
-    """Returns how parameters violate a schema, as a sentence with path and rule; None if they don't."""
+    """Returns how parameters violate a schema, as a sentence with path and rule; None if they don't.
+
+    In the place of a reference to a secret there is a text, of which only the type is checked.
+    """
     validator = _VALIDATOR(schema, registry=referencing.Registry())
-    error = exceptions.best_match(validator.iter_errors(parameters))
+    places = {place for place, _ in references_in(parameters)}
+    if places:
+        parameters = resolve(parameters, lambda _: A_SECRET)
+    errors = validator.iter_errors(parameters)
+    error = exceptions.best_match(
+        each for each in errors if each.validator == "type" or tuple(each.absolute_path) not in places
+    )
     if error is None:
         return None
     return f"{json_path(error.absolute_path)}: {_short(error.message)} (rule: {error.validator})"

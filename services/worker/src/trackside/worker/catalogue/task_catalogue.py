@@ -7,7 +7,10 @@ A command contains a task's type and parameters; code, folders and environment c
       digits:
         entry: digits:Digits             module and class
         path: .                          put on sys.path, relative to the file
-        environment: [HTTPS_PROXY]       variables of the host that are passed to the task
+        environment:                     variables that the task gets:
+          - HTTPS_PROXY                  one of the host,
+          - WANDB_API_KEY: {secret: wandb}   and one with the value of a secret of the host
+        secrets: [kaggle]                secrets that its parameters may name: {"secret": "kaggle"}
       resnet:
         program: [python, ./train.py, --parameters, "{parameters_file}", --device, "{device}"]
         path: .                          where ./train.py is, relative to the file; put on PYTHONPATH
@@ -42,10 +45,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.ids import IDENTIFIER_RULE, Identifier, is_identifier
 from trackside.contracts.memory import Memory
 from trackside.contracts.message import Json
-from trackside.contracts.refusals import field_names, problem_of
+from trackside.contracts.refusals import field_names, json_path, problem_of
+from trackside.contracts.secret_references import SecretRef, is_reference, references_in
 from trackside.domain.pipelines.canonical import canonical_digest
 from trackside.worker.catalogue.parameter_schemas import BadSchemaError, check_schema, violation
 
@@ -57,6 +61,7 @@ MAX_ITEMS = 1_000
 WARM_TASKS = 1_000
 WARM_GROWTH_BYTES = 536_870_912
 _ENTRY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _SERVICE_VARIABLE = re.compile(r"(TRACKSIDE|PG|POSTGRES|KAFKA)_?.*|.*(SECRET|PASSWORD|TOKEN).*")
 
@@ -69,7 +74,8 @@ class CatalogueError(Exception):
 class TaskType:
     """A task type: a class `module:Class`, or a program as a list; one of them is empty.
 
-    `path` is the folder of its code, `environment` names the variables of the host that are passed to it.
+    `path` is the folder of its code, `environment` names the variables of the host that are passed to it,
+    `secret_environment` variables and the secrets that they get, `secrets` those that parameters may name.
     `parameters` is the JSON Schema of its parameters, None for any. `max_memory_bytes` and
     `max_cuda_memory_bytes` (per device) are the most one task may request, None for no limit. A warm
     process ends after `max_tasks`, or once its memory has grown by `max_growth_bytes` since the end of its
@@ -88,6 +94,8 @@ class TaskType:
     max_tasks: int | None = None
     max_growth_bytes: int | None = None
     digest: str = ""
+    secret_environment: tuple[tuple[str, str], ...] = ()
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +127,24 @@ class TaskCatalogue:
         """The task types that run until they are stopped."""
         return frozenset(name for name, task_type in self.tasks.items() if task_type.runner == "service")
 
+    def secret_refused(self, task_type: str, parameters: Json) -> str | None:
+        """Returns why a type is not given a secret that parameters name; None if it is given all of them."""
+        known = self.tasks.get(task_type)
+        allowed = () if known is None else known.secrets
+        for place, name in references_in(parameters):
+            if name not in allowed:
+                what = f"may name {', '.join(allowed)}" if allowed else "may name no secret"
+                return (
+                    f"{json_path(place)}: the parameters of {task_type} {what}, and name {name!r}: add it to "
+                    "`secrets` of the task type in the catalogue of the worker"
+                )
+        return None
+
     def violation_of(self, task_type: str, parameters: Json) -> str | None:
-        """Returns how parameters violate the schema of a type, as a sentence; None if they don't."""
+        """Returns how parameters violate the schema of a type, as a sentence; None if they don't.
+
+        The value of a secret is a text; no other rule is checked of it.
+        """
         known = self.tasks.get(task_type)
         schema = None if known is None else known.parameters
         return None if schema is None else violation(schema, parameters)
@@ -131,7 +155,8 @@ class _Task(BaseModel):
     entry: str | None = None
     program: list[str] | None = Field(default=None, min_length=1, max_length=MAX_ITEMS)
     path: str = ""
-    environment: list[str] = Field(default=[], max_length=100)
+    environment: list[str | dict[str, Any]] = Field(default=[], max_length=100)
+    secrets: list[Identifier] = Field(default=[], max_length=100)
     parameters: dict[str, Any] | None = None
     max_memory: Memory | None = None
     max_cuda_memory: Memory | None = None
@@ -156,13 +181,17 @@ class _Task(BaseModel):
 
     @field_validator("environment")
     @classmethod
-    def _is_harmless(cls, names: list[str]) -> list[str]:
-        for name in names:
-            if _SERVICE_VARIABLE.fullmatch(name.upper()):
+    def _is_harmless(cls, items: list[str | dict[str, Any]]) -> list[str | dict[str, Any]]:
+        for name in items:
+            if isinstance(name, dict):
+                _check_variables(name)
+            elif _SERVICE_VARIABLE.fullmatch(name.upper()):
                 raise PydanticCustomError(
-                    "secret_variable", "{name} may hold a secret: name variables without one", {"name": name}
+                    "secret_variable",
+                    "{name} may hold a secret: write {name}: {example}",
+                    {"name": name, "example": "{secret: NAME}"},
                 )
-        return names
+        return items
 
     @field_validator("parameters")
     @classmethod
@@ -188,6 +217,22 @@ class _Task(BaseModel):
         if self.runner != "warm" and (self.max_tasks is not None or self.max_growth is not None):
             raise PydanticCustomError("not_warm", "max_tasks and max_growth are for runner: warm")
         return self
+
+
+def _check_variables(given: dict[str, Any]) -> None:
+    for name, reference in given.items():
+        if _VARIABLE.fullmatch(name) is None or name.startswith("TRACKSIDE_"):
+            raise PydanticCustomError(
+                "bad_variable",
+                "{name} can't be a variable of a task: expected letters, digits and '_', no TRACKSIDE_...",
+                {"name": repr(name[:200])},
+            )
+        if not is_reference(reference):
+            raise PydanticCustomError(
+                "bad_secret",
+                "{name}: expected {example}, where NAME is {rule}",
+                {"name": name, "example": "{secret: NAME}", "rule": IDENTIFIER_RULE},
+            )
 
 
 def _check_item(at: int, item: str) -> None:
@@ -280,7 +325,14 @@ def _task(path: Path, name: str, task: _Task) -> TaskType:
         name,
         entry=task.entry or "",
         path=folder,
-        environment=tuple(task.environment),
+        environment=tuple(each for each in task.environment if isinstance(each, str)),
+        secret_environment=tuple(
+            (variable, SecretRef.model_validate(reference).secret)
+            for each in task.environment
+            if isinstance(each, dict)
+            for variable, reference in each.items()
+        ),
+        secrets=tuple(task.secrets),
         program=tuple(_absolute_item(where, folder, at, item) for at, item in enumerate(task.program or [])),
         parameters=task.parameters,
         max_memory_bytes=task.max_memory,

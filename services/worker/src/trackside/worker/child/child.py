@@ -3,15 +3,15 @@
 import contextlib
 import faulthandler
 import os
-import resource
 import signal
 import socket
 import sys
 from typing import NoReturn
 
 from trackside.sdk import trial
-from trackside.worker.child import at_exit, orphans, phases
+from trackside.worker.child import at_exit, masking, orphans, phases
 from trackside.worker.child.control_channel import ControlChannel, WorkerGoneError
+from trackside.worker.child.core_dumps import end_core_dumps
 from trackside.worker.child.parent_death import die_with
 from trackside.worker.child.process_memory import ProcessMemory
 from trackside.worker.child.process_reset import ProcessBaseline
@@ -32,7 +32,7 @@ def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     at_exit.forget_inherited()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump of a task would fill the disk
+    end_core_dumps()  # one of a task would fill the disk, and may have secrets
     _redirect(stdout, stderr)
     connection = socket.socket(fileno=channel)
     control = ControlChannel(connection)
@@ -53,6 +53,7 @@ def _run(connection: socket.socket, control: ControlChannel) -> None:
         for descriptor, target in zip(control.take_outputs(assignment.outputs), (1, 2), strict=False):
             os.dup2(descriptor, target)
             os.close(descriptor)
+        masking.begin(assignment.secrets)
         baseline.apply(assignment)
         channel = WorkerChannel(connection, assignment.parameters, spool_of(assignment))
         trial.connect(channel)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from trackside.contracts.redaction import redact
 from trackside.eventlog.clock import monotonic_s
+from trackside.worker.child.masking import redact
 from trackside.worker.output_text import printable
 
 MAX_NAMED = 10

@@ -19,7 +19,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
 from trackside.sdk.checkpoints import CheckpointError
 from trackside.sdk.saving import RESULT, SaveError
-from trackside.worker.child import at_exit, orphans
+from trackside.worker.child import at_exit, masking, orphans
 from trackside.worker.child.control_channel import ControlChannel
 from trackside.worker.child.out_of_memory import exception_chain, out_of_memory
 from trackside.worker.child.process_memory import ProcessMemory, release_memory
@@ -117,7 +117,7 @@ def run(
         requests=channel.requests,
         resumed=channel.resumed_from,
     )
-    written = _write_ending(Path(assignment.ending), ending, channel)
+    written = _write_ending(Path(assignment.ending), masking.masked(ending), channel)
     return written and end is AttemptEnd.FINISHED and not attempt.was_interrupted
 
 

@@ -82,6 +82,7 @@ class ProgramTask:
         self._path = assignment.path
         self._workdir = Path(assignment.workdir)
         self._parameters = assignment.parameters
+        self._has_secrets = bool(assignment.secrets)
         self._channel = channel
         self._locks = control.locks
         self._talk = ProgramTalk(channel, control, assignment.workdir)
@@ -91,6 +92,8 @@ class ProgramTask:
 
     def load(self) -> None:
         """Writes the parameters to parameters.json in the working directory."""
+        if self._has_secrets:
+            self._file.touch(0o600)
         self._file.write_text(json.dumps(self._parameters), "utf-8")
 
     def train(self, device: str) -> dict[str, Any]:

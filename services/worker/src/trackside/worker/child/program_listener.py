@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from trackside.contracts.redaction import redact
 from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
+from trackside.worker.child.masking import redact
 from trackside.worker.child.program_lines import (
     AcknowledgeLine,
     AliveLine,

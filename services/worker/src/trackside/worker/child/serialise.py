@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from trackside.contracts.redaction import REDACTED, is_called_secret, mask_secrets, redact
+from trackside.contracts.redaction import REDACTED, is_called_secret
 from trackside.contracts.tasks import MAX_RESULT_BYTES
 from trackside.sdk.checkpoints import CheckpointError
 from trackside.sdk.coded_error import CodedError
 from trackside.sdk.saving import SaveError
+from trackside.worker.child.masking import mask_secrets, redact
 from trackside.worker.child.out_of_memory import disk_is_full
 from trackside.worker.output_text import keep_end, printable
 

@@ -24,6 +24,7 @@ from trackside.contracts.artifacts import CHECKPOINT, FOLDER_MEDIA_TYPE, MAX_ART
 from trackside.contracts.memory import shown
 from trackside.contracts.message import Json
 from trackside.sdk.saving import FILE, SaveError, check_artifact
+from trackside.worker.child.masking import masked
 from trackside.worker.durable_files import write_atomically
 from trackside.worker.process_messages import Assignment, encode
 from trackside.worker.report_messages import ArtifactReady, StepReport
@@ -94,6 +95,7 @@ class Spool:
                     reports=list(labels.reports),
                     resumed=labels.resumed,
                 )
+                ready = masked(ready)
                 write_atomically(record_file(self.folder, number), encode(ready))
             except ArtifactError as error:
                 _remove(content)

@@ -139,8 +139,8 @@ class AdmissionControl:
         return False
 
     def _matching_process(self, placement: LocalPlacement) -> WarmProcess | None:
-        if placement.task_type.runner != "warm" or placement.begun:
-            return None
+        if placement.task_type.runner != "warm" or placement.begun or placement.entry.secrets:
+            return None  # code of other tasks has run in a warm process: it gets no secrets
         return self._warm.matching(self.kind(placement), placement.entry.device_ids)
 
 

@@ -43,6 +43,7 @@ from trackside.worker.placements.local_placement import (
     have_work,
     journal_entry_of,
     limit_to_type,
+    needs_secrets,
     spec_of,
 )
 from trackside.worker.placements.sharing import published
@@ -124,6 +125,7 @@ class PlacementController:
         if refusal is not None:
             return refusal
         entry = journal_entry_of(command, envelope, claim.device_ids, held=command.wait)
+        entry = replace(entry, secrets=needs_secrets(command, task_type))
         allocation = Allocation(command.task_id, claim, Stage.HELD if command.wait else Stage.STARTING)
         placement = LocalPlacement(
             entry=entry,

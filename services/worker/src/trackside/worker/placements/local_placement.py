@@ -8,6 +8,7 @@ from trackside.contracts.device_commands import RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.memory import shown
 from trackside.contracts.message import Envelope
+from trackside.contracts.secret_references import references_in
 from trackside.contracts.tasks import AttemptEnd, Reservation
 from trackside.contracts.topics import command_target
 from trackside.worker.artifacts.checkpoints import Checkpoints
@@ -223,6 +224,11 @@ def journal_entry_of(
         held=held,
         cause=envelope.causation_id,
     )
+
+
+def needs_secrets(command: RunTask, task_type: TaskType) -> bool:
+    """Returns whether a task is given secrets."""
+    return bool(task_type.secret_environment) or any(references_in(command.parameters))
 
 
 def spec_of(

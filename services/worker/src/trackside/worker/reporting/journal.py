@@ -34,7 +34,8 @@ class JournalEntry:
     """One placement of one attempt of a task on its devices, in one incarnation of the worker.
 
     `held` is true if it was written while the placement waited for its devices: it may never have begun.
-    `cause` is the event that the command of the placement rests on, as `ce_causationid`.
+    `cause` is the event that the command of the placement rests on, as `ce_causationid`. `secrets` is true
+    if its task is given secrets: then its working directory is never kept.
     """
 
     stream: str
@@ -46,6 +47,7 @@ class JournalEntry:
     traceparent: str = ""
     held: bool = False
     cause: str = ""
+    secrets: bool = False
 
     @property
     def token(self) -> tuple[int, int]:
@@ -165,7 +167,7 @@ class Journal:
         self.ending_file(entry).unlink(missing_ok=True)
         shutil.rmtree(self.spool(entry), ignore_errors=True)
         remove_link(self.workdir(entry))
-        if not keep_workdir:
+        if entry.secrets or not keep_workdir:
             shutil.rmtree(self.workdir(entry), ignore_errors=True)
 
     def clear_leftovers(self) -> None:

@@ -1,0 +1,222 @@
+"""Secrets of a host: which task is given one, and that its value is in nothing that the task writes."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.worker.given import started, task_of
+from tests.integration.worker.harness import WorkerHarness, stream_of
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskRefused
+
+VALUE = 'canary-7f3a"9\\c1/é'
+KEY = "-----BEGIN-" + "KEY\nline-one-of-it\nline-two-of-it\nEND"
+WRITES = """
+key = json.loads(open(os.environ["TRACKSIDE_PARAMETERS_FILE"]).read())["key"]
+mode = os.stat(os.environ["TRACKSIDE_PARAMETERS_FILE"]).st_mode & 0o777
+print("the key is", key)
+print(json.dumps({"a": key}), repr(key))
+print("x" * 65530 + key + "y" * 70000)
+print(os.environ["PEM"])
+print(os.environ["PEM"], file=sys.stderr)
+say(metric=key, value=1.0, step=0)
+say(report={"value": 0.5, key: 1.0}, step=0)
+say(result={"key": key, "right": key == %r, "nested": [{key: os.environ["PEM"]}], "mode": mode})
+"""
+RAISES = """
+from trackside.sdk import Task, trial
+
+class Failing(Task):
+    def train(self, device):
+        import os, subprocess, sys
+        key = trial.parameters()["options"][0]["key"]
+        environ = open("/proc/self/environ").read() + open("/proc/self/cmdline").read()
+        assert key not in environ and os.environ["PEM"] not in environ
+        password = "2retnuh"[::-1]
+        raise RuntimeError("x" * 4000 + key + " was refused, password=" + password)
+"""
+
+
+def secrets(folder: Path, **values: str) -> Path:
+    """Makes a folder with files of secrets."""
+    folder.mkdir()
+    for name, value in values.items():
+        path = folder / name.replace("_", "-")
+        path.touch(0o600)
+        path.write_text(value + "\n")
+    return folder
+
+
+async def all_of(harness: WorkerHarness) -> str:
+    """Returns all records of all topics of the log as a text, without escapes of JSON."""
+    found = list[str]()
+    for topic in harness.topics.shared:
+        ends = await harness.log.ends(topic.name)
+        reader = harness.log.reader({(topic.name, partition): 0 for partition in ends})
+        left = sum(ends.values())
+        while left:
+            entries = await reader.read(1.0)
+            left -= len(entries)
+            found += [repr(entry.headers) + (entry.value or b"").decode() for entry in entries]
+        await reader.close()
+    return "\n".join(found)
+
+
+def files(folder: Path) -> str:
+    """Returns the content of all files below a folder."""
+    return "\n".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
+
+
+async def test_a_program_gets_its_secrets_and_nothing_that_it_writes_has_them(tmp_path: Path) -> None:
+    folder = secrets(tmp_path / "secrets", the_key=VALUE, pem=KEY)
+    more = ", secrets: [the-key], environment: [{PEM: {secret: pem}}]"
+    catalogue = task_of(tmp_path, WRITES % VALUE, more=more)
+    async with started(tmp_path, catalogue, secrets_dir=folder, keep_workdirs=True) as harness:
+        await harness.run("t", {"key": {"secret": "the-key"}}, task_type="a")
+        end = await harness.end("t")
+        await harness.output("t", lambda text: "line 1" in text or text.count("[redacted]") > 8)
+        written = await all_of(harness)
+    assert end.result == {
+        "key": "[redacted]",
+        "right": True,
+        "nested": [{"[redacted]": "[redacted]"}],
+        "mode": 0o600,
+    }
+    for canary in ("canary-7f3a", "line-one-of-it", "line-two-of-it"):
+        assert canary not in written
+        assert canary not in files(tmp_path / "worker")
+    assert '{"secret": "the-key"}' not in files(tmp_path / "worker"), "its folder is not kept"
+
+
+async def test_an_exception_of_a_class_shows_no_secret_and_its_process_has_it_in_no_list(
+    tmp_path: Path,
+) -> None:
+    folder = secrets(tmp_path / "secrets", the_key=VALUE, pem=KEY)
+    (tmp_path / "failing.py").write_text(RAISES)
+    more = ", runner: warm, secrets: [the-key], environment: [{PEM: {secret: pem}}]"
+    catalogue = task_of(tmp_path, task="entry: 'failing:Failing'", more=more)
+    async with started(tmp_path, catalogue, secrets_dir=folder) as harness:
+        await harness.run("t", {"options": [{"key": {"secret": "the-key"}}]}, task_type="a")
+        end = await harness.end("t")
+        written = await all_of(harness)
+    assert end.error is not None and end.error.type == "RuntimeError", end.error
+    assert "[redacted] was refused, password=[redacted]" in end.error.traceback
+    assert [each for each in ("canary-7f3a", "hunter2") if each in written] == []
+
+
+def broken(folder: Path) -> dict[str, str]:
+    """Breaks the files of secrets, one way each; returns what their errors say."""
+    (folder / "open").chmod(0o640)
+    (folder / "link").symlink_to(folder / "nothing")
+    (folder / "folder").mkdir()
+    (folder / "binary").write_bytes(b"\xff")
+    (folder / "binary").chmod(0o600)
+    os.mkfifo(folder / "pipe", 0o600)
+    return {
+        "open": f"open: expected {folder}/open with mode 0600, owned by the user of the worker: its mode is ",
+        "link": f"link: expected {folder}/link with mode 0600, there is no such file",
+        "none": f"none: expected {folder}/none with mode 0600, there is no such file",
+        "folder": f"folder: expected {folder}/folder with mode 0600",
+        "pipe": f"pipe: expected {folder}/pipe with mode 0600",
+        "binary": "binary: the value is not UTF-8; have it in base64",
+        "empty": "empty: the value is empty",
+    }
+
+
+async def test_a_secret_that_cannot_be_had_ends_the_attempt_with_what_was_expected(tmp_path: Path) -> None:
+    folder = secrets(tmp_path / "secrets", open="s", empty="")
+    expected = broken(folder)
+    catalogue = task_of(tmp_path, more=f", secrets: [{', '.join(expected)}]")
+    async with started(tmp_path, catalogue, secrets_dir=folder) as harness:
+        for name, message in expected.items():
+            await harness.run(name, {"key": {"secret": name}}, task_type="a")
+            end = await harness.end(name)
+            assert end.end is AttemptEnd.FAILED and end.error is not None
+            assert (end.error.stage, end.error.type) == ("START", "secret_missing")
+            assert end.error.message.startswith(message)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to another user")
+async def test_a_file_of_another_user_is_not_read(tmp_path: Path) -> None:
+    folder = secrets(tmp_path / "secrets", foreign="hunter2")
+    os.chown(folder / "foreign", 65_534, -1)
+    catalogue = task_of(tmp_path, more=", secrets: [foreign]")
+    async with started(tmp_path, catalogue, secrets_dir=folder) as harness:
+        await harness.run("t", {"key": {"secret": "foreign"}}, task_type="a")
+        end = await harness.end("t")
+    assert (
+        end.error is not None and "its owner is 65534, the worker's user is 0; chown it" in end.error.message
+    )
+
+
+COMMAND = """
+import os, subprocess, sys, time
+name = sys.argv[-1]
+if name == "good":
+    print("value-of-" + name)
+elif name == "wrong":
+    sys.exit("no such entry, password=hunter2")
+else:
+    subprocess.run([sys.executable, "-c", "import time; time.sleep(600)"])
+"""
+
+
+async def test_a_command_gives_secrets_within_its_time_and_without_a_shell(tmp_path: Path) -> None:
+    (tmp_path / "command.py").write_text(COMMAND)
+    catalogue = task_of(
+        tmp_path,
+        'say(result={"right": json.load(open("parameters.json"))["key"] == "value-of-good"})',
+        more=", secrets: [good, wrong, slow]",
+    )
+    more = {"secret_command": f"{sys.executable} {tmp_path}/command.py '$(id)'", "secret_timeout_s": 2.0}
+    async with started(tmp_path, catalogue, **more) as harness:
+        ends = []
+        for name in ("good", "wrong", "slow"):
+            await harness.run(name, {"key": {"secret": name}}, task_type="a")
+            ends.append(await harness.end(name))
+    good, wrong, slow = ends
+    assert good.result == {"right": True}
+    assert wrong.error is not None and slow.error is not None
+    assert wrong.error.message == (
+        f"wrong: {sys.executable} ended with exit code 1: no such entry, password=[redacted]"
+    )
+    assert slow.error.message.startswith(f"slow: {sys.executable} did not end within 2 s and was killed")
+
+
+async def test_a_host_without_secrets_says_so_and_runs_other_tasks(tmp_path: Path) -> None:
+    catalogue = task_of(tmp_path, more=", secrets: [kaggle]")
+    async with started(tmp_path, catalogue) as harness:
+        await harness.run("t", {"key": {"secret": "kaggle"}}, task_type="a")
+        end = await harness.end("t")
+        await harness.run("u", {"key": "plain"}, task_type="a")
+        other = await harness.end("u")
+    assert end.error is not None and "set TRACKSIDE_WORKER_SECRETS_DIR" in end.error.message
+    assert other.end is AttemptEnd.FINISHED
+
+
+async def test_a_publisher_can_name_only_what_the_catalogue_allows_and_where_a_text_may_be(
+    tmp_path: Path,
+) -> None:
+    folder = secrets(tmp_path / "secrets", kaggle="hunter2", root="hunter2")
+    schema = "{properties: {key: {type: string, minLength: 99}, number: {type: number}}}"
+    catalogue = task_of(tmp_path, more=f", secrets: [kaggle], parameters: {schema}")
+    async with started(tmp_path, catalogue, secrets_dir=folder) as harness:
+        await harness.run("a", {"key": {"secret": "root"}}, task_type="a")
+        await harness.run("b", {"number": {"secret": "kaggle"}}, task_type="a")
+        await harness.run("c", {"key": {"secret": "kaggle"}}, task_type="a")
+        refused = [
+            await harness.first(TaskRefused, harness.topics.events, stream_of(name)) for name in ("a", "b")
+        ]
+        end = await harness.first(AttemptEnded, harness.topics.events, stream_of("c"))
+    assert [(each.code, each.message) for each in refused] == [
+        (
+            "secret_not_allowed",
+            "$.key: the parameters of a may name kaggle, and name 'root': add it to `secrets` of the task "
+            "type in the catalogue of the worker",
+        ),
+        ("bad_parameters", "$.number: '(a secret)' is not of type 'number' (rule: type)"),
+    ]
+    assert end.end is AttemptEnd.FINISHED
+    assert "hunter2" not in json.dumps([each.model_dump(mode="json") for each in (*refused, end)])
