@@ -71,7 +71,7 @@ USES = (
         (DISPATCHER, SCHEDULER, SUMMARY_INDEXER, CONSOLE, PUBLISHER, VIEWER),
         (DISPATCHER, SCHEDULER, SUMMARY_INDEXER, WORKER),
     ),
-    TopicUse("fleet", (DISPATCHER, SCHEDULER, CONSOLE, VIEWER, WORKER), (SCHEDULER, WORKER)),
+    TopicUse("fleet", (DISPATCHER, SCHEDULER, CONSOLE, PUBLISHER, VIEWER, WORKER), (SCHEDULER, WORKER)),
     TopicUse("heartbeats", (SCHEDULER, VIEWER), (SCHEDULER, WORKER)),
     TopicUse("metrics", (SUMMARY_INDEXER, VIEWER), (WORKER, SUMMARY_INDEXER)),
     TopicUse("logs", (CONSOLE, VIEWER), (WORKER,)),
@@ -82,7 +82,8 @@ USES = (
     TopicUse("assessment_requests", (ADVISOR,), (DISPATCHER,)),
     TopicUse("assessments", (DISPATCHER,), (ADVISOR,)),
 )
-"""The table. The publisher reads events because the answer to its command is one."""
+"""The table. The publisher reads events because the answer to its command is one, and the fleet to say
+that no worker can run what it publishes."""
 CHECKING = frozenset({DISPATCHER, SCHEDULER, SUMMARY_INDEXER, WORKER, VIEWER})
 """Those that compare the settings of topics with what is expected before they use them."""
 ADMIN_OPERATIONS = (

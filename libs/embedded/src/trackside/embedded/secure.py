@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trackside.contracts.topic_rights import ADMIN, PUBLISHER, VIEWER
 from trackside.embedded.certificates import Certificate, issue, new_authority
 from trackside.embedded.files import write_whole
 from trackside.embedded.ports import HOST
-from trackside.eventlog.secure_folder import ADMIN, CA, NAME, PUBLISHER, VIEWER, password_file
+from trackside.eventlog.secure_folder import CA, NAME, password_file
 
 if TYPE_CHECKING:
     from trackside.embedded.stack import StackOptions
@@ -24,11 +25,16 @@ ALWAYS = (BROKER, ADMIN, PUBLISHER, VIEWER)
 PASSWORD_BYTES = 24
 
 
+def is_secure(folder: Path) -> bool:
+    """Returns whether a stack was started in a folder with users and TLS."""
+    return (folder / NAME).is_dir()
+
+
 def prepare_secrets(folder: Path, options: "StackOptions") -> Path | None:
     """Makes the certificates and passwords of a stack that is to be secure, or was; None for an open one."""
-    found = folder / NAME
-    if not (options.secure or found.is_dir()):
+    if not (options.secure or is_secure(folder)):
         return None
+    found = folder / NAME
     make_secrets(found, [*(each.principal for each in options.services), *options.users])
     return found
 
@@ -43,7 +49,7 @@ def make_secrets(folder: Path, principals: Sequence[str]) -> None:
         _write(folder / CA, authority.certificate)
     if not (folder / BROKER_PEM).exists():
         renew_certificate(folder)
-    for principal in (*ALWAYS, *principals):
+    for principal in {*ALWAYS, *principals}:
         if not password_file(folder, principal).exists():
             write_whole(password_file(folder, principal), f"{secrets.token_urlsafe(PASSWORD_BYTES)}\n")
 
@@ -92,8 +98,6 @@ listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=\\
  org.apache.kafka.common.security.scram.ScramLoginModule required username="{BROKER}" password="{password}";
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:{BROKER};User:CN={BROKER};User:{ADMIN}
-# what nobody was given a right to is refused once rights are set
-allow.everyone.if.no.acl.found=true
 """
 
 

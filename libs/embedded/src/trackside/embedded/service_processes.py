@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trackside.contracts.topic_rights import ADMIN
 from trackside.embedded.ports import HOST
 from trackside.embedded.processes import ProcessSpec
-from trackside.eventlog.secure_folder import ADMIN, variables_of
+from trackside.eventlog.secure_folder import variables_of
 
 if TYPE_CHECKING:
     from trackside.embedded.stack import ServiceSpec

@@ -10,7 +10,6 @@ from trackside.eventlog.settings_problems import InvalidSettingsError, problems_
 NAME = "secure"
 """The folder below `.trackside`."""
 CA = "ca.pem"
-PUBLISHER, VIEWER, ADMIN = "publisher", "viewer", "admin"
 
 
 def password_file(folder: Path, principal: str) -> Path:

@@ -4,22 +4,26 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trackside.contracts.refusals import Problem
+from trackside.contracts.topic_rights import PUBLISHER
 from trackside.sdk.errors import ClientError, SpecError
 from trackside.sdk.task import Task
 from trackside.sdk.yaml_core import YamlError, read_yaml
+
+if TYPE_CHECKING:
+    from trackside.eventlog.kafka_settings import KafkaSettings
 
 BOOTSTRAP, PREFIX = "TRACKSIDE_KAFKA_BOOTSTRAP", "TRACKSIDE_TOPIC_PREFIX"
 STACK = Path(".trackside") / "stack.json"
 CATALOGUE = "catalogue.yaml"
 
 
-def bootstrap() -> str:
+def bootstrap() -> "KafkaSettings | str":
     """Returns Kafka's address: from the environment, else of the nearest stack that `trackside up` started.
 
-    Raises ClientError if there is neither.
+    Of a stack with users it is how a publisher connects. Raises ClientError if there is neither.
     """
     given = os.environ.get(BOOTSTRAP, "")
     if given:
@@ -31,11 +35,20 @@ def bootstrap() -> str:
             "or give the address of Kafka"
         )
     try:
-        return str(json.loads(path.read_text("utf-8"))["bootstrap_servers"])
+        found = json.loads(path.read_text("utf-8"))
+        address, secure = str(found["bootstrap_servers"]), str(found.get("secure", ""))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ClientError(
             f"{path} is not what `trackside up` writes there: {error}; start the stack again"
         ) from error
+    if not secure:
+        return address
+    from trackside.eventlog.secure_folder import settings_of  # tasks import this module, and never connect
+
+    try:
+        return settings_of(Path(secure), address, PUBLISHER)
+    except ValueError as error:
+        raise ClientError(str(error)) from error
 
 
 def prefix() -> str:

@@ -20,6 +20,7 @@ from trackside.cli.runtime import examples
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.message import Command
+from trackside.contracts.topic_rights import PUBLISHER, VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.table import ViewRow
 from trackside.embedded.stack import Stack
@@ -51,7 +52,7 @@ def demo(keep: bool) -> None:
     command = read_spec(examples.folder(example) / examples.SPEC)
     with _stack(keep, examples.folder(example) / examples.CATALOGUE) as used:
         run(_search(used, command))
-        rebuild_and_compare(used.bootstrap_servers, used.postgres_dsn)
+        rebuild_and_compare(used.kafka(VIEWER), used.postgres_dsn)
         if used.console_url is not None:
             until = "" if keep else "; `trackside up` keeps one running"
             screen.say(f"the console showed all of this at {used.console_url}{until}")
@@ -75,7 +76,7 @@ def _stack(keep: bool, catalogue: Path) -> Iterator[Stack]:
 
 async def _search(used: Stack, command: Command) -> None:
     stream_id = new_stream_id(command)
-    async with Client(used.bootstrap_servers, name="demo") as client:
+    async with Client(used.kafka(PUBLISHER), name="demo") as client:
         publication = await client.publish(command, stream_id)
         answer = await client.answer(publication, ANSWER_S)
         if isinstance(answer, Refused):

@@ -6,8 +6,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from trackside.eventlog.acls import installation_acls
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka_acls import apply_acls
 from trackside.eventlog.password_file import read_password
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings import StackSettings, read_settings
@@ -71,6 +73,9 @@ def main() -> int:
     options = _options(sys.argv[1:])
     settings, reader = read_settings(StackSettings), read_settings(ReaderSettings)
     try:
+        if options.acls:
+            wanted = installation_acls(settings.topics, options.worker)
+            asyncio.run(retry_with_timeout(partial(apply_acls, settings, wanted), "all", options.wait_s))
         if options.topics:
             asyncio.run(prepare_topics(settings, options.wait_s))
         else:
@@ -87,6 +92,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--topics", action="store_true", help="prepare the topics only: Postgres is not needed"
+    )
+    parser.add_argument("--acls", action="store_true", help="add the ACLs that are missing, too")
+    parser.add_argument(
+        "--worker", action="append", default=[], metavar="ID", help="id of a worker that has ACLs"
     )
     parser.add_argument(
         "--wait-s", type=float, default=PATIENCE_S, help="how long to wait for Kafka, s (%(default)s)"

@@ -8,6 +8,7 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, FailureReported
 from trackside.cli.runtime.run import run
+from trackside.contracts.topic_rights import ADMIN
 from trackside.contracts.topics import Topics
 from trackside.eventlog.acls import Acl, AclReport, commands_of, installation_acls
 from trackside.eventlog.kafka_acls import apply_acls, check_acls
@@ -41,7 +42,7 @@ def acls(wanted: Wanted, *, print_: bool, apply: bool, check: bool, command_conf
         raise BadUsage("give one of --print, --apply and --check")
     addresses = Addresses()
     listed = wanted.acls(Topics(prefix=addresses.prefix))
-    kafka = addresses.kafka
+    kafka = addresses.kafka_as(ADMIN)
     bootstrap = kafka.kafka_bootstrap
     if print_:
         for line in commands_of(listed, bootstrap, command_config):

@@ -9,6 +9,7 @@ from trackside.cli.commands.stack_process import WORKER
 from trackside.cli.render import screen
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
+from trackside.contracts.topic_rights import PUBLISHER
 from trackside.domain.fleet import Worker
 from trackside.embedded.folder import read_plan
 from trackside.embedded.stack import Stack
@@ -42,7 +43,7 @@ def read_again(found: Stack, given: Path | None) -> None:
 
 async def _until_known(found: Stack, wanted: KnownTypes) -> None:
     """Waits until the log says that the worker has these types."""
-    async with Client(found.bootstrap_servers, name="cli") as client:
+    async with Client(found.kafka(PUBLISHER), name="cli") as client:
         worker, pid = (await client.fleet()).workers.get(WORKER), found.pid(WORKER)
         if worker is not None and pid is not None and not _knows(worker, wanted):
             os.kill(pid, signal.SIGHUP)  # at once: else it looks at the file twice a second

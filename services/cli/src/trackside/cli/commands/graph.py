@@ -13,6 +13,7 @@ from trackside.cli.render.run_pictures import graph_svg, page, plotly_figure
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import counted, duration
 from trackside.domain.pipelines.compiling import needed
@@ -48,7 +49,7 @@ def graph(run_id: str, out: Path, at: str) -> None:
 
 async def _drawn(run_id: str, point: PointInTime) -> tuple[list[DrawnStep], str]:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka, client_id="trackside-graph") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-graph") as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), run_id, addresses.past_states)
         past = await state_at(recorded, point, addresses.state_cache)
     found = run_of(past.stream)

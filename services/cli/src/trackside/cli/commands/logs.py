@@ -14,6 +14,7 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import DAY_MS, Topics
 from trackside.domain.stream import Stream
 from trackside.domain.task import Attempt, Task, TaskState
@@ -79,7 +80,7 @@ def as_object(task_id: str, item: OutputLine | OutputGap) -> dict[str, Any]:
 
 async def _logs(task_id: str, follow: bool, printer: OutputPrinter) -> None:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka, client_id="trackside-cli") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-cli") as log:
         client = Client(addresses.kafka, addresses.prefix, name="cli", log=log)
         await show_logs(log, client, Topics(prefix=addresses.prefix), task_id, follow, printer)
 

@@ -19,6 +19,7 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.message import Record
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import as_text, one_line
 from trackside.eventlog.clock import monotonic_s
@@ -142,7 +143,7 @@ def read_password(path: Path) -> str:
 async def _mail(mailer: Mailer, queue: MailQueue) -> None:
     addresses = Addresses()
     topics = Topics(addresses.prefix)
-    async with KafkaLog(addresses.kafka, client_id="trackside-mail") as opened:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-mail") as opened:
         async for record in _endings(opened, topics, queue):
             if record is not None:
                 queue.put(record.envelope.stream, record.offset)

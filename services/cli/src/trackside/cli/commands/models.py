@@ -30,6 +30,7 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Json, Record
 from trackside.contracts.refusals import nearest
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.selection import Selection
 from trackside.domain.display.text import Column
@@ -189,7 +190,7 @@ def _name_and_version(text: str) -> tuple[str, int | None]:
 async def _bill(name: str, version: int) -> Json:
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
-    async with KafkaLog(addresses.kafka, client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
         return await bill_of_materials(log, topics, partial(find_stream, log, topics), name, version)
 
 

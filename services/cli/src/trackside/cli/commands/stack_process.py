@@ -14,12 +14,14 @@ from trackside.embedded import stack
 from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import NAME, claim, current_folder, held_leash
+from trackside.embedded.secure import is_secure
 from trackside.embedded.stack import CONSOLE, ServiceSpec, Stack, StackOptions
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.settings import ReaderSettings
 
 WORKER = "worker"
 SETUP: Sequence[Sequence[str]] = ((sys.executable, "-m", "trackside.cli.setup"),)
+SECURE_SETUP: Sequence[Sequence[str]] = ((*SETUP[0], "--acls", "--worker", WORKER),)
 
 
 def folder() -> Path:
@@ -73,7 +75,7 @@ def start(
     with steps.shown():
         options = StackOptions(
             listed,
-            setup=SETUP,
+            setup=SECURE_SETUP if secure or is_secure(home) else SETUP,
             bootstrap_servers=os.environ.get(BOOTSTRAP) or None,
             postgres_dsn=os.environ.get(DSN) or None,
             leash=leash,

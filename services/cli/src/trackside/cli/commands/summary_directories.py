@@ -12,6 +12,7 @@ from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import STORE, Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
+from trackside.contracts.topic_rights import SUMMARY_INDEXER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import Column, counted
 from trackside.eventlog.kafka import KafkaLog
@@ -85,7 +86,7 @@ async def _service() -> AsyncIterator[ServiceContext]:
     """Yields a service that may write what a summary-indexer writes; fails if Kafka does not answer."""
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
-    async with KafkaLog(addresses.kafka, client_id="trackside-cli") as log:
+    async with KafkaLog(addresses.kafka_as(SUMMARY_INDEXER), client_id="trackside-cli") as log:
         for topic in (topics.events, topics.metrics, topics.commands):
             await log.ends(topic.name)
         instance = f"{socket.gethostname()}-{os.getpid()}"

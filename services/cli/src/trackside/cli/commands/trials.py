@@ -12,6 +12,7 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.stream import Stream
 from trackside.eventlog.kafka import KafkaLog
@@ -45,7 +46,7 @@ def import_trials(stream_id: str, file: Path, publishing: Publishing) -> None:
 async def state_of(stream_id: str) -> Stream:
     """Returns a search, live or imported, as the log has it now; raises NotRecordedError if there is none."""
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka, client_id="trackside-cli") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-cli") as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         found = (await state_at(recorded, cache=addresses.state_cache)).stream
     if search_of(found) is None:

@@ -12,6 +12,7 @@ from trackside.cli.runtime.explain import explain
 from trackside.cli.runtime.failures import BadUsage, FailureReported, NotRead
 from trackside.cli.runtime.run import run
 from trackside.contracts.message import Record
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import Column
 from trackside.domain.outcome import Outcome
@@ -179,7 +180,7 @@ async def _report(stream: str, postgres: bool, held: HeldArtifacts | None) -> Ve
         if held is not None:
             held.take(record, outcome, value)
 
-    async with KafkaLog(addresses.kafka, client_id="trackside-verify") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-verify") as log:
         with late_progress("reading the log") as progress:
             if postgres:
                 return await verify_with_postgres(
@@ -190,7 +191,7 @@ async def _report(stream: str, postgres: bool, held: HeldArtifacts | None) -> Ve
 
 async def _summary_artifacts(stream: str) -> list[HeldArtifact]:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka, client_id="trackside-verify") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-verify") as log:
         with late_progress("reading summaries") as progress:
             topics = Topics(prefix=addresses.prefix)
             return await read_summary_artifacts(log, topics, stream=stream, on_progress=progress)

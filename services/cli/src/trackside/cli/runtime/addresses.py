@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.silence import watch_kafka, watch_postgres
+from trackside.contracts.topic_rights import PUBLISHER
 from trackside.contracts.topics import PREFIX_RULE, is_topic_prefix
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ BOOTSTRAP = "TRACKSIDE_KAFKA_BOOTSTRAP"
 DSN = "TRACKSIDE_POSTGRES_DSN"
 PASSWORD_FILE = "TRACKSIDE_POSTGRES_PASSWORD_FILE"
 PREFIX = "TRACKSIDE_TOPIC_PREFIX"
-PUBLISHER, VIEWER, ADMIN = "publisher", "viewer", "admin"
-"""Users of a stack that was started with --secure; without, every command is the same to Kafka."""
 STORE = "TRACKSIDE_STORE"
 PAST_FOLDER = "TRACKSIDE_PAST_FOLDER"
 
@@ -39,7 +38,9 @@ class Addresses:
         return self.kafka_as(PUBLISHER)
 
     def kafka_as(self, principal: str) -> "KafkaSettings":
-        """Returns Kafka's address, and how to connect as a user of this folder's stack, if it has users.
+        """Returns Kafka's address, and how to connect: as a principal, if this folder's stack has users.
+
+        Where the environment has the address, it has the user, too.
 
         Raises CommandFailed if it is not known, BadUsage if its settings can't be used.
         """

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.contracts.fleet import WorkerHeartbeat, WorkerHeartbeatDigest
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.heartbeats import WHOLE_EVERY, HeartbeatViews
 from trackside.domain.table import ViewRow
@@ -26,7 +27,7 @@ async def newest_heartbeats(workers: int) -> dict[str, WorkerHeartbeat]:
     try:
         async with (
             asyncio.timeout(LIMIT_S),
-            KafkaLog(addresses.kafka, client_id="trackside-cli") as log,
+            KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-cli") as log,
         ):
             return await read_heartbeats(log, Topics(prefix=addresses.prefix), workers)
     except (CommandFailed, TransientError, OffsetGoneError, TimeoutError):

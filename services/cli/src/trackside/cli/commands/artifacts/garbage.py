@@ -14,6 +14,7 @@ from trackside.cli.runtime.failures import FailureReported
 from trackside.cli.runtime.run import run
 from trackside.contracts.artifacts import ForgetArtifacts
 from trackside.contracts.memory import shown
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import Column, counted
 from trackside.eventlog.clock import now_ms
@@ -35,7 +36,7 @@ def gc(grace: str, timeout_s: float, *, delete: bool, as_json: bool) -> None:
 
 async def _gc(before_ms: int, timeout_s: float | None, as_json: bool) -> None:
     addresses, store = Addresses(), installed_store()
-    async with KafkaLog(addresses.kafka, client_id="trackside-gc") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-gc") as log:
         scan = HolderScan(log, Topics(prefix=addresses.prefix), before_ms)
         with late_progress("reading the log") as report:
             found = plan(await scan.catch_up(report), store, before_ms)

@@ -8,6 +8,7 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten, artifact_source
 from trackside.contracts.message import Record
 from trackside.contracts.parts import number_of
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
@@ -20,7 +21,7 @@ from trackside.replay.transfer.imported_streams import find_imported
 async def imported_rows(stream_id: str) -> list[ViewRow]:
     """Returns what an imported stream has saved, as the view has it of live ones, newest first."""
     addresses, rows = Addresses(), list[ViewRow]()
-    async with KafkaLog(addresses.kafka, client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
         recorded = await find_imported(log, Topics(prefix=addresses.prefix), stream_id)
         if recorded is None:
             return []

@@ -19,6 +19,7 @@ from trackside.cli.runtime.addresses import BOOTSTRAP, Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.memory import shown
+from trackside.contracts.topic_rights import ADMIN, VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import counted
 from trackside.embedded import stack
@@ -136,7 +137,7 @@ def _copier(folder: Path) -> CopyArtifacts:
 async def _add(folder: Path, copy: CopyArtifacts | None) -> BackupSummary:
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
-    async with KafkaLog(addresses.kafka, client_id=CLIENT) as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id=CLIENT) as log:
         with late_progress("copying records") as report:
             return await add_to_backup(log, topics, folder, report, copy)
 
@@ -149,7 +150,7 @@ def _target() -> Iterator[tuple[KafkaSettings | str, Store | None]]:
     """
     settings = read_settings(StoreSettings)
     if os.environ.get(BOOTSTRAP) or stack_process.running() is not None:
-        kafka = Addresses().kafka
+        kafka = Addresses().kafka_as(ADMIN)
         found = stack_process.running()
         url = settings.store or (found.store if found is not None else "")
         yield kafka, _store_at(settings, url)
@@ -160,7 +161,7 @@ def _target() -> Iterator[tuple[KafkaSettings | str, Store | None]]:
         with steps.shown():
             made = stack.start(home, stack.StackOptions(leash=leash, store=settings.store or None), steps)
         try:
-            yield made.bootstrap_servers, _store_at(settings, made.store)
+            yield made.kafka(ADMIN), _store_at(settings, made.store)
         finally:
             stack.stop(home)
 

@@ -8,6 +8,7 @@ from trackside.cli.render.progress import progress_of
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_settings import KafkaSettings
@@ -47,7 +48,7 @@ def rebuild_and_compare(kafka: KafkaSettings | str, dsn: str) -> None:
 
 async def _rebuild_here(swap: bool, processes: int | None) -> RebuildReport:
     addresses = Addresses()
-    return await _rebuild(addresses.kafka, addresses.dsn, addresses.prefix, swap, processes)
+    return await _rebuild(addresses.kafka_as(VIEWER), addresses.dsn, addresses.prefix, swap, processes)
 
 
 async def _rebuild(

@@ -15,6 +15,7 @@ from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.message import Command
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import Column, duration, number
 from trackside.eventlog.clock import now_ms
@@ -64,7 +65,7 @@ class Submission:
 
     async def _check_new(self, stream_id: str) -> None:
         addresses = Addresses()
-        async with KafkaLog(addresses.kafka, client_id="trackside-replay") as log:
+        async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
             if await find_live(log, Topics(prefix=addresses.prefix), stream_id) is not None:
                 raise LiveTargetError(f"the log has a stream {stream_id!r}; give the new one another --id")
 
@@ -203,7 +204,7 @@ def _fork_job(
 async def _past(stream_id: str, at: str) -> PastState:
     """Returns a recorded stream at a moment, which for a run can be the name of a step: at its end."""
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka, client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         try:
             point = parse_point_in_time(at, now_ms())

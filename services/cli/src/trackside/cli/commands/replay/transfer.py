@@ -13,6 +13,7 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.memory import shown
+from trackside.contracts.topic_rights import ADMIN, VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import counted
 from trackside.eventlog.kafka import KafkaLog
@@ -98,7 +99,7 @@ def _summaries_text(of_summaries: Sequence[HeldArtifact]) -> str:
 
 async def _export(stream_id: str, write: WriteBytes) -> ExportSummary:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka, client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         return await write_export(recorded, write)
 
@@ -109,7 +110,7 @@ async def _export_with_artifacts(
     """Writes a stream; returns also what its summaries have in the store, which is not a part of it."""
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
-    async with KafkaLog(addresses.kafka, client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
         recorded = await find_stream(log, topics, stream_id, addresses.past_states)
         exported = await write_export(recorded, write, held)
         if recorded.place[0] != topics.events.name:
@@ -123,7 +124,7 @@ async def _export_with_artifacts(
 
 async def _import(path: Path, name: str) -> ImportSummary:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka, client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(ADMIN), client_id="trackside-replay") as log:
         with late_progress("importing") as show_progress:
             return await import_file(
                 log, Topics(prefix=addresses.prefix), path, name, show_progress, _receive

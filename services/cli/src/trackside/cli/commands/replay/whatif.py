@@ -13,6 +13,7 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
 from trackside.contracts.refusals import nearest
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import Column, duration, number
 from trackside.eventlog.clock import now_ms
@@ -124,7 +125,7 @@ def check_plots(plots: Sequence[Path]) -> None:
 
 async def _recorded(stream_id: str, point: PointInTime) -> AnyRecording:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka, client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
         return await read_stream(
             await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states), point
         )

@@ -14,6 +14,7 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
 from trackside.contracts.refusals import nearest
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import Column, duration
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline
@@ -67,7 +68,7 @@ def _durations(texts: Sequence[str], pipeline: PipelineSpec) -> Mapping[str, int
 
 async def _recording(stream_id: str) -> RunRecording:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka, client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
         return await read_run(
             await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         )

@@ -10,6 +10,7 @@ from rich.text import Text
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
+from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.causality import StreamSubject
 from trackside.domain.display.text import duration
@@ -44,7 +45,7 @@ def why(stream_id: str, subject: str, as_json: bool) -> None:
 
 async def _why(stream_id: str, subject: str, as_json: bool) -> None:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka, client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
         topics = Topics(prefix=addresses.prefix)
         found = await causes_of(await find_stream(log, topics, stream_id, addresses.past_states), subject)
         before, missing = await origins_of(log, topics, stream_id, found)
