@@ -131,10 +131,13 @@ def rights(topics: Topics, workers: Sequence[str] = (), receipts: Sequence[str] 
 
 
 def rights_of(principal: str, topics: Topics) -> tuple[Right, ...]:
-    """Returns the rights of one principal, without receipts; raises ValueError as `rights` does."""
+    """Returns the rights of one principal, without receipts; none for a worker that can have none."""
     worker_id = principal.removeprefix(f"{WORKER}-")
-    workers = [] if worker_id == principal else [worker_id]
-    return tuple(right for right in rights(topics, workers) if right.principal == principal)
+    try:
+        found = rights(topics, [] if worker_id == principal else [worker_id])
+    except ValueError:
+        return ()
+    return tuple(right for right in found if right.principal == principal)
 
 
 def _shared(topics: Topics, workers: Sequence[str]) -> Iterator[Right]:

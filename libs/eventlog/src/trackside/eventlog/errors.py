@@ -5,16 +5,19 @@ class TransientError(Exception):
     """The log didn't answer in time: what was written may or may not be there. Read the log and try again."""
 
 
+class DeniedError(TransientError):
+    """The broker denies an operation to this user; its text has the line that grants it.
+
+    A service waits for the right as it waits for the log; a command ends.
+    """
+
+
 class TooLargeError(Exception):
     """A record or batch is over the topic's limit: no retry can help."""
 
 
 class PreflightError(Exception):
     """A topic is missing or its retention is too short: the service must not start."""
-
-
-class DeniedError(Exception):
-    """The broker permits this user less than is needed: grant what the text names, and start again."""
 
 
 class OffsetGoneError(Exception):

@@ -13,13 +13,15 @@ import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError, for_code
 
+from trackside.contracts.topic_rights import AclOperation
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
 from trackside.eventlog.client_lifecycle import start_client, start_within, stopped
 from trackside.eventlog.errors import TooLargeError, TransientError, error_text
 from trackside.eventlog.kafka_probe import reason_of
 from trackside.eventlog.kafka_reader import KafkaReader
+from trackside.eventlog.kafka_rights import raise_if_denied
 from trackside.eventlog.kafka_security import client_options
 from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
 from trackside.eventlog.log import Appended, Outgoing
@@ -62,7 +64,7 @@ class KafkaLog:
 
     async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
         """Appends a batch atomically, as one produce request with one record batch."""
-        producer = await self._connected()
+        producer = await self._connected(topic)
         builder = producer.create_batch()
         for record in batch:
             added = builder.append(
@@ -72,15 +74,17 @@ class KafkaLog:
                 raise TooLargeError(
                     f"a batch of {len(batch)} records for {topic} is over {MAX_BATCH_BYTES} bytes"
                 )
-        return await self._acknowledged(producer, producer.send_batch(builder, topic, partition=partition))
+        return await self._acknowledged(
+            producer, topic, producer.send_batch(builder, topic, partition=partition)
+        )
 
     async def publish(self, topic: str, partition: int, record: Outgoing) -> Appended:
         """Appends one record, in a request shared with concurrent callers."""
-        producer = await self._connected()
+        producer = await self._connected(topic)
         sent = producer.send(
             topic, record.value, key=record.key, partition=partition, headers=list(record.headers)
         )
-        return await self._acknowledged(producer, sent)
+        return await self._acknowledged(producer, topic, sent)
 
     def reader(self, starts: Mapping[Partition, int], gather_s: float = 0.0) -> "KafkaReader":
         """Opens a reader at the offsets given; the broker may hold records back for `gather_s` seconds."""
@@ -112,7 +116,8 @@ class KafkaLog:
                 copies = min(REPLICAS, len((await admin.describe_cluster())["brokers"]))
                 for topic in [each for each in topics if each.name not in known]:
                     new = NewTopic(topic.name, topic.partitions, copies, topic_configs=topic.settings)
-                    _raise_for(topic.name, (await admin.create_topics([new])).topic_errors)
+                    errors = (await admin.create_topics([new])).topic_errors
+                    _raise_for(self._kafka, topic.name, errors)
                 await self._wait_for_leaders(admin, topics)
         except (KafkaError, OSError) as error:
             reason = await reason_of(error, self._kafka)
@@ -124,7 +129,7 @@ class KafkaLog:
             found = {entry["topic"]: len(entry["partitions"]) for entry in await admin.describe_topics()}
             for topic in topics:
                 check_partitions(topic, found.get(topic.name))
-            settings = await _settings(admin, topics)
+            settings = await self._settings(admin, topics)
             for topic in topics:
                 check_settings(topic, settings.get(topic.name, {}))
 
@@ -143,7 +148,7 @@ class KafkaLog:
         self._producer = self._offset_client = None
         await asyncio.gather(*self._disposals, return_exceptions=True)
 
-    async def _connected(self) -> AIOKafkaProducer:
+    async def _connected(self, topic: str) -> AIOKafkaProducer:
         async with self._lock:
             if self._producer is None:
                 producer = AIOKafkaProducer(
@@ -156,18 +161,20 @@ class KafkaLog:
                     max_request_size=MAX_RECORD_BYTES + _RECORD_OVERHEAD,
                     request_timeout_ms=int(ANSWER_S * 1000),
                 )
-                await self._started(producer)
+                await self._started(producer, topic)
                 self._producer = producer
             return self._producer
 
-    async def _started(self, client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
+    async def _started(self, client: AIOKafkaProducer | AIOKafkaConsumer, topic: str) -> None:
         try:
             await start_within(client, ANSWER_S)
         except (KafkaError, OSError, TimeoutError) as error:
+            # A user who may write no topic at all gets no idempotent producer either.
+            raise_if_denied(self._kafka, error, topic, AclOperation.WRITE)
             reason = await reason_of(error, self._kafka)
             raise TransientError(f"no Kafka at {self._bootstrap}: {reason}") from error
 
-    async def _acknowledged(self, producer: AIOKafkaProducer, sending: Any) -> Appended:
+    async def _acknowledged(self, producer: AIOKafkaProducer, topic: str, sending: Any) -> Appended:
         try:
             async with asyncio.timeout(ANSWER_S):
                 future = await sending
@@ -176,6 +183,7 @@ class KafkaLog:
             raise TooLargeError(str(error)) from error
         except (KafkaError, OSError, TimeoutError) as error:
             self._dispose(producer)
+            raise_if_denied(self._kafka, error, topic, AclOperation.WRITE)
             raise TransientError(f"no acknowledgement: {error_text(error)}") from error
         return Appended(sent.offset, sent.timestamp)
 
@@ -194,7 +202,7 @@ class KafkaLog:
             async with asyncio.timeout(ANSWER_S), self._lock:
                 if self._offset_client is None:
                     consumer = AIOKafkaConsumer(**client_options(self._kafka), client_id=self._client_id)
-                    await self._started(consumer)
+                    await self._started(consumer, next(iter(topics), ""))
                     self._offset_client = consumer
                 client = self._offset_client._client
                 client._topics.update(topics)  # so that one request asks about all of them
@@ -208,6 +216,7 @@ class KafkaLog:
             broken, self._offset_client = self._offset_client, None
             if broken is not None:
                 await stopped(broken)
+            raise_if_denied(self._kafka, error, next(iter(topics)), AclOperation.DESCRIBE)
             about = ", ".join(topics) if len(topics) <= _MOST_NAMED else f"{len(topics)} topics"
             raise TransientError(f"offsets of {about} at {self._bootstrap}: {error_text(error)}") from error
         return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
@@ -235,6 +244,17 @@ class KafkaLog:
         finally:
             await admin.close()
 
+    async def _settings(
+        self, admin: AIOKafkaAdminClient, topics: Sequence[Topic]
+    ) -> dict[str, dict[str, str]]:
+        resources = [ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics]
+        found: dict[str, dict[str, str]] = {}
+        for response in await admin.describe_configs(resources):
+            for code, _text, _kind, name, entries in response.resources:
+                raise_if_denied(self._kafka, for_code(code)(), name, AclOperation.DESCRIBE_CONFIGS)
+                found[name] = {entry[0]: entry[1] for entry in entries}
+        return found
+
     async def _wait_for_leaders(self, admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
         names = [topic.name for topic in topics]
         async with asyncio.timeout(60):
@@ -249,17 +269,9 @@ class KafkaLog:
                 await asyncio.sleep(0.05)
 
 
-def _raise_for(name: str, topic_errors: Sequence[Sequence[Any]]) -> None:
+def _raise_for(kafka: KafkaSettings, name: str, topic_errors: Sequence[Sequence[Any]]) -> None:
     for entry in topic_errors:
         code, text = entry[1], entry[2] if len(entry) > 2 else ""
         if code and code != TopicAlreadyExistsError.errno:
+            raise_if_denied(kafka, for_code(code)(text), name, AclOperation.CREATE)
             raise TransientError(f"topic {name} could not be created: error {code} {text}")
-
-
-async def _settings(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> dict[str, dict[str, str]]:
-    resources = [ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics]
-    return {
-        name: {entry[0]: entry[1] for entry in entries}
-        for response in await admin.describe_configs(resources)
-        for _code, _text, _kind, name, entries in response.resources
-    }

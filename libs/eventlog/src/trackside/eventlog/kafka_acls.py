@@ -17,6 +17,7 @@ from trackside.eventlog.kafka_security import client_options
 from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
 
 ANSWER_S = 30.0
+LOOK_AGAIN_S = 0.02
 ANY, ALLOW, DENY = 1, 3, 2
 LITERAL, PREFIXED = 3, 4
 KINDS = {2: "topic", 3: "group", 4: "cluster", 5: "transactional-id", 6: "delegation-token", 7: "user"}
@@ -55,7 +56,8 @@ class _CreateAcls(CreateAclsRequest):  # type: ignore[misc]  # the client has no
 async def apply_acls(kafka: KafkaSettings | str, acls: Sequence[Acl]) -> AclReport:
     """Adds the ACLs that are missing; returns what was missing, and what permits more or denies.
 
-    Nothing is removed. Raises DeniedError, PreflightError if the broker has no authorizer, and
+    Nothing is removed. Returns when the broker that was asked uses them, which is a moment after it has
+    accepted them. Raises DeniedError, PreflightError if the broker has no authorizer, and
     TransientError.
     """
     async with _admin(kafka) as admin:
@@ -65,6 +67,8 @@ async def apply_acls(kafka: KafkaSettings | str, acls: Sequence[Acl]) -> AclRepo
             answer = await admin._send_request(_CreateAcls(creations))
             for code, text in answer.creation_responses:
                 _raise_for(code, text)
+            while not set(report.missing) <= await _existing(admin):  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(LOOK_AGAIN_S)
         return report
 
 

@@ -7,11 +7,13 @@ import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
+from trackside.contracts.topic_rights import AclOperation
 from trackside.contracts.topics import MAX_RECORD_BYTES
 from trackside.eventlog.client_lifecycle import start_within, stopped
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.eventlog.fetch_sessions import with_fetch_sessions
+from trackside.eventlog.kafka_rights import denial
 from trackside.eventlog.kafka_security import client_options
 from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.log import Entry
@@ -80,8 +82,8 @@ class KafkaReader:
             batches = await consumer.getmany(timeout_ms=int(max_wait_s * 1000), max_records=max_records)
         except KafkaError as error:
             _raise_if_gone(error)
-            log.warning("reader broken", error=str(error))
             await self._rebuild()
+            await self._say_broken(error, max_wait_s)
             return []
         if not batches:
             await self._check_stuck()
@@ -145,6 +147,14 @@ class KafkaReader:
                 consumer.pause(tp)
             else:
                 consumer.resume(tp)
+
+    async def _say_broken(self, error: KafkaError, max_wait_s: float) -> None:
+        topic = str(error.args[0]) if error.args else ""
+        if reason := denial(self._kafka, error, topic, AclOperation.READ):
+            log.error("the broker denies a read; still trying", reason=reason)
+            await asyncio.sleep(max_wait_s)
+        else:
+            log.warning("reader broken", error=str(error))
 
     async def _check_stuck(self) -> None:
         consumer = self._consumer

@@ -12,11 +12,18 @@ from trackside.eventlog.settings import StackSettings
 from trackside.telemetry.health import Health
 
 
+def _permitted() -> asyncio.Event:
+    permitted = asyncio.Event()
+    permitted.set()
+    return permitted
+
+
 @dataclass(slots=True)
 class ServiceContext:
     """A service process: its log and topics, how it writes records, its health, its tasks, when to stop.
 
     `spans` are those of its decisions: the reactor begins them, the service ends them as it folds these.
+    `permitted` is set while the broker permits all that the service needs.
     """
 
     log: Log
@@ -27,6 +34,7 @@ class ServiceContext:
     background: Background = field(default_factory=Background)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     spans: DecisionSpans = field(default_factory=DecisionSpans)
+    permitted: asyncio.Event = field(default_factory=_permitted)
 
     @classmethod
     def on(cls, log: Log, topics: Topics, role: str, instance: str = "1") -> "ServiceContext":

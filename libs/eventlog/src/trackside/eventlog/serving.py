@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import structlog
 import uvloop
 
+from trackside.contracts.topic_rights import rights_of
 from trackside.contracts.topics import Topic
 from trackside.eventlog.background import Background
 from trackside.eventlog.errors import PreflightError, TransientError
@@ -22,6 +23,7 @@ from trackside.eventlog.log import Log, TopicPartition
 from trackside.eventlog.reachability import say_until_it_answers
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import retry_with_timeout
+from trackside.eventlog.rights_watch import watch_rights
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.settings import StackSettings
 from trackside.telemetry import metrics
@@ -47,16 +49,18 @@ def run_service(
     run: Callable[[ServiceContext], Awaitable[None]],
     serve: Serve = serve,
     *,
+    principal: str = "",
     run_loop: Callable[[Coroutine[Any, Any, None]], None] = uvloop.run,
 ) -> None:
     """Runs a service until SIGTERM or SIGINT; logs the reason and exits with 1 if it can't continue.
 
-    `serve` serves `/health`, `/ready` and `/metrics`, and maybe more. `run_loop` runs the event loop.
+    `serve` serves `/health`, `/ready` and `/metrics`, and maybe more. `principal` is whose rights it needs,
+    the role's if not given. `run_loop` runs the event loop.
     """
     telemetry = configure(role, instance=settings.instance)
     try:
         with collecting_seldom():
-            run_loop(_run(role, settings, run, serve))
+            run_loop(_run(role, settings, run, serve, principal or role))
     except Exception as error:
         logger.error(
             "service stopped", service=role, reason=str(error) or type(error).__name__, exc_info=error
@@ -67,7 +71,11 @@ def run_service(
 
 
 async def _run(
-    role: str, settings: StackSettings, run: Callable[[ServiceContext], Awaitable[None]], serve: Serve
+    role: str,
+    settings: StackSettings,
+    run: Callable[[ServiceContext], Awaitable[None]],
+    serve: Serve,
+    principal: str,
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -85,6 +93,9 @@ async def _run(
         background.spawn(say_until_it_answers(kafka, partial(ask_kafka, settings), logger.error))
         writer = RecordWriter(role, settings.instance, settings.signer)
         service = ServiceContext(log, settings.topics, writer, health, settings, background, stop)
+        service.permitted.clear()
+        needed = rights_of(principal, settings.topics)
+        background.spawn(watch_rights(settings, needed, health, service.permitted))
         try:
             await run(service)
         finally:
@@ -111,10 +122,12 @@ def _register_metrics(role: str) -> None:
 async def wait_for_topics(service: ServiceContext, topics: list[Topic]) -> bool:
     """Waits for the broker, then checks the topics; returns False if told to stop before that.
 
-    Raises PreflightError when a topic is missing or its retention is too short.
+    Raises PreflightError when a topic is missing or its retention is too short; waits for missing rights.
     """
     while not service.stop.is_set():
         try:
+            if not service.permitted.is_set():  # else a topic that it may not see would seem not to exist
+                raise TransientError("it is not known what the broker permits")
             await service.log.ends(topics[0].name)
             await service.log.preflight(topics)
         except TransientError as error:

@@ -23,7 +23,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.errors import TooLargeError, TransientError
+from trackside.eventlog.errors import DeniedError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
 from trackside.sdk.batches import BatchInput, to_command
 from trackside.sdk.errors import (
@@ -364,15 +364,14 @@ class AsyncClient:
         what: str,
         began_s: float | None = None,
     ) -> T:
-        """Repeats a request until the log responds, for `timeout_s` from `began_s`, now by default.
-
-        Repeated commands have the effect of one.
-        """
+        """Repeats a request until the log responds, or denies it, for `timeout_s` from `began_s` (now)."""
         deadline = (monotonic_s() if began_s is None else began_s) + timeout_s
         while True:
             try:
                 async with asyncio.timeout(max(0.0, deadline - monotonic_s())):
                     return await request(self._connected())
+            except DeniedError:
+                raise
             except (TransientError, TimeoutError) as error:
                 if monotonic_s() + RETRY_S >= deadline:
                     where = f"no Kafka at {self._kafka} within {timeout_s:g} s"

@@ -41,6 +41,8 @@ class Health:
     lag_s: dict[str, float] = field(default_factory=dict)
     loop_lag_s: float = 0.0
     disk_low: str = ""
+    denied: list[str] = field(default_factory=list)
+    """What the broker does not let the service do, a sentence each; it is not ready meanwhile."""
     scraped: asyncio.Event = field(default_factory=asyncio.Event)
     """Set whenever a client has received `/metrics`."""
     facts: dict[str, object] = field(default_factory=dict)
@@ -77,7 +79,7 @@ class Health:
     @property
     def is_ready(self) -> bool:
         """Whether the service decides right now."""
-        return self.ready and self._waiting is None
+        return self.ready and self._waiting is None and not self.denied
 
     @property
     def waiting_text(self) -> str | None:
@@ -209,7 +211,8 @@ def _health(health: Health) -> dict[str, object]:
 
 def _ready(health: Health) -> dict[str, object]:
     low: dict[str, object] = {"disk_low": health.disk_low} if health.disk_low else {}
-    return {**health.facts, **low} | {
+    denied: dict[str, object] = {"denied": health.denied} if health.denied else {}
+    return {**health.facts, **low, **denied} | {
         "service": health.service,
         "ready": health.is_ready,
         "lag_s": health.lag_s,

@@ -77,8 +77,8 @@ def main() -> None:
         "worker",
         read_settings(StackSettings),
         lambda service: _run(service, settings, catalogue),
-        # uvloop closes the descriptor of a task's pipe twice. By then it may be that of another file, which
-        # another thread has opened.
+        principal=f"worker-{settings.id}",
+        # uvloop closes the descriptor of a task's pipe twice: by then a file of another thread may have it.
         run_loop=asyncio.run,
     )
 
