@@ -2,25 +2,19 @@
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 
-import asyncpg
 import botocore.session
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from tests.e2e.harness import UserFolder
 from tests.e2e.job_on_s3 import run_jobs, write_types
+from tests.e2e.leaks import Answers, files, records, rows
 from tests.integration.artifacts.conftest import ACCESS_KEY, SECRET_KEY, S3Server, s3_server
 from tests.polling import poll_until_sync
 from tests.stack import Servers
 from trackside.embedded import stack as embedded
-from trackside.eventlog.kafka import KafkaLog
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -49,44 +43,6 @@ inputs:
 REFUSAL = "<Error><Code>InvalidAccessKeyId</Code><Message>there is no key {}, {}</Message></Error>"
 
 
-@dataclass
-class Answers:
-    """A server on loopback that keeps what it receives, and gives each request one answer.
-
-    It has no object of S3: what is asked of one before it is read or written is answered so.
-    """
-
-    status: int
-    body: bytes = b""
-    received: list[bytes] = field(default_factory=list)
-
-    @contextmanager
-    def served(self, port: int = 0) -> Iterator[int]:
-        """Serves for a block; yields the port."""
-
-        def answer(request: BaseHTTPRequestHandler) -> None:
-            self.received.append(request.rfile.read(int(request.headers.get("Content-Length", 0))))
-            is_about_object = request.command == "HEAD" and request.path.count("/") > 1
-            request.send_response(404 if is_about_object else self.status)
-            request.send_header("Content-Length", str(len(self.body)))
-            request.end_headers()
-            if request.command != "HEAD":
-                request.wfile.write(self.body)
-
-        methods = {f"do_{name}": answer for name in ("GET", "HEAD", "PUT", "POST", "DELETE")}
-        quiet: dict[str, Callable[..., None]] = {"log_message": lambda *_: None}
-        server = ThreadingHTTPServer(
-            ("127.0.0.1", port), type("Handler", (BaseHTTPRequestHandler,), methods | quiet)
-        )
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            server.server_close()
-
-
 def demand_key(server: S3Server) -> tuple[str, str]:
     """Has a server refuse all but a new key from now on, which the credential `moto` gets; returns that."""
     iam = botocore.session.get_session().create_client(
@@ -104,59 +60,6 @@ def demand_key(server: S3Server) -> tuple[str, str]:
     text = credentials.read_text().replace(ACCESS_KEY, made["AccessKeyId"])
     credentials.write_text(text.replace(SECRET_KEY, made["SecretAccessKey"]))
     return made["AccessKeyId"], made["SecretAccessKey"]
-
-
-async def records(bootstrap: str, prefix: str) -> list[bytes]:
-    """Returns topic, key, headers and value of each record in each topic with a prefix."""
-    found = list[bytes]()
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
-    await consumer.start()
-    try:
-        async with KafkaLog(bootstrap, client_id="test") as log:
-            names = [name for name in await consumer.topics() if name.startswith(prefix)]
-            ends = {
-                TopicPartition(name, at): end for name in names for at, end in (await log.ends(name)).items()
-            }
-        consumer.assign([*ends])
-        for place, end in ends.items():
-            while await consumer.position(place) < end:
-                for batch in (await consumer.getmany(timeout_ms=200)).values():
-                    for each in batch:
-                        found.append(
-                            repr((each.topic, each.key, each.headers)).encode() + (each.value or b"")
-                        )
-    finally:
-        await consumer.stop()
-    return found
-
-
-async def rows(dsn: str) -> list[bytes]:
-    """Returns each row of each table of a database."""
-    connection = await asyncpg.connect(dsn)
-    try:
-        tables = await connection.fetch(
-            "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables "
-            "WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
-        )
-        return [
-            f"{table} {row}".encode()
-            for (table,) in tables
-            for (row,) in await connection.fetch(f"SELECT t::text FROM {table} t")  # noqa: S608 - a name of the catalog
-        ]
-    finally:
-        await connection.close()
-
-
-def files(folder: Path) -> list[bytes]:
-    """Returns the content of each file below a folder."""
-    found = []
-    for path in folder.rglob("*"):
-        try:
-            if path.is_file():
-                found.append(str(path).encode() + path.read_bytes())
-        except FileNotFoundError:  # removed meanwhile
-            continue
-    return found
 
 
 def home_of(path: Path, environment: dict[str, str]) -> UserFolder:
