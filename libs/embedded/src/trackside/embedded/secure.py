@@ -51,7 +51,17 @@ def make_secrets(folder: Path, principals: Sequence[str]) -> None:
         renew_certificate(folder)
     for principal in {*ALWAYS, *principals}:
         if not password_file(folder, principal).exists():
-            write_whole(password_file(folder, principal), f"{secrets.token_urlsafe(PASSWORD_BYTES)}\n")
+            write_password(folder, principal, new_password())
+
+
+def new_password() -> str:
+    """Returns a password of letters, digits, `-` and `_`."""
+    return secrets.token_urlsafe(PASSWORD_BYTES)
+
+
+def write_password(folder: Path, principal: str, password: str) -> None:
+    """Replaces the file with the password of a principal."""
+    write_whole(password_file(folder, principal), f"{password}\n")
 
 
 def renew_certificate(folder: Path) -> None:

@@ -26,7 +26,7 @@ async def times_of(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> dict[
 
     Topics that don't exist are left out. Raises TransientError.
     """
-    async with _admin(kafka, "settings of topics") as admin:
+    async with open_admin(kafka, "settings of topics") as admin:
         known = set(await admin.list_topics())
         resources = [_resource(topic, None) for topic in topics if topic.name in known]
         if not resources:
@@ -42,7 +42,7 @@ async def times_of(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> dict[
 
 async def set_settings(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> None:
     """Gives topics their settings, in place of all that were set before. Raises TransientError."""
-    async with _admin(kafka, "settings of topics") as admin:
+    async with open_admin(kafka, "settings of topics") as admin:
         for response in await admin.alter_configs([_resource(topic, topic.settings) for topic in topics]):
             for code, text, _kind, name in response.resources:
                 if code:
@@ -52,12 +52,13 @@ async def set_settings(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> N
 async def delete_before(kafka: KafkaSettings | str, starts: Mapping[Partition, int]) -> None:
     """Lets partitions begin at the offsets given: records before them are deleted. Raises TransientError."""
     wanted = {TopicPartition(*place): RecordsToDelete(offset) for place, offset in starts.items()}
-    async with _admin(kafka, "the beginning of topics") as admin:
+    async with open_admin(kafka, "the beginning of topics") as admin:
         await admin.delete_records(wanted)
 
 
 @asynccontextmanager
-async def _admin(kafka: KafkaSettings | str, about: str) -> AsyncIterator[AIOKafkaAdminClient]:
+async def open_admin(kafka: KafkaSettings | str, about: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Yields a client for changes; raises TransientError, which says what they are about."""
     settings = kafka_settings(kafka)
     admin = AIOKafkaAdminClient(
         **client_options(settings), client_id="trackside-topics", request_timeout_ms=ANSWER_MS

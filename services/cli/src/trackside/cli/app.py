@@ -188,7 +188,7 @@ SUMMARY_COMMANDS: Mapping[str, Callable[..., None]] = {
     "cache": summary_changes.cache,
     "export": summary_changes.export,
 }
-SETUP_COMMANDS: Mapping[str, Callable[..., None]] = {"acls": setup.acls}
+SETUP_COMMANDS: Mapping[str, Callable[..., None]] = {"acls": setup.acls, "passwords": setup.passwords}
 CONVERT_COMMANDS: Mapping[str, Callable[..., None]] = {"sedna": convert.sedna}
 ARTIFACT_COMMANDS: Mapping[str, Callable[..., None]] = {
     "ls": artifacts.ls,

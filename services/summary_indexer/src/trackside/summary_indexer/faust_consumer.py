@@ -12,17 +12,23 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import faust
+import structlog
 from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 from faust.transport.drivers.aiokafka import Consumer, Transport
 from faust.types.auth import CredentialsT
 
+from trackside.eventlog.errors import error_text
+from trackside.eventlog.kafka_probe import ask_kafka
 from trackside.eventlog.kafka_security import client_options, credentials_changed
 from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.log import Entry
 from trackside.eventlog.settings import StackSettings
 
+log = structlog.get_logger("trackside.summary_indexer")
+
 STOP_S = 2.0
 """How long faust may take to leave its group when the service ends."""
+RETRY_S = 1.0
 REQUEST_S = 30.0
 """How long a request to the broker, or a read of the stored positions, may take."""
 
@@ -51,6 +57,7 @@ async def run_consumer(settings: StackSettings, session_timeout_s: float, sink: 
     logging.getLogger("aiokafka.consumer").setLevel(logging.CRITICAL)
     while True:
         await _consume(settings, session_timeout_s, sink)
+        await _until_let_in(settings)
 
 
 async def _consume(settings: StackSettings, session_timeout_s: float, sink: RecordSink) -> None:
@@ -91,6 +98,18 @@ async def _consume(settings: StackSettings, session_timeout_s: float, sink: Reco
         running.cancel()
         failed.cancel()
         await _stop(app)
+
+
+async def _until_let_in(settings: StackSettings) -> None:
+    """Waits until the broker takes the new credentials: faust ends if it does not at its start."""
+    while True:
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                await ask_kafka(settings)
+            return
+        except (OSError, EOFError, ValueError) as error:
+            log.warning("waiting for the log", topic=settings.topics.metrics.name, reason=error_text(error))
+            await asyncio.sleep(RETRY_S)
 
 
 async def _run(app: Any) -> None:

@@ -1,4 +1,4 @@
-"""Commands that prepare a cluster: `setup acls`."""
+"""Commands that prepare a cluster: `setup acls`, `setup passwords`."""
 
 from typing import Annotated
 
@@ -63,3 +63,24 @@ def acls(
 
     wanted = acls.Wanted(worker or [], receipts or [], principal or [])
     acls.acls(wanted, print_=print_, apply=apply, check=check, command_config=command_config)
+
+
+def passwords(
+    users: Annotated[
+        list[str], typer.Argument(metavar="USER...", help="Users of Kafka; one that is new is made.")
+    ],
+) -> None:
+    """Give users of a Kafka that `trackside up --secure` started new passwords.
+
+    Each password is drawn, set at the broker, and written to ./.trackside/secure/USER.password. Services keep
+    their connections, read the file again for the next one, and need no restart. The broker's own password
+    can't be changed so.
+
+    \b
+    Examples:
+      trackside setup passwords dispatcher scheduler
+      trackside setup passwords worker-gpu-2
+    """
+    from trackside.cli.commands import passwords
+
+    passwords.set_new(users)
