@@ -85,7 +85,8 @@ class SecretSource:
 
 def secret_source(settings: WorkerSettings) -> SecretSource:
     """Returns the secrets of the host by the settings; a worker with secrets writes no core dump."""
-    source = SecretSource(settings.secrets_dir, settings.secret_argv, settings.secret_timeout_s)
+    folder = None if settings.secrets_dir is None else settings.secrets_dir.absolute()
+    source = SecretSource(folder, settings.secret_argv, settings.secret_timeout_s)
     if source.exists:
         end_core_dumps()
     return source
