@@ -34,7 +34,7 @@ SEED_VARIABLE = "TRACKSIDE_TEST_SEED"
 PREFIX = "trackside-test-"
 KNOWN = "servers.json"
 SECURE = "secure-stack"
-USERS = ("dispatcher", "scheduler", "summary-indexer", "console", "worker-a", "worker-b")
+USERS = ("dispatcher", "scheduler", "summary-indexer", "console", "worker-a", "worker-b", "rotated")
 KIND_VARIABLE = "TRACKSIDE_TEST_STACK"  # embedded or containers; both are tried if it is not set
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Literal, TypeAlias, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
@@ -106,6 +106,8 @@ def address_of(dsn: str) -> str:
     """Returns host, port and database of a DSN, without the user and the password."""
     try:
         found = urlsplit(dsn)
+        if not found.hostname and (service := parse_qs(found.query).get("service")):
+            return f"service {service[0]} of the service file"
         return f"{found.hostname or 'localhost'}:{found.port or 5432}/{found.path.lstrip('/')}"
     except ValueError:
         return "the address in TRACKSIDE_POSTGRES_DSN"
