@@ -1,5 +1,6 @@
 """Secrets of a host: which task is given one, and that its value is in nothing that the task writes."""
 
+import asyncio
 import json
 import os
 import sys
@@ -183,6 +184,20 @@ async def test_a_command_gives_secrets_within_its_time_and_without_a_shell(tmp_p
         f"wrong: {sys.executable} ended with exit code 1: no such entry, password=[redacted]"
     )
     assert slow.error.message.startswith(f"slow: {sys.executable} did not end within 2 s and was killed")
+
+
+async def test_a_task_can_be_stopped_while_its_secret_is_awaited(tmp_path: Path) -> None:
+    pids = tmp_path / "pid"
+    (tmp_path / "command.py").write_text(COMMAND.replace("if name", f"open({str(pids)!r}, 'w')\nif name", 1))
+    os.mkfifo(pids)  # the command waits until it is opened here
+    catalogue = task_of(tmp_path, more=", secrets: [slow]")
+    more = {"secret_command": f"{sys.executable} {tmp_path}/command.py", "secret_timeout_s": 600.0}
+    async with started(tmp_path, catalogue, **more) as harness:
+        command = await harness.run("t", {"key": {"secret": "slow"}}, task_type="a")
+        with await asyncio.to_thread(pids.open):  # the command runs
+            await harness.stop(command)
+            end = await harness.end("t")
+    assert (end.end, end.error) == (AttemptEnd.CANCELLED, None)
 
 
 async def test_a_host_without_secrets_says_so_and_runs_other_tasks(tmp_path: Path) -> None:

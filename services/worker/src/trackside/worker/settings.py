@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from trackside.contracts.ids import Identifier, checked_list
@@ -17,6 +18,18 @@ def host_as_id() -> str:
     """Returns the host's name as an identifier: other characters become dashes."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", socket.gethostname()).strip("-_")
     return name[:64] or "worker"
+
+
+def checked_command(text: str) -> str:
+    """Returns the text of a command; raises bad_command if its quotes are not closed."""
+    try:
+        shlex.split(text)
+    except ValueError as error:
+        reason = {"reason": str(error)}
+        raise PydanticCustomError(
+            "bad_command", "not a program and its arguments: {reason}", reason
+        ) from error
+    return text
 
 
 class WorkerSettings(BaseSettings):
@@ -105,7 +118,7 @@ class WorkerSettings(BaseSettings):
         description="Folder with the secrets of tasks: a file each, by its name, of the worker's user and "
         "mode 0600.",
     )
-    secret_command: str = Field(
+    secret_command: Annotated[str, AfterValidator(checked_command)] = Field(
         "",
         description="Command that writes a secret to standard output; its last argument is the name. It is "
         "run without a shell, for secrets that are not in the folder.",

@@ -152,6 +152,7 @@ class AttemptRun:
             return
         self._requested_end = end
         self._artifacts.cancel_inputs()
+        self._secrets.cancel()
         if self._process is not None:
             if self._writer.done() and not self._writer.cancelled():
                 self._writer.result().write(encode(ExitCommand()))

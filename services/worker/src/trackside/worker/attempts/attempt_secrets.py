@@ -20,9 +20,26 @@ class AttemptSecrets:
         self._parameters = spec.parameters
         self._variables = spec.task_type.secret_environment
         self._values: dict[str, str] = {}
+        self._resolving: asyncio.Task[Ending | None] | None = None
+        self._is_cancelled = False
 
     async def resolve(self) -> Ending | None:
-        """Resolves all of them; returns how the attempt ends if one is missing."""
+        """Resolves all of them; returns how the attempt ends if one is missing, None also after `cancel`."""
+        self._resolving = asyncio.create_task(self._resolve())
+        try:
+            return await self._resolving
+        except asyncio.CancelledError:
+            if not self._is_cancelled:
+                raise
+            return None
+
+    def cancel(self) -> None:
+        """Resolves no more: the attempt ends."""
+        self._is_cancelled = True
+        if self._resolving is not None:
+            self._resolving.cancel()
+
+    async def _resolve(self) -> Ending | None:
         names = {name for _, name in (*references_in(self._parameters), *self._variables)}
         try:
             for name in sorted(names):

@@ -67,15 +67,16 @@ class SecretSource:
         try:
             async with asyncio.timeout(self.timeout_s):
                 found, errors = await process.communicate()
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError) as error:
+            with contextlib.suppress(ProcessLookupError):  # with all that it has started
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            if isinstance(error, asyncio.CancelledError):
+                raise
             raise SecretMissingError(
                 f"{name}: {program} did not end within {self.timeout_s:g} s and was killed; see "
                 "TRACKSIDE_WORKER_SECRET_TIMEOUT_S"
             ) from None
-        finally:
-            with contextlib.suppress(ProcessLookupError):  # also what it has started
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
         if process.returncode != 0:
             last = redact(errors.decode("utf-8", "replace").strip().rpartition("\n")[2])
             reason = f": {last[:MAX_REASON_CHARACTERS]}" if last else ""

@@ -99,7 +99,10 @@ class Journal:
         """Records a placement as accepted and creates its working directory. Raises OSError."""
         try:
             (self.workdir(entry) / OUTPUTS).mkdir(parents=True, exist_ok=True)
-            write_atomically(self.entry_file(entry), json.dumps(asdict(entry)).encode())
+            fields = asdict(entry)
+            if not entry.secrets:
+                del fields["secrets"]  # then an older release can read it
+            write_atomically(self.entry_file(entry), json.dumps(fields).encode())
         except OSError:
             self._write_failed = True
             raise
