@@ -321,8 +321,8 @@ ELSEWHERE: Sequence[OtherRow] = (
     OtherRow(53, "a tag of over 1,000 characters, or with control characters: a dead letter", "bad_tag", [
         "contract/test_bad_input.py::test_bi_53_a_tag_that_is_none_is_a_dead_letter",
     ]),
-    OtherRow(54, "a tombstone in the log: the service stops", "tombstone", [
-        "contract/test_bad_input.py::test_bi_54_a_tombstone_in_the_log_stops_its_reader",
+    OtherRow(54, "what cannot be read in the log: it has no effect", "tombstone", [
+        "contract/test_bad_input.py::test_bi_54_what_cannot_be_read_is_told_and_stops_no_reader",
     ]),
     OtherRow(55, "a point in time that a stream does not have, or an end before its start", "bad_range", [
         "unit/replay/test_recorded_stream.py::test_moments_that_a_stream_does_not_have_are_refused",

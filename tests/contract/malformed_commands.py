@@ -49,6 +49,7 @@ VALID_BODIES: dict[str, dict[str, Any]] = {
     "trackside.instruct-task.v1": {"task": "serve.1.digits", "body": {"model": "digits@4"}},
     "trackside.forget-artifacts.v1": {"artifacts": ["0" * 64], "reason": "not needed"},
     "trackside.drain-device.v1": {"device": "gpu-0", "reason": "new fan"},
+    "trackside.skip-record.v1": {"partition": 3, "offset": 17, "reason": "an accident"},
     "trackside.resume-device.v1": {"device": "gpu-0"},
     "trackside.annotate-stream.v1": {
         "add_tags": ["paper"],

@@ -31,6 +31,8 @@ from tests.unit.domain.given import Told
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.labels import StreamAnnotated
+from trackside.contracts.parking import UnknownRecord
 from trackside.contracts.refusals import (
     ARTIFACT_CODES,
     DEAD_LETTER_CODES,
@@ -44,7 +46,7 @@ from trackside.dispatcher.intake.intake import Intake
 from trackside.domain.outcome import Outcome
 from trackside.domain.react import react
 from trackside.domain.streams import Streams
-from trackside.eventlog.decode import TombstoneError, decode
+from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.summary_indexer.validation import decode_summaries
@@ -243,6 +245,43 @@ def test_bi_53_a_tag_that_is_none_is_a_dead_letter(tag: str) -> None:
     assert good.series[0].tag == "loss/träin 😀"
 
 
-def test_bi_54_a_tombstone_in_the_log_stops_its_reader() -> None:
-    with pytest.raises(TombstoneError, match=r"tombstone in trackside\.events-3 at 17"):
-        decode(Entry("trackside.events", 3, 17, 1, b"s-1", None, []))
+def event(value: bytes | None = None, **changed: bytes | None) -> Entry:
+    """Gives a record of the events as the dispatcher writes it, with another value or other headers."""
+    record = RecordWriter("dispatcher", "1").single("s-1", StreamAnnotated(command_id="c-1"))
+    headers = {**dict(record.headers), **{f"ce_{name}": octets for name, octets in changed.items()}}
+    value = record.value if value is None else value or None
+    return Entry("trackside.events", 3, 17, 1, b"s-1", value, list(headers.items()))
+
+
+UNREADABLE = {
+    "a tombstone": (event(b""), "tombstone"),
+    "not UTF-8": (event(b'{"command_id": "\xff"}'), "not_valid"),
+    "not JSON": (event(b"command_id"), "not_valid"),
+    "deep JSON": (event(b'{"command_id": ' + b"[" * 500_000 + b"]" * 500_000 + b"}"), "not_valid"),
+    "a wrong type": (event(b'{"command_id": 5}'), "not_valid"),
+    "no type": (event(type=None), "unknown_type"),
+    "the type of somebody else": (event(type=b"com.example.thing"), "unknown_type"),
+    "a new type of a role that there is not": (
+        event(type=b"trackside.task-cloned.v1", source=b"trackside/cook/1"),
+        "unknown_type",
+    ),
+    "no stream": (event(partitionkey=None), "missing_header"),
+    "an empty stream": (event(partitionkey=b""), "missing_header"),
+    "no id": (event(id=None), "missing_header"),
+    "no source": (event(source=None), "missing_header"),
+}
+
+
+@pytest.mark.parametrize("entry", UNREADABLE)
+def test_bi_54_what_cannot_be_read_is_told_and_stops_no_reader(entry: str) -> None:
+    told: list[str] = []
+    record, code = UNREADABLE[entry]
+    assert decode(record, lambda _, error: told.append(error.code)) is None
+    assert told == [code]
+
+
+@pytest.mark.parametrize("wire", [b"trackside.task-cloned.v1", b"trackside.stream-annotated.v2"])
+def test_an_event_of_a_newer_release_is_read_as_one_of_unknown_type(wire: bytes) -> None:
+    record = decode(event(b"\x00 not even JSON", type=wire))
+    assert record is not None
+    assert record.message == UnknownRecord(unknown_type=wire.decode())

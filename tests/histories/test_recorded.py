@@ -82,6 +82,8 @@ ADDED: dict[str, Any] = {
     "labels": None,
     "carried_out": False,
     "drained": {},
+    "parked": None,
+    "skipped": [],
 }
 """Fields of later releases, and their values in logs of older ones."""
 RENAMED = {"assessor_failures": "verdictless"}  # what a field was called when the digests were written

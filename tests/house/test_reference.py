@@ -65,7 +65,10 @@ def test_every_class_of_a_message_and_every_topic_of_the_code_is_declared() -> N
     kinds = {"Message"}
     while found := {name for name in bases if bases[name] & kinds} - kinds:
         kinds |= found
-    assert kinds - {"Message", "Command", "Event"} == {kind.__name__ for kind in documents.messages()}
+    never_written = {"UnknownRecord"}
+    assert kinds - {"Message", "Command", "Event"} - never_written == {
+        kind.__name__ for kind in documents.messages()
+    }
     made = {
         source.shown(path)
         for path in source.python_files("libs", "services")

@@ -234,7 +234,7 @@ def test_wire_types_are_unique_and_in_kebab_case() -> None:
 
 
 def test_every_event_but_a_dead_letter_says_who_may_write_it() -> None:
-    roles = {"dispatcher", "scheduler", "summary-indexer", "worker"}
+    roles = {"dispatcher", "scheduler", "setup", "summary-indexer", "worker"}
     for kind in (*documents.events(), *codec.FLEET_EVENTS, *codec.HEARTBEATS, *codec.METRICS, *codec.LOGS):
         assert kind.written_by
         assert kind.written_by <= roles

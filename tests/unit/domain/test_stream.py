@@ -33,7 +33,6 @@ from trackside.contracts.message import Envelope, Message
 from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain import command
-from trackside.domain.fold import UnsupportedRulesError
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams, dump, load, pack
@@ -153,12 +152,6 @@ def test_a_place_in_a_decision_that_cannot_be_read_is_passed_over(decision: byte
     record.envelope = Envelope({**record.envelope.headers, "ce_decisionid": decision, "ce_index": index})
     assert told.fold(record) is Outcome.OVERTAKEN
     assert load(pack(told.stream), AGGREGATES) == told.stream
-
-
-def test_rules_that_this_release_does_not_have_stop_the_reader() -> None:
-    told = Told()
-    with pytest.raises(UnsupportedRulesError, match=f"rules {RULES + 1}, this release has {RULES}"):
-        told.tell(received(rules=RULES + 1))
 
 
 def test_rules_are_pinned_by_the_first_command_alone() -> None:

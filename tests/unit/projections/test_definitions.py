@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 19): "aa0656a110c55f97",
-    ("scheduler", 15): "49b618ac25249cac",
+    ("dispatcher", 20): "5fb354f8f09a2b9d",
+    ("scheduler", 16): "ada764b0d055f87d",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

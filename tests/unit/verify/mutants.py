@@ -127,9 +127,11 @@ def _rest_lost(patch: pytest.MonkeyPatch) -> None:
 def _rest_counts_alone(patch: pytest.MonkeyPatch) -> None:
     whole = fold.fold
 
-    def lax(found: stream.Stream, record: Record, aggregates: Aggregates) -> Outcome:
+    def lax(
+        found: stream.Stream, record: Record, aggregates: Aggregates, released: fold.Released | None = None
+    ) -> Outcome:
         found.ignored_decision = b"\xff"
-        return whole(found, record, aggregates)
+        return whole(found, record, aggregates, released)
 
     patch.setattr("trackside.domain.streams.fold", lax)
 

@@ -5,7 +5,7 @@ to the current form by its upcaster before it is validated.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from trackside.contracts import (
     instructions,
     keys,
     labels,
+    parking,
     summaries,
     tasks,
     watches,
@@ -40,6 +41,7 @@ COMMANDS: tuple[type[Command], ...] = (
     labels.AnnotateStream,
     draining.DrainDevice,
     draining.ResumeDevice,
+    parking.SkipRecord,
 )
 DEVICE_COMMANDS: tuple[type[Command], ...] = (
     device_commands.RunTask,
@@ -86,6 +88,7 @@ EVENTS: tuple[type[Event], ...] = (
     draining.DeviceDrained,
     draining.DeviceResumed,
     *keys.KEY_EVENTS,
+    parking.RecordSkipped,
 )
 FLEET_EVENTS: tuple[type[Event], ...] = (
     fleet.WorkerJoined,
@@ -232,6 +235,11 @@ class Codec:
                 raise ValueError(f"there are two messages of type {kind.wire_type()}")
             self._read[wire] = kind.__pydantic_validator__.validate_json
 
+    @property
+    def messages(self) -> Collection[type[Message]]:
+        """All types of messages that it knows."""
+        return self._classes.values()
+
     def envelope(self, headers: Iterable[tuple[str, bytes | None]]) -> Envelope:
         """Wraps the headers of a record, in any order; a header without bytes counts as missing."""
         pairs = tuple(headers)
@@ -256,6 +264,10 @@ class Codec:
             raise UndecodableError("not_valid", f"{envelope.type}: {error}"[:2_000]) from error
         name = envelope.type or "none"
         raise UnknownMessageError("unknown_type", f"type {name!r} is not known to this release; upgrade it")
+
+    def message(self, wire_type: str, value: bytes) -> Message:
+        """Reads a message of a type, as `decode` does."""
+        return self.decode(Envelope({"ce_type": wire_type.encode()}), value)
 
     def _lifted(self, wire: bytes, body: Json) -> Message:
         while wire in self._upcasters:

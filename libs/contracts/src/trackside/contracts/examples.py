@@ -13,6 +13,7 @@ from trackside.contracts import (
     instructions,
     keys,
     labels,
+    parking,
     summaries,
     tasks,
     watches,
@@ -108,6 +109,7 @@ COMMANDS: list[Message] = [
     artifacts.ForgetArtifacts(artifacts=[DIGEST], reason="not needed"),
     draining.DrainDevice(device="gpu-0", reason="new fan"),
     draining.ResumeDevice(device="gpu-0"),
+    parking.SkipRecord(partition=3, offset=17, reason="written by a test of ours"),
     labels.AnnotateStream(add_tags=["baseline"], remove_tags=["draft"], note="for the paper", archived=True),
     device_commands.GiveInstruction(stream="digits-1", **TOKEN, instruction=INSTRUCTION),
     device_commands.RunTask(
@@ -254,6 +256,7 @@ KERNEL_EVENTS: list[Message] = [
     keys.KeyTrusted(**KEYS, key_id=KEY, public_key=DIGEST, role="worker", worker_id="w1"),
     keys.KeyRevoked(**KEYS, key_id=KEY, reason="its host was sold"),
     keys.SignatureModeChanged(**KEYS, mode="require"),
+    parking.RecordSkipped(command_id="c-1", partition=3, offset=17, reason="written by a test of ours"),
     draining.DeviceDrained(command_id="c-1", device_id="gpu-0", reason="new fan"),
     draining.DeviceResumed(command_id="c-2", device_id="gpu-0"),
     labels.StreamAnnotated(

@@ -4,6 +4,7 @@ Every reader folds with it, so every reader agrees on which events count: the fi
 state permits, written by a role that may write it, and with it the rest of its decision.
 """
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from trackside.contracts.artifacts import ArtifactsForgotten
@@ -12,9 +13,10 @@ from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived
 from trackside.contracts.draining import DeviceDrained, DeviceResumed
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
+from trackside.contracts.parking import RecordSkipped, UnknownRecord
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.watches import TasksWatched
-from trackside.domain import child, command, draining, labels, task_commands, task_events, watches
+from trackside.domain import child, command, draining, labels, parking, task_commands, task_events, watches
 from trackside.domain.aggregate import Aggregates, AggregateType
 from trackside.domain.outcome import Outcome
 from trackside.domain.retries import KEPT_ATTEMPTS
@@ -26,27 +28,67 @@ AFTER_CLOSE = frozenset({CommandReceived, *ANSWERS, *DRAINS, ArtifactsForgotten,
 """The events that are applied to a stream that is closed too; none of them closes one."""
 
 
-class UnsupportedRulesError(Exception):
-    """A stream was begun with guards that this release doesn't have: nobody may guess."""
+Released = Callable[[Outcome, Record], None]
 
 
-def fold(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
-    """Folds one record of the stream's partition. Never raises but UnsupportedRulesError.
+def fold(stream: Stream, record: Record, aggregates: Aggregates, released: Released | None = None) -> Outcome:
+    """Folds one record of the stream's partition. Never raises.
 
     A decision is whole: if its first event has no effect, neither has the rest, nor has an event whose
     place in its decision can't be read.
+
+    A record that only a newer release can interpret parks the stream. When an operator has that record
+    skipped, the rest of its decision has no effect, and the records since are folded at once: `released` is
+    called after each of them.
     """
     envelope = record.envelope
     decision = envelope.decision_id
     index = envelope.index if decision else 0
     if index < 0 or (index and decision == stream.ignored_decision):
         return Outcome.OVERTAKEN
-    outcome = _apply(stream, record, aggregates)
+    if stream.parked is not None or type(record.message) is UnknownRecord:
+        outcome = _fold_parked(stream, record, aggregates, released)
+    else:
+        outcome = _apply(stream, record, aggregates)
+    if outcome is Outcome.PARKED:
+        return outcome
     if index == 0:
         stream.ignored_decision = b"" if outcome is Outcome.APPLIED else decision
     if outcome is Outcome.APPLIED:
         stream.last_offset = record.offset
     return outcome
+
+
+def _fold_parked(
+    stream: Stream, record: Record, aggregates: Aggregates, released: Released | None
+) -> Outcome:
+    """Folds a record of a parked stream, or one that parks it: only commands still count."""
+    event, parked = record.message, stream.parked
+    if record.envelope.role not in event.written_by:
+        return Outcome.OVERTAKEN
+    if parked is None:
+        return _park(stream, record, parking.needed_type(cast(UnknownRecord, event).unknown_type))
+    if isinstance(event, RecordSkipped):
+        if not parking.is_place(event, parked, stream.partition):
+            return Outcome.OVERTAKEN
+        stream.parked, stream.ignored_decision = None, parked.decision.encode()
+        stream.skipped.append(parking.skipped_by(event, parked, record))
+        for held in parking.records_of(parked, record.topic, stream.partition, aggregates.codec):
+            outcome = fold(stream, held, aggregates, released)
+            if released is not None:
+                released(outcome, held)
+        return Outcome.APPLIED
+    if isinstance(event, CommandReceived) and (stream.rules or event.rules == RULES):
+        return _received(stream, event, record)
+    if isinstance(event, CommandAccepted | CommandRefused):
+        return command.answered(stream.commands, event, record.offset)
+    parking.hold(parked, record)
+    return Outcome.PARKED
+
+
+def _park(stream: Stream, record: Record, needs: str) -> Outcome:
+    stream.parked = parking.parked_by(record, needs)
+    return Outcome.PARKED
 
 
 def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
@@ -122,10 +164,7 @@ def _carried_out(stream: Stream, command_id: str) -> Outcome:
 def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome:
     if stream.rules == 0:
         if event.rules != RULES:
-            raise UnsupportedRulesError(
-                f"stream {stream.stream_id} was begun with rules {event.rules}, this release has {RULES}; "
-                "run a release that has them"
-            )
+            return _park(stream, record, parking.needed_rules(event.rules))
         stream.rules = event.rules
         stream.first_offset = record.offset
         stream.traceparent = record.envelope.traceparent

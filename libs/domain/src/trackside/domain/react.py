@@ -12,14 +12,16 @@ from trackside.contracts.commands import CommandAccepted, Ping
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.labels import AnnotateStream
 from trackside.contracts.message import Event, Json
+from trackside.contracts.parking import SkipRecord
 from trackside.contracts.refusals import Problem, nearest
-from trackside.domain import drain_commands, label_commands, task_commands
+from trackside.domain import drain_commands, label_commands, repair_commands, task_commands
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.command import Publication, ReceivedCommand, id_conflict, refused
 from trackside.domain.drain_commands import DrainCommand
 from trackside.domain.lookup import Lookup
-from trackside.domain.proposal import Proposal
+from trackside.domain.parking import Parked
+from trackside.domain.proposal import Proposal, parse_cause
 from trackside.domain.stream import Stream
 from trackside.domain.stream_index import StreamIndex
 from trackside.domain.task_commands import TaskCommand
@@ -34,6 +36,8 @@ def react(
     Without `others` decisions know of no other stream.
     """
     lookup = Lookup(capabilities) if others is None else others.lookup(capabilities)
+    if stream.parked is not None:
+        return list(_answers_of_parked(stream, stream.parked))
     answer = _answer(stream, lookup, aggregates)
     if answer is not None:
         return [answer]
@@ -50,6 +54,17 @@ def _answer(stream: Stream, lookup: Lookup, aggregates: Aggregates) -> Proposal 
                 events = _decide(stream, command, publication, lookup, aggregates)
                 return Proposal("decide command", events, publication.offset, command.traceparent)
     return None
+
+
+def _answers_of_parked(stream: Stream, parked: Parked) -> Iterator[Proposal]:
+    """Yields the answer to the oldest open command of a parked stream; those of other streams wait."""
+    for command in stream.commands.values():
+        for publication in command.publications:
+            if publication.answered or parse_cause(command.command_id) is not None:
+                continue
+            events = repair_commands.decide_parked(stream, parked, command, publication)
+            yield Proposal("decide command", events, publication.offset, command.traceparent)
+            return
 
 
 def _decide(
@@ -91,6 +106,8 @@ def _effect(
         return task_commands.decide(stream, read, command_id)
     if isinstance(read, AnnotateStream):
         return label_commands.decide(stream, read, command_id)
+    if isinstance(read, SkipRecord):
+        return repair_commands.decide(stream, read)
     if isinstance(read, DrainCommand):
         return drain_commands.decide(stream, read, command_id, lookup.capabilities)
     aggregate = aggregates.of_command(type(read))

@@ -11,6 +11,7 @@ from trackside.domain import command
 from trackside.domain.child import Child
 from trackside.domain.draining import DrainedDevice
 from trackside.domain.labels import StreamLabels
+from trackside.domain.parking import Parked, SkippedRecord
 from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.task import Attempt, Task
 from trackside.domain.watches import Watched
@@ -42,6 +43,10 @@ class Stream(Generic[S]):
     """Its tags, its note and whether it is archived; None: it was never annotated. Kept when it is closed."""
     drained: dict[str, DrainedDevice] = field(default_factory=dict)
     """The drained devices of the worker that has the stream's id, by device id. Kept when it is closed."""
+    parked: Parked | None = None
+    """Why nothing more of it is folded or decided; None: it is as any other stream."""
+    skipped: list[SkippedRecord] = field(default_factory=list)
+    """Its records that count for no reader, the first skipped one first. Kept when it is closed."""
     closed: bool = False
     """Whether the end of its aggregate is final: only commands are still answered. Read for each record."""
 

@@ -1,7 +1,7 @@
 """All streams that a reader holds, and how far it has folded each partition."""
 
 import re
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any
@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from trackside.contracts.message import Record
+from trackside.contracts.topics import partition_of
 from trackside.domain.aggregate import Aggregates
-from trackside.domain.fold import fold
+from trackside.domain.fold import Released, fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 
@@ -25,12 +26,18 @@ class Streams:
     With a store to spill to (`spilled`), streams of which nothing runs leave the memory when `spill_idle` is
     called: those that hold only refused commands, and those that are over and may be continued. They come
     back unchanged when a record or `find` needs them.
+
+    An event in a partition that is not its stream's has no effect; `partitions` is their number, 0 if only
+    one of them is read. `on_released` is called for each record that was held for a parked stream and is
+    folded now, with the offset of the event that has released it.
     """
 
     aggregates: Aggregates
     by_id: dict[str, Stream] = field(default_factory=dict)
     positions: dict[int, int] = field(default_factory=dict)
     overtaken: int = 0
+    partitions: int = 0
+    on_released: Callable[[Stream, Outcome, Record, int], None] | None = None
     spilled: MutableMapping[str, bytes] | None = None
     _idle: dict[str, None] = field(default_factory=dict)
 
@@ -61,16 +68,34 @@ class Streams:
         stream = self.by_id.get(stream_id) or self.find(stream_id)
         if stream is None:
             stream = Stream(stream_id, record.partition)
+            if self.partitions and partition_of(stream_id, self.partitions) != record.partition:
+                return stream, Outcome.OVERTAKEN
             self.by_id[stream_id] = stream
-        outcome = fold(stream, record, self.aggregates)
+        elif stream.partition != record.partition:
+            return stream, Outcome.OVERTAKEN
+        outcome = fold(stream, record, self.aggregates, self._released(stream))
         if outcome is not Outcome.APPLIED:
             self.overtaken += 1
-            if stream.rules == 0:
+            if stream.rules == 0 and stream.parked is None:
                 del self.by_id[stream_id]
         elif _is_idle(stream):
             self._idle.pop(stream_id, None)
             self._idle[stream_id] = None
         return stream, outcome
+
+    def fold_all(self, record: Record) -> list[tuple[Stream, Outcome, Record]]:
+        """Folds a record; returns it with its outcome, after those that it releases of a parked stream."""
+        found: list[tuple[Stream, Outcome, Record]] = []
+        self.on_released = lambda stream, outcome, held, _at: found.append((stream, outcome, held))
+        last = (*self.fold(record), record)
+        return [*found, last]
+
+    def _released(self, stream: Stream) -> Released | None:
+        observe = self.on_released
+        if stream.parked is None or observe is None:
+            return None
+        at = self.positions[stream.partition] - 1
+        return lambda outcome, record: observe(stream, outcome, record, at)
 
     def spill_idle(self) -> None:
         """Spills all but the newest idle streams; no caller may hold one of them meanwhile."""

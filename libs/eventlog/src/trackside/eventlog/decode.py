@@ -1,52 +1,24 @@
 """Decodes entries of our own topics, so that every reader skips the same ones."""
 
+from collections.abc import Callable
+
 import structlog
 
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import UndecodableError, UnknownMessageError
-from trackside.contracts.message import Record
+from trackside.contracts.message import Envelope, Message, Record
+from trackside.contracts.parking import ROLES, UnknownRecord, is_wire_type
 from trackside.eventlog.log import Entry
 
 log = structlog.get_logger("trackside.eventlog")
 
-
-class TombstoneError(Exception):
-    """A record of the log was deleted by key: the log is incomplete, and no service may continue."""
-
-
-def tombstone_error(entry: Entry) -> TombstoneError:
-    """Returns the error of an entry that has no value."""
-    return TombstoneError(
-        f"tombstone in {entry.topic}-{entry.partition} at {entry.offset}: a record of the log was deleted, "
-        "and no service can continue without it; restore the topic from a complete copy"
-    )
+REQUIRED_HEADERS = ("ce_type", "ce_id", "ce_source", "ce_partitionkey")
+"""The headers without which a record is none of ours."""
+OnUnreadable = Callable[[Entry, UndecodableError], None]
 
 
-def decode(entry: Entry) -> Record | None:
-    """Decodes an entry; None for what isn't ours (no reader folds it).
-
-    Raises UnknownMessageError for a message of a newer release, and TombstoneError: both stop a service.
-    """
-    if entry.value is None:
-        raise tombstone_error(entry)
-    envelope = CODEC.envelope(entry.headers)
-    try:
-        message = CODEC.decode(envelope, entry.value)
-    except UnknownMessageError as error:
-        if envelope.role:
-            place = f"{entry.topic}-{entry.partition} at {entry.offset}"
-            raise UnknownMessageError(error.code, f"{place}: {error}") from error
-        _log_skipped(entry, error)
-        return None
-    except UndecodableError as error:
-        _log_skipped(entry, error)
-        return None
-    return Record(
-        entry.topic, entry.partition, entry.offset, entry.append_time_ms, envelope, message, entry.value
-    )
-
-
-def _log_skipped(entry: Entry, error: UndecodableError) -> None:
+def log_unreadable(entry: Entry, error: UndecodableError) -> None:
+    """Logs that a record has no effect, for any reader."""
     log.warning(
         "record skipped",
         topic=entry.topic,
@@ -55,3 +27,56 @@ def _log_skipped(entry: Entry, error: UndecodableError) -> None:
         code=error.code,
         reason=str(error)[:300],
     )
+
+
+def decode(entry: Entry, on_unreadable: OnUnreadable = log_unreadable) -> Record | None:
+    """Decodes an entry; None for one that can't be read: no reader folds it.
+
+    A record of a type that only a newer release has is an `UnknownRecord`.
+    """
+    envelope = CODEC.envelope(entry.headers)
+    try:
+        message = message_of(envelope, entry.value)
+    except UndecodableError as error:
+        on_unreadable(entry, error)
+        return None
+    return Record(
+        entry.topic,
+        entry.partition,
+        entry.offset,
+        entry.append_time_ms,
+        envelope,
+        message,
+        entry.value or b"",
+    )
+
+
+def message_of(envelope: Envelope, value: bytes | None) -> Message:
+    """Reads the message of a record, an `UnknownRecord` if only a newer release can.
+
+    Raises UndecodableError.
+    """
+    try:
+        message = CODEC.decode(envelope, value)
+    except UnknownMessageError:
+        if not _is_of_newer_release(envelope):
+            raise
+        return UnknownRecord(unknown_type=envelope.type)
+    if not (envelope.id and envelope.stream and envelope.role):
+        _check_headers(envelope)
+    return message
+
+
+def _check_headers(envelope: Envelope) -> None:
+    if missing := _missing(envelope):
+        raise UndecodableError("missing_header", f"header {missing!r} is missing")
+
+
+def _missing(envelope: Envelope) -> str:
+    """Returns the first header that a record of ours has and this one lacks, or nothing."""
+    return next((name for name in REQUIRED_HEADERS if not envelope.headers.get(name)), "")
+
+
+def _is_of_newer_release(envelope: Envelope) -> bool:
+    """Says whether a record of an unknown type is otherwise as a service of Trackside writes it."""
+    return envelope.role in ROLES and not _missing(envelope) and is_wire_type(envelope.type)

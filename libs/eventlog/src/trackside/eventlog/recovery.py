@@ -45,12 +45,19 @@ async def recover(store: SnapshotStore, log: Log, events: Topic) -> tuple[Stream
     starts = await from_start(log, events)
     recovered = await store.load()
     if recovered is None:
-        return Streams(AGGREGATES, spilled=SpillStore()), starts
+        return _no_streams(events), starts
     ends = await retry_with_timeout(partial(log.ends, events.name), events.name)
     if any(position > ends.get(partition, 0) for partition, position in recovered.positions.items()):
         logger.warning("snapshots are of another log; folding from its beginning")
-        return Streams(AGGREGATES, spilled=SpillStore()), starts
+        return _no_streams(events), starts
     for partition, position in recovered.positions.items():
         starts[events.name, partition] = position
-    by_id = {stream.stream_id: stream for stream in recovered.streams}
-    return Streams(AGGREGATES, by_id, dict(recovered.positions), spilled=SpillStore()), starts
+    streams = _no_streams(events)
+    for stream in recovered.streams:
+        streams.adopt(stream)
+    streams.positions.update(recovered.positions)
+    return streams, starts
+
+
+def _no_streams(events: Topic) -> Streams:
+    return Streams(AGGREGATES, partitions=events.partitions, spilled=SpillStore())

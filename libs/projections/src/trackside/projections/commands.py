@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Event, Record
+from trackside.contracts.parking import RecordSkipped
 from trackside.domain.cells import without_nul
 from trackside.domain.stream import Stream
 from trackside.domain.table import RowKey, RowValues, Table
@@ -14,7 +15,7 @@ class StreamRows:
 
     table = Table(
         "streams",
-        ("stream_id", "partition", "rules", "first_offset", "last_offset", "closed"),
+        ("stream_id", "partition", "rules", "first_offset", "last_offset", "closed", "parked_at", "needs"),
         key_width=1,
         changes_after_close=True,
     )
@@ -36,7 +37,36 @@ class StreamRows:
             stream.first_offset,
             stream.last_offset,
             stream.closed,
+            None if stream.parked is None else stream.parked.offset,
+            None if stream.parked is None else without_nul(stream.parked.needs),
         )
+
+
+class SkippedRecordRows:
+    """One row per record of a stream that was skipped, also after its end."""
+
+    table = Table(
+        "skipped_records",
+        ("stream_id", "partition", "log_offset", "needs", "reason", "command_id", "skipped_ms"),
+        key_width=3,
+        changes_after_close=True,
+    )
+
+    def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
+        """Returns the record that an event skips."""
+        if type(event) is not RecordSkipped:
+            return ()
+        return ((stream.stream_id, event.partition, event.offset),)
+
+    def keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns the records of a stream that were skipped."""
+        return ((stream.stream_id, stream.partition, each.offset) for each in stream.skipped)
+
+    def row(self, stream: Stream, key: RowKey) -> RowValues:
+        """Computes the row of a record."""
+        found = next(each for each in stream.skipped if each.offset == key[2])
+        needs, reason = without_nul(found.needs), without_nul(found.reason)
+        return (*key, needs, reason, found.command_id, found.skipped_ms)
 
 
 class CommandRows:

@@ -15,12 +15,12 @@ from typing import Any
 from trackside.contracts.commands import RULES
 from trackside.projections.owners import DISPATCHER, OWNERS, SCHEDULER
 from trackside.projections.postgres import Connection, lock_tables, sql
-from trackside.projections.snapshots import FOLD_VERSION, SNAPSHOT_TABLES
+from trackside.projections.snapshots import FOLD_VERSION, SNAPSHOT_TABLES, events_name
 from trackside.projections.sql_files import aggregate_tables
 from trackside.telemetry.logs import logger
 
-GENERATIONS: Mapping[str, int] = {DISPATCHER: 19, SCHEDULER: 15}
-"""Raise one when its owner's definitions, the fold, or how a row is computed change."""
+GENERATIONS: Mapping[str, int] = {DISPATCHER: 20, SCHEDULER: 16}
+"""Raise one when its owner's definitions, the fold, the types of events, or how a row is computed change."""
 READER_WAIT_S, READER_PAUSE_S = 0.1, 0.02
 log = logger("trackside.projections")
 
@@ -41,7 +41,7 @@ class Definition:
     @property
     def digest(self) -> str:
         """Returns a digest of what the rows depend on: SQL, generation and fold."""
-        text = f"{self.generation}.{RULES}.{FOLD_VERSION}\n{self.statements}"
+        text = f"{self.generation}.{RULES}.{FOLD_VERSION}.{events_name()}\n{self.statements}"
         return sha256(text.encode()).hexdigest()
 
 

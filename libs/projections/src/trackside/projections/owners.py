@@ -10,7 +10,7 @@ from trackside.domain.stream import Stream
 from trackside.domain.table import Projection, RecordProjection, Table
 from trackside.projections.artifacts import ArtifactRows, ArtifactUseRows, ForgottenArtifactRows
 from trackside.projections.children import ChildRows
-from trackside.projections.commands import CommandRows, StreamRows
+from trackside.projections.commands import CommandRows, SkippedRecordRows, StreamRows
 from trackside.projections.dead_letters import DEAD_LETTERS
 from trackside.projections.draining import DrainedDeviceRows
 from trackside.projections.fleet import DeviceRows, WorkerRows
@@ -73,7 +73,7 @@ class Owner:
 OWNERS: Mapping[str, Owner] = {
     DISPATCHER: Owner(
         DISPATCHER,
-        of_all_streams=(StreamRows(), LabelRows(), ChildRows()),
+        of_all_streams=(StreamRows(), SkippedRecordRows(), LabelRows(), ChildRows()),
         of_all_records=(CommandRows(),),
         of_ignored=(IgnoredReportRows(),),
         keeps_snapshots=True,

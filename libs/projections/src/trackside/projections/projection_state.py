@@ -29,7 +29,7 @@ class ProjectionState:
     owner: Owner
     topics: Topics
     written: dict[TopicPartition, int]
-    streams: Streams = field(default_factory=lambda: Streams(AGGREGATES, spilled=SpillStore()))
+    streams: Streams = field(init=False)
     fleet: Fleet = field(default_factory=Fleet)
     folded: dict[TopicPartition, int] = field(default_factory=dict)
     changes: RowChanges = field(init=False)
@@ -38,6 +38,12 @@ class ProjectionState:
         """Notes changes from the positions of the rows on."""
         self.changes = RowChanges(self.owner, self.topics, most_pending=None)
         self.changes.start(self.written)
+        self.streams = Streams(
+            AGGREGATES,
+            partitions=self.topics.event_partitions,
+            on_released=self.changes.note,
+            spilled=SpillStore(),
+        )
 
     def adopt(self, recovered: Recovered) -> None:
         """Starts from snapshots, except of partitions whose rows are older: their changes would be missed."""
@@ -64,7 +70,7 @@ class ProjectionState:
         }
 
     def fold(self, entries: Iterable[Entry]) -> None:
-        """Folds entries and notes their changes. Raises what `decode` and `Streams.fold` raise."""
+        """Folds entries and notes their changes."""
         events, fleet = self.topics.events.name, self.topics.fleet.name
         for entry in entries:
             record = decode(entry)

@@ -51,6 +51,11 @@ _QUERIES = {
     "task_type": "SELECT * FROM task_types WHERE task_type = $1",
     "labels": "SELECT tags, note, archived, changed_at FROM stream_labels WHERE stream_id = $1",
     "archived_streams": "SELECT kind, count(*) AS streams FROM stream_labels WHERE archived GROUP BY kind",
+    "parked_streams": "SELECT stream_id, partition, parked_at, needs FROM streams "
+    "WHERE parked_at IS NOT NULL ORDER BY stream_id LIMIT 1000",
+    "parked_stream": "SELECT stream_id, partition, parked_at, needs FROM streams "
+    "WHERE stream_id = $1 AND parked_at IS NOT NULL",
+    "skipped_records": "SELECT * FROM skipped_records ORDER BY skipped_at DESC LIMIT 1000",
     "commands": "SELECT * FROM commands WHERE stream_id = $1 ORDER BY received_at, command_id",
     "devices": "SELECT * FROM devices ORDER BY worker_id, device_id",
     "devices_page": "SELECT * FROM devices WHERE (worker_id, device_id) >= ("
@@ -153,6 +158,11 @@ async def newest_streams(
         rows = await models.rows(f"{listing.kind}.{LISTED}", among, archived, list(tags), limit)
         found += [(listing, row) for row in rows]
     return sorted(found, key=lambda each: each[1]["started_at"], reverse=True)[:limit]
+
+
+def parked_text(row: ViewRow) -> str:
+    """Returns why a stream is parked: `PARKED (needs a newer release: TYPE at PARTITION/OFFSET)`."""
+    return f"PARKED (needs {row['needs']} at {row['partition']}/{row['parked_at']})"
 
 
 async def row_of_stream(models: RowReader, stream_id: str) -> "tuple[View[Any], ViewRow] | None":

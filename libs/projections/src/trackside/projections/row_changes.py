@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from trackside.contracts.message import Event, Record
+from trackside.contracts.parking import UnknownRecord
 from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
@@ -20,6 +21,7 @@ MOST_PENDING: Final = 50_000
 SETTLE_AFTER: Final = 500
 """After how many records at most the state forgets what has settled, while a service only folds."""
 _FLEET: Final = ""
+_PARKED: Final = UnknownRecord(unknown_type="")
 
 
 class RowChanges:
@@ -71,18 +73,23 @@ class RowChanges:
         self.noting = False
         self.pending.clear()
 
-    def note(self, stream: Stream, outcome: Outcome, record: Record) -> None:
-        """Notes a record of the events that was just folded into its stream."""
+    def note(self, stream: Stream, outcome: Outcome, record: Record, at: int = -1) -> None:
+        """Notes a record of the events that was just folded into its stream.
+
+        `at` is the offset up to which the log was folded then, if it isn't the record's own.
+        """
         self._unshrunk[stream.stream_id] = stream
-        pending = self._pending(record)
+        pending = self._pending(record, max(at, record.offset))
         if pending is not None:
             pending.streams.add(stream.stream_id)
-            if outcome is not Outcome.APPLIED:
+            if outcome is Outcome.PARKED:
+                pending.note(stream.stream_id, stream, self._of_kind(stream.kind), _PARKED)
+            elif outcome is not Outcome.APPLIED:
                 pending.note_record(self.owner.of_ignored, stream, record)
             elif isinstance(record.message, Event):
                 pending.note(stream.stream_id, stream, self._of_kind(stream.kind), record.message)
                 pending.note_record(self._of_records, stream, record)
-        if self.unsaved is not None and stream.rules:
+        if self.unsaved is not None and (stream.rules or stream.parked):
             self.unsaved.note(record.partition, stream.stream_id)
         self._unsettled_records += 1
         if self._unsettled_records >= self._settle_after:
@@ -90,13 +97,13 @@ class RowChanges:
 
     def note_fleet(self, fleet: Fleet, outcome: Outcome, record: Record) -> None:
         """Notes a record of the fleet topic that was just folded."""
-        pending = self._pending(record) if self.owner.of_fleet else None
+        pending = self._pending(record, record.offset) if self.owner.of_fleet else None
         if pending is not None and outcome is Outcome.APPLIED and isinstance(record.message, Event):
             pending.note(_FLEET, fleet, self.owner.of_fleet, record.message)
 
     def add(self, record: Record, table: Table, row: RowValues) -> None:
         """Notes a row that is computed from a record alone."""
-        pending = self._pending(record)
+        pending = self._pending(record, record.offset)
         if pending is not None:
             pending.add(table, row)
 
@@ -138,10 +145,10 @@ class RowChanges:
             found = self._of_kinds[kind] = self.owner.of_kind(kind)
         return found
 
-    def _pending(self, record: Record) -> PendingChanges | None:
+    def _pending(self, record: Record, at: int) -> PendingChanges | None:
         """Returns where to note a record; None if its rows are written, or nothing is noted."""
         place = (record.topic, record.partition)
-        if not self.noting or record.offset < self.bases.get(place, 0):
+        if not self.noting or at < self.bases.get(place, 0):
             return None
         pending = self.pending.get(place)
         if pending is None:

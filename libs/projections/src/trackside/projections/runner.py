@@ -51,9 +51,8 @@ async def run_projection(
     """Keeps the read models of an owner at the end of the log until the service stops.
 
     Waits for Kafka and Postgres without limit; calls `on_waiting` with the reason, and with None when it
-    continues; calls `on_written` after every transaction. Raises UnknownMessageError, TombstoneError and
-    UnsupportedRulesError (a log that this release can't read), OffsetGoneError, NewerSchemaError
-    and AnotherLogError, and writes nothing more.
+    continues; calls `on_written` after every transaction. Raises OffsetGoneError, NewerSchemaError and
+    AnotherLogError, and writes nothing more.
     """
     async with database(service.settings.postgres_dsn, LIVE_SCHEMA) as opened:
         writer = RowWriter(OWNERS[owner], service, opened, on_waiting, on_written)

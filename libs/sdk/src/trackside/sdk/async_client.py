@@ -23,6 +23,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import DeniedError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
 from trackside.sdk.batches import BatchInput, to_command
@@ -47,7 +48,7 @@ from trackside.sdk.publication import (
     span_of_publication,
 )
 from trackside.sdk.recorded_steps import recorded_step, resolve_steps
-from trackside.sdk.records import found_answer, of_stream, record_of
+from trackside.sdk.records import found_answer, of_stream
 from trackside.sdk.reference_from_log import reference
 from trackside.sdk.signing import Signer
 from trackside.telemetry import messaging
@@ -274,10 +275,7 @@ class AsyncClient:
     async def events(
         self, stream_id: str, follow: bool = False, from_offset: int = 0
     ) -> AsyncGenerator[Record, None]:
-        """Yields the records of a stream in log order from an offset on; with `follow` also those to come.
-
-        Raises UnknownMessageError for a record that only a newer release understands.
-        """
+        """Yields the records of a stream in log order from an offset on; with `follow` also those to come."""
         topic, what = self._topics.events.name, f"events of {stream_id}"
         ends = await self._with_retries(lambda log: log.ends(topic), PUBLISH_S, what)
         topic_partition = (topic, partition_of(stream_id, len(ends)))
@@ -299,18 +297,19 @@ class AsyncClient:
         """Yields each event that was applied, with the resulting state, until the stream is over.
 
         All events are yielded that the log has now, so that a stream that was over and goes on is followed to
-        its newest end. The state is one object, which is changed in place.
+        its newest end. The state is one object, which is changed in place. Events that were held while the
+        stream was parked are yielded when it goes on.
         """
         streams, last = Streams(AGGREGATES), -1
         for follow in (False, True):
             async with aclosing(self.events(stream_id, follow, last + 1)) as records:
-                async for record in records:
-                    stream, outcome = streams.fold(record)
-                    last = record.offset
-                    if outcome is Outcome.APPLIED:
-                        yield record, stream
-                        if follow and stream.over:
-                            return
+                async for read in records:
+                    last = read.offset
+                    for stream, outcome, record in streams.fold_all(read):
+                        if outcome is Outcome.APPLIED:
+                            yield record, stream
+                    if follow and outcome is Outcome.APPLIED and stream.over:
+                        return
             if last >= 0 and streams.by_id[stream_id].over:
                 return
 
@@ -343,7 +342,9 @@ class AsyncClient:
         async with aclosing(self._entries({(topic, 0): starts[0]})) as entries:
             async for entry in entries:
                 if entry.offset < ends[0]:
-                    fleet.evolve(folded, record_of(entry))
+                    record = decode(entry)
+                    if record is not None:
+                        fleet.evolve(folded, record)
                 if entry.offset + 1 >= ends[0]:
                     break
         return folded

@@ -80,12 +80,12 @@ async def version_of(
     before those from the log. Raises UnsendableError if the stream has no such artifact.
     """
     streams, saved = Streams(AGGREGATES), dict[tuple[str, int], _Saved]()
-    async for record in records:
-        stream, outcome = streams.fold(record)
-        event = record.message
-        if outcome is Outcome.APPLIED and isinstance(event, ArtifactSaved) and wanted.is_of(event.task_id):
-            task = stream.tasks[event.task_id]
-            saved[event.name, event.version] = _Saved(event, task.part, task.parameters, task.inputs)
+    async for read in records:
+        for stream, outcome, record in streams.fold_all(read):
+            event, applied = record.message, outcome is Outcome.APPLIED
+            if applied and isinstance(event, ArtifactSaved) and wanted.is_of(event.task_id):
+                task = stream.tasks[event.task_id]
+                saved[event.name, event.version] = _Saved(event, task.part, task.parameters, task.inputs)
     folded = streams.by_id.get(wanted.stream)
     tasks: dict[str, Task] = {} if folded is None else folded.tasks
     newest = max((version for name, version in saved if name == wanted.name), default=0)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.message import Record
+from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry
 from trackside.sdk.publication import Accepted, PublishedCommand, Refused, answer_to
 
@@ -13,16 +14,7 @@ _ANSWERS = frozenset({CommandAccepted.wire_type(), CommandRefused.wire_type()})
 
 def of_stream(entry: Entry, stream_id: str) -> Record | None:
     """Decodes an entry if it belongs to the stream; others are skipped by their headers."""
-    if CODEC.envelope(entry.headers).stream != stream_id:
-        return None
-    return record_of(entry)
-
-
-def record_of(entry: Entry) -> Record:
-    """Decodes an entry."""
-    envelope = CODEC.envelope(entry.headers)
-    message = CODEC.decode(envelope, entry.value)
-    return Record(entry.topic, entry.partition, entry.offset, entry.append_time_ms, envelope, message)
+    return decode(entry) if CODEC.envelope(entry.headers).stream == stream_id else None
 
 
 def found_answer(
@@ -31,7 +23,9 @@ def found_answer(
     """Returns the answer in an entry with its command, if it answers one of these commands."""
     if CODEC.envelope(entry.headers).type not in _ANSWERS:
         return None
-    record = record_of(entry)
+    record = decode(entry)
+    if record is None:
+        return None
     message = record.message
     if not isinstance(message, CommandAccepted | CommandRefused) or message.source not in waiting:
         return None

@@ -122,10 +122,10 @@ class Search:
         """Yields each trial when it ends, from the first on, until the search is over."""
         streams = Streams(AGGREGATES)
         with self._connect() as client, closing(client.events(self.id, follow=True)) as records:
-            for record in records:
-                stream, outcome = streams.fold(record)
-                if isinstance(record.message, TrialEnded) and outcome is Outcome.APPLIED:
-                    yield _view(stream, record.message.trial)
+            for read in records:
+                for stream, outcome, record in streams.fold_all(read):
+                    if isinstance(record.message, TrialEnded) and outcome is Outcome.APPLIED:
+                        yield _view(stream, record.message.trial)
                 if stream.closed:
                     return
 

@@ -43,6 +43,10 @@ class Health:
     disk_low: str = ""
     denied: list[str] = field(default_factory=list)
     """What the broker does not let the service do, a sentence each; it is not ready meanwhile."""
+    parked: int = 0
+    """How many streams wait for a newer release; the service is ready, and all others go on."""
+    parked_streams: list[str] = field(default_factory=list)
+    """Some of them, each with why."""
     scraped: asyncio.Event = field(default_factory=asyncio.Event)
     """Set whenever a client has received `/metrics`."""
     facts: dict[str, object] = field(default_factory=dict)
@@ -75,6 +79,13 @@ class Health:
             logger("trackside.telemetry").info("stack.disk_low is over", service=self.service)
         self.disk_low = sentence
         metrics.gauge("trackside.health.disk_low.services").set(bool(sentence))
+
+    def set_parked(self, count: int, named: list[str]) -> None:
+        """Records how many streams are parked, and why some of them are, for `/ready`."""
+        for sentence in named:
+            if sentence not in self.parked_streams:
+                logger("trackside.telemetry").error("stream.parked", service=self.service, stream=sentence)
+        self.parked, self.parked_streams = count, named
 
     @property
     def is_ready(self) -> bool:
@@ -210,9 +221,12 @@ def _health(health: Health) -> dict[str, object]:
 
 
 def _ready(health: Health) -> dict[str, object]:
-    low: dict[str, object] = {"disk_low": health.disk_low} if health.disk_low else {}
-    denied: dict[str, object] = {"denied": health.denied} if health.denied else {}
-    return {**health.facts, **low, **denied} | {
+    degraded: dict[str, object] = {"disk_low": health.disk_low} if health.disk_low else {}
+    if health.denied:
+        degraded["denied"] = health.denied
+    if health.parked:
+        degraded["parked"] = {"streams": health.parked, "some": health.parked_streams}
+    return {**health.facts, **degraded} | {
         "service": health.service,
         "ready": health.is_ready,
         "lag_s": health.lag_s,

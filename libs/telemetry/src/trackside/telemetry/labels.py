@@ -50,7 +50,7 @@ METRIC: Final = _open("metric", "the name of a metric of the job")
 COMMAND_TYPE: Final = MetricLabel("type", "the wire type of a command that this release knows")
 TUNER: Final = MetricLabel("tuner", "a tuner that is installed, or built in")
 
-VERDICT: Final = MetricLabel("verdict", "why the event had no effect", ("duplicate", "overtaken"))
+VERDICT: Final = MetricLabel("verdict", "why the event had no effect", ("duplicate", "overtaken", "parked"))
 DEAD_LETTER_CODE: Final = MetricLabel("reason", "the code of a dead letter", (*DEAD_LETTER_CODES, OTHER))
 REFUSAL_CODE: Final = MetricLabel("code", "the code of a refusal", (*REFUSAL_CODES, OTHER))
 SEARCH_END: Final = MetricLabel(

@@ -61,6 +61,7 @@ GaugeName = Literal[
     "trackside.health.clock_skew.seconds",
     "trackside.eventlog.open.streams",
     "trackside.dispatcher.running.searches",
+    "trackside.dispatcher.parked.streams",
     "trackside.dispatcher.waiting_slots.trials",
     "trackside.dispatcher.oldest_progress.seconds",
     "trackside.dispatcher.lane_backlog.requests",
@@ -206,6 +207,10 @@ METRICS: Final[tuple[Metric, ...]] = (
         labels.TRIAL_END,
     ),
     _gauge("trackside.dispatcher.running.searches", "Searches that have not ended and are not paused."),
+    _gauge(
+        "trackside.dispatcher.parked.streams",
+        "Streams of which nothing is decided, because a record of them needs a newer release.",
+    ),
     _gauge(
         "trackside.dispatcher.waiting_slots.trials", "Open slots of running searches without a suggestion."
     ),

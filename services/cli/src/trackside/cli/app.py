@@ -24,6 +24,7 @@ from trackside.cli.interface import (
     models,
     pipelines,
     publish,
+    repairing,
     replay,
     rounds,
     runs,
@@ -72,6 +73,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "annotate": change.annotate,
         "drain": change.drain,
         "resume-device": change.resume_device,
+        "repair": repairing.repair,
         "ping": change.ping,
     },
     RUNS: {

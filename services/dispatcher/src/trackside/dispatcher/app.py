@@ -15,6 +15,7 @@ from trackside.dispatcher.intake.signatures import BadKeysError, SignatureVerifi
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
 from trackside.domain.streams import Streams
+from trackside.eventlog.decode import decode
 from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.log_lag import follow_log_lag
 from trackside.eventlog.reactor import Reactor
@@ -103,6 +104,7 @@ async def _decide(
         raw=raw,
         partitions={topics.events.name: topics.events.partitions},
         standby=settings.standby,
+        decoded=partial(decode, on_unreadable=dispatcher.unreadable),
     )
     reactor.paused = dispatcher.paused_topics
     service.background.spawn(dispatcher.rereading.run(reactor.wake))

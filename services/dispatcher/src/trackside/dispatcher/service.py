@@ -7,6 +7,7 @@ import structlog
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
+from trackside.contracts.parking import RecordSkipped, UnknownRecord
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.deadlines import Deadlines
 from trackside.dispatcher.intake.intake import Intake
@@ -15,6 +16,7 @@ from trackside.dispatcher.intake.rereading import Rereading
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
 from trackside.dispatcher.monitoring.decision_counts import DecisionCounts
 from trackside.dispatcher.monitoring.decision_descriptions import describe
+from trackside.dispatcher.monitoring.parked_streams import ParkedStreams
 from trackside.dispatcher.monitoring.search_gauges import SearchGauges
 from trackside.dispatcher.monitoring.stream_gauges import StreamGauges
 from trackside.dispatcher.parents import Parents
@@ -31,6 +33,7 @@ from trackside.domain.stream_index import StreamIndex
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, write_dead_letter
 from trackside.eventlog.decider import Decision, Facts
+from trackside.eventlog.decode import log_unreadable
 from trackside.eventlog.log import Entry
 from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.ignored_reports import ignored_reason
@@ -85,6 +88,8 @@ class Dispatcher:
         self._counts = DecisionCounts(streams)
         self._health = service.health
         self._counts_reports = not standby
+        self._parked = ParkedStreams(streams, service.health)
+        streams.on_released = self._take_in
         service.spans.describe = lambda stream, proposal: describe(
             streams.find(stream), proposal, advice.asked
         )
@@ -93,10 +98,17 @@ class Dispatcher:
         """Folds a record of the events or the fleet topic."""
         if record.topic == self._topics.fleet.name:
             outcome = fleet.evolve(self._fleet, record)
+            if type(record.message) is UnknownRecord:
+                log.warning("fleet event of a newer release has no effect", type=record.envelope.type)
             if outcome is Outcome.APPLIED:
                 self._capabilities = None
             return outcome
         stream, outcome = self._streams.fold(record)
+        self._take_in(stream, outcome, record)
+        return outcome
+
+    def _take_in(self, stream: Stream, outcome: Outcome, record: Record, at: int = -1) -> None:
+        """Updates what is derived from the streams, after a record of one was folded."""
         message = record.message  # of each kind as such: an isinstance that says no costs 0.3 us
         if type(message) is CommandReceived:
             self._intake.recorded(message)
@@ -107,15 +119,24 @@ class Dispatcher:
             self._search_gauges.note(stream.stream_id, record.append_time_ms)
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
                 self._receipts.answer(message, record.offset)
-        elif self._counts_reports and self._health.ready:
+        elif outcome is not Outcome.PARKED and self._counts_reports and self._health.ready:
             reason = ignored_reason(stream, record)
             if reason is not None:
                 counter("trackside.dispatcher.uncounted.metrics").labels(reason).inc()
-        self._changes.note(stream, outcome, record)
+        if outcome is Outcome.PARKED or type(message) is RecordSkipped:
+            self._parked.update(stream)
+            self._advice.reconsider(stream.stream_id)
+        self._changes.note(stream, outcome, record, at)
         self._look_at(stream.stream_id)
         self._changed.update(self._parents.fold(stream, message))
         self._changed.update(self._watchers.fold(stream))
-        return outcome
+
+    def unreadable(self, entry: Entry, error: UndecodableError) -> None:
+        """Takes in a record of our own topics that has no effect for any reader."""
+        log_unreadable(entry, error)
+        letter = dead_letter(entry, error, "dispatcher")
+        if all(letter.source != other.source for other in self._intake.dead_letters):
+            self._intake.dead_letters.append(letter)
 
     def count(self, record: Record) -> None:
         """Counts an event of a decision of this process that was just folded as applied."""
@@ -176,6 +197,11 @@ class Dispatcher:
             if stream is None:
                 continue
             aggregate = self._streams.aggregates.of(stream)
+            if stream.parked is not None:
+                self._deadlines.set(stream_id, None)
+                for proposal in react(stream, self._capabilities, self._streams.aggregates, self._index):
+                    yield self._decision(stream_id, proposal)
+                continue
             self._deadlines.set(stream_id, None if aggregate is None else aggregate.next_due_ms(stream))
             for proposal in self._watchers.lacking(stream):  # before any of its tasks
                 yield self._decision(stream_id, proposal)
@@ -193,7 +219,7 @@ class Dispatcher:
         """Asks for the trials whose slots are open, and sends dead letters on their way."""
         for stream_id in self._unasked:
             stream = self._streams.by_id.get(stream_id)
-            if stream is not None:
+            if stream is not None and stream.parked is None:
                 self._advice.update(stream)
                 self._gauges.update(stream)
                 self._search_gauges.update(stream, facts.now_ms)
@@ -228,6 +254,8 @@ class Dispatcher:
     def _advised(self, facts: Facts) -> Iterable[Decision]:
         kept = []
         for stream_id, proposal in self._advice.proposals:
+            if stream_id in self._parked:
+                continue
             if facts.busy(self._topics.events.name, stream_id):
                 kept.append((stream_id, proposal))
             else:
@@ -241,7 +269,7 @@ class Dispatcher:
         for stream_id, proposal in stream_commands.pending(stream, streams.find, streams.aggregates, events):
             if facts.busy(events, stream_id):
                 self._changed.add(stream.stream_id)
-            else:
+            elif stream_id not in self._parked:
                 yield self._decision(stream_id, proposal)
 
     def _overdue(self, facts: Facts) -> Iterable[Decision]:

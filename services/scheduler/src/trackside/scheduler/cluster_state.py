@@ -106,6 +106,21 @@ class ClusterState:
             self.backoff_timers.set(task_id, None)
             self._place(stream_id, task)
 
+    def set_aside(self, task: Task) -> None:
+        """Stops considering a task of a stream that is parked; its place stays taken until `release`."""
+        task_id = task.task_id
+        if task.state is TaskState.QUEUED:
+            self._unplace(task_id)
+        self.waiting.remove(task_id)
+        self.placed_behind.remove(task_id)
+        self.given_up.pop(task_id, None)
+        self.backoff_timers.set(task_id, None)
+        self.time_limits.set(task_id, None)
+
+    def release(self, task_id: str) -> None:
+        """Frees the place of a task."""
+        self._unplace(task_id)
+
     def assign(self, task: Task, candidate: Candidate, requirements: Requirements, behind: bool) -> None:
         """Books the place that a task was just assigned, before the assignment is folded."""
         task_id, stream_id = task.task_id, self.stream_of[task.task_id]

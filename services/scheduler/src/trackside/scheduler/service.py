@@ -11,6 +11,7 @@ from trackside.contracts.fleet import (
     WorkerHeartbeatDigest,
 )
 from trackside.contracts.message import Record
+from trackside.contracts.parking import RecordSkipped
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused
 from trackside.domain import fleet
 from trackside.domain.fleet import Worker
@@ -46,8 +47,9 @@ from trackside.scheduler.device_commands import (
 from trackside.scheduler.estimates import MemoryPeaks
 from trackside.scheduler.instruction_times import InstructionTimes
 from trackside.scheduler.lease import Leases
+from trackside.scheduler.parked_tasks import ParkedTasks
 from trackside.scheduler.planner import Planner
-from trackside.scheduler.requirements import requirements_of
+from trackside.scheduler.refusing_devices import avoid_refusing_devices
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.scheduler.wait_reasons import fleet_states, wait_reasons
 from trackside.telemetry.disk_space import DiskWatch
@@ -55,9 +57,6 @@ from trackside.telemetry.metrics import gauge, histogram
 
 log = structlog.get_logger("trackside.scheduler")
 
-AVOID_MS = 1_000
-"""How long a device that refused a task is avoided; twice as long after each refusal of the attempt."""
-MAX_AVOID_MS = 30_000
 EARLY_RETRY_MS = 250
 """After how long a task is placed again whose placement the log found too early: its clock may be slower."""
 GAUGE_INTERVAL_MS = 1_000
@@ -107,6 +106,8 @@ class Scheduler:
         for stream in streams.by_id.values():
             for task in stream.tasks.values():
                 self._cluster.update(stream.stream_id, task)
+        self._parked = ParkedTasks(self._cluster, streams)
+        streams.on_released = self._folded
         if peaks is not None:  # these include the peaks of the tasks above
             self._cluster.peaks = peaks
 
@@ -197,7 +198,7 @@ class Scheduler:
             yield self._decision(task, reached)
 
     def _is_busy(self, facts: Facts, stream: str) -> bool:
-        return facts.busy(self._topics.events.name, stream)
+        return stream in self._parked.streams or facts.busy(self._topics.events.name, stream)
 
     def _lagging_incarnations(self) -> set[str]:
         """Returns the incarnations whose earlier events are not all folded yet."""
@@ -249,9 +250,12 @@ class Scheduler:
 
     def _fold_event(self, record: Record) -> Outcome:
         stream, outcome = self._streams.fold(record)
-        self._take_in(stream, outcome, record)
-        self._changes.note(stream, outcome, record)
+        self._folded(stream, outcome, record)
         return outcome
+
+    def _folded(self, stream: Stream, outcome: Outcome, record: Record, at: int = -1) -> None:
+        self._take_in(stream, outcome, record)
+        self._changes.note(stream, outcome, record, at)
 
     def _take_in(self, stream: Stream, outcome: Outcome, record: Record) -> None:
         """Updates what is derived from the streams, after a record of one was folded."""
@@ -260,10 +264,15 @@ class Scheduler:
             # A later incarnation wrote this, and joins next: the old one gets no more tasks.
             self._ended_incarnations.add(message.incarnation)
             self._sync_hosts()
-        if outcome is not Outcome.APPLIED:
-            if type(message) is TaskAssigned and record.envelope.source == self._writer.source:
-                self._retry_later(stream.tasks.get(message.task_id))
-            return
+        if outcome is Outcome.PARKED or type(message) is RecordSkipped:
+            self._parked.take_in(stream, outcome, record)
+        elif outcome is Outcome.APPLIED:
+            self._take_in_applied(stream, record)
+        elif type(message) is TaskAssigned and record.envelope.source == self._writer.source:
+            self._retry_later(stream.tasks.get(message.task_id))
+
+    def _take_in_applied(self, stream: Stream, record: Record) -> None:
+        message = record.message
         if type(message) is MetricReported:
             return
         if type(message) in DRAINS:
@@ -275,23 +284,13 @@ class Scheduler:
             histogram("trackside.scheduler.instruction.seconds").observe(took_s)
         task = stream.tasks.get(task_of(message))
         if type(message) is TaskRefused and task is not None:
-            self._avoid_refusing_devices(message, task)
+            avoid_refusing_devices(self._cluster.hosts, message, task, now_ms())
         if self._health.ready and not self._settings.standby:
             decision_counts.count_return(message)
         if task is not None:
             self._cluster.update(stream.stream_id, task)
             if task.state is TaskState.ENDED:
                 self._instruction_times.forget(task.task_id)
-
-    def _avoid_refusing_devices(self, refused: TaskRefused, task: Task) -> None:
-        """Avoids the devices that refused a task; for equal tasks only if they lacked memory."""
-        past = task.attempt.past[-1]
-        count = sum(other.end == "refused" for other in task.attempt.past)
-        until_ms = now_ms() + min(AVOID_MS * 2 ** (count - 1), MAX_AVOID_MS)
-        requirements = requirements_of(task) if refused.code == "out_of_memory" else None
-        if requirements is None:
-            until_ms = now_ms() + AVOID_MS
-        self._cluster.hosts.avoid(past.worker_id, past.device_ids, requirements, until_ms)
 
     def _retry_later(self, task: Task | None) -> None:
         if task is not None and task.state is TaskState.QUEUED:

@@ -17,6 +17,7 @@ from trackside.contracts.message import Record
 from trackside.contracts.topics import HOST, Topic, Topics, partition_of
 from trackside.domain.findings import Finding, RecordPosition, in_order
 from trackside.domain.outcome import Outcome
+from trackside.domain.parking import told
 from trackside.domain.stream import Stream
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.dead_letters import position_of
@@ -55,6 +56,8 @@ class VerificationReport:
     events: int = 0
     streams: int = 0
     undecodable: list[str] = field(default_factory=list)
+    parked: list[str] = field(default_factory=list)
+    """The streams that wait for a newer release, each with the record that does."""
     open: list[Finding] = field(default_factory=list)
     uncompared_uses: int = 0
     uncompared_commands: int = 0
@@ -127,6 +130,7 @@ class _LogPass:
     on_record: RecordObserver
     decoded: EntryDecoder
     report: VerificationReport = field(default_factory=VerificationReport)
+    parked: dict[str, Stream] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Reads all topics, in the order that the docstring of this module gives."""
@@ -150,6 +154,11 @@ class _LogPass:
         await self._read(events, {}, self._event, quiet_s=SILENCE_LIMIT_S, on_progress=self.on_progress)
         first = await self.log.beginnings(self.topics.commands.name)
         self.verifier.publications.first = first
+        self.report.parked = [
+            f"{name} {told(stream.parked, stream.partition)}"
+            for name, stream in sorted(self.parked.items())
+            if stream.parked is not None
+        ]
 
     async def _ends(self, topic: str) -> dict[TopicPartition, int]:
         return {(topic, partition): end for partition, end in (await self.log.ends(topic)).items() if end}
@@ -275,6 +284,8 @@ class _LogPass:
         self.report.events += 1
         self._scan(entry, record.envelope.stream)
         stream, outcome = self.verifier.take(record)
+        if stream.parked is not None and stream.parked.offset == record.offset:
+            self.parked[stream.stream_id] = stream
         self.on_record(stream, outcome, record, entry.value or b"")
 
     def _scan(self, entry: Entry, stream: str) -> None:

@@ -14,6 +14,7 @@ from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
+from trackside.contracts.parking import RecordSkipped
 from trackside.contracts.tasks import TaskAssigned, TaskSubmitted
 from trackside.contracts.topics import Topics, partition_of
 from trackside.contracts.watches import TasksWatched
@@ -80,11 +81,19 @@ class Verifier:
         self._whole = whole
         self._partitions = topics.event_partitions if topics is not None else 0
         self._ends: dict[int, int] = {}
-        self._fold = fold or Streams(AGGREGATES).fold
+        self._fold = fold or self._streams(self._partitions).fold
         self._artifacts = ArtifactChecks(self.findings)
         self._causes = CauseChecks(self.findings)
         self._decisions = DecisionChecks(self.findings)
         self._tasks = TaskChecks(self.findings, self.incarnations, self.resources)
+
+    def _streams(self, partitions: int) -> Streams:
+        return Streams(AGGREGATES, partitions=partitions, on_released=self._released)
+
+    def _released(self, stream: Stream, outcome: Outcome, record: Record, at: int) -> None:
+        """Checks a record that was held for a parked stream."""
+        if outcome is Outcome.APPLIED:
+            self._check_applied(stream, record)
 
     def take_fleet(self, record: Record) -> None:
         """Checks one record of the fleet topic."""
@@ -130,7 +139,7 @@ class Verifier:
         history = self.histories.get(stream.stream_id)
         if history is None:
             history = self.histories[stream.stream_id] = StreamHistory()
-            if not isinstance(event, CommandReceived):
+            if not isinstance(event, CommandReceived | RecordSkipped):
                 self.findings.add("INV-10", record, "a stream does not begin with a command")
         if type(event) in COMMAND_EVENTS:
             self.commands.take(history.commands, cast(CommandEvent, event), record)
@@ -138,7 +147,7 @@ class Verifier:
             self._check_task_event(history, stream.stream_id, record)
         elif isinstance(event, ArtifactsForgotten):
             check_forgotten(history.tasks, event, record, self.findings)  # also of a stream that is over
-        elif type(event) is TasksWatched or type(event) in DRAINS:
+        elif type(event) is TasksWatched or type(event) in DRAINS or type(event) is RecordSkipped:
             pass  # they change no task: what matches is in the events of tasks, and drained devices run on
         elif type(event) is StreamAnnotated:  # also of a stream that is over
             self._check_annotated(history, event, record)

@@ -23,7 +23,20 @@ CREATE TABLE streams (
     rules integer NOT NULL,
     first_offset bigint NOT NULL,
     last_offset bigint NOT NULL,
-    closed boolean NOT NULL
+    closed boolean NOT NULL,
+    parked_at bigint,
+    needs text
+);
+
+CREATE TABLE skipped_records (
+    stream_id text COLLATE "C" NOT NULL,
+    partition integer NOT NULL,
+    log_offset bigint NOT NULL,
+    needs text NOT NULL,
+    reason text NOT NULL,
+    command_id text NOT NULL,
+    skipped_ms bigint NOT NULL,
+    PRIMARY KEY (stream_id, partition, log_offset)
 );
 
 CREATE TABLE stream_labels (

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from trackside.eventlog.decode import TombstoneError
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.garbage import collecting_seldom
 from trackside.eventlog.kafka import KafkaLog
@@ -45,7 +44,7 @@ def main(argv: Sequence[str]) -> None:
     try:
         with collecting_seldom():
             asyncio.run(_write(settings, max_bytes, every, partitions))
-    except (StoreUnusableError, DamagedSnapshotError, TransientError, TombstoneError) as error:
+    except (StoreUnusableError, DamagedSnapshotError, TransientError) as error:
         log.warning("snapshots of the past not written", reason=str(error))
         raise SystemExit(1) from error
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Record
+from trackside.contracts.parking import UnknownRecord
 from trackside.contracts.topics import partition_of
-from trackside.domain.fold import UnsupportedRulesError, fold
+from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import pack
@@ -19,7 +20,8 @@ from trackside.projections.past.snapshot_format import LEVEL, PackedState, State
 
 def begins_stream(record: Record) -> bool:
     """Returns whether a record is the first one of its stream, if none came before it."""
-    return isinstance(record.message, CommandReceived) and record.envelope.role in record.message.written_by
+    event = record.message
+    return isinstance(event, CommandReceived | UnknownRecord) and record.envelope.role in event.written_by
 
 
 @dataclass(slots=True)
@@ -71,10 +73,7 @@ class PartitionFold:
             self._touched[stream_id] = found
         if found is None:
             return
-        try:
-            found.fold(record, entry.offset)
-        except UnsupportedRulesError:
-            self._touched[stream_id] = None
+        found.fold(record, entry.offset)
 
     def _find(self, stream_id: str, record: Record) -> FoldedStream | None:
         """Returns a stream as it was before a record; None if it has not begun, or its state is missing."""

@@ -246,12 +246,12 @@ async def changes_of(client: AsyncClient, model: str) -> list[ModelChange]:
     folded, publishers = Streams(AGGREGATES), dict[str, str]()
     found: list[ModelChange] = []
     async with aclosing(client.events(model)) as records:
-        async for record in records:
-            _, outcome = folded.fold(record)
-            if isinstance(record.message, CommandReceived):
-                publishers.setdefault(record.message.command_id, record.message.publisher)
-            elif outcome is Outcome.APPLIED and isinstance(record.message, MODEL.events):
-                found.append(_change(record, publishers))
+        async for read in records:
+            for _, outcome, record in folded.fold_all(read):
+                if isinstance(record.message, CommandReceived):
+                    publishers.setdefault(record.message.command_id, record.message.publisher)
+                elif outcome is Outcome.APPLIED and isinstance(record.message, MODEL.events):
+                    found.append(_change(record, publishers))
     if not found:
         raise CommandFailed(f"there is no model {model} in the log; `trackside models ls` lists them")
     return found

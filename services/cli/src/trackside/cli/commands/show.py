@@ -19,6 +19,7 @@ from trackside.projections.reads import (
     ReadModels,
     json_row,
     open_read_models,
+    parked_text,
     queried_rows,
     row_of_stream,
 )
@@ -54,6 +55,11 @@ async def _show(stream_id: str, selection: Selection, as_json: bool) -> None:
             await show_task.show_task(models, task, as_json)
             return
         commands = await models.rows("commands", stream_id)
+        parked = await models.row("parked_stream", stream_id)
+    if parked is not None and not as_json:
+        screen.say(f"{stream_id}: {parked_text(parked)}; see `trackside repair --list`")
+        if not commands:
+            return
     if not commands:
         raise CommandFailed(
             f"there is nothing with the id {stream_id}; see `trackside ls` and `trackside tasks`"
@@ -76,13 +82,20 @@ async def _show_stream(
     if limit is not None and not selection.sort:
         listed = list(view.chosen(listed, limit))
     rows = {**rows, view.list_query: listed}
-    labels = await models.row("labels", stream_id)
+    labels, parked = await models.row("labels", stream_id), await models.row("parked_stream", stream_id)
     if as_json:
         lists = {**view.lists(row, rows), "commands": await models.rows("commands", stream_id)}
         found = {name: [json_row(each) for each in listed] for name, listed in lists.items()}
-        screen.emit(json_row(row) | found | {"stream_labels": labels and json_row(labels)})
+        screen.emit(
+            json_row(row)
+            | found
+            | {"stream_labels": labels and json_row(labels)}
+            | {"parked": parked and parked_text(parked)}
+        )
         return
     facts = view.facts(row, {**rows, view.list_query: every})
+    if parked is not None:
+        facts = [(name, parked_text(parked) if name == "status" else value) for name, value in facts]
     pace = _pace(row, every, view.left(row))
     facts = [*facts, *_label_facts(labels), *([("pace", pace)] if pace else [])]
     screen.show_table([Column(""), Column("", keep=True)], facts)

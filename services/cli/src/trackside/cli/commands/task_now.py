@@ -11,7 +11,6 @@ from trackside.cli.runtime.failures import CommandFailed
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.memory import shown
 from trackside.domain.display.task_state import Fields
-from trackside.domain.fold import UnsupportedRulesError
 from trackside.domain.table import ViewRow
 from trackside.domain.task import Task
 from trackside.eventlog.errors import OffsetGoneError, TransientError
@@ -43,7 +42,6 @@ async def read(stream_id: str, task_id: str) -> Task | None:
         TransientError,
         OffsetGoneError,
         UndecodableError,
-        UnsupportedRulesError,
         TimeoutError,
     ):
         return None

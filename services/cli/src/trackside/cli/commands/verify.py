@@ -98,6 +98,7 @@ def as_object(report: VerificationReport) -> dict[str, Any]:
         "events": report.events,
         "streams": report.streams,
         "passed_over": report.undecodable,
+        "parked": report.parked,
         "uncompared_uses": report.uncompared_uses,
         "uncompared_commands": report.uncompared_commands,
     }
@@ -131,7 +132,9 @@ def show(report: VerificationReport) -> None:
 
 
 def _show_open(report: VerificationReport) -> None:
-    """Prints what could not be decided: neither of these is a violation."""
+    """Prints what could not be decided: none of these is a violation."""
+    for told in report.parked:
+        screen.say(f"parked: {told}; see `trackside repair --list`")
     for finding in report.open[:SHOWN_OPEN]:
         screen.say(f"open so far: {finding}")
     if len(report.open) > SHOWN_OPEN:

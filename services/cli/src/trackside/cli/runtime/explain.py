@@ -5,7 +5,6 @@ import errno
 from trackside.artifacts.errors import ArtifactError
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.contracts.codec import UndecodableError
-from trackside.domain.fold import UnsupportedRulesError
 from trackside.embedded.errors import StackError
 from trackside.eventlog.errors import DeniedError, OffsetGoneError, PreflightError, TransientError
 from trackside.eventlog.settings_problems import InvalidSettingsError
@@ -70,7 +69,6 @@ def explain(error: Exception) -> CommandFailed | None:
             | PreflightError()
             | DeniedError()
             | UndecodableError()
-            | UnsupportedRulesError()
             | NewerSchemaError()
             | AnotherLogError()
             | LogTooShortError()

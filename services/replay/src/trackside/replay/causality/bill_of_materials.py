@@ -71,10 +71,10 @@ class _ReadStream:
         self.recorded = replace(self.recorded, end=end)
         async with aclosing(self.recorded.records()) as records:
             async for record, entry in records:
-                stream, outcome = self.streams.fold(record)
-                shrink(stream)
-                if outcome is Outcome.APPLIED and isinstance(record.message, _KEPT):
-                    self.applied.records.append(record)
+                for stream, outcome, folded in self.streams.fold_all(record):
+                    shrink(stream)
+                    if outcome is Outcome.APPLIED and isinstance(folded.message, _KEPT):
+                        self.applied.records.append(folded)
                 self.recorded = replace(self.recorded, begin=entry.offset + 1)
         self.recorded = replace(self.recorded, begin=end)
 

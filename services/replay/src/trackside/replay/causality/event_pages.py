@@ -81,7 +81,7 @@ class EventSource:
 async def read_events(source: EventSource, before: int | None, limit: int) -> EventPage:
     """Returns the last events of a stream whose offsets are below `before`.
 
-    Raises SilentLogError, and UnknownMessageError for a record that only a newer release understands.
+    Raises SilentLogError.
     """
     end = await source.end()
     end = end if before is None else min(end, before)

@@ -70,6 +70,8 @@ class Holders:
     def take_event(self, record: Record, value: bytes) -> None:
         """Folds an event, in order; what had no effect holds nothing."""
         stream, outcome = self.streams.fold(record)
+        if outcome is Outcome.PARKED:  # it may come to count
+            self.hold(stream.stream_id, value)
         if outcome is not Outcome.APPLIED:
             return
         event = record.message

@@ -75,7 +75,7 @@ class LogFold:
     cuts: OwnerCuts
     topics: Topics
     rows: RowBuffer = field(default_factory=RowBuffer)
-    streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
+    streams: Streams = field(init=False)
     fleet: Fleet = field(default_factory=Fleet)
     events: int = 0
     keep_states: bool = False
@@ -89,6 +89,7 @@ class LogFold:
 
     def __post_init__(self) -> None:
         """Collects the events that have rows of their own."""
+        self.streams = Streams(AGGREGATES, partitions=self.topics.event_partitions)
         self._kinds = frozenset(
             kind for owner in self.owners for source in owner.of_records for kind in source.kinds
         )
@@ -136,25 +137,34 @@ class LogFold:
 
     def _fold_events(self, place: TopicPartition, entries: Iterable[Entry], present: list[Owner]) -> None:
         fold, changed = self.streams.fold, dict[str, Stream]()
-        for entry in entries:
-            record = decode(entry)
-            if record is None:
-                continue
-            stream, outcome = fold(record)
-            if outcome is not Outcome.APPLIED:
+
+        def take(stream: Stream, outcome: Outcome, record: Record, at: int) -> None:
+            if outcome is Outcome.APPLIED:
+                changed[stream.stream_id] = stream
+                self._add_applied(place, stream, record, present)
+            elif outcome is not Outcome.PARKED:
                 for source in (source for owner in present for source in owner.of_ignored):
                     self.rows.of(source.table).extend(source.rows(stream, record))
-                continue
-            changed[stream.stream_id] = stream
-            kind = type(record.message)
-            if kind in self._kinds:
-                self._add_record_rows(place, stream, record, present)
-            if stream.closed and kind not in AFTER_CLOSE:  # it was closed by this record
-                for owner in present:
-                    self._add_rows(owner.of_kind(stream.kind), stream, after_close=False)
-                shrink(stream)
+
+        self.streams.on_released = take
+        for entry in entries:
+            record = decode(entry)
+            if record is not None:
+                take(*fold(record), record, record.offset)
         for stream in changed.values():
             self._add_settled_rows(stream, present)
+
+    def _add_applied(
+        self, place: TopicPartition, stream: Stream, record: Record, present: list[Owner]
+    ) -> None:
+        """Adds the rows of a record that was applied, and of a stream that is closed by it."""
+        kind = type(record.message)
+        if kind in self._kinds:
+            self._add_record_rows(place, stream, record, present)
+        if stream.closed and kind not in AFTER_CLOSE:  # it was closed by this record
+            for owner in present:
+                self._add_rows(owner.of_kind(stream.kind), stream, after_close=False)
+            shrink(stream)
 
     def _add_settled_rows(self, stream: Stream, present: list[Owner]) -> None:
         """Adds the rows that never change again, and forgets what they are computed from."""

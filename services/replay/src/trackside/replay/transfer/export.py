@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from trackside.aggregates.registry import AGGREGATES
 from trackside.domain.fold import fold
 from trackside.domain.stream import Stream
-from trackside.eventlog.decode import tombstone_error
 from trackside.replay.history.errors import SilentLogError
 from trackside.replay.history.held_artifacts import HeldArtifacts
 from trackside.replay.history.recorded_stream import RecordedStream
@@ -47,8 +46,7 @@ async def write_export(
         async for record, entry in taken:
             if record.offset > header.last_offset:
                 break
-            if entry.value is None:
-                raise tombstone_error(entry)
+            assert entry.value is not None  # or it would be no record
             line = ExportedRecord(
                 record.offset, record.append_time_ms, entry.key, original_headers(entry), entry.value
             )

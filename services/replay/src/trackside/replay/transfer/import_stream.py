@@ -18,8 +18,9 @@ from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
 from trackside.contracts.imports import StreamImported
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.fold import UnsupportedRulesError, fold
+from trackside.domain.fold import fold
 from trackside.domain.stream import Stream
+from trackside.eventlog.decode import message_of
 from trackside.eventlog.log import Log, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.snapshots import fold_name
@@ -176,10 +177,10 @@ def _fold(
         raise lines.damaged("holds no message") from None
     envelope = CODEC.envelope(renamed.headers)
     try:
-        message = CODEC.decode(envelope, renamed.value)
-        fold(stream, Record("", header.partition, line.offset, line.time_ms, envelope, message), AGGREGATES)
-    except (UndecodableError, UnsupportedRulesError) as error:
+        message = message_of(envelope, renamed.value)
+    except UndecodableError as error:
         raise UnsupportedFileError(f"line {lines.number}: {error}") from error
+    fold(stream, Record("", header.partition, line.offset, line.time_ms, envelope, message), AGGREGATES)
 
 
 async def _check_target(log: Log, topics: Topics, stream_id: str) -> None:

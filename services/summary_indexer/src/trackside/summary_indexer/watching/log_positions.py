@@ -26,9 +26,10 @@ from trackside.aggregates.summary.messages import (
 )
 from trackside.aggregates.summary.state import Summary, SummaryFile, summary_of
 from trackside.contracts.commands import CommandRefused
-from trackside.contracts.message import Event
+from trackside.contracts.message import Event, Record
 from trackside.contracts.topics import partition_of
 from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry
@@ -81,7 +82,12 @@ class SummaryStreams:
     def __init__(self, service: ServiceContext, bases: Collection[str], signer: Signer | None = None) -> None:
         self._service, self._bases, self._signer = service, bases, signer
         self._topic = service.topics.events
-        self._streams = Streams(AGGREGATES, spilled=SpillStore())
+        self._streams = Streams(
+            AGGREGATES,
+            partitions=service.topics.event_partitions,
+            on_released=self._folded,
+            spilled=SpillStore(),
+        )
         self._positions: dict[int, int] = {}
         self._jobs: dict[str, dict[str, KnownJob]] = {base: {} for base in bases}
         self._elsewhere: set[bytes] = set()
@@ -116,6 +122,9 @@ class SummaryStreams:
         if record is None:
             return
         stream, outcome = self._streams.fold(record)
+        self._folded(stream, outcome, record)
+
+    def _folded(self, stream: Stream, outcome: Outcome, record: Record, at: int = -1) -> None:
         message, job = record.message, summary_of(stream)
         if isinstance(message, CommandRefused):
             self._answer(stream.stream_id, message.message)

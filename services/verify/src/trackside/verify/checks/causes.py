@@ -35,7 +35,10 @@ class CauseChecks:
         if cause:
             self.findings.checked["INV-18"] += 1
             self._check(stream, cause, applied, record)
-        applied.append(record.offset)
+        if applied and record.offset < applied[-1]:  # it was held while its stream was parked
+            applied.insert(bisect_left(applied, record.offset), record.offset)
+        else:
+            applied.append(record.offset)
 
     def finish(self, others: Container[str] = (), ends: StreamEnds = _nothing_follows) -> None:
         """Reports causes in streams that neither this topic has nor `others`, and those not applied there.

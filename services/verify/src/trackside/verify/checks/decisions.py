@@ -15,7 +15,8 @@ class _OpenDecision:
 
     name: bytes
     count: int
-    applied: bool
+    applied: bool | None
+    """None: its stream is parked, and it is not known whether it counts."""
     position: RecordPosition
     next_index: int = 1
 
@@ -31,7 +32,7 @@ class DecisionChecks:
         """Checks the next record of a partition."""
         name, index = record.envelope.decision_id, record.envelope.index
         decision = self._open.get(record.partition)
-        applied = outcome is Outcome.APPLIED
+        applied = None if outcome is Outcome.PARKED else outcome is Outcome.APPLIED
         if decision is not None and (decision.name, decision.next_index) == (name, index):
             self._continue(decision, record, applied)
             return
@@ -40,7 +41,7 @@ class DecisionChecks:
             return
         if index == 0:
             count = record.envelope.count
-            self.findings.checked["INV-9"] += applied
+            self.findings.checked["INV-9"] += bool(applied)
             if count > 1:
                 self._open[record.partition] = _OpenDecision(name, count, applied, position_of(record))
         elif applied:
@@ -52,12 +53,12 @@ class DecisionChecks:
         for decision in self._open.values():
             self._incomplete(decision)
 
-    def _continue(self, decision: _OpenDecision, record: Record, applied: bool) -> None:
+    def _continue(self, decision: _OpenDecision, record: Record, applied: bool | None) -> None:
         kind = type(record.message).__name__
-        if decision.applied and not applied and not _may_be_too_late(type(record.message)):
+        if decision.applied and applied is False and not _may_be_too_late(type(record.message)):
             message = f"{kind}, event {decision.next_index} of a decision that is applied, is not"
             self.findings.add("INV-9", record, message)
-        elif applied and not decision.applied:
+        elif applied and decision.applied is False:
             message = f"{kind}, event {decision.next_index} of a decision, is applied though the first is not"
             self.findings.add("INV-9", record, message)
         decision.next_index += 1

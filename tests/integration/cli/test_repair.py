@@ -1,0 +1,189 @@
+"""Records among the events that nobody should have written: one stream is parked, and all others go on."""
+
+import asyncio
+import json
+import secrets
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration import command_line
+from tests.integration.installed import NOOP, changes, processes_at, variables_of
+from tests.service_processes import ServiceProcess
+from tests.stack import Servers
+from trackside.aggregates.search.messages import TrialSuggested
+from trackside.contracts.commands import RecordDeadLettered
+from trackside.contracts.tasks import AttemptEnded, TaskAccepted
+from trackside.contracts.topics import partition_of
+from trackside.embedded.ports import free_ports
+from trackside.eventlog.decode import decode
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Outgoing
+from trackside.eventlog.settings import StackSettings
+
+SPEC = """
+kind: search
+task_type: noop
+max_trials: TRIALS
+concurrency: 2
+seed: 3
+tuner: {name: random}
+space:
+  value: {type: uniform, low: 0, high: 1}
+  seconds: {type: constant, value: SECONDS}
+"""
+Typed = Callable[..., Awaitable[str]]
+Tried = Callable[..., Awaitable[tuple[int, str, str]]]
+Installation = tuple[StackSettings, Mapping[str, ServiceProcess]]
+
+
+@pytest.fixture(scope="module")
+def dispatcher_port() -> int:
+    return free_ports(1)[0]
+
+
+@pytest.fixture(scope="module")
+def running(
+    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory, dispatcher_port: int
+) -> Iterator[Installation]:
+    folder, ports = tmp_path_factory.mktemp("services"), {"dispatcher": dispatcher_port}
+    with processes_at(stack, module_database, folder, NOOP, ports) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def folder(running: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow.yaml").write_text(SPEC.replace("TRIALS", "6").replace("SECONDS", "1"))
+    (tmp_path / "fast.yaml").write_text(SPEC.replace("TRIALS", "4").replace("SECONDS", "0"))
+    for name, value in variables_of(running[0]).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Gives a function that runs a command, which must end with 0, and gives what it printed."""
+    return partial(asyncio.to_thread, command_line.said, capsys)
+
+
+@pytest.fixture
+def tried(capsys: pytest.CaptureFixture[str]) -> Tried:
+    """Gives a function that runs a command: its exit code, stdout and stderr."""
+    return partial(asyncio.to_thread, command_line.tried, capsys)
+
+
+def foreign(stream: str, wire_type: bytes, value: bytes | None = b"{}", **more: bytes) -> Outgoing:
+    """Gives a record with the envelope of a service that no service has written."""
+    headers = {
+        "ce_specversion": b"1.0",
+        "ce_id": secrets.token_hex(8).encode(),
+        "ce_type": wire_type,
+        "ce_source": b"trackside/dispatcher/1",
+        "ce_partitionkey": stream.encode(),
+        "content-type": b"application/json",
+    }
+    return Outgoing(stream.encode(), value, [*(headers | more).items()])
+
+
+UNREADABLE: dict[str, tuple[bytes, bytes | None]] = {
+    "not_valid": (b"trackside.search-ended.v1", b'{"status": "\xff"}'),
+    "unknown_type": (b"com.example.thing", b"{}"),
+    "tombstone": (b"trackside.search-ended.v1", None),
+}
+
+
+async def write(settings: StackSettings, record: Outgoing, partition: int) -> int:
+    """Writes a record of somebody else among the events; gives its offset."""
+    async with KafkaLog(settings.kafka_bootstrap, "somebody") as log:
+        return (await log.append(settings.topics.events.name, partition, [record])).offset
+
+
+async def until(settings: StackSettings, stream: str, kind: type[Any], count: int = 1) -> None:
+    """Waits until so many events of a kind are in a stream, whether they count or not."""
+    async with KafkaLog(settings.kafka_bootstrap, "test") as log:
+        name = settings.topics.events.name
+        reader = log.reader({(name, partition_of(stream, settings.topics.event_partitions)): 0})
+        seen, wanted = 0, kind.wire_type().encode()
+        async with asyncio.timeout(120):
+            while seen < count:
+                for entry in await reader.read(1.0):
+                    headers = dict(entry.headers)
+                    seen += headers.get("ce_type") == wanted and entry.key == stream.encode()
+        await reader.close()
+
+
+def ready(port: int) -> dict[str, Any]:
+    """Gives what the dispatcher says at `/ready`, which must be that it is."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=10) as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+async def dead_letters(settings: StackSettings, count: int) -> set[str]:
+    """Waits for so many dead letters; gives their codes. A service that starts again may repeat them."""
+    async with KafkaLog(settings.kafka_bootstrap, "test") as log:
+        reader, found = log.reader({(settings.topics.dead_letters.name, 0): 0}), set[str]()
+        async with asyncio.timeout(60):
+            while len(found) < count:
+                for entry in await reader.read(1.0):
+                    record = decode(entry)
+                    assert record is not None and isinstance(record.message, RecordDeadLettered)
+                    found.add(record.message.code)
+        await reader.close()
+        return found
+
+
+async def test_a_record_of_a_newer_release_parks_its_stream_and_no_other(
+    running: Installation, dispatcher_port: int, typed: Typed, tried: Tried
+) -> None:
+    settings, services = running
+    parked = f"parked-{secrets.token_hex(3)}"
+    partition = partition_of(parked, settings.topics.event_partitions)
+    neighbour = next(
+        name
+        for name in (f"neighbour-{at}" for at in range(1_000))
+        if partition_of(name, settings.topics.event_partitions) == partition
+    )
+    await typed("submit", "slow.yaml", "--id", parked)
+    await until(settings, parked, TaskAccepted, 2)
+    for wire_type, value in UNREADABLE.values():
+        await write(settings, foreign(parked, wire_type, value), partition)
+    offset = await write(settings, foreign(parked, b"trackside.trial-cloned.v1"), partition)
+    await until(settings, parked, AttemptEnded, 2)  # both places are free, though these ends don't count yet
+
+    await typed("submit", "fast.yaml", "--id", neighbour, "--wait")
+    place = f"{partition}/{offset}"
+    why = f"PARKED (needs a newer release: type trackside.trial-cloned.v1 at {place})"
+    assert why in await typed("show", parked)
+    listed = await typed("ls")
+    assert f"{parked} is {why}" in listed
+    assert any(parked in line and " PARKED " in line for line in listed.splitlines())
+    assert (await asyncio.to_thread(ready, dispatcher_port))["parked"]["streams"] == 1
+    code, _, err = await tried("stop", parked)
+    assert code == 2 and "stream_parked" in err and f"trackside repair {place}" in err
+    shown = await typed("repair", place)
+    assert "trackside.trial-cloned.v1" in shown and "not by this release" in shown
+    code, _, err = await tried("repair", f"{partition}/0", "--skip", "--reason", "looks odd")
+    assert code == 2 and "not_parked" in err
+    assert all(service.process.poll() is None for service in services.values())
+
+    for name in ("dispatcher", "scheduler"):  # from their snapshots, if there are any
+        services[name].restart()
+    await typed("submit", "fast.yaml", "--id", f"{neighbour}-2", "--wait")
+    await typed("repair", place, "--skip", "--reason", "written by a test")
+    trials = {
+        r.message.trial async for r, _ in changes(settings, parked) if isinstance(r.message, TrialSuggested)
+    }
+    assert trials == set(range(6))
+    await typed("repair", place, "--skip", "--reason", "once more")
+    listed = await typed("repair", "--list")
+    assert "no stream is parked" in listed and "written by a test" in listed and "once more" not in listed
+    assert await dead_letters(settings, len(UNREADABLE)) == set(UNREADABLE)
+    report = json.loads(await typed("verify-log", "--json"))
+    assert report["holds"] and len(report["passed_over"]) == len(UNREADABLE) and report["parked"] == []
+    assert "equal" in await typed("replay", "rebuild")

@@ -1,0 +1,240 @@
+"""Streams that are parked by a record of a newer release, and repaired or read by that release later."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.aggregates.given import CAPABILITIES
+from tests.unit.domain.given import STREAM, Told, accepted, received, record_of, search_running, suggested
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.commands import RULES, CommandAccepted, CommandRefused
+from trackside.contracts.message import Event, Record
+from trackside.contracts.parking import RecordSkipped, SkipRecord, UnknownRecord
+from trackside.domain import parking
+from trackside.domain.outcome import Outcome
+from trackside.domain.parking import told as why
+from trackside.domain.react import react
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams, dump, load, pack
+
+NEW = UnknownRecord(unknown_type="trackside.trial-cloned.v1")
+APPLIED, OVERTAKEN, PARKED = Outcome.APPLIED, Outcome.OVERTAKEN, Outcome.PARKED
+
+
+def parked() -> tuple[Told, int]:
+    """Gives a running search that an event of a newer release has parked, and the offset of that."""
+    told = search_running()
+    assert told.tell(NEW, role="dispatcher") == [PARKED]
+    return told, told.next_offset - 1
+
+
+def skip(told: Told, offset: int, reason: str = "a test wrote it") -> RecordSkipped:
+    return RecordSkipped(command_id="c-skip", partition=3, offset=offset, reason=reason)
+
+
+def numbers(told: Told) -> list[int]:
+    return [trial.number for trial in told.stream.root.trials]
+
+
+def asked(told: Told, command: SkipRecord, command_id: str = "c-skip") -> list[Event]:
+    """Tells that a command for the stream was received; returns what is decided then."""
+    event = received().model_copy(
+        update={
+            "command_id": command_id,
+            "command_type": command.wire_type(),
+            "body": command.model_dump(),
+            "source": received(told.next_offset).source,
+        }
+    )
+    assert told.tell(event) == [APPLIED]
+    (proposal,) = react(told.stream, CAPABILITIES, AGGREGATES)
+    return list(proposal.events)
+
+
+def test_an_event_of_an_unknown_type_parks_its_stream() -> None:
+    told, offset = parked()
+    assert told.stream.parked is not None
+    assert why(told.stream.parked, 3) == (
+        f"needs a newer release: type trackside.trial-cloned.v1 at 3/{offset}"
+    )
+
+
+def test_nothing_is_decided_about_a_parked_stream() -> None:
+    told, _ = parked()
+    assert react(told.stream, CAPABILITIES, AGGREGATES) == []
+
+
+def test_nothing_but_commands_counts_in_a_parked_stream() -> None:
+    told, _ = parked()
+    before = (dump(told.stream), len(told.stream.commands))
+    assert told.tell(suggested(3)) == [PARKED]
+    assert told.tell(received(5)) == [APPLIED]
+    assert len(told.stream.commands) == before[1] + 1
+    assert told.stream.root == load(before[0], AGGREGATES).root
+
+
+def test_rules_that_this_release_does_not_have_park_the_stream() -> None:
+    told = Told()
+    assert told.tell(received(rules=RULES + 1)) == [PARKED]
+    assert told.stream.parked is not None
+    assert why(told.stream.parked, 3) == f"needs a newer release: rules {RULES + 1} at 3/0"
+
+
+def test_a_stream_that_begins_with_an_unknown_event_is_parked_for_every_reader() -> None:
+    told = Told()
+    assert told.tell(NEW, role="dispatcher") == [PARKED]
+    assert told.tell(received()) == [APPLIED]
+    assert told.stream.parked is not None
+
+
+def test_other_streams_of_the_partition_go_on() -> None:
+    told, _ = parked()
+    assert told.tell(received(), stream="digits-2") == [APPLIED]
+    assert told.streams.by_id["digits-2"].parked is None
+
+
+def test_what_was_written_since_is_folded_once_the_record_is_skipped() -> None:
+    told, offset = parked()
+    clean = search_running()
+    for number in (0, 1):
+        told.tell(suggested(number))
+        clean.tell(suggested(number))
+    assert told.tell(skip(told, offset)) == [APPLIED]
+    assert told.stream.parked is None
+    assert [each.reason for each in told.stream.skipped] == ["a test wrote it"]
+    assert numbers(told) == numbers(clean) == [0, 1]
+
+
+def test_each_record_that_was_held_is_passed_on_with_its_outcome() -> None:
+    told, offset = parked()
+    told.tell(suggested(0))
+    told.tell(suggested(7))
+    passed: list[tuple[int, Outcome, int]] = []
+
+    def observe(stream: Stream, outcome: Outcome, record: Record, at: int) -> None:
+        passed.append((record.offset, outcome, at))
+
+    told.streams.on_released = observe
+    told.tell(skip(told, offset))
+    at = told.next_offset - 1
+    assert passed == [(offset + 1, APPLIED, at), (offset + 2, OVERTAKEN, at)]
+
+
+def test_the_rest_of_a_decision_with_a_skipped_record_has_no_effect() -> None:
+    told = search_running()
+    told.tell(NEW, suggested(0), role="dispatcher")
+    offset = told.next_offset - 2
+    told.tell(suggested(0))
+    told.tell(skip(told, offset))
+    assert numbers(told) == [0]
+    assert told.stream.root.trials[0].suggested_at == offset + 2
+
+
+def test_a_second_unknown_event_parks_the_stream_again() -> None:
+    told, offset = parked()
+    told.tell(suggested(0))
+    told.tell(NEW, role="worker")
+    told.tell(suggested(1))
+    assert told.tell(skip(told, offset)) == [APPLIED]
+    assert told.stream.parked is not None
+    assert told.stream.parked.offset == offset + 2
+    assert len(told.stream.parked.held) == 1
+    assert told.tell(skip(told, offset)) == [OVERTAKEN]
+    assert told.tell(skip(told, offset + 2)) == [APPLIED]
+    assert numbers(told) == [0, 1]
+
+
+def test_a_snapshot_at_any_moment_changes_nothing() -> None:
+    told, offset = parked()
+    told.tell(suggested(0))
+    told.tell(received(9), accepted(9))
+    told.tell(suggested(1))
+    told.tell(skip(told, offset))
+    told.tell(suggested(2))
+    for cut in range(len(told.records) + 1):
+        streams = Streams(AGGREGATES)
+        for at, record in enumerate(told.records):
+            if at == cut and STREAM in streams.by_id:
+                streams = Streams(AGGREGATES, {STREAM: load(pack(streams.by_id[STREAM]), AGGREGATES)})
+            assert streams.fold(record)[1] is told.outcomes[at]
+        assert dump(streams.by_id[STREAM]) == dump(told.stream)
+
+
+@pytest.mark.parametrize("role", ["", "publisher", "operator"])
+def test_an_unknown_event_of_no_role_parks_nothing(role: str) -> None:
+    told = search_running()
+    assert told.fold(record_of(NEW, 0, role or "nobody")) is OVERTAKEN
+    assert told.stream.parked is None
+
+
+def test_a_record_is_skipped_only_where_it_has_parked_the_stream() -> None:
+    told, offset = parked()
+    assert told.tell(skip(told, offset + 1)) == [OVERTAKEN]
+    assert told.tell(replace_partition(skip(told, offset))) == [OVERTAKEN]
+    assert told.stream.parked is not None
+
+
+def replace_partition(event: RecordSkipped) -> RecordSkipped:
+    return event.model_copy(update={"partition": 4})
+
+
+def test_the_command_to_skip_a_record_repairs_its_stream() -> None:
+    told, offset = parked()
+    told.tell(suggested(0))
+    events = asked(told, SkipRecord(partition=3, offset=offset, reason="an accident"))
+    assert [type(event) for event in events] == [RecordSkipped, CommandAccepted]
+    assert told.tell(*events) == [APPLIED, APPLIED]
+    assert numbers(told) == [0]
+    assert told.stream.skipped[0].command_id == "c-skip"
+
+
+def test_a_record_that_is_skipped_already_is_skipped_with_the_same_answer() -> None:
+    told, offset = parked()
+    command = SkipRecord(partition=3, offset=offset, reason="an accident")
+    told.tell(*asked(told, command))
+    again = asked(told, command.model_copy(update={"reason": "again"}), "c-again")
+    assert [type(event) for event in again] == [CommandAccepted]
+
+
+@pytest.mark.parametrize("parks", [True, False])
+def test_a_record_that_has_not_parked_the_stream_is_not_skipped(parks: bool) -> None:
+    told = parked()[0] if parks else search_running()
+    (refused,) = asked(told, SkipRecord(partition=3, offset=0, reason="looks odd"))
+    assert isinstance(refused, CommandRefused)
+    assert (refused.code, refused.path) == ("not_parked", "$.offset")
+    assert "the record at 3/0 has not parked stream digits-1" in refused.message
+
+
+def test_other_commands_for_a_parked_stream_are_refused_with_what_to_do() -> None:
+    told, offset = parked()
+    told.tell(received(4))
+    (proposal,) = react(told.stream, CAPABILITIES, AGGREGATES)
+    (refused,) = proposal.events
+    assert isinstance(refused, CommandRefused)
+    assert refused.code == "stream_parked"
+    assert f"`trackside repair 3/{offset} --skip --reason TEXT`" in refused.message
+
+
+def test_a_stream_with_more_events_than_are_held_is_not_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parking, "MAX_HELD", 2)
+    told, offset = parked()
+    for number in range(3):
+        told.tell(suggested(number))
+    assert told.stream.parked is not None
+    assert len(told.stream.parked.held) == 2
+    (refused,) = asked(told, SkipRecord(partition=3, offset=offset, reason="an accident"))
+    assert isinstance(refused, CommandRefused)
+    assert refused.code == "too_many_held"
+    assert told.tell(skip(told, offset)) == [OVERTAKEN]
+
+
+def test_an_event_in_the_partition_of_another_stream_has_no_effect() -> None:
+    told = search_running()
+    streams = Streams(AGGREGATES, partitions=12)
+    places = [replace(record, partition=at) for record in told.records for at in (0, 3, 7)]
+    outcomes = {record.partition for record in places if streams.fold(record)[1] is APPLIED}
+    assert len(outcomes) <= 1
+    known = Streams(AGGREGATES)
+    for record in told.records:
+        known.fold(record)
+    assert known.fold(replace(told.records[0], partition=5, offset=9))[1] is OVERTAKEN
