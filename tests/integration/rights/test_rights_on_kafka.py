@@ -33,6 +33,7 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_acls import apply_acls, check_acls
 from trackside.eventlog.kafka_rights import RightsProbe
 from trackside.eventlog.kafka_settings import KafkaSettings
+from trackside.eventlog.log import Outgoing
 from trackside.sdk.async_client import AsyncClient
 
 EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
@@ -197,6 +198,13 @@ def test_a_bad_option_of_the_command_is_bad_usage(
     assert code == 2 and said in complaints
 
 
+async def test_a_user_who_may_not_read_the_log_is_told_so_at_once(broker: Broker) -> None:
+    async with AsyncClient(broker.as_user("worker-gpu-1")) as client:
+        await client._connected().append(TOPICS.events.name, 0, [Outgoing(b"key", b"{}", [])])
+        with pytest.raises(DeniedError, match=f"may not Read topic {TOPICS.events.name}; to grant it"):
+            await anext(client._entries({(TOPICS.events.name, 0): 0}))
+
+
 async def ready(port: int) -> dict[str, Any]:
     """Returns what /ready says, {} before there is an answer."""
 
@@ -254,6 +262,7 @@ async def test_a_service_names_the_rights_that_it_lacks_at_its_start_and_while_i
         await poll_until(is_denied, within_s=NAMED_WITHIN_S)
         shown = await ready(port)
         assert not shown["ready"] and shown["denied"][0].startswith(fleet)
+        assert shown["waiting"] == f"a right: User:{NEWCOMER} may not Read topic {TOPICS.fleet.name}"
         assert fleet in (tmp_path / "worker.log").read_text()
         await apply_acls(broker.as_user(ROOT), lent)
         await poll_until(is_ready)

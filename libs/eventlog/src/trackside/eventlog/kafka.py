@@ -42,14 +42,16 @@ _MOST_NAMED = 5
 class KafkaLog:
     """A connection to a Kafka cluster; connects when it is first used, and again after any outage.
 
-    At an address alone it connects as the variables of the environment say.
+    At an address alone it connects as the variables of the environment say. `waits_for_rights`: a read that
+    the broker denies is tried again, as in an outage; else it raises DeniedError.
     """
 
-    def __init__(self, kafka: KafkaSettings | str, client_id: str) -> None:
+    def __init__(self, kafka: KafkaSettings | str, client_id: str, *, waits_for_rights: bool = False) -> None:
         """Raises InvalidSettingsError."""
         self._kafka = kafka_settings(kafka)
         self._bootstrap = self._kafka.kafka_bootstrap
         self._client_id = client_id
+        self._waits_for_rights = waits_for_rights
         self._producer: AIOKafkaProducer | None = None
         self._offset_client: AIOKafkaConsumer | None = None
         self._lock = asyncio.Lock()
@@ -88,7 +90,9 @@ class KafkaLog:
 
     def reader(self, starts: Mapping[Partition, int], gather_s: float = 0.0) -> "KafkaReader":
         """Opens a reader at the offsets given; the broker may hold records back for `gather_s` seconds."""
-        reader = KafkaReader(self.offsets, self._kafka, self._client_id, dict(starts), gather_s)
+        reader = KafkaReader(
+            self.offsets, self._kafka, self._client_id, dict(starts), gather_s, self._waits_for_rights
+        )
         self._readers.add(reader)
         return reader
 

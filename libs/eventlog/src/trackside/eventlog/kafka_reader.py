@@ -11,7 +11,7 @@ from trackside.contracts.topic_rights import AclOperation
 from trackside.contracts.topics import MAX_RECORD_BYTES
 from trackside.eventlog.client_lifecycle import start_within, stopped
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.errors import OffsetGoneError, TransientError
+from trackside.eventlog.errors import DeniedError, OffsetGoneError, TransientError
 from trackside.eventlog.fetch_sessions import with_fetch_sessions
 from trackside.eventlog.kafka_rights import denial
 from trackside.eventlog.kafka_security import client_options
@@ -49,11 +49,13 @@ class KafkaReader:
         client_id: str,
         positions: dict[Partition, int],
         gather_s: float,
+        waits_for_rights: bool = False,
     ) -> None:
         self._offsets = offsets
         self._kafka = kafka
         self._client_id = client_id
         self._positions = positions
+        self._waits_for_rights = waits_for_rights
         self._gather_ms = int(gather_s * 1000)
         self._consumer: AIOKafkaConsumer | None = None
         self._changed = False
@@ -74,7 +76,10 @@ class KafkaReader:
                 self._pause(self._consumer)
 
     async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
-        """Returns the next records, or an empty list after `max_wait_s` seconds, also during an outage."""
+        """Returns the next records, or an empty list after `max_wait_s` seconds, also during an outage.
+
+        Raises DeniedError, see `KafkaLog`.
+        """
         try:
             consumer = await self._ready(max_wait_s)
             if consumer is None:
@@ -151,7 +156,9 @@ class KafkaReader:
     async def _say_broken(self, error: KafkaError, max_wait_s: float) -> None:
         topic = str(error.args[0]) if error.args else ""
         if reason := denial(self._kafka, error, topic, AclOperation.READ):
-            log.error("the broker denies a read; still trying", reason=reason)
+            if not self._waits_for_rights:
+                raise DeniedError(reason)
+            log.debug("the broker denies a read; still trying", reason=reason)  # `watch_rights` says so
             await asyncio.sleep(max_wait_s)
         else:
             log.warning("reader broken", error=str(error))

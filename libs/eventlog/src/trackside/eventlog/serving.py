@@ -85,7 +85,7 @@ async def _run(
     health = Health(role)
     background = Background()
     async with (
-        KafkaLog(settings, f"trackside-{role}") as log,
+        KafkaLog(settings, f"trackside-{role}", waits_for_rights=True) as log,
         serve(health, settings.health_port, host=settings.health_host) as port,
     ):
         logger.info("service started", service=role, health_port=port)

@@ -95,6 +95,8 @@ class Health:
     @property
     def waiting_text(self) -> str | None:
         """Returns what the service waits for and since when, or None."""
+        if self.denied:
+            return f"a right: {self.denied[0].partition(';')[0]}"
         if self._waiting is None:
             return None
         reason, since = self._waiting
