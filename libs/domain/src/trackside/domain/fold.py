@@ -24,7 +24,9 @@ from trackside.domain.stream import Stream
 
 ANSWERS = frozenset({CommandAccepted, CommandRefused})
 DRAINS = frozenset({DeviceDrained, DeviceResumed})
-AFTER_CLOSE = frozenset({CommandReceived, *ANSWERS, *DRAINS, ArtifactsForgotten, StreamAnnotated})
+AFTER_CLOSE = frozenset(
+    {CommandReceived, *ANSWERS, *DRAINS, ArtifactsForgotten, StreamAnnotated, RecordSkipped}
+)
 """The events that are applied to a stream that is closed too; none of them closes one."""
 
 
