@@ -84,6 +84,8 @@ ADDED: dict[str, Any] = {
     "drained": {},
     "parked": None,
     "skipped": [],
+    "next_digest": "",
+    "trust": None,
 }
 """Fields of later releases, and their values in logs of older ones."""
 RENAMED = {"assessor_failures": "verdictless"}  # what a field was called when the digests were written

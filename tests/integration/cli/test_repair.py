@@ -172,8 +172,6 @@ async def test_a_record_of_a_newer_release_parks_its_stream_and_no_other(
     assert code == 2 and "not_parked" in err
     assert all(service.process.poll() is None for service in services.values())
 
-    of_ended = await write(settings, foreign(neighbour, b"trackside.trial-cloned.v1"), partition)
-    await typed("repair", f"{partition}/{of_ended}", "--skip", "--reason", "of a search that has ended")
     for name in ("dispatcher", "scheduler"):  # from their snapshots, if there are any
         services[name].restart()
     await typed("submit", "fast.yaml", "--id", f"{neighbour}-2", "--wait")

@@ -49,6 +49,9 @@ UNREACHABLE = {
     ("search.evolve", "        case _:"),
     ("batch.evolve", "        case _:"),
     ("domain.task_events", "        case _:"),
+    # Where signatures are required; see tests/unit/signing.
+    ("domain.fold", "        stream.ignored_decision = decision"),
+    ("domain.fold", "    if record.trust is not stream.trust:"),
 }
 REFUSALS = {
     "return Outcome.OVERTAKEN",

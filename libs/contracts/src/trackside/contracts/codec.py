@@ -29,7 +29,7 @@ from trackside.contracts import (
 )
 from trackside.contracts.decision_signing import HEADERS
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
-from trackside.contracts.refusals import Problem, field_names, json_path, nearest, problems_of
+from trackside.contracts.refusals import Problem, field_names, nearest, problems_of
 
 Headers = list[tuple[str, bytes]]
 Upcaster = Callable[[Json], Json]
@@ -261,7 +261,7 @@ class Codec:
             if wire in self._upcasters:
                 return self._lifted(wire, json.loads(value))
         except UNREADABLE as error:
-            raise UndecodableError("not_valid", f"{envelope.type}: {_reason(error)}"[:2_000]) from error
+            raise UndecodableError("not_valid", f"{envelope.type}: {error}"[:2_000]) from error
         name = envelope.type or "none"
         raise UnknownMessageError("unknown_type", f"type {name!r} is not known to this release; upgrade it")
 
@@ -277,14 +277,6 @@ class Codec:
         if wire not in self._classes:
             raise UnknownMessageError("unknown_type", f"no class for {wire.decode()!r} after upcasting")
         return self._classes[wire].model_validate(body)
-
-
-def _reason(error: Exception) -> str:
-    """Returns the first thing that is wrong with a body, in one line."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors(include_url=False, include_context=False)[0]
-    return f"{json_path(first['loc'])}: {first['msg']}"
 
 
 def command_of(wire_type: str, body: Json, known: Iterable[type[Command]]) -> Command | Problem:

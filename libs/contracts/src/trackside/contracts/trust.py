@@ -34,20 +34,37 @@ DISTRUST = (
 
 @dataclass(slots=True)
 class TrustedKey:
-    """A key, and whose it is; `public_key` are its 32 bytes in hex."""
+    """A key, whose it is, and from which offset on it is trusted, and no longer.
+
+    `public_key` are its 32 bytes in hex.
+    """
 
     public_key: str
     role: str
     worker_id: str = ""
-    revoked: bool = False
+    trusted_at: int = -1
+    revoked_at: int | None = None
 
 
 @dataclass(slots=True)
 class Trust:
-    """The keys by id, and whether events need a signature, as folded from the events about keys."""
+    """The keys by id, and where events need a signature, as folded from the events about keys.
+
+    It says so of every place before these events, too: who reads one stream alone needs the newest only.
+    """
 
     keys: dict[str, TrustedKey] = field(default_factory=dict)
-    mode: SignatureMode = "off"
+    modes: list[tuple[int, SignatureMode]] = field(default_factory=list)
+    """The offsets from which on another mode applies, the lowest first."""
+
+    @property
+    def mode(self) -> SignatureMode:
+        """Whether events need a signature now."""
+        return self.modes[-1][1] if self.modes else "off"
+
+    def requires(self, offset: int) -> bool:
+        """Returns whether an event at an offset needs a signature."""
+        return next((mode for begin, mode in reversed(self.modes) if begin < offset), "off") == "require"
 
     def distrust(self, record: Record, expected: bytes) -> str:
         """Returns why a record is not trusted, empty if it is.
@@ -62,9 +79,9 @@ class Trust:
         if not key_id or SIGNATURE not in envelope.headers:
             return UNSIGNED
         key = self.keys.get(key_id.decode("utf-8", "replace"))
-        if key is None:
+        if key is None or key.trusted_at >= record.offset:
             return UNKNOWN_KEY
-        if key.revoked:
+        if key.revoked_at is not None and key.revoked_at < record.offset:
             return REVOKED_KEY
         if key.role != envelope.role:
             return ANOTHER_ROLE

@@ -133,7 +133,7 @@ def evolve(fleet: Fleet, record: Record) -> Outcome:
         return Outcome.OVERTAKEN
     if type(event) in key_events.KINDS:
         return key_events.evolve(fleet.trust, record)
-    if fleet.trust.mode == "require" and not _is_trusted(fleet, record):
+    if fleet.trust.requires(record.offset) and not _is_trusted(fleet, record):
         return Outcome.OVERTAKEN
     match event:
         case WorkerJoined():

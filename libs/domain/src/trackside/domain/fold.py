@@ -15,8 +15,20 @@ from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
 from trackside.contracts.parking import RecordSkipped, UnknownRecord
 from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.trust import Trust, next_digest
 from trackside.contracts.watches import TasksWatched
-from trackside.domain import child, command, draining, labels, parking, task_commands, task_events, watches
+from trackside.domain import (
+    child,
+    command,
+    draining,
+    key_events,
+    labels,
+    parking,
+    task_commands,
+    task_events,
+    watches,
+    worker_events,
+)
 from trackside.domain.aggregate import Aggregates, AggregateType
 from trackside.domain.outcome import Outcome
 from trackside.domain.retries import KEPT_ATTEMPTS
@@ -24,9 +36,7 @@ from trackside.domain.stream import Stream
 
 ANSWERS = frozenset({CommandAccepted, CommandRefused})
 DRAINS = frozenset({DeviceDrained, DeviceResumed})
-AFTER_CLOSE = frozenset(
-    {CommandReceived, *ANSWERS, *DRAINS, ArtifactsForgotten, StreamAnnotated, RecordSkipped}
-)
+AFTER_CLOSE = frozenset({CommandReceived, *ANSWERS, *DRAINS, ArtifactsForgotten, StreamAnnotated})
 """The events that are applied to a stream that is closed too; none of them closes one."""
 
 
@@ -47,6 +57,9 @@ def fold(stream: Stream, record: Record, aggregates: Aggregates, released: Relea
     decision = envelope.decision_id
     index = envelope.index if decision else 0
     if index < 0 or (index and decision == stream.ignored_decision):
+        return Outcome.OVERTAKEN
+    if record.trust is not None and record.trust.requires(record.offset) and not _is_trusted(stream, record):
+        stream.ignored_decision = decision
         return Outcome.OVERTAKEN
     if stream.parked is not None or type(record.message) is UnknownRecord:
         outcome = _fold_parked(stream, record, aggregates, released)
@@ -93,12 +106,23 @@ def _park(stream: Stream, record: Record, needs: str) -> Outcome:
     return Outcome.PARKED
 
 
+def _is_trusted(stream: Stream, record: Record) -> bool:
+    """Returns whether a record is signed as its place in the log wants it; what follows must be, too."""
+    assert record.trust is not None
+    unsigned = record.trust.distrust(record, stream.next_digest)
+    record.distrust = unsigned or worker_events.distrust_of_placement(stream, record)
+    stream.next_digest = b"" if record.distrust else next_digest(record)
+    return not record.distrust
+
+
 def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
     event, kind = record.message, type(record.message)  # each isinstance that says no costs 0.3 us
     if record.envelope.role not in event.written_by:
         return Outcome.OVERTAKEN
     if kind is CommandReceived:
         return _received(stream, cast(CommandReceived, event), record)
+    if kind in key_events.KINDS:
+        return _key_event(stream, record)
     if stream.rules == 0:
         return Outcome.OVERTAKEN
     if kind in ANSWERS:
@@ -123,6 +147,19 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
         return _other(stream, record)
     outcome = aggregate.evolve(root, stream.tasks, record)
     stream.closed = root.closed
+    return outcome
+
+
+def _key_event(stream: Stream, record: Record) -> Outcome:
+    """Folds an event about keys; the first one begins their stream, the only one in its partition."""
+    if record.trust is not stream.trust:
+        return Outcome.OVERTAKEN
+    trust = Trust() if stream.trust is None else stream.trust
+    outcome = key_events.evolve(trust, record)
+    if outcome is Outcome.APPLIED and stream.trust is None:
+        stream.trust = trust
+        stream.rules = RULES
+        stream.first_offset = record.offset
     return outcome
 
 

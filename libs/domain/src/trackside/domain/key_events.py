@@ -28,12 +28,12 @@ def evolve(trust: Trust, record: Record) -> Outcome:
     if signer is None or record.envelope.decision_id or not is_signed(record, signer.public_key):
         return Outcome.OVERTAKEN
     if isinstance(event, KeyTrusted):
-        return _trusted(trust, event)
+        return _trusted(trust, event, record.offset)
     if isinstance(event, KeyRevoked):
-        return _revoked(trust, event)
+        return _revoked(trust, event, record.offset)
     if event.mode == trust.mode:
         return Outcome.DUPLICATE
-    trust.mode = event.mode
+    trust.modes.append((record.offset, event.mode))
     return Outcome.APPLIED
 
 
@@ -47,10 +47,10 @@ def _signer(trust: Trust, record: Record) -> TrustedKey | None:
     if not trust.keys and isinstance(event, KeyTrusted) and event.key_id == key_id:
         return TrustedKey(event.public_key, event.role) if event.role == SETUP_ROLE else None
     key = trust.keys.get(key_id)
-    return key if key is not None and key.role == SETUP_ROLE and not key.revoked else None
+    return key if key is not None and key.role == SETUP_ROLE and key.revoked_at is None else None
 
 
-def _trusted(trust: Trust, event: KeyTrusted) -> Outcome:
+def _trusted(trust: Trust, event: KeyTrusted, offset: int) -> Outcome:
     if event.key_id in trust.keys:
         return Outcome.DUPLICATE
     try:
@@ -61,19 +61,21 @@ def _trusted(trust: Trust, event: KeyTrusted) -> Outcome:
         return Outcome.OVERTAKEN
     if bool(event.worker_id) != (event.role == "worker"):
         return Outcome.OVERTAKEN
-    trust.keys[event.key_id] = TrustedKey(event.public_key, event.role, event.worker_id)
+    trust.keys[event.key_id] = TrustedKey(event.public_key, event.role, event.worker_id, offset)
     return Outcome.APPLIED
 
 
-def _revoked(trust: Trust, event: KeyRevoked) -> Outcome:
+def _revoked(trust: Trust, event: KeyRevoked, offset: int) -> Outcome:
     """Folds that a key is revoked; the last key of the installation can't be, or nothing could follow."""
     key = trust.keys.get(event.key_id)
     if key is None:
         return Outcome.OVERTAKEN
-    if key.revoked:
+    if key.revoked_at is not None:
         return Outcome.DUPLICATE
     others = (known for known in trust.keys.values() if known is not key)
-    if key.role == SETUP_ROLE and not any(each.role == SETUP_ROLE and not each.revoked for each in others):
+    if key.role == SETUP_ROLE and not any(
+        each.role == SETUP_ROLE and each.revoked_at is None for each in others
+    ):
         return Outcome.OVERTAKEN
-    key.revoked = True
+    key.revoked_at = offset
     return Outcome.APPLIED

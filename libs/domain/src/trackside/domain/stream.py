@@ -7,6 +7,7 @@ from typing import Any, Generic, cast
 from typing_extensions import TypeVar
 
 from trackside.contracts.refusals import Problem
+from trackside.contracts.trust import Trust
 from trackside.domain import command
 from trackside.domain.child import Child
 from trackside.domain.draining import DrainedDevice
@@ -35,6 +36,10 @@ class Stream(Generic[S]):
     tasks: dict[str, Task] = field(default_factory=dict)
     children: dict[str, Child] = field(default_factory=dict)
     ignored_decision: bytes = b""
+    next_digest: bytes = b""
+    """The digest of the next record of a signed decision, which the record before it names."""
+    trust: Trust | None = None
+    """The keys that its partition trusts, in the stream of the events about keys."""
     crowded: dict[str, None] = field(default_factory=dict)
     """The services with more attempts than are kept: their oldest ones are forgotten next."""
     watches: dict[str, Watched] = field(default_factory=dict)

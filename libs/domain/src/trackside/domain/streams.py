@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from trackside.contracts.message import Record
 from trackside.contracts.topics import partition_of
+from trackside.contracts.trust import Trust
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.fold import Released, fold
 from trackside.domain.outcome import Outcome
@@ -40,14 +41,19 @@ class Streams:
     on_released: Callable[[Stream, Outcome, Record, int], None] | None = None
     spilled: MutableMapping[str, bytes] | None = None
     _idle: dict[str, None] = field(default_factory=dict)
+    _trust: dict[int, Trust] = field(default_factory=dict)
+    """The keys that each partition trusts, of those that trust any."""
 
     def __post_init__(self) -> None:
         """Lists the initial streams that may be spilled."""
         self._idle = {name: None for name, stream in self.by_id.items() if _is_idle(stream)}
+        for stream in self.by_id.values():
+            self._note_trust(stream)
 
     def adopt(self, stream: Stream) -> None:
         """Takes over a stream from a snapshot."""
         self.by_id[stream.stream_id] = stream
+        self._note_trust(stream)
         if _is_idle(stream):
             self._idle[stream.stream_id] = None
 
@@ -64,6 +70,8 @@ class Streams:
     def fold(self, record: Record) -> tuple[Stream, Outcome]:
         """Folds a record of the events topic into its stream, in order, each offset once."""
         self.positions[record.partition] = record.offset + 1
+        if self._trust:
+            record.trust = self._trust.get(record.partition)
         stream_id = record.envelope.stream
         stream = self.by_id.get(stream_id) or self.find(stream_id)
         if stream is None:
@@ -78,6 +86,8 @@ class Streams:
             self.overtaken += 1
             if stream.rules == 0 and stream.parked is None:
                 del self.by_id[stream_id]
+        elif stream.trust is not None:
+            self._note_trust(stream)
         elif _is_idle(stream):
             self._idle.pop(stream_id, None)
             self._idle[stream_id] = None
@@ -96,6 +106,14 @@ class Streams:
             return None
         at = self.positions[stream.partition] - 1
         return lambda outcome, record: observe(stream, outcome, record, at)
+
+    def trust_in(self, partition: int) -> Trust | None:
+        """Returns the keys that a partition trusts, None if nobody has made any known there."""
+        return self._trust.get(partition)
+
+    def _note_trust(self, stream: Stream) -> None:
+        if stream.trust is not None:
+            self._trust[stream.partition] = stream.trust
 
     def spill_idle(self) -> None:
         """Spills all but the newest idle streams; no caller may hold one of them meanwhile."""
@@ -116,7 +134,9 @@ def _is_idle(stream: Stream) -> bool:
     One that is closed is small, and stays.
     """
     root = stream.root
-    return (root is None or (root.over and not stream.closed)) and not stream.unanswered
+    return (
+        (root is None or (root.over and not stream.closed)) and not stream.unanswered and stream.trust is None
+    )
 
 
 _KIND = re.compile(rb'\{"stream_id": ?"(?:[^"\\]|\\.)*", ?"partition": ?\d+, ?"kind": ?"(\w+)"')

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from trackside.contracts.topic_rights import ADMIN
 from trackside.embedded.ports import HOST
 from trackside.embedded.processes import ProcessSpec
-from trackside.eventlog.secure_folder import variables_of
+from trackside.eventlog.key_folder import SERVICES, WORKER, KeyFolder
+from trackside.eventlog.secure_folder import KEYS, variables_of
 
 if TYPE_CHECKING:
     from trackside.embedded.stack import ServiceSpec
@@ -57,7 +58,13 @@ def service_processes(
             name=service.name,
             argv=service.command(),
             log=str(folder / "logs" / f"{service.name}.log"),
-            env={**env, **own, **_as_principal(secure, service.principal), **service.env},
+            env={
+                **env,
+                **own,
+                **_as_principal(secure, service.principal),
+                **_signing(secure, service.principal),
+                **service.env,
+            },
             tier=tier,
             check="http",
             port=ports[service.name] if service.pages else None,
@@ -67,6 +74,13 @@ def service_processes(
         )
         processes.append(spec)
     return processes
+
+
+def _signing(secure: Path | None, principal: str) -> dict[str, str]:
+    """Returns the variable with the key of a service that writes events, which the set-up makes."""
+    if secure is None or not (principal in SERVICES or principal.startswith(WORKER)):
+        return {}
+    return {"TRACKSIDE_SIGNING_KEY_FILE": str(KeyFolder(secure / KEYS).file(principal))}
 
 
 def _as_principal(secure: Path | None, principal: str) -> dict[str, str]:

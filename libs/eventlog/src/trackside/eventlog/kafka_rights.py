@@ -98,16 +98,13 @@ class RightsProbe:
     async def missing(self, needed: Collection[Right]) -> list[Right]:
         """Returns the rights to topics and groups, of those that are needed, that this client lacks.
 
-        Of a prefix, one name is asked about. None are missing of a broker that does not say. Raises
-        TransientError.
+        Of a prefix, one name is asked about. Raises TransientError.
         """
         try:
             async with asyncio.timeout(ANSWER_S):
                 client = await self._started()
                 missing = await _topic_rights(client, needed)
                 return sorted(missing + await _group_rights(client, needed))
-        except NotImplementedError:  # a broker before version 8 of the request: it does not say
-            return []
         except (KafkaError, OSError, TimeoutError) as error:
             await self.close()
             raise TransientError(f"rights at {self._kafka.kafka_bootstrap}: {error_text(error)}") from error

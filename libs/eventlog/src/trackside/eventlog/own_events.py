@@ -11,6 +11,10 @@ MOST_EVENTS: Final = 100_000
 _ID: Final = "ce_id"
 
 
+class DistrustedError(Exception):
+    """What this process writes has no effect: to decide the same again would fill the log."""
+
+
 class OwnEvents:
     """The events that are not folded yet.
 
@@ -29,11 +33,19 @@ class OwnEvents:
             del self._ids[next(iter(self._ids))]
 
     def take(self, record: Record) -> bool:
-        """Returns whether this process sent a record that was read: true once for each event."""
+        """Returns whether this process sent a record that was read: true once for each event.
+
+        Raises DistrustedError for one whose signature does not count.
+        """
         if not self._ids:
             return False
         octets = record.envelope.headers.get(_ID)
         if octets not in self._ids:
             return False
         del self._ids[octets]
+        if record.distrust:
+            raise DistrustedError(
+                f"events of {record.envelope.source} have no effect ({record.distrust}): this log requires "
+                "signatures; set TRACKSIDE_SIGNING_KEY_FILE to a key that `trackside setup keys` lists for it"
+            )
         return True

@@ -10,6 +10,8 @@ from trackside.eventlog.settings_problems import InvalidSettingsError, problems_
 NAME = "secure"
 """The folder below `.trackside`."""
 CA = "ca.pem"
+KEYS = "keys"
+"""The folder with the keys that events are signed with, below that."""
 
 
 def password_file(folder: Path, principal: str) -> Path:

@@ -11,6 +11,7 @@ from typing import Final
 
 from trackside.contracts.refusals import ARTIFACT_CODES, DEAD_LETTER_CODES, REFUSAL_CODES, TASK_REFUSAL_CODES
 from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.trust import DISTRUST
 
 OTHER: Final = "other"
 """The value of a label in place of one that is not listed."""
@@ -63,6 +64,11 @@ TRIAL_END: Final = MetricLabel(
 )
 IGNORED_REASON: Final = MetricLabel(
     "reason", "why the report had no effect", ("late", "stale", "repeat", "foreign", "orphan")
+)
+DISTRUST_REASON: Final = MetricLabel(
+    "reason",
+    "why the signature does not count",
+    DISTRUST,
 )
 LANE: Final = MetricLabel("lane", "an advisor process", ("tuner", "assessor", "own-tuner", "own-assessor"))
 WAIT_REASON: Final = MetricLabel(

@@ -26,6 +26,7 @@ CounterName = Literal[
     "trackside.dispatcher.suggested.trials",
     "trackside.dispatcher.ended.trials",
     "trackside.dispatcher.uncounted.metrics",
+    "trackside.dispatcher.distrusted.events",
     "trackside.scheduler.assigned.tasks",
     "trackside.scheduler.returned.tasks",
     "trackside.scheduler.lost.workers",
@@ -219,6 +220,11 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Longest time since the newest event of a running search; 0 if none runs.",
     ),
     _counter("trackside.dispatcher.uncounted.metrics", "Reports that had no effect.", labels.IGNORED_REASON),
+    _counter(
+        "trackside.dispatcher.distrusted.events",
+        "Events without effect, because their signature does not count.",
+        labels.DISTRUST_REASON,
+    ),
     _gauge(
         "trackside.dispatcher.lane_backlog.requests",
         "Requests waiting for tuners or assessors.",

@@ -30,6 +30,7 @@ from trackside.cli.interface import (
     runs,
     services,
     setup,
+    setup_keys,
     stack,
     summaries,
     summary_changes,
@@ -190,7 +191,11 @@ SUMMARY_COMMANDS: Mapping[str, Callable[..., None]] = {
     "cache": summary_changes.cache,
     "export": summary_changes.export,
 }
-SETUP_COMMANDS: Mapping[str, Callable[..., None]] = {"acls": setup.acls, "passwords": setup.passwords}
+SETUP_COMMANDS: Mapping[str, Callable[..., None]] = {
+    "acls": setup.acls,
+    "passwords": setup.passwords,
+    "keys": setup_keys.keys,
+}
 CONVERT_COMMANDS: Mapping[str, Callable[..., None]] = {"sedna": convert.sedna}
 ARTIFACT_COMMANDS: Mapping[str, Callable[..., None]] = {
     "ls": artifacts.ls,

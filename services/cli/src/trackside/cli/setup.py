@@ -3,13 +3,16 @@
 import argparse
 import asyncio
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from trackside.eventlog.acls import installation_acls
 from trackside.eventlog.errors import PreflightError, TransientError
+from trackside.eventlog.installation_keys import AnotherKeyError, set_up_keys
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_acls import apply_acls
+from trackside.eventlog.key_folder import BadKeyFileError, KeyFolder
 from trackside.eventlog.password_file import read_password
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings import StackSettings, read_settings
@@ -29,6 +32,8 @@ FAILURES = (
     NewerSchemaError,
     AnotherLogError,
     LoginRefusedError,
+    AnotherKeyError,
+    BadKeyFileError,
 )
 
 
@@ -68,6 +73,12 @@ async def _topics(log: KafkaLog, settings: StackSettings) -> None:
     await log.preflight(settings.topics.shared)
 
 
+async def _keys(settings: StackSettings, folder: Path, workers: Sequence[str]) -> None:
+    """Makes the keys that services and workers sign with, and requires signatures from the first event on."""
+    async with KafkaLog(settings, client_id="trackside-setup") as log:
+        await set_up_keys(log, settings.topics, KeyFolder(folder), workers, require=True)
+
+
 def main() -> int:
     """Prepares what the settings name; exit 1 with the reason if that fails."""
     options = _options(sys.argv[1:])
@@ -80,6 +91,8 @@ def main() -> int:
             asyncio.run(prepare_topics(settings, options.wait_s))
         else:
             asyncio.run(prepare(settings, options.wait_s, _password(reader.reader_password_file)))
+        if options.keys is not None:
+            asyncio.run(_keys(settings, options.keys, options.worker))
     except FAILURES as error:
         sys.stderr.write(f"setup: {error}\n")
         return 1
@@ -95,7 +108,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--acls", action="store_true", help="add the ACLs that are missing, too")
     parser.add_argument(
-        "--worker", action="append", default=[], metavar="ID", help="id of a worker that has ACLs"
+        "--worker", action="append", default=[], metavar="ID", help="id of a worker that has ACLs, and a key"
+    )
+    parser.add_argument(
+        "--keys",
+        type=Path,
+        metavar="DIR",
+        help="folder with the keys of events: those that are missing are made, and signatures are required",
     )
     parser.add_argument(
         "--wait-s", type=float, default=PATIENCE_S, help="how long to wait for Kafka, s (%(default)s)"

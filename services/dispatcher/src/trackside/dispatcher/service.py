@@ -16,6 +16,7 @@ from trackside.dispatcher.intake.rereading import Rereading
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
 from trackside.dispatcher.monitoring.decision_counts import DecisionCounts
 from trackside.dispatcher.monitoring.decision_descriptions import describe
+from trackside.dispatcher.monitoring.distrusted_events import DistrustedEvents
 from trackside.dispatcher.monitoring.parked_streams import ParkedStreams
 from trackside.dispatcher.monitoring.search_gauges import SearchGauges
 from trackside.dispatcher.monitoring.stream_gauges import StreamGauges
@@ -90,6 +91,7 @@ class Dispatcher:
         self._counts_reports = not standby
         self._parked = ParkedStreams(streams, service.health)
         streams.on_released = self._take_in
+        self._distrusted = DistrustedEvents()
         service.spans.describe = lambda stream, proposal: describe(
             streams.find(stream), proposal, advice.asked
         )
@@ -102,6 +104,7 @@ class Dispatcher:
                 log.warning("fleet event of a newer release has no effect", type=record.envelope.type)
             if outcome is Outcome.APPLIED:
                 self._capabilities = None
+            self._note_distrust(record)
             return outcome
         stream, outcome = self._streams.fold(record)
         self._take_in(stream, outcome, record)
@@ -113,6 +116,7 @@ class Dispatcher:
         if type(message) is CommandReceived:
             self._intake.recorded(message)
         self._advice.note(stream.stream_id, message)
+        self._note_distrust(record)
         if outcome is Outcome.APPLIED:
             self._index.fold(stream, message)
             self._counts.note(message, record.append_time_ms)
@@ -137,6 +141,10 @@ class Dispatcher:
         letter = dead_letter(entry, error, "dispatcher")
         if all(letter.source != other.source for other in self._intake.dead_letters):
             self._intake.dead_letters.append(letter)
+
+    def _note_distrust(self, record: Record) -> None:
+        if record.distrust and self._counts_reports and self._health.ready:
+            self._distrusted.note(record)
 
     def count(self, record: Record) -> None:
         """Counts an event of a decision of this process that was just folded as applied."""

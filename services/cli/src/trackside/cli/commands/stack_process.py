@@ -16,6 +16,7 @@ from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import NAME, claim, current_folder, held_leash
 from trackside.embedded.secure import is_secure
 from trackside.embedded.stack import CONSOLE, ServiceSpec, Stack, StackOptions
+from trackside.eventlog import secure_folder
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.settings import ReaderSettings
 
@@ -75,7 +76,7 @@ def start(
     with steps.shown():
         options = StackOptions(
             listed,
-            setup=SECURE_SETUP if secure or is_secure(home) else SETUP,
+            setup=_setup(home, secure),
             bootstrap_servers=os.environ.get(BOOTSTRAP) or None,
             postgres_dsn=os.environ.get(DSN) or None,
             leash=leash,
@@ -86,6 +87,14 @@ def start(
             secure=secure,
         )
         return stack.start(home, options, steps)
+
+
+def _setup(home: Path, secure: bool) -> Sequence[Sequence[str]]:
+    """Returns the commands that run before the services: a secure stack has rights, and keys for events."""
+    if not secure and not is_secure(home):
+        return SETUP
+    keys = ("--keys", str(home / secure_folder.NAME / secure_folder.KEYS))
+    return [[*command, *keys] for command in SECURE_SETUP]
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 from trackside.cli.render import screen
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
-from trackside.domain.display.text import Column, counted
+from trackside.domain.display.text import Column
 from trackside.domain.table import ViewRow
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
@@ -71,7 +71,7 @@ def _process(each: ProcessStatus, answer: dict[str, Any] | None) -> dict[str, An
         if answer is not None and answer.get("disk_low") and not waiting:
             waiting = "room on its disk, to start new tasks"
         if answer is not None and (parked := answer.get("parked")) and not waiting:
-            waiting = f"a newer release for {counted(parked['streams'], 'stream')}: `trackside repair --list`"
+            waiting = f"a newer release, for {parked['streams']} parked streams: `trackside repair --list`"
         state = "ready" if answer is not None and answer.get("ready") else "waiting"
     lags: dict[str, float] = {} if answer is None else answer.get("lag_s") or {}
     return {
