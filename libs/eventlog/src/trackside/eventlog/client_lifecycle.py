@@ -38,16 +38,6 @@ async def start_client(client: KafkaClient) -> None:
         raise
 
 
-def end_without_goodbye(connections: Any) -> None:
-    """Lets a client close its connections at once.
-
-    Over TLS they would wait for the broker's answer, which it gives when the fetch that it holds is over.
-    """
-    for connection in connections._conns.values():
-        if connection._writer is not None:
-            connection._writer.close = connection._writer.transport.abort
-
-
 async def cancel_tasks(tasks: Collection[asyncio.Task[Any]], within_s: float) -> None:
     """Cancels tasks until they have ended, for three times `within_s` seconds at most.
 
@@ -81,7 +71,6 @@ async def stopped(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
     In a task of its own: a consumer whose fetch waits for a retry raises that fetch's cancellation from
     `stop`, where it looks like our own. The rest is ended here: a sender would retry without limit.
     """
-    end_without_goodbye(client.client if isinstance(client, AIOKafkaProducer) else client._client)
     stopping = asyncio.create_task(_stop(client))
     await asyncio.wait({stopping}, timeout=STOP_S)
     if stopping.done() and not stopping.cancelled() and stopping.exception() is None:

@@ -9,6 +9,7 @@ from aiokafka.errors import (
     IllegalSaslStateError,
     KafkaConnectionError,
     KafkaError,
+    NodeNotReadyError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
 )
@@ -44,7 +45,7 @@ async def ask_kafka(kafka: KafkaSettings | str) -> None:
 
 async def reason_of(error: BaseException, kafka: KafkaSettings) -> str:
     """Returns why a client failed; of one that found no broker, what a connection of our own was told."""
-    if not isinstance(error, KafkaConnectionError):
+    if not isinstance(error, (KafkaConnectionError, NodeNotReadyError)):
         return error_text(error)
     try:
         async with asyncio.timeout(PROBE_S):
@@ -68,7 +69,9 @@ async def _ask_broker(address: str, kafka: KafkaSettings) -> None:
     except (KafkaError, OSError, TransientError) as error:
         raise _explained(error, kafka) from error
     try:
-        await connection.send(MetadataRequest([]))  # refused to who should have named a user
+        answer = await connection.send(MetadataRequest([]))  # refused to who should have named a user
+        if not answer.brokers and kafka.kafka_sasl_mechanism == "OAUTHBEARER":  # aiokafka takes it for a yes
+            raise SaslAuthenticationFailed("invalid_token")
     except KafkaError as error:
         raise _explained(error, kafka) from error
     finally:
@@ -150,7 +153,7 @@ def _closed(kafka: KafkaSettings) -> str:
         return f"it may expect TLS: {PROTOCOL} is {kafka.kafka_security_protocol}"
     if kafka.uses_tls:
         return (
-            "it may expect a user (SASL_SSL), or a certificate of this client "
-            "(TRACKSIDE_KAFKA_SSL_CERTIFICATE_FILE)"
+            "it may expect a user (SASL_SSL), a certificate of this client "
+            "(TRACKSIDE_KAFKA_SSL_CERTIFICATE_FILE), or no TLS"
         )
     return f"it may expect a user: {PROTOCOL} is {kafka.kafka_security_protocol}, expected SASL_PLAINTEXT"

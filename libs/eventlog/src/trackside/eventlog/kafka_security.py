@@ -49,7 +49,7 @@ class TokenCommand(AbstractTokenProvider):  # type: ignore[misc]
                 process.kill()
         token = printed.decode(errors="replace").partition("\n")[0].strip()
         if process.returncode or not token:
-            reason = redact(errors.decode(errors="replace").strip()[-500:])
+            reason = redact(errors.decode(errors="replace").strip()[-500:]) or "nothing on standard error"
             raise TokenCommandError(f"{program} printed no token (exit {process.returncode}): {reason}")
         return token
 

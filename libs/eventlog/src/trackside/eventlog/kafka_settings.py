@@ -3,6 +3,7 @@
 import os
 import ssl
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
 
@@ -15,6 +16,18 @@ from trackside.eventlog.settings_problems import InvalidSettingsError, problems_
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 PREFIX = "TRACKSIDE_"
+
+
+class EndsAtOnce(ssl.SSLObject):
+    """The TLS of a connection that is closed without waiting for the broker's answer.
+
+    A broker reads that a connection ends when the fetch that it holds is over, up to 4 s later.
+    """
+
+    def unwrap(self) -> None:
+        """Sends that the connection ends."""
+        with suppress(ssl.SSLWantReadError):
+            super().unwrap()
 
 
 class KafkaSettings(BaseSettings):
@@ -124,6 +137,7 @@ class KafkaSettings(BaseSettings):
         except OSError as error:
             reason = _pem_problem(error, "no certificate")
             raise ValueError(f"{PREFIX}KAFKA_SSL_CA_FILE={ca}: {reason}") from error
+        context.sslobject_class = EndsAtOnce
         if certificate is not None:
             try:
                 context.load_cert_chain(certificate, key, password=_no_passphrase)

@@ -1,4 +1,4 @@
-"""Passwords of Kafka's users (SCRAM-SHA-512): the client of aiokafka has no request for them."""
+"""Passwords of Kafka's users (SCRAM): the client of aiokafka has no request for them."""
 
 import hashlib
 import secrets
@@ -21,7 +21,8 @@ from trackside.eventlog.errors import DeniedError, TransientError
 from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.kafka_topics import open_admin
 
-SCRAM_SHA_512 = 2
+MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+"""The number of each mechanism in Kafka's protocol, and its hash."""
 ITERATIONS = 8192
 """Rounds of the hash: Kafka's own tools make as many by default."""
 SALT_BYTES = 24
@@ -71,24 +72,27 @@ class _Alter(RequestStruct):  # type: ignore[misc]
 class _SetPassword(Request[_Alter]):  # type: ignore[misc]
     API_KEY = 51
 
-    def __init__(self, user: str, password: str) -> None:
+    def __init__(self, user: str, password: str, mechanism: str) -> None:
         self._user, self._password = user, password
+        self._code, self._hash = MECHANISMS[mechanism]
 
     def build(self, request_struct_class: Any) -> Any:
         """Returns the request; the broker is sent a hash, never the password."""
         salt = secrets.token_bytes(SALT_BYTES)
-        salted = hashlib.pbkdf2_hmac("sha512", self._password.encode(), salt, ITERATIONS)
-        return request_struct_class([], [(self._user, SCRAM_SHA_512, ITERATIONS, salt, salted, {})], {})
+        salted = hashlib.pbkdf2_hmac(self._hash, self._password.encode(), salt, ITERATIONS)
+        return request_struct_class([], [(self._user, self._code, ITERATIONS, salt, salted, {})], {})
 
 
-async def set_password(kafka: KafkaSettings | str, user: str, password: str) -> None:
+async def set_password(
+    kafka: KafkaSettings | str, user: str, password: str, mechanism: str = "SCRAM-SHA-512"
+) -> None:
     """Gives a user of a broker a password, and makes the user if there is none of that name.
 
-    Connections that are open stay open. Raises DeniedError if `kafka` names a user that may not do that, and
-    TransientError.
+    A user has a password for each mechanism, SCRAM-SHA-256 or SCRAM-SHA-512. Connections that are open stay
+    open. Raises DeniedError if `kafka` names a user that may not do that, and TransientError.
     """
     async with open_admin(kafka, f"the password of {user}") as admin:
-        answer = await admin._send_request(_SetPassword(user, password))
+        answer = await admin._send_request(_SetPassword(user, password, mechanism))
     for _user, code, text, _tags in answer.results:
         if for_code(code) is ClusterAuthorizationFailedError:
             raise DeniedError(f"this user may not set the password of {user}: use that of the administrator")
