@@ -26,6 +26,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import DeniedError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
+from trackside.eventlog.noted_keys import NotedKeys
 from trackside.sdk.batches import BatchInput, to_command
 from trackside.sdk.errors import (
     NotOverError,
@@ -83,8 +84,8 @@ class AsyncClient:
         self._kafka = bootstrap
         self._topics = Topics(prefix=topic_prefix)
         self._source = f"trackside/sdk/{name}"
-        self._log = log
-        self._signer = signer
+        self._log, self._signer = log, signer
+        self._keys = NotedKeys()
         self._flush = trace_client(name)
 
     async def __aenter__(self) -> Self:
@@ -287,7 +288,7 @@ class AsyncClient:
             async for entry in entries:
                 if not follow and entry.offset >= end:
                     return
-                record = of_stream(entry, stream_id)
+                record = self._keys.noted(entry, of_stream(entry, stream_id))
                 if record is not None:
                     yield record
                 if not follow and entry.offset + 1 >= end:
