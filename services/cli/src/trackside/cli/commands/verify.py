@@ -2,9 +2,11 @@
 
 from collections.abc import Coroutine
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from trackside.cli.commands.artifacts.finding import installed_store
+from trackside.cli.commands.verify_signatures import SignatureCheck
 from trackside.cli.render import screen
 from trackside.cli.render.progress import late_progress
 from trackside.cli.runtime.addresses import Addresses
@@ -18,6 +20,7 @@ from trackside.domain.display.text import Column
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.key_folder import BadKeyFileError, read_public_keys
 from trackside.replay.history.held_artifacts import HeldArtifact, HeldArtifacts
 from trackside.replay.history.summary_artifacts import read_summary_artifacts
 from trackside.verify.invariants import INVARIANTS
@@ -34,11 +37,23 @@ SHOWN_OPEN = 5
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is compared with the log: snapshots and read models, the store, and all that the store has."""
+    """What is compared with the log: read models, the store, all that it has, and a list of keys."""
 
     postgres: bool = False
     store: bool = False
     digests: bool = False
+    keys: Path | None = None
+
+    def signatures(self, stream: str) -> SignatureCheck | None:
+        """Returns the check of signatures, if a list of keys is named; raises BadUsage."""
+        if self.keys is None:
+            return None
+        if stream:
+            raise BadUsage("--keys is about the whole log: which keys it trusts is in no single stream")
+        try:
+            return SignatureCheck(read_public_keys(self.keys))
+        except BadKeyFileError as error:
+            raise BadUsage(f"--keys: {error}") from error
 
 
 def verify_log(stream: str, extent: Extent, *, complete: bool, as_json: bool) -> None:
@@ -49,7 +64,8 @@ def verify_log(stream: str, extent: Extent, *, complete: bool, as_json: bool) ->
     if extent.digests and not extent.store:
         raise BadUsage("--digests is about the bytes in the store: add --store")
     store, held = installed_store() if extent.store else None, HeldArtifacts()
-    report = _read(_report(stream, extent.postgres, held if extent.store else None))
+    signatures = extent.signatures(stream)
+    report = _read(_report(stream, extent.postgres, held if extent.store else None, signatures))
     if stream and not report.streams:
         raise BadUsage(f"the log has no stream {stream}; `trackside ls` lists the searches")
     if store is not None:
@@ -62,7 +78,9 @@ def verify_log(stream: str, extent: Extent, *, complete: bool, as_json: bool) ->
         screen.emit(as_object(report))
     else:
         show(report)
-    if not report.holds:
+    if signatures is not None:
+        signatures.say(as_json=as_json)
+    if not report.holds or (signatures is not None and signatures.findings):
         raise FailureReported()
 
 
@@ -175,13 +193,17 @@ def _result(report: VerificationReport, name: str) -> str:
     return f"{result}, {waiting} open" if waiting else result
 
 
-async def _report(stream: str, postgres: bool, held: HeldArtifacts | None) -> VerificationReport:
+async def _report(
+    stream: str, postgres: bool, held: HeldArtifacts | None, signatures: SignatureCheck | None
+) -> VerificationReport:
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
 
     def observe(folded: Stream, outcome: Outcome, record: Record, value: bytes) -> None:
         if held is not None:
             held.take(record, outcome, value)
+        if signatures is not None:
+            signatures.take(record, outcome)
 
     async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-verify") as log:
         with late_progress("reading the log") as progress:

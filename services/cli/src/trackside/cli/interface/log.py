@@ -60,6 +60,10 @@ def verify_log(
     digests: Annotated[
         bool, typer.Option("--digests", help="With --store: read all of them, and compare their digests.")
     ] = False,
+    keys: Annotated[
+        Path | None,
+        typer.Option("--keys", metavar="FILE", help="Check who signed each event, by this list of keys."),
+    ] = None,
     complete: Annotated[
         bool,
         typer.Option(
@@ -80,6 +84,10 @@ def verify_log(
     size, or with --digests by reading it, and so is each image and other large value of its summaries; copies
     of the store do not count. Let no `trackside artifacts gc --delete` run meanwhile.
 
+    With --keys the signature of each event that has an effect is checked with the keys of a file, which
+    `trackside setup keys` writes as keys.json, not with those that the log names. Keys that the log trusts
+    and the file does not list are named.
+
     Exit 0 if all invariants hold, 1 if one is violated, 2 for a wrong option or if there is no such stream,
     3 if the log (with --postgres the read models) can't be read: nothing is verified then.
 
@@ -93,7 +101,7 @@ def verify_log(
     """
     from trackside.cli.commands import verify
 
-    extent = verify.Extent(postgres, store, digests)
+    extent = verify.Extent(postgres, store, digests, keys)
     verify.verify_log(stream, extent, complete=complete, as_json=as_json)
 
 
