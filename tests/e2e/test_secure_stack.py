@@ -66,12 +66,12 @@ def test_secrets_are_in_files_of_their_owner_and_in_nothing_else(folder: UserFol
     home = folder.path / ".trackside"
     secure = home / "secure"
     assert stat.S_IMODE(secure.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(path.stat().st_mode) for path in secure.iterdir()} == {0o600}
+    modes = {(path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in secure.rglob("*")}
+    assert modes <= {(True, 0o700), (False, 0o600)}
     passwords = {path.read_text().strip() for path in secure.glob("*.password")}
     assert len(passwords) == len(list(secure.glob("*.password"))) > len(SERVICES)
-    written = [
-        path for path in home.rglob("*") if path.is_file() and path.parent not in (secure, home / "kafka")
-    ]
+    private = (secure, home / "kafka")
+    written = [path for path in home.rglob("*") if path.is_file() and not {*private} & {*path.parents}]
     for path in written:
         content = path.read_bytes()
         assert not any(password.encode() in content for password in passwords), path
