@@ -59,6 +59,7 @@ def _health() -> list[Panel]:
 def _faults() -> list[Panel]:
     letters = series("trackside.eventlog.dead_letters.records")
     disk = series("trackside.health.disk_low.services")
+    parked = series("trackside.dispatcher.parked.streams")
     return [
         work_panels.out_of_memory(),
         work_panels.lost_workers(),
@@ -66,6 +67,11 @@ def _faults() -> list[Panel]:
             "Dead letters",
             "Records that could not be decoded or folded, within the range of the board.",
             f"round(sum(increase({letters}[$__range]))) or vector(0)",
+        ),
+        count_of_faults(
+            "Parked streams",
+            "Streams of which nothing is decided, because a record of them needs a newer release.",
+            f"max({parked}) or vector(0)",
         ),
         count_of_faults(
             "Disks nearly full",

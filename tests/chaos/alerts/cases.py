@@ -35,6 +35,7 @@ CASES = (
         perhaps=("TracksideServiceAbsent",),
     ),
     Case(faults.undecodable_record, ("TracksideDeadLetters",)),
+    Case(faults.stream_parked, ("TracksideStreamsParked",)),
     Case(faults.task_without_worker, ("TracksideTasksUnschedulable",)),
     Case(faults.tasks_out_of_memory, ("TracksideOutOfMemory",)),
     Case(faults.indexer_starved, ("TracksideEventLoopLate",)),

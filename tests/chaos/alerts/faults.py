@@ -21,8 +21,9 @@ from tests.polling import elapse, poll_until
 from trackside.aggregates.batch.messages import GroupSpec, StopTasks, SubmitTasks, TaskSpec
 from trackside.aggregates.search.messages import StopSearch, Tuner
 from trackside.contracts.fleet import WorkerHeartbeat
+from trackside.contracts.parking import SkipRecord
 from trackside.contracts.resources import Resources
-from trackside.contracts.topics import MAX_RECORD_BYTES
+from trackside.contracts.topics import MAX_RECORD_BYTES, partition_of
 from trackside.embedded import processes
 from trackside.embedded.processes import ProcessSpec
 from trackside.eventlog.log import Outgoing
@@ -60,6 +61,23 @@ async def undecodable_record(on: Installation) -> AsyncIterator[None]:
     """Publishes what is no command."""
     await on.log.publish(on.topics.commands.name, 0, Outgoing(b"key", b"not a command", []))
     yield
+
+
+@asynccontextmanager
+async def stream_parked(on: Installation) -> AsyncIterator[None]:
+    """Writes an event of a newer release, which parks its stream until it is skipped."""
+    stream, topic = "parked", on.topics.events
+    partition = partition_of(stream, topic.partitions)
+    headers = {
+        "ce_id": b"new-1",
+        "ce_type": b"trackside.trial-cloned.v1",
+        "ce_source": b"trackside/dispatcher/1",
+        "ce_partitionkey": stream.encode(),
+    }
+    record = Outgoing(stream.encode(), b"{}", [*headers.items()])
+    written = await on.log.append(topic.name, partition, [record])
+    yield
+    await on.client.send(SkipRecord(partition=partition, offset=written.offset, reason="a test"), stream)
 
 
 @asynccontextmanager

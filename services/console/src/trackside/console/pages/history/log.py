@@ -42,6 +42,8 @@ async def log(request: PageRequest) -> Shown:
             {"owner": owner, "topic": topic, "partitions": len(found), "records": sum(found)}
             for (owner, topic), found in sorted(totals.items())
         ],
+        "parked": await models.rows("parked_streams"),
+        "skipped": await models.rows("skipped_records"),
         "refused": await models.rows("refused_commands", LIMIT),
         "letters": await models.rows("dead_letters", LIMIT),
     }
