@@ -1,9 +1,9 @@
 """What is known of the causes of an aggregate's events, beyond what the log itself names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from trackside.contracts.message import Message
+from trackside.contracts.message import Command, Message
 from trackside.domain.stream import Stream
 
 S = TypeVar("S")
@@ -17,10 +17,19 @@ class StreamSubject(NamedTuple):
 
 
 class Causality(Generic[S]):
-    """How `trackside replay why` explains the events of an aggregate. All methods are pure.
+    """How `replay why` explains the events of an aggregate, and what `verify-log` accepts as their causes.
 
-    This one is of an aggregate that says nothing of its own.
+    All methods are pure. This one is of an aggregate that says nothing of its own.
     """
+
+    commanded: Mapping[type[Message], tuple[type[Command], ...]] = {}
+    """The commands that lead to an event, in the decision that accepts them."""
+    decided: frozenset[type[Message]] = frozenset()
+    """Those events of `commanded` that also follow from other events of the stream."""
+    follows_others: frozenset[type[Message]] = frozenset()
+    """The events that may rest on an event of another stream."""
+    follows_any: frozenset[type[Message]] = frozenset()
+    """The events that rest on what the stream had last, which may be a command that is not theirs."""
 
     def cause_of(self, stream: Stream[S], event: Message) -> int:
         """Returns the offset of what one of its events rests on, or one of its tasks; -1 for nothing.

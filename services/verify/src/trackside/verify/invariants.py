@@ -31,7 +31,7 @@ INVARIANTS: Mapping[str, Invariant] = {
     "INV-13": Invariant("snapshots are what the log folds to", "snapshots"),
     "INV-14": Invariant("nothing looks like a secret", "records"),
     "INV-15": Invariant("read models equal a rebuild", "rows"),
-    "INV-18": Invariant("a named cause is an applied event that lies before its event", "causes"),
+    "INV-18": Invariant("a cause is an applied event before its event, and leads to such events", "causes"),
     "INV-19": Invariant("a child ends once, after its request and before its parent", "events of children"),
     "INV-20": Invariant("a version of a model has the digest that its task has saved", "versions"),
     "INV-21": Invariant("running tasks save, continue and acknowledge in order", "events of tasks"),

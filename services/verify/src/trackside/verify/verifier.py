@@ -15,7 +15,7 @@ from trackside.contracts.commands import CommandAccepted, CommandReceived, Comma
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
 from trackside.contracts.parking import RecordSkipped
-from trackside.contracts.tasks import TaskAssigned, TaskSubmitted
+from trackside.contracts.tasks import MetricReported, TaskAssigned, TaskSubmitted
 from trackside.contracts.topics import Topics, partition_of
 from trackside.contracts.watches import TasksWatched
 from trackside.domain import child, key_events
@@ -35,10 +35,12 @@ from trackside.verify.checks.decisions import DecisionChecks
 from trackside.verify.checks.device_commands import DeviceCommandChecks
 from trackside.verify.checks.devices import ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationChecks, check_role
+from trackside.verify.checks.numbers import NumberChecks
 from trackside.verify.checks.publications import PublicationChecks
 from trackside.verify.checks.running_tasks import check_forgotten
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 from trackside.verify.checks.tasks import TaskChecks
+from trackside.verify.checks.writers import check_repeated
 
 Fold = Callable[[Record], tuple[Stream, Outcome]]
 COMMAND_EVENTS = frozenset({CommandReceived, CommandAccepted, CommandRefused})
@@ -85,6 +87,7 @@ class Verifier:
         self._artifacts = ArtifactChecks(self.findings)
         self._causes = CauseChecks(self.findings)
         self._decisions = DecisionChecks(self.findings)
+        self._numbers = NumberChecks(self.findings)
         self._tasks = TaskChecks(self.findings, self.incarnations, self.resources)
 
     def _streams(self, partitions: int) -> Streams:
@@ -98,6 +101,7 @@ class Verifier:
     def take_fleet(self, record: Record) -> None:
         """Checks one record of the fleet topic."""
         self.incarnations.take(record)
+        self._numbers.take(record)
         self.resources.take(record)
 
     def take(self, record: Record) -> tuple[Stream, Outcome]:
@@ -108,6 +112,9 @@ class Verifier:
         if outcome is Outcome.APPLIED:
             self._check_applied(stream, record)
             forget_settled(stream)
+        elif type(record.message) is MetricReported:
+            self._check_repeated(stream.stream_id, record.message, record)
+        self._numbers.take(record)
         self.resources.take(record)
         return stream, outcome
 
@@ -188,6 +195,13 @@ class Verifier:
                 self._artifacts.named(reference, record)
             if history.aggregate is not None and kind is history.aggregate.ends_with:
                 self._end_stream(history, stream, record)
+
+    def _check_repeated(self, stream: str, event: MetricReported, record: Record) -> None:
+        """Checks a report without effect."""
+        history = self.histories.get(stream)
+        task = None if history is None else history.tasks.get(event.task_id)
+        if task is not None:
+            check_repeated(task, event, record, self.findings)
 
     def _check_task_event(self, history: StreamHistory, stream: str, record: Record) -> None:
         event, task_id = record.message, task_of(record.message)

@@ -1,14 +1,32 @@
 """The causes of a batch's events in a log that names none, and these events as short lines."""
 
-from trackside.aggregates.batch.messages import BatchStarted, GroupEnded
+from collections.abc import Mapping
+
+from trackside.aggregates.batch.messages import (
+    BatchStarted,
+    BatchStopRequested,
+    GroupEnded,
+    StopTasks,
+    SubmitTasks,
+)
 from trackside.aggregates.batch.state import Batch
-from trackside.contracts.message import Message
+from trackside.contracts.children import ChildStopRequested
+from trackside.contracts.message import Command, Message
+from trackside.contracts.tasks import TaskStopRequested
 from trackside.domain.causality import Causality
 from trackside.domain.display.short_text import named_values
 
 
 class BatchCausality(Causality[Batch]):
     """All that a batch does rests on what changed it last."""
+
+    commanded: Mapping[type[Message], tuple[type[Command], ...]] = {
+        BatchStarted: (SubmitTasks,),
+        BatchStopRequested: (StopTasks,),
+        TaskStopRequested: (StopTasks,),
+        ChildStopRequested: (StopTasks,),
+    }
+    decided = frozenset({TaskStopRequested, ChildStopRequested})
 
     def last_control(self, root: Batch) -> int:
         """Returns the offset of the event that stopped it; -1 for none."""

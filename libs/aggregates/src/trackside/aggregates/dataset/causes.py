@@ -1,5 +1,7 @@
 """The events of a dataset as short lines, and the watcher that has reported them."""
 
+from collections.abc import Mapping
+
 from trackside.aggregates.dataset.messages import (
     DatasetChanged,
     DatasetDeleted,
@@ -8,16 +10,28 @@ from trackside.aggregates.dataset.messages import (
     DatasetRefused,
     DatasetRegistered,
     DatasetReport,
+    DatasetResumed,
     DatasetTruncated,
+    DeleteDataset,
+    PauseDataset,
+    RegisterDataset,
+    ResumeDataset,
 )
 from trackside.aggregates.dataset.state import Dataset, watcher_id
-from trackside.contracts.message import Message
+from trackside.contracts.message import Command, Message
 from trackside.domain.causality import Causality
 from trackside.domain.display.short_text import named_values
 
 
 class DatasetCausality(Causality[Dataset]):
     """What is observed of a dataset rests on what its watcher has reported; other events on commands."""
+
+    commanded: Mapping[type[Message], tuple[type[Command], ...]] = {
+        DatasetRegistered: (RegisterDataset,),
+        DatasetPaused: (PauseDataset,),
+        DatasetResumed: (ResumeDataset,),
+        DatasetDeleted: (DeleteDataset,),
+    }
 
     def task_of(self, stream_id: str, event: Message) -> str:
         """Returns the watcher that has reported an event."""

@@ -1,19 +1,38 @@
 """The events of a model as short lines, and the tasks that its versions come from."""
 
+from collections.abc import Mapping
+
 from trackside.aggregates.model.messages import (
+    AddModelVersion,
+    ArchiveModel,
+    ModelArchived,
     ModelRegistered,
+    ModelRestored,
     ModelStageSet,
     ModelTagged,
     ModelVersionAdded,
+    RegisterModel,
+    RestoreModel,
+    SetModelStage,
+    TagModel,
     source_of,
 )
 from trackside.aggregates.model.state import Model
-from trackside.contracts.message import Message
+from trackside.contracts.message import Command, Message
 from trackside.domain.causality import Causality, StreamSubject
 
 
 class ModelCausality(Causality[Model]):
     """Each event of a model rests on its command; a version of a task rests on what that has saved."""
+
+    commanded: Mapping[type[Message], tuple[type[Command], ...]] = {
+        ModelRegistered: (RegisterModel,),
+        ModelVersionAdded: (AddModelVersion,),
+        ModelTagged: (TagModel,),
+        ModelStageSet: (SetModelStage,),
+        ModelArchived: (ArchiveModel,),
+        ModelRestored: (RestoreModel,),
+    }
 
     def part_of(self, event: Message) -> str:
         """Returns the version that an event is about, such as `version 3`; empty for none."""

@@ -1,21 +1,61 @@
 """The events of a pipeline as short lines, and what they are about."""
 
-from trackside.aggregates.pipeline.messages import PipelineDefined, RunCancelled, RunNumbered
+from collections.abc import Mapping
+
+from trackside.aggregates.pipeline.messages import (
+    CancelPipelineRuns,
+    DefinePipeline,
+    PipelineDefined,
+    PipelineRetired,
+    RetirePipeline,
+    RunCancelled,
+    RunNumbered,
+    RunPipeline,
+)
 from trackside.aggregates.pipeline.schedule_messages import (
+    CreateSchedule,
+    DeleteSchedule,
+    FireSchedule,
+    PauseSchedule,
+    ResumeSchedule,
     ScheduleCreated,
+    ScheduleDeleted,
     ScheduleEvent,
     ScheduleFired,
+    SchedulePaused,
+    ScheduleResumed,
     ScheduleSpec,
     ScheduleUpdated,
+    UpdateSchedule,
 )
 from trackside.aggregates.pipeline.state import DefinedPipeline
-from trackside.contracts.message import Message
+from trackside.contracts.children import ChildStopRequested
+from trackside.contracts.message import Command, Message
 from trackside.domain.causality import Causality
 from trackside.domain.display.short_text import named_values
 
 
 class PipelineCausality(Causality[DefinedPipeline]):
     """Each event of a pipeline rests on its command, the start of a run on what made room for it."""
+
+    commanded: Mapping[type[Message], tuple[type[Command], ...]] = {
+        PipelineDefined: (DefinePipeline,),
+        PipelineRetired: (RetirePipeline,),
+        RunNumbered: (
+            RunPipeline,
+            FireSchedule,
+        ),
+        RunCancelled: (CancelPipelineRuns,),
+        ScheduleCreated: (CreateSchedule,),
+        ScheduleUpdated: (UpdateSchedule,),
+        SchedulePaused: (PauseSchedule,),
+        ScheduleResumed: (ResumeSchedule,),
+        ScheduleDeleted: (DeleteSchedule,),
+        ScheduleFired: (FireSchedule,),
+        ChildStopRequested: (CancelPipelineRuns,),
+    }
+    decided = frozenset({RunNumbered, ScheduleFired, ChildStopRequested})
+    follows_others = frozenset({RunNumbered, ScheduleFired})
 
     def part_of(self, event: Message) -> str:
         """Returns the version or run that an event is about, such as `version 3`; empty for none."""

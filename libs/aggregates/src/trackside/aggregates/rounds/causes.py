@@ -1,18 +1,48 @@
 """The events of an incremental job as short lines, and the rounds that they are about."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trackside.aggregates.rounds import deploy_messages as deploys
 from trackside.aggregates.rounds import messages
 from trackside.aggregates.rounds.deploy_messages import RoundModel
 from trackside.aggregates.rounds.state import IncrementalJob
-from trackside.contracts.message import Message
+from trackside.contracts.message import Command, Message
 from trackside.domain.causality import Causality, StreamSubject
 from trackside.domain.display.short_text import named_values
 
 
 class RoundsCausality(Causality[IncrementalJob]):
     """Each event of a round rests on the one before it, on its task, or on what a service has said."""
+
+    commanded: Mapping[type[Message], tuple[type[Command], ...]] = {
+        messages.IncrementalJobCreated: (messages.CreateIncrementalJob,),
+        messages.IncrementalJobUpdated: (messages.UpdateIncrementalJob,),
+        messages.IncrementalJobPaused: (messages.PauseIncrementalJob,),
+        messages.IncrementalJobResumed: (messages.ResumeIncrementalJob,),
+        messages.IncrementalJobDeleted: (messages.DeleteIncrementalJob,),
+        deploys.HardExamplesReported: (messages.ReportHardExamples,),
+        messages.TriggerEvaluated: (
+            messages.FireTrain,
+            messages.FireEval,
+        ),
+        deploys.DeployDecided: (messages.FireDeploy,),
+        deploys.DeployApproved: (messages.ApproveDeploy,),
+        deploys.DeployRejected: (messages.RejectDeploy,),
+        messages.StageEnded: (messages.FireDeploy,),
+        messages.RoundEnded: (messages.FireDeploy,),
+        deploys.ModelRolledBack: (messages.RollbackModel,),
+    }
+    decided = frozenset(
+        {
+            deploys.HardExamplesReported,
+            messages.TriggerEvaluated,
+            deploys.DeployDecided,
+            deploys.DeployRejected,
+            messages.StageEnded,
+            messages.RoundEnded,
+        }
+    )
+    follows_others = frozenset({messages.SamplesAssigned})
 
     def part_of(self, event: Message) -> str:
         """Returns the round or update that an event is about, such as `round 3`; empty for none."""

@@ -1,11 +1,33 @@
 """The causes of a run's events in a log that names none, and these events as short lines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from trackside.aggregates.run.messages import RunEnded, RunRevived, RunStarted
+from trackside.aggregates.run.messages import (
+    AbortPipelineRun,
+    AbortStep,
+    ApproveGate,
+    ArchiveRun,
+    PausePipelineRun,
+    RejectGate,
+    RestartFromStep,
+    ResumePipelineRun,
+    RetryFailedSteps,
+    RunAbortRequested,
+    RunArchived,
+    RunEnded,
+    RunPaused,
+    RunResumed,
+    RunRevived,
+    RunStarted,
+    RunUpdated,
+    SkipStep,
+    StartPipelineRun,
+    UpdatePipelineRun,
+)
 from trackside.aggregates.run.state import Run
 from trackside.aggregates.run.step_messages import (
     GateDecided,
+    StepAbortRequested,
     StepCacheHit,
     StepCacheMissed,
     StepEnded,
@@ -14,7 +36,7 @@ from trackside.aggregates.run.step_messages import (
     StepResolved,
     StepSkipped,
 )
-from trackside.contracts.message import Message
+from trackside.contracts.message import Command, Message
 from trackside.domain.causality import Causality
 from trackside.domain.display.short_text import named_values
 from trackside.domain.pipelines.compiling import needed
@@ -24,6 +46,26 @@ from trackside.domain.stream import Stream
 
 class RunCausality(Causality[Run]):
     """All that a run does rests on what changed it last; the values of a step on what they come from."""
+
+    commanded: Mapping[type[Message], tuple[type[Command], ...]] = {
+        RunStarted: (StartPipelineRun,),
+        RunAbortRequested: (AbortPipelineRun,),
+        RunArchived: (ArchiveRun,),
+        RunPaused: (PausePipelineRun,),
+        RunResumed: (ResumePipelineRun,),
+        RunRevived: (
+            RestartFromStep,
+            RetryFailedSteps,
+        ),
+        RunUpdated: (UpdatePipelineRun,),
+        StepAbortRequested: (AbortStep,),
+        StepSkipped: (SkipStep,),
+        GateDecided: (
+            ApproveGate,
+            RejectGate,
+        ),
+    }
+    decided = frozenset({RunArchived, StepSkipped, GateDecided})
 
     def also_follows(self, stream: Stream[Run], event: Message) -> Sequence[int]:
         """Returns the ends of the steps that a step needs, what its values come from, why a run failed."""

@@ -1,22 +1,40 @@
 """The causes of a search's events in a log that names none, and these events as short lines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.messages import (
     TRIAL,
+    AddTrial,
+    ImportTrials,
+    PauseSearch,
+    RequestTrials,
+    ResumeSearch,
     SearchExhausted,
     SearchFailed,
+    SearchPaused,
+    SearchResumed,
+    SearchSpaceUpdated,
     SearchStarted,
+    SearchStopRequested,
     SearchTimeLimitReached,
+    SearchUpdated,
+    StartSearch,
+    StopSearch,
+    StopTrial,
+    TrialAdded,
     TrialEnded,
+    TrialsImported,
+    TrialsRequested,
     TrialSuggested,
+    UpdateSearch,
+    UpdateSearchSpace,
 )
 from trackside.aggregates.search.state import Search
 from trackside.contracts.ids import trial_task_id
-from trackside.contracts.message import Message
+from trackside.contracts.message import Command, Message
 from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
 from trackside.domain.causality import Causality
 from trackside.domain.display.short_text import named_values
 from trackside.domain.stream import Stream
@@ -24,6 +42,30 @@ from trackside.domain.stream import Stream
 
 class SearchCausality(Causality[Search]):
     """What a suggestion, the end of a trial or of the search rests on."""
+
+    commanded: Mapping[type[Message], tuple[type[Command], ...]] = {
+        SearchStarted: (StartSearch,),
+        SearchStopRequested: (StopSearch,),
+        SearchPaused: (PauseSearch,),
+        SearchResumed: (ResumeSearch,),
+        SearchSpaceUpdated: (UpdateSearchSpace,),
+        SearchUpdated: (
+            UpdateSearch,
+            StartSearch,
+        ),
+        TrialAdded: (
+            AddTrial,
+            StartSearch,
+        ),
+        TrialsImported: (
+            ImportTrials,
+            StartSearch,
+        ),
+        TrialsRequested: (RequestTrials,),
+        TaskStopRequested: (StopTrial,),
+    }
+    decided = frozenset({TaskStopRequested})
+    follows_any = frozenset({AssessmentFailed})
 
     def cause_of(self, stream: Stream[Search], event: Message) -> int:
         """Returns the offset of what one of its events rests on, or one of its tasks; -1 for nothing."""

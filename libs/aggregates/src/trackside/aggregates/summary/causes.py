@@ -1,20 +1,45 @@
 """The events of a summary job as short lines."""
 
+from collections.abc import Mapping
+
 from trackside.aggregates.summary.messages import (
+    AnnotateSummaryJob,
+    CacheTrainJob,
+    DeleteSummaryJob,
+    RegisterSummaryDirectory,
+    RestoreSummaryJob,
+    RetrySummaryFile,
     SummaryFileIndexed,
     SummaryFileQuarantined,
     SummaryFileReplaced,
     SummaryFileRetried,
     SummaryJobAnnotated,
+    SummaryJobDeleted,
     SummaryJobFound,
+    SummaryJobRestored,
 )
 from trackside.aggregates.summary.state import Summary
-from trackside.contracts.message import Message
+from trackside.contracts.message import Command, Message
 from trackside.domain.causality import Causality
 
 
 class SummaryCausality(Causality[Summary]):
     """Facts about files rest on the files; what people change rests on its command."""
+
+    commanded: Mapping[type[Message], tuple[type[Command], ...]] = {
+        SummaryJobFound: (
+            RegisterSummaryDirectory,
+            CacheTrainJob,
+            RetrySummaryFile,
+            DeleteSummaryJob,
+            AnnotateSummaryJob,
+        ),
+        SummaryFileRetried: (RetrySummaryFile,),
+        SummaryJobDeleted: (DeleteSummaryJob,),
+        SummaryJobRestored: (RestoreSummaryJob,),
+        SummaryJobAnnotated: (AnnotateSummaryJob,),
+    }
+    decided = frozenset({SummaryJobFound})
 
     def part_of(self, event: Message) -> str:
         """Returns the file that an event is about; empty for none."""

@@ -7,6 +7,7 @@ from trackside.contracts.commands import CommandAccepted, CommandReceived, Comma
 from trackside.contracts.message import Record
 from trackside.domain.command import REMEMBERED
 from trackside.domain.findings import Findings, RecordPosition, position_of
+from trackside.domain.proposal import cause_of
 from trackside.verify.checks.publications import PublicationChecks, text_of
 
 CommandEvent = CommandReceived | CommandAccepted | CommandRefused
@@ -57,10 +58,15 @@ class CommandChecks:
         self, history: CommandHistory, event: CommandAccepted | CommandRefused, record: Record
     ) -> None:
         name = f"command {event.command_id}, published as {text_of(event.source)},"
+        received = history.open.pop(event.source, None)
+        cause = record.envelope.causation_id
         if event.source in history.answered:
             self.findings.add("INV-1", record, f"{name} is answered twice")
-        elif history.open.pop(event.source, None) is None:
+        elif received is None:
             self.findings.add("INV-1", record, f"{name} is answered but was not received")
+        elif cause not in ("", cause_of(received.stream, received.offset)):
+            message = f"its cause is {cause}, and {name} was received at offset {received.offset}"
+            self.findings.add("INV-18", record, message)
         history.answered[event.source] = None
         if len(history.answered) > REMEMBERED:
             del history.answered[next(iter(history.answered))]

@@ -15,7 +15,8 @@ from trackside.verify.checks.causes import CauseChecks
 class IncarnationHistory:
     """One incarnation. Offsets are of the fleet topic, -1: not yet.
 
-    `joined_sequence` and `left_sequence` are the numbers of these events among its own, 0 if unknown.
+    `source` is who has written that it joined. `joined_sequence` and `left_sequence` are the numbers of these
+    events among its own, 0 if unknown.
     """
 
     worker_id: str
@@ -29,6 +30,7 @@ class IncarnationHistory:
     end: str = ""
     joined_sequence: int = 0
     left_sequence: int = 0
+    source: str = ""
 
 
 @dataclass(slots=True)
@@ -43,7 +45,7 @@ class IncarnationChecks:
 
     def __post_init__(self) -> None:
         """Makes the checks of causes in the fleet topic."""
-        self._causes = CauseChecks(self.findings)
+        self._causes = CauseChecks(self.findings, required=False)
 
     def take(self, record: Record) -> None:
         """Checks one record of the fleet topic, in order; what the fold ignores is ignored here."""
@@ -83,6 +85,13 @@ class IncarnationChecks:
         elif 0 < incarnation.left_sequence < sequence:
             self.findings.add("INV-7", record, f"incarnation {name} acts after its worker had left")
 
+    def check_writer(self, name: str, record: Record) -> None:
+        """Checks that the events of a placement are written by the worker that has it."""
+        incarnation, source = self.by_name.get(name), record.envelope.source
+        if incarnation is not None and incarnation.source != source:
+            message = f"it is by {source}, and incarnation {name} is {incarnation.source}"
+            self.findings.add("INV-7", record, message)
+
     def _joined(self, event: WorkerJoined, record: Record) -> None:
         if event.incarnation in self.by_name:
             self.findings.add("INV-7", record, f"incarnation {event.incarnation} joins twice")
@@ -100,6 +109,7 @@ class IncarnationChecks:
             max_tasks=event.max_tasks,
             memory_pool=event.memory_pool,
             joined_sequence=record.envelope.sequence,
+            source=record.envelope.source,
         )
 
     def _ended(self, event: WorkerLeft | WorkerLost, record: Record) -> None:

@@ -25,6 +25,7 @@ class TaskPhase(Enum):
 class TaskHistory:
     """The state of a task. It may not be placed again before `not_before_ms`.
 
+    `assigned_at` is the offset of its last assignment, `final` its FINAL value.
     `interrupts` are those of the attempt, by resource; `ends` counts the ends of its attempts by kind.
     `end_requested`: its worker must end the placement. `exhausted`: the retry policy allows no further
     attempt. `held`: it may not be placed, by hold number `hold_number`. `part` is what it is for, or was last
@@ -44,6 +45,8 @@ class TaskHistory:
     attempt: int = 1
     placement: int = 0
     incarnation: str = ""
+    assigned_at: int = -1
+    final: float | None = None
     reserved: Reservation = field(default_factory=Reservation)
     behind: bool = False
     place: AssignedPlace | None = None
@@ -116,3 +119,8 @@ class TaskHistory:
     def assign_part(self, part: Part) -> None:
         """Assigns another part, such as a trial, to it."""
         self.idle, self.part, self.answered = False, part, self.requested
+
+
+def describe_placement(attempt: int, placement: int) -> str:
+    """Returns the text that names a placement of a task."""
+    return f"attempt {attempt} placement {placement}"

@@ -36,7 +36,8 @@ from trackside.domain.task_events import TaskEvent
 from trackside.verify.checks import running_tasks
 from trackside.verify.checks.devices import AssignedPlace, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationChecks
-from trackside.verify.checks.task_history import TaskHistory, TaskPhase
+from trackside.verify.checks.task_history import TaskHistory, TaskPhase, describe_placement
+from trackside.verify.checks.writers import check_worker
 
 WorkerEvent = (
     TaskAccepted
@@ -172,6 +173,7 @@ class TaskChecks:
             task.interrupts.clear()
         task.phase, task.attempt, task.placement = TaskPhase.PLACED, event.attempt, event.placement
         task.incarnation, task.reserved, task.behind = (event.incarnation, event.reserved, event.behind)
+        task.assigned_at = record.offset
         task.recalled = task.end_requested = False
         task.requested = task.answered = task.taken = task.continued = 0
         running_tasks.begin_placement(task)
@@ -185,7 +187,7 @@ class TaskChecks:
     def _check_order(self, task: TaskHistory, event: TaskAssigned, record: Record) -> None:
         name, current = _describe(event), (task.attempt, task.placement)
         if (event.attempt, event.placement) <= current:
-            self._add("INV-6", record, f"{name} is assigned after {_describe_placement(*current)}")
+            self._add("INV-6", record, f"{name} is assigned after {describe_placement(*current)}")
         elif event.attempt > task.attempt + 1:
             self._add("INV-3", record, f"{name} comes after attempt {task.attempt}")
         elif event.attempt > task.attempt:
@@ -235,7 +237,7 @@ class TaskChecks:
         legal = legal and event.requests == task.taken and not task.idle
         if event.kind == "FINAL":
             self._require(legal and not task.has_final, task, event, record)
-            task.has_final = True
+            task.has_final, task.final = True, event.value
         else:
             self._require(
                 legal and (task.last_step is None or event.step > task.last_step), task, event, record
@@ -364,12 +366,13 @@ class TaskChecks:
         current, of_event = (task.attempt, task.placement), (event.attempt, event.placement)
         by_another = type(event) in WORKER_EVENTS and cast(WorkerEvent, event).incarnation != task.incarnation
         if of_event == current and task.phase is not TaskPhase.QUEUED and not by_another:
+            check_worker(task, record, self.incarnations, self.findings)
             return True
         name = f"{type(event).__name__} of {_describe(event)}"
         if of_event > current:
-            self._add("INV-5", record, f"{name}: the last assignment is {_describe_placement(*current)}")
+            self._add("INV-5", record, f"{name}: the last assignment is {describe_placement(*current)}")
         elif of_event < current:
-            self._add("INV-6", record, f"{name} counts after {_describe_placement(*current)} was there")
+            self._add("INV-6", record, f"{name} counts after {describe_placement(*current)} was there")
         elif task.phase is TaskPhase.QUEUED and task.placement == 0:
             self._add("INV-5", record, f"{name}, which was never assigned")
         elif task.phase is TaskPhase.QUEUED:
@@ -381,7 +384,7 @@ class TaskChecks:
 
     def _require(self, holds: bool, task: TaskHistory, event: TaskEvent, record: Record) -> None:
         if not holds:
-            place = f"{_describe_placement(task.attempt, task.placement)} is {task.phase.name.lower()}"
+            place = f"{describe_placement(task.attempt, task.placement)} is {task.phase.name.lower()}"
             message = f"{type(event).__name__} of task {task.task_id} is not legal now: {place}"
             self._add(
                 "INV-10", record, f"{message}, status {int(task.status)}, {task.interrupted} interrupts"
@@ -393,7 +396,3 @@ class TaskChecks:
 
 def _describe(event: PlacementEvent) -> str:
     return f"attempt {event.attempt} placement {event.placement} of task {event.task_id}"
-
-
-def _describe_placement(attempt: int, placement: int) -> str:
-    return f"attempt {attempt} placement {placement}"

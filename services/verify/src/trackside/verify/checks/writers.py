@@ -1,0 +1,33 @@
+"""INV-7 and INV-18 of events of workers: they are by the worker that has the placement, and rest on it."""
+
+from trackside.contracts.message import Record
+from trackside.contracts.tasks import MetricReported
+from trackside.domain.findings import Findings
+from trackside.domain.proposal import parse_cause
+from trackside.verify.checks.incarnations import IncarnationChecks
+from trackside.verify.checks.task_history import TaskHistory
+
+
+def check_worker(
+    task: TaskHistory, record: Record, incarnations: IncarnationChecks, findings: Findings
+) -> None:
+    """Checks who has written an event of the current placement, and that its cause is not older than that."""
+    if record.envelope.role != "worker":
+        return
+    incarnations.check_writer(task.incarnation, record)
+    cause = parse_cause(record.envelope.causation_id)
+    if cause is not None and cause[1] < task.assigned_at:
+        message = f"its cause, offset {cause[1]}, is older than its placement, assigned at {task.assigned_at}"
+        findings.add("INV-18", record, message)
+
+
+def check_repeated(task: TaskHistory, event: MetricReported, record: Record, findings: Findings) -> None:
+    """Checks a report without effect: of two FINAL values one is not by its worker."""
+    training = (event.attempt, event.placement, event.interrupts, event.requests)
+    of_task = (task.attempt, task.placement, task.interrupted, task.taken)
+    repeated = event.kind == "FINAL" and task.has_final and training == of_task
+    if repeated and event.value != task.final:
+        message = (
+            f"task {task.task_id} has reported another FINAL value before, {task.final}, and {event.value}"
+        )
+        findings.add("INV-7", record, message)
