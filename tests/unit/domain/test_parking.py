@@ -182,7 +182,7 @@ def test_the_command_to_skip_a_record_repairs_its_stream() -> None:
     told, offset = parked()
     told.tell(suggested(0))
     events = asked(told, SkipRecord(partition=3, offset=offset, reason="an accident"))
-    assert [type(event) for event in events] == [RecordSkipped, CommandAccepted]
+    assert [type(event) for event in events] == [CommandAccepted, RecordSkipped]
     assert told.tell(*events) == [APPLIED, APPLIED]
     assert numbers(told) == [0]
     assert told.stream.skipped[0].command_id == "c-skip"

@@ -33,7 +33,7 @@ def decide_parked(
     skipped = RecordSkipped(
         command_id=command.command_id, partition=read.partition, offset=read.offset, reason=read.reason
     )
-    return [skipped, accepted]
+    return [accepted, skipped]
 
 
 def decide(stream: Stream, command: SkipRecord) -> list[Event] | tuple[Problem, ...]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.message import Message, Record
+from trackside.contracts.parking import RecordSkipped
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.domain.findings import Findings, RecordPosition, position_of
 from trackside.domain.outcome import Outcome
@@ -74,4 +75,6 @@ class DecisionChecks:
 def _may_be_too_late(kind: type[Message]) -> bool:
     """Returns whether an event alone may have no effect in its decision: what it stops may have ended."""
     aggregate = AGGREGATES.by_event.get(kind)
-    return kind is TaskStopRequested if aggregate is None else kind in aggregate.may_be_too_late
+    return (
+        kind in (TaskStopRequested, RecordSkipped) if aggregate is None else kind in aggregate.may_be_too_late
+    )
