@@ -8,6 +8,7 @@ from pathlib import Path
 from trackside.contracts.ids import is_identifier
 from trackside.contracts.trust import TrustedKey
 from trackside.eventlog.decision_signer import DecisionSigner, new_signer, pem_of, read_signing_key
+from trackside.eventlog.files_by_id import read_by_id
 
 SETUP = "setup"
 SERVICES = ("dispatcher", "scheduler", "summary-indexer")
@@ -107,13 +108,9 @@ def read_public_keys(path: Path) -> dict[str, TrustedKey]:
     Raises BadKeyFileError.
     """
     try:
-        body = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise BadKeyFileError(f"{path}: {error.strerror or error}") from error
+        body = read_by_id(path, "keys")
     except ValueError as error:
-        raise BadKeyFileError(f"{path}: not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise BadKeyFileError(f"{path}: expected an object of keys by id, got {type(body).__name__}")
+        raise BadKeyFileError(str(error)) from error
     return dict(_keys(path, body))
 
 

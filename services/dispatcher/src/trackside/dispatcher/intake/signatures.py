@@ -1,18 +1,18 @@
 """Verifies that a command is signed with a known key: Ed25519, over the octets of `contracts.signing`."""
 
 import base64
-import binascii
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from trackside.contracts import ed25519
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.ingress import Arrival, read_command
 from trackside.contracts.refusals import Problem, nearest
 from trackside.contracts.signing import KEY_ID, SIGNATURE, signed_octets
+from trackside.eventlog.files_by_id import read_by_id
 from trackside.eventlog.log import Entry
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class SignatureVerifier:
             known = nearest(key_id, self.keys)
             return SignatureResult(problem=_problem("unknown_key", f"no key {key_id!r} is known here{known}"))
         octets = signed_octets(entry.topic, key_id, arrival, entry.value or b"")
-        if not _is_signed(key, signature or b"", octets):
+        if not ed25519.is_valid(key.public, signature or b"", octets):
             message = f"the signature is not that of key {key_id!r} over this command for {entry.topic}"
             return SignatureResult(problem=_problem("bad_signature", message))
         if key.revoked_ms is not None and entry.append_time_ms >= key.revoked_ms:
@@ -97,29 +97,15 @@ def _problem(code: str, message: str) -> Problem:
     return Problem(code=code, path="$signature", message=message)
 
 
-def _is_signed(key: PublisherKey, signature: bytes, octets: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature  # takes 8 MB, and most dispatchers have no keys
-
-    try:
-        key.public.verify(base64.b64decode(signature, validate=True), octets)
-    except (InvalidSignature, binascii.Error, ValueError):
-        return False
-    return True
-
-
 def read_keys(path: Path) -> dict[str, PublisherKey]:
     """Reads the file of keys: {"ID": {"public": PEM or base64 of 32 bytes, "revoked": RFC 3339 time}, ...}.
 
     Raises BadKeysError.
     """
     try:
-        body = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise BadKeysError(f"{path}: {error.strerror or error}") from error
+        body = read_by_id(path, "keys")
     except ValueError as error:
-        raise BadKeysError(f"{path}: not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise BadKeysError(f"{path}: expected an object of keys by id, got {type(body).__name__}")
+        raise BadKeysError(str(error)) from error
     return {key_id: _key(path, key_id, fields) for key_id, fields in body.items()}
 
 
