@@ -202,7 +202,7 @@ class WorkerRunner:
         )
         publisher = replace(publisher, numbers=EventNumbers())
         starts = await self._device_topics(host_devices)
-        fleet_end = (await self._retry(partial(self._log.ends, self._topics.fleet.name)))[0]
+        fleet_start = (await self._retry(partial(self._log.beginnings, self._topics.fleet.name)))[0]
         incarnation, sampler = self._incarnation(host_devices, context, nvml, publisher, group)
         monitor = HostMonitor(
             sampler,
@@ -213,7 +213,7 @@ class WorkerRunner:
         )
         background = [
             group.create_task(incarnation.execute_commands(self._log, starts), name="execute-commands"),
-            group.create_task(incarnation.watch_fleet(self._log, fleet_end), name="watch-fleet"),
+            group.create_task(incarnation.watch_fleet(self._log, fleet_start), name="watch-fleet"),
             group.create_task(monitor.run(), name="monitor"),
         ]
         await context.forkserver.start()

@@ -29,6 +29,7 @@ from trackside.telemetry import metrics
 from trackside.worker.catalogue.built_in import BUILT_IN, BUILT_IN_SERVICES
 from trackside.worker.catalogue.catalogue_watch import CatalogueChange, known_types
 from trackside.worker.catalogue.task_catalogue import TaskCatalogue
+from trackside.worker.own_membership import OwnMembership
 from trackside.worker.placements.controller import PlacementController
 from trackside.worker.placements.fencing import CommandAction, FencingTable, Refusal
 from trackside.worker.placements.local_placement import GiveBack, journal_entry_of
@@ -65,6 +66,7 @@ class Incarnation:
         self._catalogue = catalogue
         self._publisher = publisher
         self.credentials = frozenset(credentials)
+        self._membership = OwnMembership(publisher.writer.instance)
         self._contact_s = monotonic_s()
 
     async def execute_commands(self, log_: Log, starts: Mapping[TopicPartition, int]) -> None:
@@ -114,7 +116,7 @@ class Incarnation:
         )
 
     async def watch_fleet(self, log_: Log, start: int) -> None:
-        """Reads the fleet topic until it reports that this incarnation is lost."""
+        """Reads the fleet topic from its beginning until it reports that this incarnation is lost."""
         reader = log_.reader({(self._publisher.topics.fleet.name, 0): start})
         try:
             while not self.lost.is_set():
@@ -129,7 +131,7 @@ class Incarnation:
             await reader.close()
 
     def _read_fleet(self, entry: Entry) -> None:
-        message = _decoded(entry)[1]
+        message = self._membership.take(entry)
         if isinstance(message, WorkerLost):
             if message.incarnation == self.id:
                 self.lost.set()
