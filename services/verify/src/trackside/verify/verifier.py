@@ -101,8 +101,7 @@ class Verifier:
     def take_fleet(self, record: Record) -> None:
         """Checks one record of the fleet topic."""
         self.incarnations.take(record)
-        self._numbers.take(record)
-        self.resources.take(record)
+        self._take_number(record)
 
     def take(self, record: Record) -> tuple[Stream, Outcome]:
         """Checks one record of the events topic; one that isn't applied for its decision and number alone."""
@@ -112,11 +111,16 @@ class Verifier:
         if outcome is Outcome.APPLIED:
             self._check_applied(stream, record)
             forget_settled(stream)
-        elif type(record.message) is MetricReported:
+        elif type(record.message) is MetricReported and not record.distrust:
             self._check_repeated(stream.stream_id, record.message, record)
-        self._numbers.take(record)
-        self.resources.take(record)
+        self._take_number(record)
         return stream, outcome
+
+    def _take_number(self, record: Record) -> None:
+        """Checks the number of a worker's record, unless its signature says that it is not that worker's."""
+        if not record.distrust:
+            self._numbers.take(record)
+            self.resources.take(record)
 
     def finish(self) -> list[Finding]:
         """Adds what only the whole log shows, and returns all findings; others are open, in `findings`."""
