@@ -4,7 +4,12 @@ import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from trackside.contracts.decision_signing import SIGNATURE
 from trackside.contracts.ids import new_id
+from trackside.contracts.keys import keys_stream
+from trackside.contracts.topics import Topics, partition_of
+from trackside.eventlog.decision_signer import DecisionSigner, new_signer
+from trackside.eventlog.log import Outgoing
 
 EVENTS, FLEET, COMMANDS = "trackside.events", "trackside.fleet", "trackside.commands"
 HONEST, VICTIM = "honest", "victim"
@@ -20,6 +25,16 @@ class ForgedRecord(NamedTuple):
     value: bytes | None
     headers: Headers
     partition: int | None = None
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it has a signature, valid or not."""
+        return any(name == SIGNATURE for name, _ in self.headers)
+
+    def signed_with(self, signer: DecisionSigner) -> "ForgedRecord":
+        """Returns it as the only record of a decision that is signed with a key."""
+        [signed] = signer.sign(self.topic, [Outgoing(self.stream.encode(), self.value, self.headers)])
+        return self._replace(headers=[(name, octets or b"") for name, octets in signed.headers])
 
 
 @dataclass(frozen=True)
@@ -192,3 +207,18 @@ def task_stop(task: RunningTask) -> ForgedRecord:
     """Returns an event that stops a task, without a cause."""
     body = {"task_id": task.task_id, "reason": "user"}
     return event(VICTIM, "dispatcher", "task-stop-requested.v1", body, cause="")
+
+
+def about_keys(kind: str, **fields: str) -> ForgedRecord:
+    """Returns an event about the keys of the partition of the honest search."""
+    count = Topics().event_partitions
+    partition = partition_of(HONEST, count)
+    body = {"topic": EVENTS, "partition": partition, **fields}
+    return event(keys_stream(partition, count), "setup", kind, body, cause="")
+
+
+def trusted_key() -> ForgedRecord:
+    """Returns an event that makes a new key that of the installation, signed with that key."""
+    signer = new_signer()
+    named = {"key_id": signer.key_id, "public_key": signer.public_key.hex(), "role": "setup"}
+    return about_keys("key-trusted.v1", **named).signed_with(signer)

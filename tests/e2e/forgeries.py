@@ -1,8 +1,8 @@
 """Forged records: each as a stranger with a plain Kafka producer would write it, and what it meets.
 
-`ACL`: a principal that may not write the topic is refused by the broker. `signature`: with
-`TRACKSIDE_DECISION_SIGNATURES=require` it has no effect without the key of its role. `fold`: it has no effect
-for any reader. `verify-log`: it is a finding at its place. `docs/security.md` has the same table.
+`ACL`: the principals whom the broker lets write it. `signature`: where signatures are required, it has no
+effect because it lacks one. `fold`: it has no effect for any reader of an open stack. `verify-log`: it is a
+finding at its place. `docs/security.md` has the same table.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from tests.e2e.forged_records import (
     VICTIM,
     ForgedRecord,
     Seen,
+    about_keys,
     assigned,
     dead_letter,
     ended,
@@ -23,6 +24,7 @@ from tests.e2e.forged_records import (
     event,
     final,
     heartbeat,
+    joined,
     lost,
     output,
     points,
@@ -32,9 +34,11 @@ from tests.e2e.forged_records import (
     stop,
     submitted,
     task_stop,
+    trusted_key,
 )
 
-SERVICES, WORKERS = "services and workers", "workers"
+EVENT_WRITERS = ("dispatcher", "scheduler", "summary-indexer", "workers")
+FLEET_WRITERS = ("scheduler", "workers")
 
 
 class Forgery(NamedTuple):
@@ -42,13 +46,13 @@ class Forgery(NamedTuple):
 
     what: str
     forge: Callable[[Seen], ForgedRecord]
-    written_by: str
+    written_by: tuple[str, ...]
     signed: bool
     effect: bool
     found: str = ""
 
 
-S, W = SERVICES, WORKERS
+S, W = EVENT_WRITERS, FLEET_WRITERS
 FORGERIES: tuple[Forgery, ...] = (
     Forgery(
         "`CommandReceived` of a command that no client published",
@@ -178,7 +182,7 @@ FORGERIES: tuple[Forgery, ...] = (
         "an event in another partition than its stream's",
         lambda s: stop(HONEST)._replace(partition=s.wrong_partition),
         S,
-        True,
+        False,
         False,
     ),
     Forgery("an old event again, byte by byte", lambda s: s.old, S, False, False),
@@ -206,32 +210,47 @@ FORGERIES: tuple[Forgery, ...] = (
         "`WorkerLost` of a worker that lives, by the role of a worker",
         lambda s: lost("worker", s.task(HONEST, 0).incarnation),
         W,
-        True,
+        False,
         False,
     ),
     Forgery(
         "`WorkerLost` of an incarnation that never joined", lambda s: lost("scheduler", "i9"), W, True, False
     ),
+    Forgery("`WorkerJoined` of a worker that does not exist", lambda s: joined("i9"), W, True, True),
     Forgery("a heartbeat of an incarnation that never joined", lambda s: heartbeat(), W, False, False),
     Forgery(
         "`RunTask` on a device topic, of a placement that was not assigned",
         run_task,
-        "the scheduler",
+        ("scheduler",),
         False,
         False,
         "INV-5",
     ),
-    Forgery("`RecallTask` on a device topic, of a task that runs", recall, "the scheduler", False, False),
+    Forgery("`RecallTask` on a device topic, of a task that runs", recall, ("scheduler",), False, False),
     Forgery(
         "a dead letter of a command that was never published",
         lambda s: dead_letter(),
-        "the dispatcher",
+        ("dispatcher", "summary-indexer"),
         False,
         False,
         "INV-8",
     ),
-    Forgery("metric points of a task that does not exist", lambda s: points(), W, False, False),
-    Forgery("output of a task that does not exist", lambda s: output(), W, False, False),
+    Forgery("`KeyTrusted` of a key of its own, signed with that", lambda s: trusted_key(), S, True, True),
+    Forgery(
+        "`SignatureModeChanged` that turns signatures off",
+        lambda s: about_keys("signature-mode-changed.v1", mode="off"),
+        S,
+        True,
+        False,
+    ),
+    Forgery(
+        "metric points of a task that does not exist",
+        lambda s: points(),
+        ("summary-indexer", "workers"),
+        False,
+        False,
+    ),
+    Forgery("output of a task that does not exist", lambda s: output(), ("workers",), False, False),
 )
 
 
@@ -243,6 +262,12 @@ def table() -> list[str]:
     ]
     for each in FORGERIES:
         fold = "**has an effect**" if each.effect else "no effect"
-        cells = (each.what, each.written_by, "no effect" if each.signed else "-", fold, each.found or "-")
+        cells = (
+            each.what,
+            ", ".join(each.written_by),
+            "no effect" if each.signed else "-",
+            fold,
+            each.found or "-",
+        )
         lines.append("| " + " | ".join(cells) + " |")
     return lines
