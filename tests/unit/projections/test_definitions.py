@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 20): "5fb354f8f09a2b9d",
-    ("scheduler", 16): "ada764b0d055f87d",
+    ("dispatcher", 21): "975f1de7a404e1ee",
+    ("scheduler", 17): "2ab21f063d212fe1",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

@@ -100,7 +100,9 @@ class SignedPartition:
 
     def set_mode(self, mode: SignatureMode, **more: Any) -> Outcome:
         """Requires signatures, or no longer."""
-        changed = SignatureModeChanged(topic=TOPIC, partition=self.partition, mode=mode)
+        trust = self.streams.trust_in(self.partition)
+        number = 1 if trust is None else len(trust.modes) + 1
+        changed = SignatureModeChanged(topic=TOPIC, partition=self.partition, number=number, mode=mode)
         return self.about_keys(changed, **more)
 
     @property

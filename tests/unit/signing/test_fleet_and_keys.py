@@ -29,7 +29,8 @@ class SignedFleet:
         keys = [(self.root, "setup", ""), (self.w1, "worker", "w1")]
         for key, role, worker in keys:
             self.write("setup", self.root, trusted(key, role, worker, 0, FLEET))
-        self.write("setup", self.root, SignatureModeChanged(topic=FLEET, partition=0, mode="require"))
+        required = SignatureModeChanged(topic=FLEET, partition=0, number=1, mode="require")
+        self.write("setup", self.root, required)
         assert self.state.trust.mode == "require"
 
     def write(

@@ -26,6 +26,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams, dump, load, pack
 from trackside.eventlog.decision_signer import new_signer
+from trackside.eventlog.log import Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 
 APPLIED, DUPLICATE, OVERTAKEN = Outcome.APPLIED, Outcome.DUPLICATE, Outcome.OVERTAKEN
@@ -53,7 +54,7 @@ def test_an_unsigned_decision_has_no_effect() -> None:
     log = requiring()
     log.decide(received())
     assert log.append(RecordWriter("dispatcher", "1").decision(STREAM, beginning())) == [OVERTAKEN] * 2
-    assert log.reasons == ["unsigned", ""]
+    assert log.reasons == ["unsigned", "broken_chain"]
     assert log.stream.root is None
 
 
@@ -176,7 +177,7 @@ def test_a_snapshot_may_cut_a_decision() -> None:
     log.streams = restored
     assert log.append([with_header(second, "ce_time", b"later")]) == [OVERTAKEN]
     assert log.reasons == ["broken_chain"]
-    assert log.append([second]) == [OVERTAKEN]  # the rest of a decision that is void
+    assert log.append([second]) == [APPLIED]  # what is forged leaves no trace
     assert log.append(RecordWriter("dispatcher", "1").decision(STREAM, beginning())) == [OVERTAKEN] * 2
 
 
@@ -256,6 +257,15 @@ def test_signatures_are_required_no_longer_if_the_installation_says_so() -> None
     assert log.set_mode("require") is DUPLICATE
     assert log.set_mode("off") is APPLIED
     assert log.append(RecordWriter("dispatcher", "1").decision(STREAM, received())) == [APPLIED]
+
+
+def test_a_change_of_the_mode_that_is_played_again_changes_nothing() -> None:
+    log = requiring()
+    log.set_mode("off")
+    off = log.entries[-1]
+    log.set_mode("require")
+    assert log.append([Outgoing(off.key, off.value, off.headers)]) == [DUPLICATE]
+    assert log.append(RecordWriter("dispatcher", "1").decision(STREAM, received())) == [OVERTAKEN]
 
 
 def test_an_unknown_key_is_not_revoked() -> None:

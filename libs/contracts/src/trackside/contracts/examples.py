@@ -255,7 +255,7 @@ KEY = keys.key_id_of(bytes.fromhex(DIGEST))
 KERNEL_EVENTS: list[Message] = [
     keys.KeyTrusted(**KEYS, key_id=KEY, public_key=DIGEST, role="worker", worker_id="w1"),
     keys.KeyRevoked(**KEYS, key_id=KEY, reason="its host was sold"),
-    keys.SignatureModeChanged(**KEYS, mode="require"),
+    keys.SignatureModeChanged(**KEYS, number=1, mode="require"),
     parking.RecordSkipped(command_id="c-1", partition=3, offset=17, reason="written by a test of ours"),
     draining.DeviceDrained(command_id="c-1", device_id="gpu-0", reason="new fan"),
     draining.DeviceResumed(command_id="c-2", device_id="gpu-0"),

@@ -41,11 +41,15 @@ class KeyRevoked(Event):
 
 
 class SignatureModeChanged(Event):
-    """From here on events need a valid signature (`require`), or signatures are not checked (`off`)."""
+    """From here on events need a valid signature (`require`), or signatures are not checked (`off`).
+
+    The changes of a partition are numbered from 1: a copy of an earlier one changes nothing.
+    """
 
     written_by: ClassVar[frozenset[str]] = SETUP
     topic: str
     partition: int
+    number: int
     mode: SignatureMode
 
 

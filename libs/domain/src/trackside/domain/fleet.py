@@ -128,6 +128,7 @@ class Fleet:
 def evolve(fleet: Fleet, record: Record) -> Outcome:
     """Folds one record of the fleet topic. Never raises."""
     fleet.position = record.offset + 1
+    record.trust = fleet.trust
     event = record.message
     if not isinstance(event, Event) or record.envelope.role not in event.written_by:
         return Outcome.OVERTAKEN
@@ -152,7 +153,8 @@ def evolve(fleet: Fleet, record: Record) -> Outcome:
 
 def _is_trusted(fleet: Fleet, record: Record) -> bool:
     record.distrust = fleet.trust.distrust(record, fleet.next_digest) or distrust_of_member(record)
-    fleet.next_digest = b"" if record.distrust else next_digest(record)
+    if not record.distrust:
+        fleet.next_digest = next_digest(record)
     return not record.distrust
 
 

@@ -59,8 +59,7 @@ def fold(stream: Stream, record: Record, aggregates: Aggregates, released: Relea
     if index < 0 or (index and decision == stream.ignored_decision):
         return Outcome.OVERTAKEN
     if record.trust is not None and record.trust.requires(record.offset) and not _is_trusted(stream, record):
-        stream.ignored_decision = decision
-        return Outcome.OVERTAKEN
+        return Outcome.OVERTAKEN  # it leaves no trace: as if it were not there
     if stream.parked is not None or type(record.message) is UnknownRecord:
         outcome = _fold_parked(stream, record, aggregates, released)
     else:
@@ -111,7 +110,8 @@ def _is_trusted(stream: Stream, record: Record) -> bool:
     assert record.trust is not None
     unsigned = record.trust.distrust(record, stream.next_digest)
     record.distrust = unsigned or worker_events.distrust_of_placement(stream, record)
-    stream.next_digest = b"" if record.distrust else next_digest(record)
+    if not record.distrust:
+        stream.next_digest = next_digest(record)
     return not record.distrust
 
 

@@ -31,8 +31,10 @@ def evolve(trust: Trust, record: Record) -> Outcome:
         return _trusted(trust, event, record.offset)
     if isinstance(event, KeyRevoked):
         return _revoked(trust, event, record.offset)
-    if event.mode == trust.mode:
+    if event.mode == trust.mode or event.number <= len(trust.modes):
         return Outcome.DUPLICATE
+    if event.number != len(trust.modes) + 1:
+        return Outcome.OVERTAKEN
     trust.modes.append((record.offset, event.mode))
     return Outcome.APPLIED
 

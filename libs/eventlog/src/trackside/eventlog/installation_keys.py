@@ -11,7 +11,6 @@ from functools import partial
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.keys import (
-    KEYS_STREAM,
     KeyRevoked,
     KeyTrusted,
     SignatureMode,
@@ -29,11 +28,11 @@ from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.key_folder import SERVICES, SETUP, WORKER, KeyFolder, trusted_key
 from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.eventlog.noted_keys import is_about_keys
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import retry_with_timeout
 
 SILENCE_LIMIT_S = 30.0
-_STREAM = KEYS_STREAM.encode()
 Trusts = Mapping[TopicPartition, Trust]
 
 
@@ -116,8 +115,7 @@ async def _read(log: Log, topic: Topic, ends: Mapping[int, int], take: Callable[
                 raise TransientError(f"nothing more came from {topic.name} for {SILENCE_LIMIT_S:.0f} s")
             for entry in entries:
                 place = (entry.topic, entry.partition)
-                about = next((octets for name, octets in entry.headers if name == "ce_partitionkey"), None)
-                if (about or b"").startswith(_STREAM) and entry.offset < missing.get(place, 0):
+                if is_about_keys(entry) and entry.offset < missing.get(place, 0):
                     take(entry)
                 if entry.offset + 1 >= missing.get(place, entry.offset + 2):
                     del missing[place]
@@ -150,7 +148,7 @@ def _missing(
         if key_id in trust.keys and trust.keys[key_id].revoked_at is None:
             yield KeyRevoked(**of, key_id=key_id)
     if changes.mode is not None and changes.mode != trust.mode:
-        yield SignatureModeChanged(**of, mode=changes.mode)
+        yield SignatureModeChanged(**of, number=len(trust.modes) + 1, mode=changes.mode)
 
 
 async def _append(

@@ -1,27 +1,48 @@
-"""The keys that partitions trust, for a reader that folds one stream of them alone."""
+"""The keys that partitions trust, for a reader that folds some streams of them alone."""
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.keys import KEYS_STREAM
 from trackside.contracts.message import Record
+from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
+from trackside.eventlog.decode import decode, stream_of
 from trackside.eventlog.log import Entry
 
 _STREAM = KEYS_STREAM.encode()
 
 
+def is_about_keys(entry: Entry) -> bool:
+    """Returns whether an entry is of a stream of events about keys."""
+    return stream_of(entry).startswith(_STREAM)
+
+
 class NotedKeys:
-    """Folds the events about keys that are passed on the way; each offset once, whoever reads it again."""
+    """Folds the events about keys that are passed on the way; each offset once, also if it is read again.
+
+    The newest keys answer for every earlier place, so it does not matter in which order records are checked.
+    A reader that does not begin where its partition does adopts the keys of a state that was stored.
+    """
 
     def __init__(self) -> None:
         self._streams = Streams(AGGREGATES)
 
+    def adopt(self, keys: Stream | None) -> None:
+        """Takes over the stream of the keys of a partition, unless what was noted is as new."""
+        if keys is not None and keys.last_offset >= self._streams.positions.get(keys.partition, 0):
+            self._streams.adopt(keys)
+            self._streams.positions[keys.partition] = keys.last_offset + 1
+
     def noted(self, entry: Entry, record: Record | None) -> Record | None:
         """Takes in an entry of the events; returns its record with the keys that it is checked with."""
-        if entry.offset >= self._streams.positions.get(entry.partition, 0):
-            stream = next((octets for name, octets in entry.headers if name == "ce_partitionkey"), None)
-            if stream is not None and stream.startswith(_STREAM) and (about := decode(entry)) is not None:
+        if entry.offset >= self._streams.positions.get(entry.partition, 0) and is_about_keys(entry):
+            about = decode(entry)
+            if about is not None:
                 self._streams.fold(about)
         if record is not None:
             record.trust = self._streams.trust_in(entry.partition)
         return record
+
+    def stream(self, partition: int) -> Stream | None:
+        """Returns the stream of the keys of a partition, to be stored; None if it trusts none."""
+        streams = self._streams.by_id.values()
+        return next((each for each in streams if each.partition == partition and each.trust), None)

@@ -26,7 +26,7 @@ from trackside.projections.postgres import (
 )
 from trackside.telemetry.logs import logger
 
-FOLD_VERSION = 9
+FOLD_VERSION = 10
 """Raise it, and `definitions.GENERATIONS` with it, when the fold computes another state from the same log."""
 STATE_SHAPE = "3c60ce9279cf"
 """The digest of the schema of the state. A test has the new one: to make it takes half a second."""

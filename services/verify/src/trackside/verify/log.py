@@ -24,6 +24,7 @@ from trackside.eventlog.dead_letters import position_of
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.eventlog.noted_keys import NotedKeys
 from trackside.replay.history.errors import SILENCE_LIMIT_S
 from trackside.verify.checks.publications import UNREADABLE, command_record
 from trackside.verify.checks.secrets import secret_field
@@ -131,6 +132,8 @@ class _LogPass:
     decoded: EntryDecoder
     report: VerificationReport = field(default_factory=VerificationReport)
     parked: dict[str, Stream] = field(default_factory=dict)
+    keys: NotedKeys = field(default_factory=NotedKeys)
+    """The keys that one stream is checked with; a fold of all streams has them itself."""
 
     async def run(self) -> None:
         """Reads all topics, in the order that the docstring of this module gives."""
@@ -276,6 +279,8 @@ class _LogPass:
 
     def _event(self, entry: Entry) -> None:
         record = self.decoded(entry)
+        if self.stream:
+            self.keys.noted(entry, record)
         if record is None:
             self.report.undecodable.append(f"{entry.topic}-{entry.partition}@{entry.offset}")
             return

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandReceived
+from trackside.contracts.keys import KEYS_STREAM
 from trackside.contracts.message import Record
 from trackside.contracts.parking import UnknownRecord
 from trackside.contracts.topics import partition_of
@@ -15,13 +16,16 @@ from trackside.domain.stream import Stream
 from trackside.domain.streams import pack
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry
+from trackside.eventlog.noted_keys import NotedKeys
 from trackside.projections.past.snapshot_format import LEVEL, PackedState, StatePosition
 
 
 def begins_stream(record: Record) -> bool:
-    """Returns whether a record is the first one of its stream, if none came before it."""
-    event = record.message
-    return isinstance(event, CommandReceived | UnknownRecord) and record.envelope.role in event.written_by
+    """Returns whether a record is the first one of its stream that has an effect, if none came before it."""
+    if not isinstance(record.message, CommandReceived | UnknownRecord):
+        return False
+    stream = Stream(record.envelope.stream, record.partition)
+    return fold(stream, record, AGGREGATES) in (Outcome.APPLIED, Outcome.PARKED)
 
 
 @dataclass(slots=True)
@@ -50,7 +54,8 @@ class FoldedStream:
 class PartitionFold:
     """The streams of a partition from a position on; those that do not change stay packed.
 
-    `known` are the packed states of all streams at the beginning. `last` is the last record folded.
+    `known` are the packed states of all streams at the beginning. `last` is the last record folded. The
+    stream of the keys of the partition is taken each time, so the newest snapshot has it.
     """
 
     def __init__(self, partition: int, partitions: int, known: Mapping[str, PackedState]) -> None:
@@ -58,15 +63,21 @@ class PartitionFold:
         self._known = dict(known)
         self._touched: dict[str, FoldedStream | None] = {}
         self._idle: dict[str, FoldedStream] = {}
+        self._keys = NotedKeys()
+        for name, stream in known.items():
+            if name.startswith(KEYS_STREAM):
+                self._keys.adopt(stream.load())
         self.last: tuple[int, str] = (-1, "")
 
     def fold(self, entry: Entry) -> None:
         """Folds an entry of the partition, if it is one of ours."""
-        record = decode(entry)
+        record = self._keys.noted(entry, decode(entry))
         if record is None:
             return
         self.last = (entry.offset, record.envelope.id)
         stream_id = record.envelope.stream
+        if stream_id.startswith(KEYS_STREAM):
+            return
         if stream_id in self._touched:
             found = self._touched[stream_id]
         elif (found := self._find(stream_id, record)) is not None or stream_id in self._known:
@@ -102,6 +113,11 @@ class PartitionFold:
             size += len(state)
             packed = zlib.compress(state, LEVEL)
             taken[name] = PackedState(found.begin, found.begin_id, found.position, packed)
+        if (keys := self._keys.stream(self._partition)) is not None:
+            state = pack(keys)
+            size += len(state)
+            place = StatePosition(keys.last_offset, keys.last_offset, 0, "", 0, 0)
+            taken[keys.stream_id] = PackedState(keys.first_offset, "", place, zlib.compress(state, LEVEL))
         self._idle = {name: found for name, found in self._touched.items() if found is not None}
         self._touched = {}
         self._known |= taken

@@ -55,6 +55,27 @@ class PastReader:
                 _tell(place, head.position, error)
         return None
 
+    async def keys(self, place: TopicPartition) -> Stream | None:
+        """Returns the stream of the keys that a partition trusts, from its newest snapshot; None without any.
+
+        A snapshot whose keys can't be read is not used for anything.
+        """
+        for position in reversed(await self._listed(place)):
+            found = await self._snapshot(place, position)
+            if found is None:
+                continue
+            head, begin, index = found
+            if not head.keys:
+                return None
+            stream = index[head.keys]
+            try:
+                octets = await self.store.read(place, position, begin + stream.start, stream.length)
+                return decode_state(stream, octets or b"")
+            except (DamagedSnapshotError, StoreUnusableError) as error:
+                _tell(place, position, error)
+                self._read[place, position] = None
+        return None
+
     async def begin(self, place: TopicPartition, stream_id: str) -> tuple[int, str] | None:
         """Returns offset and id of the first record of a stream, None if no snapshot has it."""
         for position in reversed(await self._listed(place)):

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.keys import KEYS_STREAM
 from trackside.domain.stream import Stream
 from trackside.domain.streams import load
 from trackside.projections.snapshots import fold_name
@@ -60,7 +61,8 @@ class SnapshotHead:
     """What a snapshot is of: the offsets from `since` on before `position` of a partition.
 
     The last record before `position` is `record_id` at offset `entry`, -1 if there is none. `state_bytes` is
-    the size of the states before they were compressed.
+    the size of the states before they were compressed. `keys` is the stream of the keys that the partition
+    trusts, empty if it trusts none.
     """
 
     fold: str
@@ -72,6 +74,7 @@ class SnapshotHead:
     index_bytes: int
     index_sha256: str
     sha256: str
+    keys: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,7 @@ def encode_snapshot(span: SnapshotSpan, streams: Mapping[str, PackedState]) -> b
         index_bytes=len(packed_index),
         index_sha256=sha256(packed_index).hexdigest(),
         sha256=sha256(body).hexdigest(),
+        keys=next((name for name in streams if name.startswith(KEYS_STREAM)), ""),
     )
     return json.dumps(asdict(head)).encode() + b"\n" + body
 

@@ -206,6 +206,8 @@ async def _report(
             signatures.take(record, outcome)
 
     async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-verify") as log:
+        if signatures is not None:
+            await signatures.read_fleet(log, topics)
         with late_progress("reading the log") as progress:
             if postgres:
                 return await verify_with_postgres(

@@ -1,12 +1,18 @@
 """Checks who signed the events that have an effect, with a list of keys from outside the log."""
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from trackside.cli.render import screen
 from trackside.contracts.message import Record
+from trackside.contracts.topics import Topics
 from trackside.contracts.trust import UNSIGNED, Trust, TrustedKey, next_digest
+from trackside.domain.fleet import Fleet, evolve
 from trackside.domain.outcome import Outcome
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Log
+from trackside.replay.history.recorded_stream import read_entries
 
 SHOWN = 20
 """How many findings are printed."""
@@ -14,9 +20,9 @@ SHOWN = 20
 
 @dataclass(slots=True)
 class SignatureCheck:
-    """Takes all records of the events, in order within a partition; `findings` are lines to print.
+    """Takes all records of the events and the fleet, in order within a partition.
 
-    Events from before signatures were required may be unsigned: `older` counts them.
+    `findings` are lines to print. `older` counts the unsigned events from before signatures were required.
     """
 
     keys: Mapping[str, TrustedKey]
@@ -24,14 +30,24 @@ class SignatureCheck:
     older: int = 0
     findings: list[str] = field(default_factory=list)
     _expected: dict[str, bytes] = field(default_factory=dict)
+    _unsigned: dict[str, bytes] = field(default_factory=dict)
+    """The unsigned decision that a stream is in."""
     _unlisted: set[str] = field(default_factory=set)
+
+    async def read_fleet(self, log: Log, topics: Topics) -> None:
+        """Takes all records of the fleet. Raises SilentLogError and TransientError."""
+        fleet, topic = Fleet(), topics.fleet.name
+        begins, ends = await log.beginnings(topic), await log.ends(topic)
+        for partition, end in ends.items():
+            async with aclosing(read_entries(log, (topic, partition), begins[partition], end)) as batches:
+                async for batch in batches:
+                    for record in filter(None, map(decode, batch)):
+                        self.take(record, evolve(fleet, record))
 
     def take(self, record: Record, outcome: Outcome) -> None:
         """Checks the signature of a record, if it has an effect."""
-        stream = record.envelope.stream
-        reason = Trust(dict(self.keys)).distrust(record, self._expected.get(stream, b""))
-        self._expected[stream] = b"" if reason else next_digest(record)
-        place = f"{record.topic}-{record.partition}@{record.offset} {stream}"
+        reason = self._reason(record)
+        place = f"{record.topic}-{record.partition}@{record.offset} {record.envelope.stream}"
         for key_id in record.trust.keys if record.trust is not None else ():
             if key_id not in self.keys and key_id not in self._unlisted:
                 self._unlisted.add(key_id)
@@ -44,6 +60,18 @@ class SignatureCheck:
         elif reason:
             name = type(record.message).__name__
             self.findings.append(f"{place}: {name} of {record.envelope.source}: {reason}")
+
+    def _reason(self, record: Record) -> str:
+        """Returns why a record is not signed with a listed key; of an unsigned decision all are unsigned."""
+        envelope = record.envelope
+        stream, decision = envelope.stream, envelope.decision_id
+        if decision and envelope.index and self._unsigned.get(stream) == decision:
+            return UNSIGNED
+        reason = Trust(dict(self.keys)).distrust(record, self._expected.get(stream, b""))
+        self._unsigned[stream] = decision if reason == UNSIGNED else b""
+        if not reason:
+            self._expected[stream] = next_digest(record)
+        return reason
 
     def say(self, *, as_json: bool) -> None:
         """Prints the result; beside JSON on stderr."""

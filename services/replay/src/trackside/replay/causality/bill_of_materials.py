@@ -17,6 +17,7 @@ from trackside.contracts.fleet import CatalogueChanged, WorkerJoined
 from trackside.contracts.message import Json, Message, Record
 from trackside.contracts.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.contracts.topics import Topics
+from trackside.domain.fleet import Fleet, evolve
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import parse_cause
 from trackside.domain.stream import shrink
@@ -86,6 +87,7 @@ class BillReader:
         self._log, self._topics, self._find = log, topics, find
         self.catalogues: list[Record] = []
         self._catalogue_ends: dict[int, int] = {}
+        self._fleet = Fleet()
         self._streams: dict[str, _ReadStream] = {}
         self._fresh: dict[str, _Applied | None] = {}
         """The streams that were read for the present bill, None for one that is not in the log."""
@@ -129,11 +131,12 @@ class BillReader:
                 read_entries(self._log, (topic, partition), begin, ends[partition])
             ) as batches:
                 async for batch in batches:
-                    records = (decode(entry) for entry in batch)
+                    records = (record for entry in batch if (record := decode(entry)) is not None)
                     self.catalogues += [
                         each
                         for each in records
-                        if each is not None and isinstance(each.message, WorkerJoined | CatalogueChanged)
+                        if evolve(self._fleet, each) is Outcome.APPLIED
+                        and isinstance(each.message, WorkerJoined | CatalogueChanged)
                     ]
                     self._catalogue_ends[partition] = batch[-1].offset + 1
         self.catalogues.sort(key=lambda record: record.append_time_ms)

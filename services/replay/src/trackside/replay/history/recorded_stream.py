@@ -12,14 +12,20 @@ from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.eventlog.clock import monotonic_s, rfc3339
-from trackside.eventlog.decode import decode
+from trackside.eventlog.decode import decode, stream_of
 from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.eventlog.noted_keys import NotedKeys
 from trackside.projections.past.partition_fold import begins_stream
 from trackside.projections.past.reader import PastReader
 from trackside.projections.past.snapshot_format import StatePosition
 from trackside.replay.history.errors import SILENCE_LIMIT_S, BadRangeError, SilentLogError
 from trackside.replay.history.point_in_time import NOW, PointInTime
-from trackside.replay.history.state_cache import CACHE_EVERY_RECORDS, StateCache, is_at_or_before
+from trackside.replay.history.state_cache import (
+    CACHE_EVERY_RECORDS,
+    StateCache,
+    StoredState,
+    is_at_or_before,
+)
 
 READ_RECORDS = 20_000
 FIRST_READ_RECORDS = 500
@@ -34,7 +40,9 @@ class RecordedStream:
     """One recorded stream: `select` picks its records out of the entries of `place` from `begin` to `end`.
 
     Offsets of records are those of the partition where the stream was first written, `partition`;
-    `last_offset` is the highest that they could have now. `past` has stored states of it.
+    `last_offset` is the highest that they could have now. `past` has stored states of it. `keys` are those
+    that its partition trusts, as far as it was read; an imported stream has none, for what its installation
+    did not trust is not in the file.
     """
 
     log: Log
@@ -46,13 +54,17 @@ class RecordedStream:
     last_offset: int
     select: Callable[[Entry], Record | None]
     past: PastReader | None = None
+    keys: NotedKeys | None = None
 
     async def records(self) -> AsyncGenerator[RecordedEntry, None]:
         """Yields the records of the stream in log order, each with the entry it was read from."""
+        keys = self.keys
         async with aclosing(read_entries(self.log, self.place, self.begin, self.end)) as batches:
             async for batch in batches:
                 for entry in batch:
                     record = self.select(entry)
+                    if keys is not None:
+                        keys.noted(entry, record)
                     if record is not None:
                         yield record, entry
 
@@ -134,28 +146,39 @@ async def find_live(
     place, end = (topic, partition), ends[partition]
 
     def select(entry: Entry) -> Record | None:
-        record = decode(entry) if has_value(entry, name) else None
-        return record if record is not None and record.envelope.stream == stream_id else None
+        return decode(entry) if stream_of(entry) == name else None
 
-    recorded = RecordedStream(log, stream_id, place, 0, end, partition, end - 1, select, past)
-    known = None if past is None else await past.begin(place, stream_id)
-    if known is not None and known[0] < end:
-        found = await _first_record(replace(recorded, begin=known[0], end=known[0] + 1))
-        if found is not None and found.envelope.id == known[1]:
-            return replace(recorded, begin=known[0])
+    recorded = RecordedStream(log, stream_id, place, 0, end, partition, end - 1, select, past, NotedKeys())
+    known = None if past is None else await _stored_beginning(recorded, past)
+    if known is not None:
+        return known
     begin = (await log.beginnings(topic))[partition]
     found = await _first_record(replace(recorded, begin=begin))
     return None if found is None else replace(recorded, begin=found.offset)
 
 
+async def _stored_beginning(recorded: RecordedStream, past: PastReader) -> RecordedStream | None:
+    """Returns a stream from where snapshots of the past say that it begins, with the keys that they have.
+
+    None if they do not have it, or are of another log.
+    """
+    keys = NotedKeys()
+    keys.adopt(await past.keys(recorded.place))
+    begin, begin_id = await past.begin(recorded.place, recorded.stream_id) or (recorded.end, "")
+    if begin >= recorded.end:
+        return None
+    found = await _first_record(replace(recorded, begin=begin, end=begin + 1, keys=keys))
+    if found is None or found.envelope.id != begin_id:
+        return None
+    return replace(recorded, begin=begin, keys=keys)
+
+
 async def _first_record(recorded: RecordedStream) -> Record | None:
     """Returns the first record that begins a stream, None if there is none."""
-    async with aclosing(read_entries(recorded.log, recorded.place, recorded.begin, recorded.end)) as batches:
-        async for batch in batches:
-            for entry in batch:
-                record = recorded.select(entry)
-                if record is not None and begins_stream(record):
-                    return record
+    async with aclosing(recorded.records()) as records:
+        async for record, _ in records:
+            if begins_stream(record):
+                return record
     return None
 
 
@@ -185,21 +208,17 @@ async def states_at(
     pending, past, at = list(points), None, recorded.begin
     if (found := await _stored_state(recorded, pending[0], cache)) is not None:
         past, at = found
-    async with aclosing(read_entries(recorded.log, recorded.place, at, recorded.end)) as batches:
-        async for batch in batches:
-            for entry in batch:
-                record = recorded.select(entry)
-                if record is None:
-                    continue
-                while pending and not pending[0].includes(record):
-                    yield _at_point(past, pending.pop(0), record)
-                if not pending:
-                    return
-                if past is None:
-                    past = PastState(Stream(recorded.stream_id, recorded.partition), record)
-                past.fold(record, entry.offset)
-                if cache is not None and past.records % CACHE_EVERY_RECORDS == 0:
-                    _cache(cache, recorded.place, past)
+    async with aclosing(replace(recorded, begin=at).records()) as records:
+        async for record, entry in records:
+            while pending and not pending[0].includes(record):
+                yield _at_point(past, pending.pop(0), record)
+            if not pending:
+                return
+            if past is None:
+                past = PastState(Stream(recorded.stream_id, recorded.partition), record)
+            past.fold(record, entry.offset)
+            if cache is not None and past.records % CACHE_EVERY_RECORDS == 0:
+                _cache(cache, recorded, past)
     for point in pending:
         if past is not None:
             yield _at_point(past, point, past.last)
@@ -209,19 +228,22 @@ async def _stored_state(
     recorded: RecordedStream, point: PointInTime, cache: StateCache | None
 ) -> tuple[PastState, int] | None:
     """Returns the nearest stored state of this very stream, and the entry after it."""
-    stored = []
+    found: list[StoredState] = []
     if recorded.past is not None:
-        stored.append(
-            await recorded.past.nearest(
-                recorded.place, recorded.stream_id, lambda position: is_at_or_before(position, point)
-            )
+        nearest = await recorded.past.nearest(
+            recorded.place, recorded.stream_id, lambda position: is_at_or_before(position, point)
         )
-    if cache is not None:
-        stored.append(cache.nearest(recorded.place, recorded.stream_id, point))
-    found = [each for each in stored if each is not None]
-    for position, stream in sorted(found, key=lambda each: each[0].entry, reverse=True):
+        if nearest is not None:
+            found.append(StoredState(*nearest))
+    cached = None if cache is None else cache.nearest(recorded.place, recorded.stream_id, point)
+    if cached is not None:
+        found.append(cached)
+    for stored in sorted(found, key=lambda each: each.position.entry, reverse=True):
+        position, stream = stored.position, stored.stream
         record = await _record_at(recorded, position)
         if record is not None:
+            if recorded.keys is not None:
+                recorded.keys.adopt(stored.keys)
             counts = (position.records, position.ignored, position.entry, position.records)
             return PastState(stream, record, *counts, position.latest_ms), position.entry + 1
     return None
@@ -239,12 +261,13 @@ async def _record_at(recorded: RecordedStream, position: StatePosition) -> Recor
     return None
 
 
-def _cache(cache: StateCache, place: TopicPartition, past: PastState) -> None:
+def _cache(cache: StateCache, recorded: RecordedStream, past: PastState) -> None:
     last = past.last
     position = StatePosition(
         past.entry, last.offset, past.latest_ms, last.envelope.id, past.records, past.ignored
     )
-    cache.put(place, position, past.stream)
+    keys = None if recorded.keys is None else recorded.keys.stream(recorded.partition)
+    cache.put(recorded.place, StoredState(position, past.stream, keys))
 
 
 def _at_point(past: PastState | None, point: PointInTime, beyond: Record) -> PastState:
@@ -269,5 +292,5 @@ async def state_at(
         and past.records > CACHE_EVERY_RECORDS
         and past.records - past.cached > MIN_RECORDS_TO_CACHE
     ):
-        _cache(cache, recorded.place, past)
+        _cache(cache, recorded, past)
     return past

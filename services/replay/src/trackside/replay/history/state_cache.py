@@ -1,8 +1,9 @@
 """A cache of states of long streams on disk: a later query starts from the nearest one.
 
-A file has a line with the position, and the state. It is used only if its digest matches, if it is of the
-same version of the fold, and if the record at its position has the same id in the log. So nothing has to be
-invalidated: the log never changes, and states of another log, release or stream are ignored.
+A file has a line with the position, a line with the keys that the partition trusts there, and the state.
+It is used only if its digest matches, if it is of the same version of the fold, and if the record at its
+position has the same id in the log. So nothing has to be invalidated: the log never changes, and states of
+another log, release or stream are ignored.
 """
 
 import json
@@ -37,29 +38,36 @@ def is_at_or_before(position: StatePosition, point: PointInTime) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredState:
+    """A stream as it was at a position, and the stream of the keys that its partition trusted by then."""
+
+    position: StatePosition
+    stream: Stream
+    keys: Stream | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StateCache:
     """A folder of states, of all streams that were queried on this machine."""
 
     folder: Path
 
-    def nearest(
-        self, place: TopicPartition, stream_id: str, point: PointInTime
-    ) -> tuple[StatePosition, Stream] | None:
+    def nearest(self, place: TopicPartition, stream_id: str, point: PointInTime) -> StoredState | None:
         """Returns the newest valid state that is not after a point in time, None if there is none."""
         for path in sorted(self._folder(place, stream_id).glob(f"*{SUFFIX}"), reverse=True):
             position = _read_position(path)
             if position is not None and is_at_or_before(position, point):
-                stream = _read_state(path)
-                if stream is not None and stream.stream_id == stream_id:
-                    return position, stream
+                states = _read_states(path)
+                if states is not None and states[0].stream_id == stream_id:
+                    return StoredState(position, *states)
         return None
 
-    def put(self, place: TopicPartition, position: StatePosition, stream: Stream) -> None:
+    def put(self, place: TopicPartition, stored: StoredState) -> None:
         """Writes a state; errors of the disk are ignored."""
-        folder = self._folder(place, stream.stream_id)
-        path = folder / f"{position.offset:012d}{SUFFIX}"
-        state = pack(stream)
-        head = {"fold": fold_name(), "sha256": sha256(state).hexdigest(), "mark": asdict(position)}
+        folder = self._folder(place, stored.stream.stream_id)
+        path = folder / f"{stored.position.offset:012d}{SUFFIX}"
+        state = (b"" if stored.keys is None else pack(stored.keys)) + b"\n" + pack(stored.stream)
+        head = {"fold": fold_name(), "sha256": sha256(state).hexdigest(), "mark": asdict(stored.position)}
         draft = path.with_suffix(f".{os.getpid()}")
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -97,10 +105,12 @@ def _read_position(path: Path) -> StatePosition | None:
         return None
 
 
-def _read_state(path: Path) -> Stream | None:
+def _read_states(path: Path) -> tuple[Stream, Stream | None] | None:
     try:
-        first, _, state = path.read_bytes().partition(b"\n")
-        whole = json.loads(first)["sha256"] == sha256(state).hexdigest()
-        return load(state, AGGREGATES) if whole else None
+        first, _, states = path.read_bytes().partition(b"\n")
+        if json.loads(first)["sha256"] != sha256(states).hexdigest():
+            return None
+        keys, _, state = states.partition(b"\n")
+        return load(state, AGGREGATES), load(keys, AGGREGATES) if keys else None
     except (OSError, ValueError, LookupError, ValidationError):
         return None

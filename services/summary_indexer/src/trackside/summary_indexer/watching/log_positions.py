@@ -31,8 +31,9 @@ from trackside.contracts.topics import partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
-from trackside.eventlog.decode import decode
+from trackside.eventlog.decode import decode, stream_of
 from trackside.eventlog.log import Entry
+from trackside.eventlog.noted_keys import NotedKeys
 from trackside.eventlog.retry import retry_until_reachable, retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_start
@@ -91,6 +92,7 @@ class SummaryStreams:
         self._positions: dict[int, int] = {}
         self._jobs: dict[str, dict[str, KnownJob]] = {base: {} for base in bases}
         self._elsewhere: set[bytes] = set()
+        self._keys = NotedKeys()
         self._answered: dict[str, asyncio.Future[str]] = {}
         self._waiting: dict[int, list[tuple[int, int, asyncio.Future[None]]]] = {}
         self.on_event: Callable[[str, str, Event], None] = lambda _base, _job_id, _event: None
@@ -116,9 +118,9 @@ class SummaryStreams:
     def _fold(self, entry: Entry) -> None:
         self._positions[entry.partition] = entry.offset + 1
         # Most of the log is about other streams, and decoding is what costs.
-        if entry.key is None or not entry.key.startswith(SUMMARY_STREAM) or entry.key in self._elsewhere:
-            return
-        record = decode(entry)
+        name = stream_of(entry)
+        is_read = name.startswith(SUMMARY_STREAM) and name not in self._elsewhere
+        record = self._keys.noted(entry, decode(entry) if is_read else None)
         if record is None:
             return
         stream, outcome = self._streams.fold(record)

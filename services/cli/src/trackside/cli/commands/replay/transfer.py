@@ -80,6 +80,9 @@ def import_stream(path: Path, new_id: str, as_json: bool) -> None:
 def _say_exported(exported: ExportSummary, carried: str) -> None:
     header, trailer = exported.header, exported.trailer
     screen.complain(f"{header.stream}: {header.records} records{carried}, state {trailer.state_sha256[:12]}")
+    if exported.left_out:
+        left_out = counted(len(exported.left_out), "record")
+        screen.complain(f"not in the file: {left_out} without a valid signature, which had no effect")
 
 
 def _blobs_text(blobs: Sequence[Blob]) -> str:
