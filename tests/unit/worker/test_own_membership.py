@@ -39,7 +39,8 @@ class OwnFleet:
         """Makes keys known, and requires them."""
         keys = [(ROOT, "setup", ""), (SCHEDULER, "scheduler", ""), (W1, "worker", "w1")]
         events: list[Message] = [trusted(*each, partition=0, topic=FLEET.name) for each in keys]
-        for event in [*events, SignatureModeChanged(topic=FLEET.name, partition=0, mode="require")]:
+        required = SignatureModeChanged(topic=FLEET.name, partition=0, number=1, mode="require")
+        for event in [*events, required]:
             assert self.read("setup", event, ROOT, keys_stream(0, 1)) == event
 
 
