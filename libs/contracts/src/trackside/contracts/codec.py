@@ -28,6 +28,7 @@ from trackside.contracts import (
     watches,
 )
 from trackside.contracts.decision_signing import HEADERS
+from trackside.contracts.encryption import ENCRYPTION_HEADERS
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
 from trackside.contracts.refusals import Problem, field_names, nearest, problems_of
 
@@ -144,8 +145,9 @@ OUR_HEADERS = frozenset(
     | {"ce_subject", "ce_causationid", "ce_correlationid", "traceparent"}
     | {"ce_decisionid", "ce_index", "ce_count", "ce_sequence"}
     | HEADERS
+    | ENCRYPTION_HEADERS
 )
-"""The headers that `encode` writes, and those of a signature."""
+"""The headers that `encode` writes, and those of a signature and of an encrypted value."""
 UNREADABLE = (ValidationError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 """What reading a body raises that isn't what its type says; an upcaster sees it before it is validated."""
 

@@ -12,7 +12,21 @@ from trackside.contracts.parts import Part
 from trackside.contracts.tasks import Reservation
 
 
-class RunTask(Command):
+class DeviceCommand(Command):
+    """A command about one placement of a task.
+
+    What is reported of it is encrypted with the `public_key` of its stream, if that has one.
+    """
+
+    stream: str
+    task_id: str
+    attempt: int
+    placement: int
+    incarnation: str
+    public_key: str = Field(default="", exclude_if=is_absent)
+
+
+class RunTask(DeviceCommand):
     """Tells a worker to run one placement of a task, or to keep it until its device is free (`wait`).
 
     `interrupts` is how often the attempt may run out of memory in training before it ends, `interrupted` how
@@ -24,11 +38,6 @@ class RunTask(Command):
     newest one. `part` is what of its aggregate the task is for.
     """
 
-    stream: str
-    task_id: str
-    attempt: int
-    placement: int
-    incarnation: str
     task_type: str
     parameters: Json
     device_ids: list[str]
@@ -49,50 +58,29 @@ class RunTask(Command):
     part: Part | None = Field(default=None, exclude_if=is_absent)
 
 
-class RecallTask(Command):
+class RecallTask(DeviceCommand):
     """Asks a worker to give one placement back, if it hasn't begun."""
 
-    stream: str
-    task_id: str
-    attempt: int
-    placement: int
-    incarnation: str
 
-
-class StopTask(Command):
+class StopTask(DeviceCommand):
     """Tells a worker to end one placement of a task, as cancelled, preempted or timed out (`end`).
 
     With `checkpoint_s` the task is asked for a checkpoint first, and has so many seconds to save it.
     """
 
-    stream: str
-    task_id: str
-    attempt: int
-    placement: int
-    incarnation: str
     reason: str
     end: Literal["cancelled", "preempted", "timed_out_run"] = "cancelled"
     checkpoint_s: float = 0
 
 
-class NextParameters(Command):
+class NextParameters(DeviceCommand):
     """Tells a worker the answer to a request of a task: another trial's parameters, or none."""
 
-    stream: str
-    task_id: str
-    attempt: int
-    placement: int
-    incarnation: str
     request: int
     parameters: Json | None = None
 
 
-class GiveInstruction(Command):
+class GiveInstruction(DeviceCommand):
     """Tells a worker the newest instruction of a task."""
 
-    stream: str
-    task_id: str
-    attempt: int
-    placement: int
-    incarnation: str
     instruction: Instruction

@@ -32,7 +32,7 @@ class Arrival:
     """A command as it arrived: addressed, digested, with all that is wrong with it as a record.
 
     `stream` and `command_id` are empty when the publisher gave none that is usable; `receipt_to` is the topic
-    that wants the answer too.
+    that wants the answer too; `encrypted` says whether a stream that it begins is to be encrypted.
     """
 
     command_id: str
@@ -44,6 +44,7 @@ class Arrival:
     digest: str
     problems: tuple[Problem, ...]
     receipt_to: str = ""
+    encrypted: bool = False
 
     @property
     def problem(self) -> Problem | None:
@@ -111,7 +112,13 @@ def _arrival(
         digest=digest,
         problems=tuple(problems),
         receipt_to=_attribute(attributes, "receiptto"),
+        encrypted=_is_encrypted(attributes.get("encrypted")),
     )
+
+
+def _is_encrypted(value: object) -> bool:
+    """Says whether the attribute `encrypted` is true, as JSON or as a header has it."""
+    return value is True or value == "true"
 
 
 def _stream(attributes: Mapping[str, Any], key: bytes | None) -> str:
@@ -157,6 +164,9 @@ def _bad_attributes(attributes: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(code="wrong_type", path=f"${name}", message=message)
         elif value is not None and (bad := _unfit_text(value, MAX_TEXT)):
             yield Problem(code=bad[0], path=f"${name}", message=f"the attribute {name}: {bad[1]}")
+    if attributes.get("encrypted") not in (None, True, False, "true", "false"):
+        message = "the attribute encrypted must be true or false"
+        yield Problem(code="wrong_value", path="$encrypted", message=message)
 
 
 def digest_of(command_type: str, body: Json | bytes) -> str:

@@ -27,6 +27,8 @@ class Message(BaseModel):
     wire_version: ClassVar[int] = 1
     written_by: ClassVar[frozenset[str]] = frozenset()
     """The roles whose word counts in the log; nobody's, for a command."""
+    encryptable: ClassVar[bool] = True
+    """Whether it is encrypted in an encrypted stream."""
 
     @classmethod
     def wire_type(cls) -> str:

@@ -13,6 +13,7 @@ def signed_octets(topic: str, key_id: str, arrival: Arrival, value: bytes) -> by
     """Gives the octets that are signed: eight lines with a line feed between them, in UTF-8.
 
     The value counts as it is in the record, in either mode of CloudEvents, so nobody has to write JSON alike.
+    A command for an encrypted stream has a ninth line, `encrypted`.
     """
     lines = (
         FORM,
@@ -23,5 +24,6 @@ def signed_octets(topic: str, key_id: str, arrival: Arrival, value: bytes) -> by
         arrival.stream,
         arrival.receipt_to,
         hashlib.sha256(value).hexdigest(),
+        *(("encrypted",) if arrival.encrypted else ()),
     )
     return "\n".join(lines).encode("utf-8", "surrogatepass")

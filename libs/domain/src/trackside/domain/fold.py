@@ -11,6 +11,7 @@ from trackside.contracts.artifacts import ArtifactsForgotten
 from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.draining import DeviceDrained, DeviceResumed
+from trackside.contracts.encryption import PUBLIC_KEY
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
 from trackside.contracts.parking import RecordSkipped, UnknownRecord
@@ -207,6 +208,7 @@ def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome
         stream.rules = event.rules
         stream.first_offset = record.offset
         stream.traceparent = record.envelope.traceparent
+        stream.public_key = record.envelope.text(PUBLIC_KEY)
     return command.received(stream.commands, event, record)
 
 

@@ -31,6 +31,8 @@ class Stream(Generic[S]):
     first_offset: int = -1
     last_offset: int = -1
     traceparent: str = ""
+    public_key: str = ""
+    """With which its events are encrypted, base64; empty: they are not."""
     commands: command.Commands = field(default_factory=dict)
     root: S = cast(Any, None)  # noqa: RUF009  # until its aggregate has begun
     tasks: dict[str, Task] = field(default_factory=dict)

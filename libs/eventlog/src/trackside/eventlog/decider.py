@@ -12,11 +12,15 @@ from trackside.eventlog.log import Entry
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A proposal on its way into the log: for one stream of one topic."""
+    """A proposal on its way into the log: for one stream of one topic.
+
+    `public_key` is that of the stream, if it is encrypted.
+    """
 
     topic: str
     stream: str
     proposal: Proposal
+    public_key: str = ""
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import structlog
 
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import UndecodableError, UnknownMessageError
+from trackside.contracts.encryption import PUBLIC_KEY, EncryptedRecord
 from trackside.contracts.message import Envelope, Message, Record
 from trackside.contracts.parking import ROLES, UnknownRecord, is_wire_type
 from trackside.eventlog.log import Entry
@@ -45,11 +46,12 @@ def stream_of(entry: Entry) -> bytes:
 def decode(entry: Entry, on_unreadable: OnUnreadable = log_unreadable) -> Record | None:
     """Decodes an entry; None for one that can't be read: no reader folds it.
 
-    A record of a type that only a newer release has is an `UnknownRecord`.
+    A record of a type that only a newer release has is an `UnknownRecord`, one whose stream's key the reader
+    does not have an `EncryptedRecord`.
     """
     envelope = CODEC.envelope(entry.headers)
     try:
-        message = message_of(envelope, entry.value)
+        message = _message(entry, envelope)
     except UndecodableError as error:
         on_unreadable(entry, error)
         return None
@@ -60,8 +62,22 @@ def decode(entry: Entry, on_unreadable: OnUnreadable = log_unreadable) -> Record
         entry.append_time_ms,
         envelope,
         message,
-        entry.value or b"",
+        (entry.value if entry.stored is None else entry.stored) or b"",
     )
+
+
+def _message(entry: Entry, envelope: Envelope) -> Message:
+    if PUBLIC_KEY not in envelope.headers:
+        return message_of(envelope, entry.value)
+    if entry.stored is None and entry.value is not None:
+        _check_headers(envelope)
+        return EncryptedRecord(encrypted_type=envelope.type)
+    try:
+        return message_of(envelope, entry.value)
+    except UnknownMessageError:
+        raise
+    except UndecodableError as error:  # its text may repeat the value
+        raise UndecodableError(error.code, f"the decrypted value is no {envelope.type}") from None
 
 
 def message_of(envelope: Envelope, value: bytes | None) -> Message:

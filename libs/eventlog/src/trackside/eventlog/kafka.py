@@ -18,6 +18,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyEx
 from trackside.contracts.topic_rights import AclOperation
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
 from trackside.eventlog.client_lifecycle import start_client, start_within, stopped
+from trackside.eventlog.encryption import Decryption, StreamKeys
 from trackside.eventlog.errors import TooLargeError, TransientError, error_text
 from trackside.eventlog.kafka_probe import reason_of
 from trackside.eventlog.kafka_reader import KafkaReader
@@ -43,11 +44,20 @@ class KafkaLog:
     """A connection to a Kafka cluster; connects when it is first used, and again after any outage.
 
     At an address alone it connects as the variables of the environment say. `waits_for_rights`: a read that
-    the broker denies is tried again, as in an outage; else it raises DeniedError.
+    the broker denies is tried again, as in an outage; else it raises DeniedError. What it reads of encrypted
+    streams is decrypted with their `keys`, if it has any.
     """
 
-    def __init__(self, kafka: KafkaSettings | str, client_id: str, *, waits_for_rights: bool = False) -> None:
+    def __init__(
+        self,
+        kafka: KafkaSettings | str,
+        client_id: str,
+        *,
+        waits_for_rights: bool = False,
+        keys: StreamKeys | None = None,
+    ) -> None:
         """Raises InvalidSettingsError."""
+        self.decryption = None if keys is None else Decryption(keys)
         self._kafka = kafka_settings(kafka)
         self._bootstrap = self._kafka.kafka_bootstrap
         self._client_id = client_id
@@ -91,7 +101,13 @@ class KafkaLog:
     def reader(self, starts: Mapping[Partition, int], gather_s: float = 0.0) -> "KafkaReader":
         """Opens a reader at the offsets given; the broker may hold records back for `gather_s` seconds."""
         reader = KafkaReader(
-            self.offsets, self._kafka, self._client_id, dict(starts), gather_s, self._waits_for_rights
+            self.offsets,
+            self._kafka,
+            self._client_id,
+            dict(starts),
+            gather_s,
+            self._waits_for_rights,
+            self.decryption,
         )
         self._readers.add(reader)
         return reader
@@ -146,6 +162,8 @@ class KafkaLog:
         """Closes all connections, waiting at most a second for requests in flight."""
         for reader in list(self._readers):
             await reader.close()
+        if self.decryption is not None:
+            self.decryption.close()
         for client in (self._producer, self._offset_client):
             if client is not None:
                 await stopped(client)

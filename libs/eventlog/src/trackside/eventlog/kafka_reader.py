@@ -11,6 +11,7 @@ from trackside.contracts.topic_rights import AclOperation
 from trackside.contracts.topics import MAX_RECORD_BYTES
 from trackside.eventlog.client_lifecycle import start_within, stopped
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.encryption import Decryption
 from trackside.eventlog.errors import DeniedError, OffsetGoneError, TransientError
 from trackside.eventlog.fetch_sessions import with_fetch_sessions
 from trackside.eventlog.kafka_rights import denial
@@ -50,6 +51,7 @@ class KafkaReader:
         positions: dict[Partition, int],
         gather_s: float,
         waits_for_rights: bool = False,
+        decryption: Decryption | None = None,
     ) -> None:
         self._offsets = offsets
         self._kafka = kafka
@@ -62,6 +64,8 @@ class KafkaReader:
         self._paused: frozenset[str] = frozenset()
         self._progress_s = monotonic_s()
         self._last_ends: dict[Partition, int] = {}
+        self._decryption = decryption
+        self._undecrypted: list[Entry] = []
 
     def assign(self, starts: Mapping[Partition, int]) -> None:
         """Adds partitions to read, from the next `read` on."""
@@ -80,6 +84,8 @@ class KafkaReader:
 
         Raises DeniedError, see `KafkaLog`.
         """
+        if self._undecrypted:
+            return await self._decrypted(max_wait_s)
         try:
             consumer = await self._ready(max_wait_s)
             if consumer is None:
@@ -102,6 +108,19 @@ class KafkaReader:
                 for at in messages
             ]
             self._positions[tp.topic, tp.partition] = messages[-1].offset + 1
+        self._undecrypted = found
+        return await self._decrypted(max_wait_s)
+
+    async def _decrypted(self, max_wait_s: float) -> list[Entry]:
+        """Returns the records read last once they are decrypted; none while the keys can't be read."""
+        if self._decryption is not None:
+            try:
+                await self._decryption.decrypt(self._undecrypted)
+            except TransientError as error:
+                log.warning("waiting for the keys of encrypted streams", reason=str(error))
+                await asyncio.sleep(max_wait_s)
+                return []
+        found, self._undecrypted = self._undecrypted, []
         return found
 
     async def close(self) -> None:

@@ -12,7 +12,10 @@ RecordHeaders = Sequence[tuple[str, bytes | None]]
 
 @dataclass(slots=True)
 class Entry:
-    """A record as read, not decoded; `append_time_ms` is ms since 1970 by the log's clock."""
+    """A record as read, not decoded; `append_time_ms` is ms since 1970 by the log's clock.
+
+    `stored` is the value as the log has it, if that is encrypted and `value` is not.
+    """
 
     topic: str
     partition: int
@@ -21,6 +24,7 @@ class Entry:
     key: bytes | None
     value: bytes | None
     headers: RecordHeaders
+    stored: bytes | None = None
 
 
 @dataclass(slots=True)

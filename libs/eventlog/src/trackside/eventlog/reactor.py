@@ -331,7 +331,14 @@ class Reactor:
         cause = cause_of(proposal.follows_in or stream, proposal.follows)
         own = context.child_of(proposal.traceparent)
         trace = proposal.begins_trace or own
-        records = self._writer.decision(stream, proposal.events, cause=cause, traceparent=trace, topic=topic)
+        records = self._writer.decision(
+            stream,
+            proposal.events,
+            cause=cause,
+            traceparent=trace,
+            topic=topic,
+            public_key=decision.public_key,
+        )
         self._spans.begin(topic_partition, stream, proposal, own, records)
         return own, records
 

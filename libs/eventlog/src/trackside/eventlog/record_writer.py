@@ -1,7 +1,7 @@
 """Encodes messages as records with their envelope: writer, stream and cause."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from trackside.contracts.codec import Draft, encode
@@ -10,6 +10,7 @@ from trackside.contracts.message import Message
 from trackside.contracts.topics import Topic
 from trackside.eventlog.clock import now_ms, rfc3339
 from trackside.eventlog.decision_signer import DecisionSigner
+from trackside.eventlog.encryption import Encryption
 from trackside.eventlog.log import Outgoing
 
 BRIEF_ID = 16
@@ -21,12 +22,14 @@ SUBJECTS = ("task_id", "trial", "worker_id", "command_id")
 class RecordWriter:
     """Encodes the messages of one service instance; its role decides which events it may write.
 
-    With a `signer` it signs what is written to a `topic` that is named.
+    With a `signer` it signs what is written to a `topic` that is named. What it is given the public key of a
+    stream for is encrypted.
     """
 
     role: str
     instance: str
     signer: DecisionSigner | None = None
+    encryption: Encryption = field(default_factory=Encryption, compare=False)
 
     @property
     def source(self) -> str:
@@ -41,10 +44,12 @@ class RecordWriter:
         cause: str = "",
         traceparent: str = "",
         topic: str = "",
+        public_key: str = "",
     ) -> list[Outgoing]:
         """Returns the records of one decision: readers apply all of them or none.
 
-        `topic` is that of the events or of the fleet, where readers check signatures.
+        `topic` is that of the events or of the fleet, where readers check signatures. `public_key` is that of
+        the stream, if it is encrypted.
         """
         decision, time, count = new_id(), rfc3339(now_ms()), len(messages)
         drafts = (
@@ -64,7 +69,7 @@ class RecordWriter:
             )
             for index, message in enumerate(messages)
         )
-        records = [Outgoing(*encode(draft)) for draft in drafts]
+        records = [self._encrypted(Outgoing(*encode(draft)), draft.message, public_key) for draft in drafts]
         return records if self.signer is None or not topic else self.signer.sign(topic, records)
 
     def single(
@@ -77,6 +82,7 @@ class RecordWriter:
         message_id: str = "",
         sequence: int = 0,
         brief: bool = False,
+        public_key: str = "",
     ) -> Outgoing:
         """Returns the record of a message on its own; `message_id` is generated if it isn't given.
 
@@ -96,7 +102,12 @@ class RecordWriter:
             traceparent=traceparent,
             sequence=sequence,
         )
-        return Outgoing(*encode(draft))
+        return self._encrypted(Outgoing(*encode(draft)), message, public_key)
+
+    def _encrypted(self, record: Outgoing, message: Message, public_key: str) -> Outgoing:
+        if not public_key or not message.encryptable:
+            return record
+        return self.encryption.encrypt(record, public_key)
 
     def signed(self, topic: Topic, record: Outgoing) -> Outgoing:
         """Returns the record of a message on its own, signed for a topic if the writer has a key."""

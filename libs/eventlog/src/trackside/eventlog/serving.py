@@ -15,6 +15,7 @@ import uvloop
 from trackside.contracts.topic_rights import rights_of
 from trackside.contracts.topics import Topic
 from trackside.eventlog.background import Background
+from trackside.eventlog.encryption import StreamKeys
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.garbage import collecting_seldom
 from trackside.eventlog.kafka import KafkaLog
@@ -50,17 +51,19 @@ def run_service(
     serve: Serve = serve,
     *,
     principal: str = "",
+    keys: StreamKeys | None = None,
     run_loop: Callable[[Coroutine[Any, Any, None]], None] = uvloop.run,
 ) -> None:
     """Runs a service until SIGTERM or SIGINT; logs the reason and exits with 1 if it can't continue.
 
     `serve` serves `/health`, `/ready` and `/metrics`, and maybe more. `principal` is whose rights it needs,
-    the role's if not given. `run_loop` runs the event loop.
+    the role's if not given. `keys` are those of encrypted streams. `run_loop` runs the event loop.
     """
     telemetry = configure(role, instance=settings.instance)
     try:
         with collecting_seldom():
-            run_loop(_run(role, settings, run, serve, principal or role))
+            log = partial(KafkaLog, settings, f"trackside-{role}", waits_for_rights=True, keys=keys)
+            run_loop(_run(log, role, settings, run, serve, principal or role))
     except Exception as error:
         logger.error(
             "service stopped", service=role, reason=str(error) or type(error).__name__, exc_info=error
@@ -71,6 +74,7 @@ def run_service(
 
 
 async def _run(
+    open_log: Callable[[], KafkaLog],
     role: str,
     settings: StackSettings,
     run: Callable[[ServiceContext], Awaitable[None]],
@@ -85,7 +89,7 @@ async def _run(
     health = Health(role)
     background = Background()
     async with (
-        KafkaLog(settings, f"trackside-{role}", waits_for_rights=True) as log,
+        open_log() as log,
         serve(health, settings.health_port, host=settings.health_host) as port,
     ):
         logger.info("service started", service=role, health_port=port)

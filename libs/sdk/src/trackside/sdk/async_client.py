@@ -24,16 +24,12 @@ from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.decode import decode
+from trackside.eventlog.encryption import StreamKeys
 from trackside.eventlog.errors import DeniedError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
 from trackside.eventlog.noted_keys import NotedKeys
 from trackside.sdk.batches import BatchInput, to_command
-from trackside.sdk.errors import (
-    NotOverError,
-    UnansweredError,
-    UnreachableError,
-    UnsendableError,
-)
+from trackside.sdk.errors import NotOverError, UnansweredError, UnreachableError, UnsendableError
 from trackside.sdk.instruct import Acknowledgement, instruct
 from trackside.sdk.model_versions import version_of, wanted_artifact
 from trackside.sdk.pipelines import PipelineInput, start_command
@@ -69,7 +65,8 @@ T = TypeVar("T")
 class AsyncClient:
     """Talks to one installation: Kafka's host:port, and the prefix of its topic names.
 
-    Connects on first use; close it, or use it in an `async with`. `log` replaces Kafka in tests.
+    Connects on first use; close it, or use it in an `async with`. `log` replaces Kafka in tests. Streams
+    that it begins are `encrypted` if it says so; it reads encrypted streams with `keys`.
     """
 
     def __init__(
@@ -80,7 +77,10 @@ class AsyncClient:
         name: str = "sdk",
         log: Log | None = None,
         signer: Signer | None = None,
+        encrypted: bool = False,
+        keys: StreamKeys | None = None,
     ) -> None:
+        self._encrypted, self._stream_keys = encrypted, keys
         self._kafka = bootstrap
         self._topics = Topics(prefix=topic_prefix)
         self._source = f"trackside/sdk/{name}"
@@ -121,7 +121,7 @@ class AsyncClient:
         partition, began_s = partition_of(stream_id, commands.partitions), monotonic_s()
         sent = messaging.sent(commands.name, partition, key=stream_id, message_id=command_id)
         with span_of_publication(command, traceparent, sent) as own:
-            record = command_record(command, stream_id, command_id, self._source, own)
+            record = command_record(command, stream_id, command_id, self._source, own, self._encrypted)
             if self._signer is not None:
                 record = check_size(self._signer.signed(record, commands.name))
             ends = await self._with_retries(lambda log: log.ends(self._topics.events.name), timeout_s, what)
@@ -385,7 +385,7 @@ class AsyncClient:
             # imported late: task processes import this package too, and never connect to Kafka
             from trackside.eventlog.kafka import KafkaLog
 
-            self._log = KafkaLog(self._kafka, client_id="trackside-sdk")
+            self._log = KafkaLog(self._kafka, client_id="trackside-sdk", keys=self._stream_keys)
         return self._log
 
     async def _entries(

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from trackside.eventlog.encryption import StreamKeys
 from trackside.eventlog.log import Log
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.blocking import BlockingClient
@@ -21,6 +22,10 @@ class Client(AsyncClient):
         *,
         log: Log | None = None,
         signer: Signer | None = None,
+        encrypted: bool = False,
+        keys: StreamKeys | None = None,
     ) -> BlockingClient:
         """Returns the same client for code without an event loop; close it, or use it in a `with`."""
-        return BlockingClient(lambda: Client(bootstrap, topic_prefix, log=log, signer=signer))
+        return BlockingClient(
+            lambda: Client(bootstrap, topic_prefix, log=log, signer=signer, encrypted=encrypted, keys=keys)
+        )

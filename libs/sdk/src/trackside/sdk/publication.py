@@ -136,21 +136,33 @@ def span_of_publication(
     return context.start(f"send {attributes['messaging.destination.name']}", parent, attributes, "producer")
 
 
+_ENCRYPTED = [("ce_encrypted", b"true")]
+
+
 def command_record(
-    command: Command | Mapping[str, object], stream_id: str, command_id: str, source: str, traceparent: str
+    command: Command | Mapping[str, object],
+    stream_id: str,
+    command_id: str,
+    source: str,
+    traceparent: str,
+    encrypted: bool = False,
 ) -> Outgoing:
     """Returns the record of a command, or raises UnsendableError.
 
-    A mapping is a structured CloudEvent: its attributes are kept, missing ones are added.
+    A mapping is a structured CloudEvent: its attributes are kept, missing ones are added. The events of a
+    stream that an `encrypted` command begins are encrypted.
     """
     _check_identifier("$partitionkey", stream_id)
     _check_identifier("$id", command_id)
     time = rfc3339(now_ms())
     if isinstance(command, Command):
         draft = Draft(command, command_id, source, stream_id, time, traceparent=traceparent)
-        return _checked(Outgoing(*encode(draft)))
+        key, value, headers = encode(draft)
+        return _checked(Outgoing(key, value, [*headers, *_ENCRYPTED] if encrypted else headers))
     own = {"specversion": "1.0", "source": source, "time": time}
     attributes = {**own, **command, "id": command_id, "partitionkey": stream_id}
+    if encrypted:
+        attributes["encrypted"] = True
     headers = [("content-type", b"application/cloudevents+json")]
     if traceparent:
         headers.append(("traceparent", traceparent.encode()))

@@ -36,6 +36,7 @@ from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.notifications import follow_changes
 from trackside.projections.past.open_store import open_past_store
 from trackside.projections.read_pool import ReadModelsPool
+from trackside.projections.stream_keys import PostgresStreamKeys
 from trackside.sdk.async_client import AsyncClient
 
 logger = structlog.get_logger("trackside.console")
@@ -44,7 +45,9 @@ logger = structlog.get_logger("trackside.console")
 def main() -> None:
     """Runs the console until it is stopped."""
     settings = read_settings(ConsoleSettings)
-    run_service("console", read_settings(StackSettings), partial(run_console, settings))
+    stack = read_settings(StackSettings)
+    keys = PostgresStreamKeys(stack.postgres_dsn)
+    run_service("console", stack, partial(run_console, settings), keys=keys)
 
 
 async def run_console(settings: ConsoleSettings, service: ServiceContext) -> None:
@@ -55,7 +58,8 @@ async def run_console(settings: ConsoleSettings, service: ServiceContext) -> Non
         settings, tokens, Sessions(key, settings.session_hours), has_oidc=bool(settings.oidc_issuer)
     )
     with closing(ReadModelsPool(service.settings.postgres_dsn, size=settings.connections)) as pool:
-        async with AsyncClient(service.settings, service.topics.prefix, name="console") as client:
+        keys = PostgresStreamKeys(service.settings.postgres_dsn)
+        async with AsyncClient(service.settings, service.topics.prefix, name="console", keys=keys) as client:
             await _serve(settings, service, access, key, pool, client)
     if service.background.failure is not None:
         raise service.background.failure

@@ -14,6 +14,7 @@ from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.signatures import BadKeysError, SignatureVerifier, read_keys
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
+from trackside.dispatcher.stream_encryption import StreamEncryption
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import TopicPartition
@@ -31,17 +32,16 @@ from trackside.projections.past.schedule import keep_past
 from trackside.projections.reachability import say_until_postgres_answers
 from trackside.projections.row_changes import RowChanges
 from trackside.projections.snapshots import PostgresSnapshots
+from trackside.projections.stream_keys import NewStreamKeys, PostgresStreamKeys
 
 log = structlog.get_logger("trackside.dispatcher")
 
 
 def main() -> None:
     """Runs the dispatcher until it is stopped."""
-    settings = read_settings(DispatcherSettings)
-    signatures = _signatures(settings)
-    run_service(
-        "dispatcher", read_settings(StackSettings), lambda service: _run(service, settings, signatures)
-    )
+    settings, stack = read_settings(DispatcherSettings), read_settings(StackSettings)
+    signatures, keys = _signatures(settings), PostgresStreamKeys(stack.postgres_dsn)
+    run_service("dispatcher", stack, lambda service: _run(service, settings, signatures), keys=keys)
 
 
 def _signatures(settings: DispatcherSettings) -> SignatureVerifier:
@@ -94,8 +94,17 @@ async def _decide(
     changes = RowChanges(OWNERS[DISPATCHER], topics)
     if not settings.standby:
         changes.start(starts)
+    new_keys = NewStreamKeys(service.settings.postgres_dsn)
+    encryption = StreamEncryption(streams, new_keys, every=settings.encrypt_streams == "all")
     dispatcher = Dispatcher(
-        service, streams, advice, receipts, signatures, standby=settings.standby, changes=changes
+        service,
+        streams,
+        advice,
+        receipts,
+        signatures,
+        standby=settings.standby,
+        changes=changes,
+        encryption=encryption,
     )
     reactor = Reactor(
         service,
@@ -108,6 +117,7 @@ async def _decide(
     )
     reactor.paused = dispatcher.paused_topics
     service.background.spawn(dispatcher.rereading.run(reactor.wake))
+    service.background.spawn(new_keys.run(reactor.wake))
     advice.ready = reactor.wake
     service.background.spawn(keep_rows(service, changes, streams, reactor, standby=settings.standby))
     service.background.spawn(follow_log_lag(service.log, reactor, service.health))

@@ -23,6 +23,7 @@ from trackside.dispatcher.monitoring.stream_gauges import StreamGauges
 from trackside.dispatcher.parents import Parents
 from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
+from trackside.dispatcher.stream_encryption import StreamEncryption
 from trackside.dispatcher.watchers import Watchers
 from trackside.domain import fleet, stream_commands
 from trackside.domain.capabilities import Capabilities, capabilities_of
@@ -40,6 +41,7 @@ from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.ignored_reports import ignored_reason
 from trackside.projections.owners import DISPATCHER, OWNERS
 from trackside.projections.row_changes import RowChanges
+from trackside.projections.stream_keys import NewStreamKeys
 from trackside.telemetry.metrics import counter, gauge
 
 log = structlog.get_logger("trackside.dispatcher")
@@ -58,7 +60,11 @@ class Dispatcher:
         *,
         standby: bool = False,
         changes: RowChanges | None = None,
+        encryption: StreamEncryption | None = None,
     ) -> None:
+        self._encryption = encryption or StreamEncryption(
+            streams, NewStreamKeys(service.settings.postgres_dsn), every=False
+        )
         self._changes = changes or RowChanges(OWNERS[DISPATCHER], service.topics)
         self._log = service.log
         self._topics = service.topics
@@ -115,6 +121,7 @@ class Dispatcher:
         message = record.message  # of each kind as such: an isinstance that says no costs 0.3 us
         if type(message) is CommandReceived:
             self._intake.recorded(message)
+            self._encryption.begun(stream.stream_id)
         self._advice.note(stream.stream_id, message)
         self._note_distrust(record)
         if outcome is Outcome.APPLIED:
@@ -257,7 +264,12 @@ class Dispatcher:
         events = self._topics.events.name
         arrived = self._intake.unrecorded(self._streams, lambda stream: facts.busy(events, stream))
         for stream_id, received, traceparent in arrived:
-            yield Decision(events, stream_id, Proposal("receive command", [received], -1, traceparent))
+            wanted = self._intake.wants_encryption(received)
+            key = self._encryption.key_for(stream_id, wanted=wanted)
+            if key is not None:
+                yield Decision(
+                    events, stream_id, Proposal("receive command", [received], -1, traceparent), key
+                )
 
     def _advised(self, facts: Facts) -> Iterable[Decision]:
         kept = []
@@ -275,10 +287,12 @@ class Dispatcher:
         events = self._topics.events.name
         streams = self._streams
         for stream_id, proposal in stream_commands.pending(stream, streams.find, streams.aggregates, events):
-            if facts.busy(events, stream_id):
+            # A child is encrypted as its parent is.
+            key = self._encryption.key_for(stream_id, wanted=bool(stream.public_key))
+            if key is None or facts.busy(events, stream_id):
                 self._changed.add(stream.stream_id)
             elif stream_id not in self._parked:
-                yield self._decision(stream_id, proposal)
+                yield Decision(events, stream_id, proposal, key)
 
     def _overdue(self, facts: Facts) -> Iterable[Decision]:
         events, now_ms = self._topics.events.name, facts.now_ms
@@ -287,7 +301,8 @@ class Dispatcher:
             aggregate = None if stream is None else self._streams.aggregates.of(stream)
             if stream is not None and aggregate is not None:
                 for proposal in aggregate.due(stream, now_ms):
-                    yield Decision(events, stream_id, proposal)
+                    yield self._decision(stream_id, proposal)
 
     def _decision(self, stream_id: str, proposal: Proposal) -> Decision:
-        return Decision(self._topics.events.name, stream_id, proposal)
+        key = self._encryption.key_of(stream_id)
+        return Decision(self._topics.events.name, stream_id, proposal, key)

@@ -39,6 +39,11 @@ class DispatcherSettings(BaseSettings):
         "",
         description="Topics, comma-separated, to which a command may also have its answer sent.",
     )
+    encrypt_streams: Literal["off", "all"] = Field(
+        "off",
+        description="`all`: every new stream is encrypted, so that it can be forgotten; `off`: those whose "
+        "first command asks for it. They begin once Postgres, which has the keys, is reachable.",
+    )
     past_limit: str = Field(
         "512MiB",
         description="Disk space for all snapshots of past states: old ones are merged, then dropped. 0: none "

@@ -18,6 +18,7 @@ from trackside.projections.peaks import newest_peaks
 from trackside.projections.reachability import say_until_postgres_answers
 from trackside.projections.row_changes import RowChanges
 from trackside.projections.snapshots import PostgresSnapshots
+from trackside.projections.stream_keys import PostgresStreamKeys
 from trackside.scheduler.estimates import LEARNED_ATTEMPTS, MemoryPeaks
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
@@ -28,7 +29,9 @@ log = structlog.get_logger("trackside.scheduler")
 def main() -> None:
     """Runs the scheduler until it is stopped."""
     settings = read_settings(SchedulerSettings)
-    run_service("scheduler", read_settings(StackSettings), lambda service: _run(service, settings))
+    stack = read_settings(StackSettings)
+    keys = PostgresStreamKeys(stack.postgres_dsn)
+    run_service("scheduler", stack, lambda service: _run(service, settings), keys=keys)
 
 
 async def _run(service: ServiceContext, settings: SchedulerSettings) -> None:

@@ -160,7 +160,7 @@ class Scheduler:
         for pending in (*pending_commands(self._cluster, self._fleet), *self._orphan_commands):
             sent_ms = self._sent.get(pending.key)
             if sent_ms is None or (facts.now_ms - sent_ms >= resend_ms and not pending.deferred):
-                self._background.spawn(self._send(pending, pending.build()))
+                self._background.spawn(self._send(pending, self._with_key(pending.build())))
                 sent_ms = facts.now_ms
             still_unanswered[pending.key] = facts.now_ms if pending.deferred else sent_ms
             if not pending.deferred:
@@ -351,7 +351,16 @@ class Scheduler:
         return -1 if found is None else int(found.changed_at)
 
     def _decision(self, task: Task, proposal: Proposal) -> Decision:
-        return Decision(self._topics.events.name, self._cluster.stream_of[task.task_id], proposal)
+        stream_id = self._cluster.stream_of[task.task_id]
+        return Decision(self._topics.events.name, stream_id, proposal, self._public_key(stream_id))
+
+    def _public_key(self, stream_id: str) -> str:
+        stream = self._streams.find(stream_id)
+        return "" if stream is None else stream.public_key
+
+    def _with_key(self, command: DeviceMessage) -> DeviceMessage:
+        public_key = self._public_key(command.stream)
+        return command.model_copy(update={"public_key": public_key}) if public_key else command
 
     async def _send(self, pending: PendingCommand, command: DeviceMessage) -> None:
         topic = self._topics.device(pending.worker_id, pending.device_id)

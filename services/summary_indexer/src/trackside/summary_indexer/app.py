@@ -6,6 +6,7 @@ from pathlib import Path
 import structlog
 
 from trackside.artifacts.settings import StoreSettings
+from trackside.eventlog.encryption import Decryption
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service, wait_for_topics
@@ -16,6 +17,7 @@ from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.postgres import database
 from trackside.projections.reachability import say_until_postgres_answers
 from trackside.projections.runner import run_projection
+from trackside.projections.stream_keys import PostgresStreamKeys
 from trackside.sdk.signing import read_signer
 from trackside.summary_indexer.api.opening import open_reads
 from trackside.summary_indexer.api.server import SummaryApi
@@ -42,10 +44,12 @@ def main() -> None:
     settings = read_settings(SummaryIndexerSettings)
     directories, store = read_settings(SummaryDirectoriesSettings), read_settings(StoreSettings)
     api = SummaryApi()
+    stack = read_settings(StackSettings)
     run_service(
         "summary-indexer",
-        read_settings(StackSettings),
+        stack,
         lambda service: _run(service, settings, directories, store, api),
+        keys=PostgresStreamKeys(stack.postgres_dsn),
         serve=api.serve,
     )
 
@@ -78,6 +82,7 @@ async def _run(
             batch_points=settings.batch_points,
             buffer_points=settings.buffer_points,
             on_written=updaters.touch,
+            decryption=Decryption(PostgresStreamKeys(dsn)),
         )
         service.background.alarm = service.stop.set
         for name, error in broken.items():

@@ -17,6 +17,7 @@ from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.summaries import SummaryUpdaterFailed
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.dead_letters import dead_letter
+from trackside.eventlog.encryption import Decryption, decrypt_with_retries, is_encrypted
 from trackside.eventlog.log import Entry
 from trackside.projections.metrics import Reported
 from trackside.summary_indexer.store import PositionAdvance
@@ -81,7 +82,8 @@ class WriteBatch:
 class Indexer:
     """Accepts records in order and writes them; a record before the stored position is skipped.
 
-    `on_written` gets the jobs of each batch once it is committed.
+    `on_written` gets the jobs of each batch once it is committed. Records of encrypted streams are decrypted,
+    and skipped where the key of the stream was deleted.
     """
 
     def __init__(
@@ -92,7 +94,9 @@ class Indexer:
         batch_points: int,
         buffer_points: int,
         on_written: Callable[[Collection[str]], None] = lambda jobs: None,
+        decryption: Decryption | None = None,
     ) -> None:
+        self._decryption = decryption
         self._store, self._log = store, source_log
         self._batch_points, self._buffer_points = batch_points, buffer_points
         self._on_written = on_written
@@ -163,6 +167,11 @@ class Indexer:
                     await self._write(self._next_batch())
 
     async def _decode(self, entry: Entry) -> Reported | None:
+        if is_encrypted(entry):
+            if self._decryption is not None:
+                await decrypt_with_retries(self._decryption, entry)
+            if is_encrypted(entry):
+                return None
         try:
             return decode_summaries(entry)
         except UndecodableError as error:

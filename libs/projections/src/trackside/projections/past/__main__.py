@@ -22,6 +22,7 @@ from trackside.projections.past.open_store import open_past_store
 from trackside.projections.past.snapshot_format import DamagedSnapshotError
 from trackside.projections.past.store import StoreUnusableError
 from trackside.projections.past.writer import write_past
+from trackside.projections.stream_keys import PostgresStreamKeys
 from trackside.telemetry.disk_space import DiskWatch
 from trackside.telemetry.logs import configure_logs, logger
 
@@ -55,7 +56,8 @@ async def _write(settings: StackSettings, max_bytes: int, every: int, partitions
         raise StoreUnusableError(reason)
     store = open_past_store(folder, settings.postgres_dsn)
     topic = settings.topics.events
-    async with KafkaLog(settings, "trackside-past") as opened, store.locked() as locked:
+    keys = PostgresStreamKeys(settings.postgres_dsn)
+    async with KafkaLog(settings, "trackside-past", keys=keys) as opened, store.locked() as locked:
         if not locked:
             raise StoreUnusableError("another process writes snapshots")
         for partition in partitions:

@@ -125,7 +125,7 @@ async def _to_devices(
     addresses, publishing = Addresses(), publishing.identified()
     devices = [device_id] if slash else await _devices_of(worker_id, addresses.dsn)
     commands = [valid_command(kind, {**body, "device": each}) for each in devices]
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         for part, command in enumerate(commands, 1):
             await publish_and_print(client, command, worker_id, replace(publishing, part=part))
 
@@ -224,12 +224,12 @@ async def _sent_by_kind(
     stream_id: str, command: Callable[[str | None], Command], publishing: Publishing
 ) -> None:
     addresses = Addresses()
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         wanted = command(await client.kind(stream_id))
         await publish_and_print(client, wanted, stream_id, publishing)
 
 
 async def _ping(stream_id: str, timeout_s: float) -> Pong:
     addresses = Addresses()
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         return await client.ping(stream_id, timeout_s)

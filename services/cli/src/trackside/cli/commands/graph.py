@@ -49,7 +49,7 @@ def graph(run_id: str, out: Path, at: str) -> None:
 
 async def _drawn(run_id: str, point: PointInTime) -> tuple[list[DrawnStep], str]:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-graph") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-graph", keys=addresses.keys) as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), run_id, addresses.past_states)
         past = await state_at(recorded, point, addresses.state_cache)
     found = run_of(past.stream)

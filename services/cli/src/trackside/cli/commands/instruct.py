@@ -77,6 +77,6 @@ async def _instruct(
     stream_id: str, task_id: str, body: dict[str, Any], publishing: Publishing
 ) -> Acknowledgement:
     addresses, command_id = Addresses(), publishing.command_id
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         with repeatable(command_id):
             return await client.instruct(stream_id, task_id, body, publishing.timeout_s, command_id)

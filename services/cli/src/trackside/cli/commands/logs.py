@@ -80,7 +80,7 @@ def as_object(task_id: str, item: OutputLine | OutputGap) -> dict[str, Any]:
 
 async def _logs(task_id: str, follow: bool, printer: OutputPrinter) -> None:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-cli") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-cli", keys=addresses.keys) as log:
         client = Client(addresses.kafka, addresses.prefix, name="cli", log=log)
         await show_logs(log, client, Topics(prefix=addresses.prefix), task_id, follow, printer)
 

@@ -143,7 +143,9 @@ def read_password(path: Path) -> str:
 async def _mail(mailer: Mailer, queue: MailQueue) -> None:
     addresses = Addresses()
     topics = Topics(addresses.prefix)
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-mail") as opened:
+    async with KafkaLog(
+        addresses.kafka_as(VIEWER), client_id="trackside-mail", keys=addresses.keys
+    ) as opened:
         async for record in _endings(opened, topics, queue):
             if record is not None:
                 queue.put(record.envelope.stream, record.offset)

@@ -190,13 +190,13 @@ def _name_and_version(text: str) -> tuple[str, int | None]:
 async def _bill(name: str, version: int) -> Json:
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay", keys=addresses.keys) as log:
         return await bill_of_materials(log, topics, partial(find_stream, log, topics), name, version)
 
 
 async def _from_task(source: str, said: dict[str, Any]) -> dict[str, Any]:
     addresses = Addresses()
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         command = await client.model_version(source)
     return command.model_dump(mode="json", exclude_defaults=True) | said
 
@@ -237,7 +237,7 @@ async def _no_model(models: ReadModels, name: str) -> str:
 
 async def _changes(model: str) -> list[ModelChange]:
     addresses = Addresses()
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         return await changes_of(client, model)
 
 

@@ -195,7 +195,9 @@ async def _publish_one(
     command: FileCommand, signer: Signer | None, publishing: Publishing, wait: bool
 ) -> None:
     addresses = Addresses()
-    async with Client(addresses.kafka, addresses.prefix, name="cli", signer=signer) as client:
+    async with Client(
+        addresses.kafka, addresses.prefix, name="cli", signer=signer, keys=addresses.keys
+    ) as client:
         await submit.publish_and_print(client, command.event, command.stream_id, publishing)
         if wait:
             await submit.until_over(client, addresses, command.stream_id, publishing.as_json)
@@ -205,7 +207,9 @@ async def _publish_all(
     commands: Sequence[FileCommand], signer: Signer | None, timeout_s: float, wait: bool, as_json: bool
 ) -> None:
     addresses = Addresses()
-    async with Client(addresses.kafka, addresses.prefix, name="cli", signer=signer) as client:
+    async with Client(
+        addresses.kafka, addresses.prefix, name="cli", signer=signer, keys=addresses.keys
+    ) as client:
         results = await _answered(client, commands, timeout_s, as_json)
         _print_results(results, as_json)
         code = exit_code(results)

@@ -14,13 +14,15 @@ class Publishing:
     """How long a command is published and its answer awaited, s; whether that is printed as JSON; its id.
 
     Without an id, a new one is made; one that is given makes the command count once, however often it is
-    published. What takes several commands has an id for each `part`, from 1, made of the one.
+    published. What takes several commands has an id for each `part`, from 1, made of the one. With
+    `encrypted` a stream that it begins is encrypted.
     """
 
     timeout_s: float
     as_json: bool
     command_id: str = ""
     part: int = 1
+    encrypted: bool = False
 
     @property
     def id_of_part(self) -> str:

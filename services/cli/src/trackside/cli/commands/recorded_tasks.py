@@ -24,7 +24,7 @@ def find(wanted: Mapping[str, WantedTask], *, quiet: bool) -> Mapping[str, Json 
 
 async def _found(wanted: Mapping[str, WantedTask]) -> Mapping[str, Json | Problem]:
     addresses = Addresses()
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         return await find_tasks(lambda stream: aclosing(client.events(stream)), wanted)
 
 

@@ -88,7 +88,7 @@ def _readable(is_ours: bool, kind: object) -> str:
 async def _read(at: RecordPlace) -> Entry:
     addresses = Addresses()
     name = Topics(prefix=addresses.prefix).events.name
-    async with KafkaLog(addresses.kafka, "trackside-cli") as log:
+    async with KafkaLog(addresses.kafka, "trackside-cli", keys=addresses.keys) as log:
         ends = await log.ends(name)
         end = ends.get(at.partition, 0)
         if at.offset >= end:

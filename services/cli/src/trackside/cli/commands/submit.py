@@ -129,7 +129,7 @@ def valid_command(kind: type[Command], body: Mapping[str, Any], spec: SpecFile |
 
 async def _send(stream_id: str, command: Command, publishing: Publishing, spec: SpecFile | None) -> None:
     addresses = Addresses()
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         await publish_and_print(client, command, stream_id, publishing, spec)
 
 
@@ -145,7 +145,10 @@ async def start(
     `spec` is the file that it was read from, for the lines of its problems.
     """
     addresses = Addresses()
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    encrypted, keys = publishing.encrypted, addresses.keys
+    async with Client(
+        addresses.kafka, addresses.prefix, name="cli", encrypted=encrypted, keys=keys
+    ) as client:
         await publish_and_print(client, command, stream_id, publishing, spec)
         if wait:
             await until_over(client, addresses, stream_id, publishing.as_json)
@@ -170,7 +173,7 @@ async def until_over(
 
 async def _stop(stream_id: str, task: str, reason: str, publishing: Publishing, wait: bool) -> None:
     addresses = Addresses()
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         command = AGGREGATES.stop_command(await client.kind(stream_id) or "", task, reason)
         if command is None:
             raise BadUsage(f"{stream_id} can't be stopped")

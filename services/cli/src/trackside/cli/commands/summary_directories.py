@@ -86,7 +86,9 @@ async def _service() -> AsyncIterator[ServiceContext]:
     """Yields a service that may write what a summary-indexer writes; fails if Kafka does not answer."""
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
-    async with KafkaLog(addresses.kafka_as(SUMMARY_INDEXER), client_id="trackside-cli") as log:
+    async with KafkaLog(
+        addresses.kafka_as(SUMMARY_INDEXER), client_id="trackside-cli", keys=addresses.keys
+    ) as log:
         for topic in (topics.events, topics.metrics, topics.commands):
             await log.ends(topic.name)
         instance = f"{socket.gethostname()}-{os.getpid()}"

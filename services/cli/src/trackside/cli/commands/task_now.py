@@ -33,7 +33,7 @@ async def read(stream_id: str, task_id: str) -> Task | None:
     try:
         async with (
             asyncio.timeout(LIMIT_S),
-            AsyncClient(addresses.kafka, addresses.prefix, name="cli") as client,
+            AsyncClient(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client,
         ):
             return await task_in(client, stream_id, task_id)
     except (

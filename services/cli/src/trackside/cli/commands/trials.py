@@ -46,7 +46,7 @@ def import_trials(stream_id: str, file: Path, publishing: Publishing) -> None:
 async def state_of(stream_id: str) -> Stream:
     """Returns a search, live or imported, as the log has it now; raises NotRecordedError if there is none."""
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-cli") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-cli", keys=addresses.keys) as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         found = (await state_at(recorded, cache=addresses.state_cache)).stream
     if search_of(found) is None:
@@ -58,6 +58,6 @@ async def _import(stream_id: str, commands: list[ImportTrials], publishing: Publ
     if not commands:
         raise CommandFailed("no trial of the file has a value")
     addresses = Addresses()
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         for part, command in enumerate(commands, 1):
             await publish_and_print(client, command, stream_id, replace(publishing, part=part))

@@ -205,7 +205,7 @@ async def _report(
         if signatures is not None:
             signatures.take(record, outcome)
 
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-verify") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-verify", keys=addresses.keys) as log:
         if signatures is not None:
             await signatures.read_fleet(log, topics)
         with late_progress("reading the log") as progress:
@@ -218,7 +218,7 @@ async def _report(
 
 async def _summary_artifacts(stream: str) -> list[HeldArtifact]:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-verify") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-verify", keys=addresses.keys) as log:
         with late_progress("reading summaries") as progress:
             topics = Topics(prefix=addresses.prefix)
             return await read_summary_artifacts(log, topics, stream=stream, on_progress=progress)

@@ -93,7 +93,7 @@ def line(record: Record) -> str:
 
 async def _watch(stream_id: str, as_json: bool) -> None:
     addresses = Addresses()
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         stream = await client.state(stream_id)
         if stream is None:
             raise CommandFailed(f"there is no {stream_id} in the log; `trackside ls` lists what runs")
@@ -106,7 +106,7 @@ async def _watch(stream_id: str, as_json: bool) -> None:
 async def _events(stream_id: str, follow: bool, from_offset: int, as_json: bool) -> None:
     addresses, output, found = Addresses(), screen.console(), 0
     async with (
-        Client(addresses.kafka, addresses.prefix, name="cli") as client,
+        Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client,
         aclosing(client.events(stream_id, follow, from_offset)) as records,
     ):
         async for record in records:

@@ -39,6 +39,10 @@ def submit(
         ),
     ] = None,
     no_cache: NoCacheOption = False,
+    encrypted: Annotated[
+        bool,
+        typer.Option("--encrypted", help="Encrypt its events, so that `trackside forget` can erase them."),
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Show the progress and wait for the end.")] = False,
 ) -> None:
     """Submit a search, a pipeline, tasks in groups, or one task, and print whether it was accepted.
@@ -62,7 +66,9 @@ def submit(
       trackside submit pipeline.yaml --no-cache
       trackside submit search.yaml --command-id nightly-2026-11-22
       trackside submit tasks.yaml --wait
+      trackside submit patients.yaml --encrypted
     """
+    from dataclasses import replace
     from functools import partial
 
     from trackside.cli.commands import runs, submit
@@ -72,7 +78,7 @@ def submit(
         changes.append(partial(runs.with_parameters, set_))
     if no_cache:
         changes.append(partial(runs.without_cache))
-    submit.submit(spec, stream_id, changes, publishing, wait=wait)
+    submit.submit(spec, stream_id, changes, replace(publishing, encrypted=encrypted), wait=wait)
 
 
 @publishes

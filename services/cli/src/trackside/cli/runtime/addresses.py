@@ -17,6 +17,7 @@ from trackside.contracts.topics import PREFIX_RULE, is_topic_prefix
 if TYPE_CHECKING:
     from trackside.embedded.stack import Stack
     from trackside.eventlog.kafka_settings import KafkaSettings
+    from trackside.projections.late_stream_keys import LateStreamKeys
     from trackside.projections.past.reader import PastReader
     from trackside.replay.history.state_cache import StateCache
 
@@ -64,6 +65,19 @@ class Addresses:
         found = _with_password(given) if given else _found(DSN).postgres_dsn
         watch_postgres(found)
         return found
+
+    @property
+    def keys(self) -> "LateStreamKeys":
+        """The keys of encrypted streams, if the read models are there and this user may read them."""
+        from trackside.projections.late_stream_keys import LateStreamKeys
+
+        return LateStreamKeys(self._known_dsn)
+
+    def _known_dsn(self) -> str | None:
+        try:
+            return self.dsn
+        except CommandFailed:
+            return None
 
     @property
     def store(self) -> str:

@@ -27,7 +27,7 @@ async def newest_heartbeats(workers: int) -> dict[str, WorkerHeartbeat]:
     try:
         async with (
             asyncio.timeout(LIMIT_S),
-            KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-cli") as log,
+            KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-cli", keys=addresses.keys) as log,
         ):
             return await read_heartbeats(log, Topics(prefix=addresses.prefix), workers)
     except (CommandFailed, TransientError, OffsetGoneError, TimeoutError):

@@ -19,13 +19,17 @@ TURN_BYTES = 131_072
 
 @dataclass(frozen=True, slots=True)
 class WaitingCommand:
-    """A command that is in no stream yet, and where it goes; `size_bytes` is the size of its record."""
+    """A command that is in no stream yet, and where it goes; `size_bytes` is the size of its record.
+
+    `encrypted` says whether a stream that it begins is to be encrypted.
+    """
 
     publisher: str
     stream: str
     event: CommandReceived
     traceparent: str
     size_bytes: int
+    encrypted: bool = False
 
     @property
     def position(self) -> CommandPosition:

@@ -117,6 +117,11 @@ class Intake:
         self.passed_over.remove(publisher, position)
         self._hold(entry, position_of(entry), arrival, signature, publisher)
 
+    def wants_encryption(self, event: CommandReceived) -> bool:
+        """Returns whether a stream that a held command begins is to be encrypted."""
+        held = self._held.get((event.source.partition, event.source.offset))
+        return held is not None and held.encrypted
+
     def recorded(self, event: CommandReceived) -> None:
         """Drops an arrival that is in its stream; a command of a parent stream was none."""
         known = self._held.get((event.source.partition, event.source.offset))
@@ -167,7 +172,7 @@ class Intake:
             arrival = replace(arrival, body=None, problems=(_no_receipt(arrival, self._receipt_topics),))
         event = _received(arrival, source, signature.key_id)
         size_bytes = len(entry.value or b"") + RECORD_OVERHEAD_BYTES
-        command = WaitingCommand(publisher, stream, event, arrival.traceparent, size_bytes)
+        command = WaitingCommand(publisher, stream, event, arrival.traceparent, size_bytes, arrival.encrypted)
         self._held[command.position] = command
         self._held_bytes += size_bytes
         self._held_of[publisher] = self._held_of.get(publisher, 0) + 1

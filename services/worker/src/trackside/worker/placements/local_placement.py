@@ -223,6 +223,7 @@ def journal_entry_of(
         traceparent=envelope.traceparent,
         held=held,
         cause=envelope.causation_id,
+        public_key=command.public_key,
     )
 
 

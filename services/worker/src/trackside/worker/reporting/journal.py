@@ -35,7 +35,8 @@ class JournalEntry:
 
     `held` is true if it was written while the placement waited for its devices: it may never have begun.
     `cause` is the event that the command of the placement rests on, as `ce_causationid`. `secrets` is true
-    if its task is given secrets: then its working directory is never kept.
+    if its task is given secrets: then its working directory is never kept. `public_key` is that of an
+    encrypted stream.
     """
 
     stream: str
@@ -48,6 +49,7 @@ class JournalEntry:
     held: bool = False
     cause: str = ""
     secrets: bool = False
+    public_key: str = ""
 
     @property
     def token(self) -> tuple[int, int]:
@@ -100,8 +102,9 @@ class Journal:
         try:
             (self.workdir(entry) / OUTPUTS).mkdir(parents=True, exist_ok=True)
             fields = asdict(entry)
-            if not entry.secrets:
-                del fields["secrets"]  # then an older release can read it
+            for name in ("secrets", "public_key"):
+                if not fields[name]:
+                    del fields[name]  # then an older release can read it
             write_atomically(self.entry_file(entry), json.dumps(fields).encode())
         except OSError:
             self._write_failed = True

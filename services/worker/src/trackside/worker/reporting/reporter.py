@@ -378,7 +378,12 @@ class Reporter:
 
     def _record(self, event: Event, number: int = 0) -> Outgoing:
         return self._publisher.writer.single(
-            self._entry.stream, event, cause=self.cause, traceparent=self._traceparent, sequence=number
+            self._entry.stream,
+            event,
+            cause=self.cause,
+            traceparent=self._traceparent,
+            sequence=number,
+            public_key=self._entry.public_key,
         )
 
 

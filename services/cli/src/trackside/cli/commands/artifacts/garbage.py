@@ -36,7 +36,7 @@ def gc(grace: str, timeout_s: float, *, delete: bool, as_json: bool) -> None:
 
 async def _gc(before_ms: int, timeout_s: float | None, as_json: bool) -> None:
     addresses, store = Addresses(), installed_store()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-gc") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-gc", keys=addresses.keys) as log:
         scan = HolderScan(log, Topics(prefix=addresses.prefix), before_ms)
         with late_progress("reading the log") as report:
             found = plan(await scan.catch_up(report), store, before_ms)
@@ -52,7 +52,7 @@ async def _gc(before_ms: int, timeout_s: float | None, as_json: bool) -> None:
 async def _forget(addresses: Addresses, found: GarbagePlan, timeout_s: float) -> dict[str, str]:
     """Has streams forget checkpoints; returns why those did not that refused."""
     refused: dict[str, str] = {}
-    async with Client(addresses.kafka, addresses.prefix, name="cli") as client:
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
         for stream, blobs in found.checkpoints.items():
             for begin in range(0, len(blobs), MAX_DIGESTS):
                 digests = [blob.sha256 for blob in blobs[begin : begin + MAX_DIGESTS]]

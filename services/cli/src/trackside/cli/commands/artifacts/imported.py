@@ -21,7 +21,7 @@ from trackside.replay.transfer.imported_streams import find_imported
 async def imported_rows(stream_id: str) -> list[ViewRow]:
     """Returns what an imported stream has saved, as the view has it of live ones, newest first."""
     addresses, rows = Addresses(), list[ViewRow]()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay", keys=addresses.keys) as log:
         recorded = await find_imported(log, Topics(prefix=addresses.prefix), stream_id)
         if recorded is None:
             return []

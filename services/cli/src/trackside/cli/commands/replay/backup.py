@@ -137,7 +137,7 @@ def _copier(folder: Path) -> CopyArtifacts:
 async def _add(folder: Path, copy: CopyArtifacts | None) -> BackupSummary:
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id=CLIENT) as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id=CLIENT, keys=addresses.keys) as log:
         with late_progress("copying records") as report:
             return await add_to_backup(log, topics, folder, report, copy)
 

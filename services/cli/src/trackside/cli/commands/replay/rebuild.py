@@ -12,6 +12,7 @@ from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_settings import KafkaSettings
+from trackside.projections.late_stream_keys import LateStreamKeys
 from trackside.replay.rebuild.parallel_fold import ProcessPool
 from trackside.replay.rebuild.rebuild import RebuildReport
 from trackside.replay.rebuild.rebuild import rebuild as rebuild_read_models
@@ -54,7 +55,8 @@ async def _rebuild_here(swap: bool, processes: int | None) -> RebuildReport:
 async def _rebuild(
     kafka: KafkaSettings | str, dsn: str, prefix: str, swap: bool = False, processes: int | None = None
 ) -> RebuildReport:
-    open_log = partial(KafkaLog, kafka, client_id="trackside-replay")
+    keys = LateStreamKeys(partial(str, dsn))
+    open_log = partial(KafkaLog, kafka, client_id="trackside-replay", keys=keys)
     at_most = ProcessPool(processes or os.cpu_count() or 1, open_log)
     async with open_log() as log:
         with progress_of("reading the log") as show_progress:

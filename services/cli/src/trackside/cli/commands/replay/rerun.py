@@ -65,7 +65,9 @@ class Submission:
 
     async def _check_new(self, stream_id: str) -> None:
         addresses = Addresses()
-        async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
+        async with KafkaLog(
+            addresses.kafka_as(VIEWER), client_id="trackside-replay", keys=addresses.keys
+        ) as log:
             if await find_live(log, Topics(prefix=addresses.prefix), stream_id) is not None:
                 raise LiveTargetError(f"the log has a stream {stream_id!r}; give the new one another --id")
 
@@ -204,7 +206,7 @@ def _fork_job(
 async def _past(stream_id: str, at: str) -> PastState:
     """Returns a recorded stream at a moment, which for a run can be the name of a step: at its end."""
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay", keys=addresses.keys) as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         try:
             point = parse_point_in_time(at, now_ms())

@@ -35,7 +35,7 @@ def diff(stream_id: str, from_: str, to: str, as_json: bool) -> None:
 
 async def _show(stream_id: str, point: PointInTime, as_json: bool) -> None:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay", keys=addresses.keys) as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         past = await state_at(recorded, point, addresses.state_cache)
     if as_json:
@@ -46,7 +46,7 @@ async def _show(stream_id: str, point: PointInTime, as_json: bool) -> None:
 
 async def _diff(stream_id: str, start: PointInTime | None, end: PointInTime, as_json: bool) -> None:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay", keys=addresses.keys) as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         taken = await views_at(recorded, [end] if start is None else [start, end], addresses.state_cache)
     last, after = taken[-1]

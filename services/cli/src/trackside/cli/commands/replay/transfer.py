@@ -102,7 +102,7 @@ def _summaries_text(of_summaries: Sequence[HeldArtifact]) -> str:
 
 async def _export(stream_id: str, write: WriteBytes) -> ExportSummary:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay", keys=addresses.keys) as log:
         recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         return await write_export(recorded, write)
 
@@ -113,7 +113,7 @@ async def _export_with_artifacts(
     """Writes a stream; returns also what its summaries have in the store, which is not a part of it."""
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay", keys=addresses.keys) as log:
         recorded = await find_stream(log, topics, stream_id, addresses.past_states)
         exported = await write_export(recorded, write, held)
         if recorded.place[0] != topics.events.name:
@@ -127,7 +127,7 @@ async def _export_with_artifacts(
 
 async def _import(path: Path, name: str) -> ImportSummary:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka_as(ADMIN), client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(ADMIN), client_id="trackside-replay", keys=addresses.keys) as log:
         with late_progress("importing") as show_progress:
             return await import_file(
                 log, Topics(prefix=addresses.prefix), path, name, show_progress, _receive

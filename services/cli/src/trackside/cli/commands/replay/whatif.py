@@ -125,7 +125,7 @@ def check_plots(plots: Sequence[Path]) -> None:
 
 async def _recorded(stream_id: str, point: PointInTime) -> AnyRecording:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay", keys=addresses.keys) as log:
         return await read_stream(
             await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states), point
         )

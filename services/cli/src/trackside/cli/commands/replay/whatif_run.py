@@ -68,7 +68,7 @@ def _durations(texts: Sequence[str], pipeline: PipelineSpec) -> Mapping[str, int
 
 async def _recording(stream_id: str) -> RunRecording:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay", keys=addresses.keys) as log:
         return await read_run(
             await find_stream(log, Topics(prefix=addresses.prefix), stream_id, addresses.past_states)
         )

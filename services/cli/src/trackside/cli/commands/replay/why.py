@@ -45,7 +45,7 @@ def why(stream_id: str, subject: str, as_json: bool) -> None:
 
 async def _why(stream_id: str, subject: str, as_json: bool) -> None:
     addresses = Addresses()
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay") as log:
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id="trackside-replay", keys=addresses.keys) as log:
         topics = Topics(prefix=addresses.prefix)
         found = await causes_of(await find_stream(log, topics, stream_id, addresses.past_states), subject)
         before, missing = await origins_of(log, topics, stream_id, found)
