@@ -78,6 +78,11 @@ BODY: dict[str, Any] = {
     "first": [],
 }
 TOKEN: dict[str, Any] = {"task_id": "digits-1.7", "attempt": 2, "placement": 1, "incarnation": "w1-0a"}
+PLACEMENT: dict[str, Any] = {
+    "stream": "digits-1",
+    **TOKEN,
+    "public_key": "WtBjYXUwuMlyfrnxUE5vKZlXLLmcNEMbHQLTCAuBSms=",
+}
 COUNTED: dict[str, Any] = {"task_id": "digits-1.7", "attempt": 2, "placement": 1}
 DIGEST = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 PART = Part(kind="trial", number=7)
@@ -111,10 +116,9 @@ COMMANDS: list[Message] = [
     draining.ResumeDevice(device="gpu-0"),
     parking.SkipRecord(partition=3, offset=17, reason="written by a test of ours"),
     labels.AnnotateStream(add_tags=["baseline"], remove_tags=["draft"], note="for the paper", archived=True),
-    device_commands.GiveInstruction(stream="digits-1", **TOKEN, instruction=INSTRUCTION),
+    device_commands.GiveInstruction(**PLACEMENT, instruction=INSTRUCTION),
     device_commands.RunTask(
-        stream="digits-1",
-        **TOKEN,
+        **PLACEMENT,
         task_type="digits",
         parameters=PARAMETERS,
         device_ids=["gpu-0"],
@@ -131,9 +135,9 @@ COMMANDS: list[Message] = [
         step_limit=27,
         part=Part(kind="trial", number=3),
     ),
-    device_commands.RecallTask(stream="digits-1", **TOKEN),
-    device_commands.StopTask(stream="digits-1", **TOKEN, reason="assessor", checkpoint_s=30.0),
-    device_commands.NextParameters(stream="digits-1", **TOKEN, request=2, parameters=PARAMETERS),
+    device_commands.RecallTask(**PLACEMENT),
+    device_commands.StopTask(**PLACEMENT, reason="assessor", checkpoint_s=30.0),
+    device_commands.NextParameters(**PLACEMENT, request=2, parameters=PARAMETERS),
 ]
 REFUSED = {
     "code": "concurrency_range",

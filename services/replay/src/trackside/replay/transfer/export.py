@@ -78,5 +78,6 @@ async def _survey(recorded: RecordedStream, held: HeldArtifacts | None) -> Expor
             first = record.offset if first < 0 else first
             last = record.offset
             records += 1
+    stream.public_key = ""  # the file is not encrypted
     header = ExportHeader(recorded.stream_id, stream.rules, recorded.partition, first, last, records)
     return ExportSummary(header, trailer_of(stream, records), left_out)

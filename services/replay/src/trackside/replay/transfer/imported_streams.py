@@ -10,6 +10,7 @@ from contextlib import aclosing
 
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import UndecodableError
+from trackside.contracts.encryption import ENCRYPTION_HEADERS
 from trackside.contracts.imports import StreamImported
 from trackside.contracts.message import Envelope, Record
 from trackside.contracts.topics import Topics, partition_of
@@ -34,8 +35,8 @@ def origin_headers(import_id: str, partition: int, line: ExportedRecord) -> Reco
 
 
 def original_headers(entry: Entry) -> RecordHeaders:
-    """Returns the headers that a record was exported with."""
-    return without_headers(entry.headers, ADDED_HEADERS)
+    """Returns the headers that a record is exported with, and was: a file has no encrypted values."""
+    return without_headers(entry.headers, (*ADDED_HEADERS, *ENCRYPTION_HEADERS))
 
 
 async def find_imported(log: Log, topics: Topics, stream_id: str) -> RecordedStream | None:

@@ -137,7 +137,8 @@ def _copier(folder: Path) -> CopyArtifacts:
 async def _add(folder: Path, copy: CopyArtifacts | None) -> BackupSummary:
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
-    async with KafkaLog(addresses.kafka_as(VIEWER), client_id=CLIENT, keys=addresses.keys) as log:
+    # Without keys: what is encrypted in the log stays so in the backup, and is forgotten there too.
+    async with KafkaLog(addresses.kafka_as(VIEWER), client_id=CLIENT) as log:
         with late_progress("copying records") as report:
             return await add_to_backup(log, topics, folder, report, copy)
 

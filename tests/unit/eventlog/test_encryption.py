@@ -1,0 +1,161 @@
+"""Encrypted values: who can read them, and what a reader makes of one that it can't read."""
+
+import asyncio
+import base64
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from trackside.contracts.commands import CommandReceived
+from trackside.contracts.encryption import DATA_KEY, PUBLIC_KEY, EncryptedRecord
+from trackside.contracts.examples import EXAMPLES
+from trackside.contracts.message import Record
+from trackside.eventlog import encryption
+from trackside.eventlog.decision_signer import new_signer
+from trackside.eventlog.decode import decode
+from trackside.eventlog.encryption import Decryption, new_key_pair
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.log import Entry, Outgoing
+from trackside.eventlog.record_writer import RecordWriter
+
+EVENT = EXAMPLES[CommandReceived.wire_type()]
+WRITER = RecordWriter("dispatcher", "1")
+
+
+class Keys:
+    """The keys of streams in a dict; each load is noted."""
+
+    def __init__(self, *pairs: tuple[bytes, bytes]) -> None:
+        self.private = {public: private for private, public in pairs}
+        self.loads: list[set[bytes]] = []
+        self.failing = False
+
+    async def load(self, public_keys: Collection[bytes]) -> Mapping[bytes, bytes]:
+        self.loads.append(set(public_keys))
+        if self.failing:
+            raise TransientError("Postgres is away")
+        return {key: self.private[key] for key in public_keys if key in self.private}
+
+    def close(self) -> None:
+        self.private.clear()
+
+
+def entry_of(record: Outgoing, offset: int = 0) -> Entry:
+    return Entry("trackside.events", 0, offset, 1, record.key, record.value, tuple(record.headers))
+
+
+def encrypted(public: bytes, writer: RecordWriter = WRITER) -> Entry:
+    return entry_of(writer.single("digits-1", EVENT, public_key=base64.b64encode(public).decode()))
+
+
+def read(keys: Keys, *entries: Entry) -> list[Record | None]:
+    asyncio.run(Decryption(keys).decrypt(entries))
+    return [decode(entry) for entry in entries]
+
+
+def test_who_has_the_key_reads_what_was_written() -> None:
+    pair = new_key_pair()
+    entry = encrypted(pair[1])
+    stored = entry.value
+    assert stored is not None
+    assert b"digits" not in stored
+    (record,) = read(Keys(pair), entry)
+    assert record is not None
+    assert record.message == EVENT
+    assert record.value == stored  # which a signature covers
+
+
+def test_without_the_key_the_type_of_a_record_is_all_that_is_read() -> None:
+    (record,) = read(Keys(new_key_pair()), encrypted(new_key_pair()[1]))
+    assert record is not None
+    assert record.message == EncryptedRecord(encrypted_type=EVENT.wire_type())
+    assert record.envelope.stream == "digits-1"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value, headers: (value[:-1] + bytes([value[-1] ^ 1]), headers),
+        lambda value, headers: (b"", headers),
+        lambda value, headers: (value, {**headers, "ce_type": b"trackside.task-held.v1"}),
+        lambda value, headers: (value, {**headers, "ce_id": b"another"}),
+        lambda value, headers: (value, {**headers, "ce_partitionkey": b"another"}),
+        lambda value, headers: (value, {**headers, DATA_KEY: b"%%%"}),
+        lambda value, headers: (value, {**headers, DATA_KEY: base64.b64encode(b"x" * 80)}),
+    ],
+    ids=["value", "no value", "type", "id", "stream", "no base64", "another data key"],
+)
+def test_a_changed_record_is_read_by_nobody(change) -> None:  # type: ignore[no-untyped-def]
+    pair = new_key_pair()
+    entry = encrypted(pair[1])
+    entry.value, headers = change(entry.value, dict(entry.headers))
+    entry.headers = tuple(headers.items())
+    assert read(Keys(pair), entry) == [None]
+
+
+def test_a_header_that_is_no_key_is_a_key_that_nobody_has() -> None:
+    entry = encrypted(new_key_pair()[1])
+    entry.headers = ((PUBLIC_KEY, b"none"), *entry.headers[1:])
+    keys = Keys()
+    (record,) = read(keys, entry)
+    assert record is not None
+    assert isinstance(record.message, EncryptedRecord)
+
+
+def test_a_signature_covers_the_encrypted_value() -> None:
+    pair, writer = new_key_pair(), RecordWriter("dispatcher", "1", new_signer())
+    key = base64.b64encode(pair[1]).decode()
+    records = writer.decision("digits-1", [EVENT, EVENT], topic="trackside.events", public_key=key)
+    found = read(Keys(pair), *(entry_of(record, at) for at, record in enumerate(records)))
+    assert [record is not None and record.value for record in found] == [each.value for each in records]
+    assert b"digits" not in b"".join(each.value or b"" for each in records)
+
+
+def test_a_writer_draws_one_data_key_for_a_stream_and_no_nonce_twice() -> None:
+    public = new_key_pair()[1]
+    first, second = encrypted(public), encrypted(public)
+    assert dict(first.headers)[DATA_KEY] == dict(second.headers)[DATA_KEY]
+    assert (first.value or b"")[:12] != (second.value or b"")[:12]
+    assert (
+        dict(encrypted(public, RecordWriter("worker", "w")).headers)[DATA_KEY]
+        != dict(first.headers)[DATA_KEY]
+    )
+
+
+def test_keys_are_read_once_and_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair, now_s = new_key_pair(), [0.0]
+    monkeypatch.setattr(encryption, "monotonic_s", lambda: now_s[0])
+    keys = Keys(pair)
+    decryption = Decryption(keys)
+    for _ in range(3):
+        asyncio.run(decryption.decrypt([encrypted(pair[1])]))
+    assert keys.loads == [{pair[1]}]
+    keys.private.clear()  # the stream is forgotten
+    now_s[0] = encryption.KEPT_S + 1
+    entry = encrypted(pair[1])
+    asyncio.run(decryption.decrypt([entry]))
+    record = decode(entry)
+    assert record is not None
+    assert isinstance(record.message, EncryptedRecord)
+
+
+def test_a_record_is_not_taken_for_a_forgotten_one_while_keys_cannot_be_read() -> None:
+    pair = new_key_pair()
+    keys, entry = Keys(pair), encrypted(pair[1])
+    keys.failing = True
+    decryption = Decryption(keys)
+    with pytest.raises(TransientError):
+        asyncio.run(decryption.decrypt([entry]))
+    keys.failing = False
+    asyncio.run(decryption.decrypt([entry]))
+    record = decode(entry)
+    assert record is not None
+    assert record.message == EVENT
+
+
+def test_records_of_other_streams_need_no_key() -> None:
+    keys = Keys()
+    (record,) = read(keys, entry_of(WRITER.single("digits-1", EVENT)))
+    assert record is not None
+    assert record.message == EVENT
+    assert keys.loads == []
