@@ -166,7 +166,7 @@ def _bad_attributes(attributes: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(code=bad[0], path=f"${name}", message=f"the attribute {name}: {bad[1]}")
     if attributes.get("encrypted") not in (None, True, False, "true", "false"):
         message = "the attribute encrypted must be true or false"
-        yield Problem(code="wrong_value", path="$encrypted", message=message)
+        yield Problem(code="wrong_type", path="$encrypted", message=message)
 
 
 def digest_of(command_type: str, body: Json | bytes) -> str:

@@ -67,6 +67,11 @@ class Streams:
                 self.adopt(stream)
         return stream
 
+    def key_of(self, stream_id: str) -> str:
+        """Returns the public key of a stream; empty if it is not encrypted, or has not begun."""
+        stream = self.find(stream_id)
+        return "" if stream is None else stream.public_key
+
     def fold(self, record: Record) -> tuple[Stream, Outcome]:
         """Folds a record of the events topic into its stream, in order, each offset once."""
         self.positions[record.partition] = record.offset + 1

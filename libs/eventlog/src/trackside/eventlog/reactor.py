@@ -327,17 +327,12 @@ class Reactor:
         self._background.spawn(self._append(batch))
 
     def _records(self, topic_partition: TopicPartition, decision: Decision) -> tuple[str, list[Outgoing]]:
-        stream, topic, proposal = decision.stream, decision.topic, decision.proposal
+        stream, topic, proposal, key = decision.stream, decision.topic, decision.proposal, decision.public_key
         cause = cause_of(proposal.follows_in or stream, proposal.follows)
         own = context.child_of(proposal.traceparent)
         trace = proposal.begins_trace or own
         records = self._writer.decision(
-            stream,
-            proposal.events,
-            cause=cause,
-            traceparent=trace,
-            topic=topic,
-            public_key=decision.public_key,
+            stream, proposal.events, cause=cause, traceparent=trace, topic=topic, public_key=key
         )
         self._spans.begin(topic_partition, stream, proposal, own, records)
         return own, records

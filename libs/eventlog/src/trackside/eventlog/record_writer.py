@@ -69,7 +69,10 @@ class RecordWriter:
             )
             for index, message in enumerate(messages)
         )
-        records = [self._encrypted(Outgoing(*encode(draft)), draft.message, public_key) for draft in drafts]
+        records = [
+            self.encrypted(Outgoing(*encode(draft)), public_key if draft.message.encryptable else "")
+            for draft in drafts
+        ]
         return records if self.signer is None or not topic else self.signer.sign(topic, records)
 
     def single(
@@ -82,7 +85,6 @@ class RecordWriter:
         message_id: str = "",
         sequence: int = 0,
         brief: bool = False,
-        public_key: str = "",
     ) -> Outgoing:
         """Returns the record of a message on its own; `message_id` is generated if it isn't given.
 
@@ -102,12 +104,11 @@ class RecordWriter:
             traceparent=traceparent,
             sequence=sequence,
         )
-        return self._encrypted(Outgoing(*encode(draft)), message, public_key)
+        return Outgoing(*encode(draft))
 
-    def _encrypted(self, record: Outgoing, message: Message, public_key: str) -> Outgoing:
-        if not public_key or not message.encryptable:
-            return record
-        return self.encryption.encrypt(record, public_key)
+    def encrypted(self, record: Outgoing, public_key: str) -> Outgoing:
+        """Returns the record of a message for a stream with this key; unchanged if it is empty."""
+        return self.encryption.encrypt(record, public_key) if public_key else record
 
     def signed(self, topic: Topic, record: Outgoing) -> Outgoing:
         """Returns the record of a message on its own, signed for a topic if the writer has a key."""

@@ -14,7 +14,6 @@ from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.signatures import BadKeysError, SignatureVerifier, read_keys
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
-from trackside.dispatcher.stream_encryption import StreamEncryption
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import TopicPartition
@@ -32,7 +31,7 @@ from trackside.projections.past.schedule import keep_past
 from trackside.projections.reachability import say_until_postgres_answers
 from trackside.projections.row_changes import RowChanges
 from trackside.projections.snapshots import PostgresSnapshots
-from trackside.projections.stream_keys import NewStreamKeys, PostgresStreamKeys
+from trackside.projections.stream_keys import PostgresStreamKeys
 
 log = structlog.get_logger("trackside.dispatcher")
 
@@ -94,18 +93,10 @@ async def _decide(
     changes = RowChanges(OWNERS[DISPATCHER], topics)
     if not settings.standby:
         changes.start(starts)
-    new_keys = NewStreamKeys(service.settings.postgres_dsn)
-    encryption = StreamEncryption(streams, new_keys, every=settings.encrypt_streams == "all")
     dispatcher = Dispatcher(
-        service,
-        streams,
-        advice,
-        receipts,
-        signatures,
-        standby=settings.standby,
-        changes=changes,
-        encryption=encryption,
+        service, streams, advice, receipts, signatures, standby=settings.standby, changes=changes
     )
+    dispatcher.encryption.every = settings.encrypt_streams == "all"
     reactor = Reactor(
         service,
         dispatcher,
@@ -117,7 +108,7 @@ async def _decide(
     )
     reactor.paused = dispatcher.paused_topics
     service.background.spawn(dispatcher.rereading.run(reactor.wake))
-    service.background.spawn(new_keys.run(reactor.wake))
+    service.background.spawn(dispatcher.encryption.new_keys.run(reactor.wake))
     advice.ready = reactor.wake
     service.background.spawn(keep_rows(service, changes, streams, reactor, standby=settings.standby))
     service.background.spawn(follow_log_lag(service.log, reactor, service.health))

@@ -60,11 +60,9 @@ class Dispatcher:
         *,
         standby: bool = False,
         changes: RowChanges | None = None,
-        encryption: StreamEncryption | None = None,
     ) -> None:
-        self._encryption = encryption or StreamEncryption(
-            streams, NewStreamKeys(service.settings.postgres_dsn), every=False
-        )
+        new_keys = NewStreamKeys(service.settings.postgres_dsn)
+        self.encryption = StreamEncryption(streams, new_keys)
         self._changes = changes or RowChanges(OWNERS[DISPATCHER], service.topics)
         self._log = service.log
         self._topics = service.topics
@@ -121,7 +119,7 @@ class Dispatcher:
         message = record.message  # of each kind as such: an isinstance that says no costs 0.3 us
         if type(message) is CommandReceived:
             self._intake.recorded(message)
-            self._encryption.begun(stream.stream_id)
+            self.encryption.begun(stream.stream_id)
         self._advice.note(stream.stream_id, message)
         self._note_distrust(record)
         if outcome is Outcome.APPLIED:
@@ -265,7 +263,7 @@ class Dispatcher:
         arrived = self._intake.unrecorded(self._streams, lambda stream: facts.busy(events, stream))
         for stream_id, received, traceparent in arrived:
             wanted = self._intake.wants_encryption(received)
-            key = self._encryption.key_for(stream_id, wanted=wanted)
+            key = self.encryption.key_for(stream_id, wanted=wanted)
             if key is not None:
                 yield Decision(
                     events, stream_id, Proposal("receive command", [received], -1, traceparent), key
@@ -288,7 +286,7 @@ class Dispatcher:
         streams = self._streams
         for stream_id, proposal in stream_commands.pending(stream, streams.find, streams.aggregates, events):
             # A child is encrypted as its parent is.
-            key = self._encryption.key_for(stream_id, wanted=bool(stream.public_key))
+            key = self.encryption.key_for(stream_id, wanted=bool(stream.public_key))
             if key is None or facts.busy(events, stream_id):
                 self._changed.add(stream.stream_id)
             elif stream_id not in self._parked:
@@ -304,5 +302,4 @@ class Dispatcher:
                     yield self._decision(stream_id, proposal)
 
     def _decision(self, stream_id: str, proposal: Proposal) -> Decision:
-        key = self._encryption.key_of(stream_id)
-        return Decision(self._topics.events.name, stream_id, proposal, key)
+        return Decision(self._topics.events.name, stream_id, proposal, self._streams.key_of(stream_id))

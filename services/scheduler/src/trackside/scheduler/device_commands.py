@@ -47,6 +47,11 @@ class PendingCommand:
     deferred: bool = False
 
 
+def with_key(command: DeviceMessage, public_key: str) -> DeviceMessage:
+    """Returns a command with the key of its stream, if that is encrypted."""
+    return command.model_copy(update={"public_key": public_key}) if public_key else command
+
+
 def pending_commands(cluster: ClusterState, fleet: Fleet) -> Iterable[PendingCommand]:
     """Returns every device command that no event has answered.
 

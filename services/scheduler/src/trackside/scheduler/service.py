@@ -43,6 +43,7 @@ from trackside.scheduler.device_commands import (
     commands_for_orphans,
     orphan_key,
     pending_commands,
+    with_key,
 )
 from trackside.scheduler.estimates import MemoryPeaks
 from trackside.scheduler.instruction_times import InstructionTimes
@@ -160,7 +161,9 @@ class Scheduler:
         for pending in (*pending_commands(self._cluster, self._fleet), *self._orphan_commands):
             sent_ms = self._sent.get(pending.key)
             if sent_ms is None or (facts.now_ms - sent_ms >= resend_ms and not pending.deferred):
-                self._background.spawn(self._send(pending, self._with_key(pending.build())))
+                command = pending.build()
+                key = self._streams.key_of(command.stream)
+                self._background.spawn(self._send(pending, with_key(command, key)))
                 sent_ms = facts.now_ms
             still_unanswered[pending.key] = facts.now_ms if pending.deferred else sent_ms
             if not pending.deferred:
@@ -351,16 +354,8 @@ class Scheduler:
         return -1 if found is None else int(found.changed_at)
 
     def _decision(self, task: Task, proposal: Proposal) -> Decision:
-        stream_id = self._cluster.stream_of[task.task_id]
-        return Decision(self._topics.events.name, stream_id, proposal, self._public_key(stream_id))
-
-    def _public_key(self, stream_id: str) -> str:
-        stream = self._streams.find(stream_id)
-        return "" if stream is None else stream.public_key
-
-    def _with_key(self, command: DeviceMessage) -> DeviceMessage:
-        public_key = self._public_key(command.stream)
-        return command.model_copy(update={"public_key": public_key}) if public_key else command
+        stream = self._cluster.stream_of[task.task_id]
+        return Decision(self._topics.events.name, stream, proposal, self._streams.key_of(stream))
 
     async def _send(self, pending: PendingCommand, command: DeviceMessage) -> None:
         topic = self._topics.device(pending.worker_id, pending.device_id)

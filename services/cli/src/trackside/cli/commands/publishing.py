@@ -29,6 +29,10 @@ class Publishing:
         """The id that this part is published under."""
         return self.command_id if self.part == 1 else f"{self.command_id}-part-{self.part}"
 
+    def encrypting(self, encrypted: bool) -> "Publishing":
+        """Returns this for a stream that is encrypted, or not."""
+        return replace(self, encrypted=encrypted)
+
     def identified(self) -> "Publishing":
         """Returns this with an id; raises BadUsage if the one that was given is none."""
         if self.command_id and not is_identifier(self.command_id):

@@ -21,6 +21,9 @@ WaitOption = Annotated[
 NoCacheOption = Annotated[
     bool, typer.Option("--no-cache", help="Run each step, also if an earlier run had the same.")
 ]
+EncryptedOption = Annotated[
+    bool, typer.Option("--encrypted", help="Encrypt its events, so that it can be forgotten.")
+]
 SearchArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the search.")]
 StreamArgument = Annotated[
     str, typer.Argument(metavar="STREAM", help="Id of the stream: of a search or a batch.")

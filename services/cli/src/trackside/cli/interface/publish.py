@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trackside.cli.interface.options import NoCacheOption, ReasonOption
+from trackside.cli.interface.options import EncryptedOption, NoCacheOption, ReasonOption
 from trackside.cli.interface.publishing_options import publishes
 
 if TYPE_CHECKING:
@@ -39,10 +39,7 @@ def submit(
         ),
     ] = None,
     no_cache: NoCacheOption = False,
-    encrypted: Annotated[
-        bool,
-        typer.Option("--encrypted", help="Encrypt its events, so that `trackside forget` can erase them."),
-    ] = False,
+    encrypted: EncryptedOption = False,
     wait: Annotated[bool, typer.Option("--wait", help="Show the progress and wait for the end.")] = False,
 ) -> None:
     """Submit a search, a pipeline, tasks in groups, or one task, and print whether it was accepted.
@@ -62,13 +59,10 @@ def submit(
       trackside submit search.yaml
       trackside submit search.yaml --id digits-1 --wait
       trackside submit search.yaml --past trials.csv
-      trackside submit pipeline.yaml --set rows=500 --wait
-      trackside submit pipeline.yaml --no-cache
       trackside submit search.yaml --command-id nightly-2026-11-22
       trackside submit tasks.yaml --wait
       trackside submit patients.yaml --encrypted
     """
-    from dataclasses import replace
     from functools import partial
 
     from trackside.cli.commands import runs, submit
@@ -78,7 +72,7 @@ def submit(
         changes.append(partial(runs.with_parameters, set_))
     if no_cache:
         changes.append(partial(runs.without_cache))
-    submit.submit(spec, stream_id, changes, replace(publishing, encrypted=encrypted), wait=wait)
+    submit.submit(spec, stream_id, changes, publishing.encrypting(encrypted), wait=wait)
 
 
 @publishes

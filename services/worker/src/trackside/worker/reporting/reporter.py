@@ -377,14 +377,11 @@ class Reporter:
         return replace(self._record(event), key=self._entry.task_id.encode())
 
     def _record(self, event: Event, number: int = 0) -> Outgoing:
-        return self._publisher.writer.single(
-            self._entry.stream,
-            event,
-            cause=self.cause,
-            traceparent=self._traceparent,
-            sequence=number,
-            public_key=self._entry.public_key,
+        writer, entry = self._publisher.writer, self._entry
+        record = writer.single(
+            entry.stream, event, cause=self.cause, traceparent=self._traceparent, sequence=number
         )
+        return writer.encrypted(record, entry.public_key)
 
 
 def split_value(reported: ReportedValue) -> tuple[float | str | None, Mapping[str, float | str]]:
