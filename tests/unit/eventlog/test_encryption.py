@@ -45,7 +45,8 @@ def entry_of(record: Outgoing, offset: int = 0) -> Entry:
 
 
 def encrypted(public: bytes, writer: RecordWriter = WRITER) -> Entry:
-    return entry_of(writer.single("digits-1", EVENT, public_key=base64.b64encode(public).decode()))
+    key = base64.b64encode(public).decode()
+    return entry_of(writer.encrypted(writer.single("digits-1", EVENT), key))
 
 
 def read(keys: Keys, *entries: Entry) -> list[Record | None]:
