@@ -50,6 +50,7 @@ VALID_BODIES: dict[str, dict[str, Any]] = {
     "trackside.forget-artifacts.v1": {"artifacts": ["0" * 64], "reason": "not needed"},
     "trackside.drain-device.v1": {"device": "gpu-0", "reason": "new fan"},
     "trackside.skip-record.v1": {"partition": 3, "offset": 17, "reason": "an accident"},
+    "trackside.forget-stream.v1": {"reason": "a person has asked for it"},
     "trackside.resume-device.v1": {"device": "gpu-0"},
     "trackside.annotate-stream.v1": {
         "add_tags": ["paper"],

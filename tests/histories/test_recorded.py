@@ -48,6 +48,7 @@ CAUSES = {
     "settled",  # the same, and empty once a reader has forgotten these tasks
     "trimmed",
     "unfinished",
+    "commands_at",
 }
 MORE_CAUSES = {
     "answered": {"offset", "answered_at"},
@@ -86,6 +87,9 @@ ADDED: dict[str, Any] = {
     "skipped": [],
     "next_digest": "",
     "trust": None,
+    "counted": {},
+    "public_key": "",
+    "forgotten": None,
 }
 """Fields of later releases, and their values in logs of older ones."""
 RENAMED = {"assessor_failures": "verdictless"}  # what a field was called when the digests were written

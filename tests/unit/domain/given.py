@@ -279,9 +279,9 @@ def over(trial: int, value: float | None = None, how: TrialStatus = TrialStatus.
     return TrialEnded(trial=trial, status=how, value=value)
 
 
-def search_running(**changed: Any) -> Told:
+def search_running(told: Told | None = None, **changed: Any) -> Told:
     """Tells the log up to the start of the search."""
-    told = Told()
+    told = Told() if told is None else told
     told.tell(received())
     told.tell(accepted(), started(**changed))
     return told

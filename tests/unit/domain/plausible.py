@@ -83,17 +83,18 @@ class Chance:
     random: Random
     commands: int = 0
     decisions: int = 0
+    told: type[Told] = Told
     _told: int = 0
 
     def history(self, moves: int) -> Told:
         """Tells a log of so many moves at most; it goes on a little after its search is over."""
-        told = Told()
+        told = self.told()
         while moves:
             moves -= 1
             self._told = told.next_offset
             stream = told.streams.by_id.get(STREAM)
             if stream is not None and stream.closed:
-                moves = min(moves, 8)
+                moves = min(moves, 8 if stream.forgotten is None else 20)
             if self.random.random() < 0.4:
                 self._stray(told, stream)
             else:

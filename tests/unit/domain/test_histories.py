@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.unit.domain.given import STREAM, Told
 from tests.unit.domain.plausible import Chance
+from tests.unit.domain.plausible_forgetting import ForgettingChance
 from tests.unit.domain.plausible_parking import ParkingChance
 from trackside.aggregates.batch import evolve as batch
 from trackside.aggregates.batch.state import Batch, batch_of
@@ -31,6 +32,7 @@ from trackside.domain.streams import Streams, dump, load, pack
 from trackside.domain.task import TaskState
 
 SEEDS = st.integers(0, 2**32)
+CHANCES: dict[int, type[Chance]] = {0: ParkingChance, 1: ForgettingChance}
 MODULES: tuple[ModuleType, ...] = (
     batch,
     child,
@@ -99,7 +101,7 @@ def counted(wanted: dict[tuple[str, int], str], hits: Counter[tuple[str, int]]) 
 def test_generated_histories_mostly_count_and_meet_every_guard() -> None:
     wanted, hits, outcomes = guards(), Counter[tuple[str, int]](), Counter[Outcome]()
     for seed in range(1_600):
-        told = (Chance if seed % 8 else ParkingChance)(Random(seed)).history(250)
+        told = CHANCES.get(seed % 8, Chance)(Random(seed)).history(250)
         outcomes.update(told.outcomes)
         streams = Streams(AGGREGATES)
         with counted(wanted, hits):
@@ -130,10 +132,11 @@ def test_what_was_folded_adds_nothing_when_it_comes_again(seed: int) -> None:
 
 
 def settled(found: Stream) -> bytes:
-    """Gives the state without the note of which decision is being passed over."""
+    """Gives the state without the notes of the decision that is being passed over, and of the last command."""
     noted, found.ignored_decision = found.ignored_decision, b""
+    commands_at, found.commands_at = found.commands_at, -1
     state = dump(found)
-    found.ignored_decision = noted
+    found.ignored_decision, found.commands_at = noted, commands_at
     return state
 
 

@@ -18,6 +18,7 @@ from trackside.contracts import (
     device_commands,
     draining,
     fleet,
+    forgetting,
     imports,
     instructions,
     keys,
@@ -43,6 +44,7 @@ COMMANDS: tuple[type[Command], ...] = (
     draining.DrainDevice,
     draining.ResumeDevice,
     parking.SkipRecord,
+    forgetting.ForgetStream,
 )
 DEVICE_COMMANDS: tuple[type[Command], ...] = (
     device_commands.RunTask,
@@ -90,6 +92,7 @@ EVENTS: tuple[type[Event], ...] = (
     draining.DeviceResumed,
     *keys.KEY_EVENTS,
     parking.RecordSkipped,
+    forgetting.StreamForgotten,
 )
 FLEET_EVENTS: tuple[type[Event], ...] = (
     fleet.WorkerJoined,

@@ -17,6 +17,7 @@ from trackside.contracts.watches import TaskWatch
 from trackside.domain.causality import Causality
 from trackside.domain.child import Child
 from trackside.domain.display.view import View
+from trackside.domain.forgetting import Totals
 from trackside.domain.gauges import GaugeReading
 from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.lookup import Lookup
@@ -167,6 +168,16 @@ class AggregateType(ABC, Generic[S]):
     def outcome(self, root: S) -> tuple[str, Json]:
         """Returns the status of one that is over, and what it has found; also of one that was released."""
         return "OVER", {}
+
+    def ends(self, root: S) -> Mapping[str, int]:
+        """Returns how many of its parts have ended, by how they did; also of one that was released."""
+        return {}
+
+    def totals(self, stream: Stream[S]) -> Totals:
+        """Returns what is known of one that is over once it is forgotten; also of one that was released."""
+        found, ends = self.view.progress(stream), self.ends(stream.root)
+        began, ended = found.started_ms, found.ended_ms
+        return Totals(found.status, found.unit, found.ended, ends, found.total, began, ended)
 
     def outgoing(self, root: S) -> Iterable[OutgoingCommand]:
         """Returns the commands that it sends to other streams, at least until each is answered.

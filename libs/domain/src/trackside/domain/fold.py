@@ -11,9 +11,10 @@ from trackside.contracts.artifacts import ArtifactsForgotten
 from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.draining import DeviceDrained, DeviceResumed
-from trackside.contracts.encryption import PUBLIC_KEY
+from trackside.contracts.encryption import PUBLIC_KEY, EncryptedRecord
+from trackside.contracts.forgetting import StreamForgotten
 from trackside.contracts.labels import StreamAnnotated
-from trackside.contracts.message import Record
+from trackside.contracts.message import Message, Record
 from trackside.contracts.parking import RecordSkipped, UnknownRecord
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.trust import Trust, next_digest
@@ -22,6 +23,7 @@ from trackside.domain import (
     child,
     command,
     draining,
+    forgetting,
     key_events,
     labels,
     parking,
@@ -33,12 +35,13 @@ from trackside.domain import (
 from trackside.domain.aggregate import Aggregates, AggregateType
 from trackside.domain.outcome import Outcome
 from trackside.domain.retries import KEPT_ATTEMPTS
-from trackside.domain.stream import Stream
+from trackside.domain.stream import Stream, forget
 
 ANSWERS = frozenset({CommandAccepted, CommandRefused})
 DRAINS = frozenset({DeviceDrained, DeviceResumed})
 AFTER_CLOSE = frozenset({CommandReceived, *ANSWERS, *DRAINS, ArtifactsForgotten, StreamAnnotated})
 """The events that are applied to a stream that is closed too; none of them closes one."""
+_PARKING = frozenset[type[Message]]((UnknownRecord, EncryptedRecord))
 
 
 Released = Callable[[Outcome, Record], None]
@@ -53,7 +56,12 @@ def fold(stream: Stream, record: Record, aggregates: Aggregates, released: Relea
     A record that only a newer release can interpret parks the stream. When an operator has that record
     skipped, the rest of its decision has no effect, and the records since are folded at once: `released` is
     called after each of them.
+
+    A reader without the key of a stream has it parked, until it is forgotten. From then on its state follows
+    from what each reader can read, so nothing that is encrypted counts any more.
     """
+    if forgetting.is_about_commands(record):  # before all that not each reader knows
+        stream.commands_at = max(stream.commands_at, record.offset)  # older ones may have been held
     envelope = record.envelope
     decision = envelope.decision_id
     index = envelope.index if decision else 0
@@ -61,7 +69,12 @@ def fold(stream: Stream, record: Record, aggregates: Aggregates, released: Relea
         return Outcome.OVERTAKEN
     if record.trust is not None and record.trust.requires(record.offset) and not _is_trusted(stream, record):
         return Outcome.OVERTAKEN  # it leaves no trace: as if it were not there
-    if stream.parked is not None or type(record.message) is UnknownRecord:
+    if stream.forgotten is not None and PUBLIC_KEY in envelope.headers:
+        return _ignored(stream, index, decision)
+    kind = type(record.message)
+    if kind is StreamForgotten:
+        outcome = _stream_forgotten(stream, cast(StreamForgotten, record.message), record)
+    elif stream.parked is not None or kind in _PARKING:
         outcome = _fold_parked(stream, record, aggregates, released)
     else:
         outcome = _apply(stream, record, aggregates)
@@ -74,6 +87,13 @@ def fold(stream: Stream, record: Record, aggregates: Aggregates, released: Relea
     return outcome
 
 
+def _ignored(stream: Stream, index: int, decision: bytes) -> Outcome:
+    """Ignores a record whatever is in it, and with it the rest of its decision."""
+    if index == 0:
+        stream.ignored_decision = decision
+    return Outcome.OVERTAKEN
+
+
 def _fold_parked(
     stream: Stream, record: Record, aggregates: Aggregates, released: Released | None
 ) -> Outcome:
@@ -81,6 +101,8 @@ def _fold_parked(
     event, parked = record.message, stream.parked
     if record.envelope.role not in event.written_by:
         return Outcome.OVERTAKEN
+    if isinstance(event, EncryptedRecord):
+        return _without_key(stream, event, record)
     if parked is None:
         return _park(stream, record, parking.needed_type(cast(UnknownRecord, event).unknown_type))
     if isinstance(event, RecordSkipped):
@@ -97,8 +119,34 @@ def _fold_parked(
         return _received(stream, event, record)
     if isinstance(event, CommandAccepted | CommandRefused):
         return command.answered(stream.commands, event, record.offset)
-    parking.hold(parked, record)
+    if parked.needs != parking.ITS_KEY:
+        parking.hold(parked, record)
     return Outcome.PARKED
+
+
+def _without_key(stream: Stream, event: EncryptedRecord, record: Record) -> Outcome:
+    """Folds a record that this reader can't read: it parks the stream, and begins one as a command does."""
+    if stream.rules == 0 and stream.parked is None:
+        if not forgetting.may_begin(record, event):
+            return Outcome.OVERTAKEN
+        stream.public_key = record.envelope.text(PUBLIC_KEY)
+    if stream.parked is not None and stream.parked.needs == parking.ITS_KEY:
+        return Outcome.PARKED
+    return _park(stream, record, parking.ITS_KEY)
+
+
+def _stream_forgotten(stream: Stream, event: StreamForgotten, record: Record) -> Outcome:
+    """Folds that a stream is forgotten; by what readers without its key know too."""
+    if stream.forgotten is not None:
+        return Outcome.DUPLICATE
+    if record.envelope.role not in event.written_by or record.envelope.index:
+        return Outcome.OVERTAKEN
+    if not stream.public_key or event.follows != stream.commands_at:
+        return Outcome.OVERTAKEN
+    forget(stream, forgetting.forgotten_by(event, record), forgetting.forgetting_commands(event))
+    stream.rules, stream.first_offset = event.rules, event.first_offset
+    stream.next_digest = next_digest(record)
+    return Outcome.APPLIED
 
 
 def _park(stream: Stream, record: Record, needs: str) -> Outcome:
@@ -122,6 +170,8 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
         return Outcome.OVERTAKEN
     if kind is CommandReceived:
         return _received(stream, cast(CommandReceived, event), record)
+    if stream.forgotten is not None and kind not in ANSWERS:
+        return Outcome.OVERTAKEN
     if kind in key_events.KINDS:
         return _key_event(stream, record)
     if stream.rules == 0:
@@ -203,12 +253,13 @@ def _carried_out(stream: Stream, command_id: str) -> Outcome:
 
 def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome:
     if stream.rules == 0:
+        if stream.parked is None:
+            stream.public_key = record.envelope.text(PUBLIC_KEY)
         if event.rules != RULES:
             return _park(stream, record, parking.needed_rules(event.rules))
         stream.rules = event.rules
         stream.first_offset = record.offset
         stream.traceparent = record.envelope.traceparent
-        stream.public_key = record.envelope.text(PUBLIC_KEY)
     return command.received(stream.commands, event, record)
 
 

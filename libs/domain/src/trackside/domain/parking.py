@@ -56,6 +56,10 @@ class SkippedRecord:
     skipped_ms: int
 
 
+ITS_KEY = "its key"
+"""What a stream needs whose key this reader does not have; nothing of it is held."""
+
+
 def needed_type(wire_type: str) -> str:
     """Returns what an event of an unknown type needs."""
     return f"a newer release: type {wire_type}"
@@ -121,6 +125,8 @@ def _message(held: HeldRecord, codec: Codec) -> Message:
 
 def parked_problem(stream_id: str, partition: int, parked: Parked) -> Problem:
     """Returns why a command for a parked stream is refused."""
+    if parked.needs == ITS_KEY:
+        return missing_key(stream_id, partition, parked)
     message = (
         f"stream {stream_id} is parked: it {told(parked, partition)}; upgrade, or skip that record with "
         f"`trackside repair {place_of(partition, parked.offset)} --skip --reason TEXT`, and publish again"
@@ -128,6 +134,16 @@ def parked_problem(stream_id: str, partition: int, parked: Parked) -> Problem:
     return Problem(code="stream_parked", path="$partitionkey", message=message)
 
 
+def missing_key(stream_id: str, partition: int, parked: Parked) -> Problem:
+    """Returns why nothing can be decided about a stream whose key is missing."""
+    message = (
+        f"stream {stream_id} is encrypted, and its key was missing at {place_of(partition, parked.offset)}: "
+        "restore the keys of the streams from a backup, and restart the services"
+    )
+    return Problem(code="key_missing", path="$partitionkey", message=message)
+
+
 def is_place(event: RecordSkipped, parked: Parked, partition: int) -> bool:
     """Says whether an event names the record that parked a stream, and whether all since is held."""
-    return (event.partition, event.offset) == (partition, parked.offset) and not parked.overfull
+    is_held = not parked.overfull and parked.needs != ITS_KEY
+    return (event.partition, event.offset) == (partition, parked.offset) and is_held

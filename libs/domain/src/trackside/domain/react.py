@@ -14,7 +14,7 @@ from trackside.contracts.labels import AnnotateStream
 from trackside.contracts.message import Event, Json
 from trackside.contracts.parking import SkipRecord
 from trackside.contracts.refusals import Problem, nearest
-from trackside.domain import drain_commands, label_commands, repair_commands, task_commands
+from trackside.domain import drain_commands, forget_commands, label_commands, repair_commands, task_commands
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.command import Publication, ReceivedCommand, id_conflict, refused
@@ -48,12 +48,19 @@ def react(
 
 
 def _answer(stream: Stream, lookup: Lookup, aggregates: Aggregates) -> Proposal | None:
+    """Returns the answer to the oldest open command; those that have the stream forgotten come last."""
+    forgetting: list[forget_commands.Asked] = []
     for command in stream.commands.values():
         for publication in command.publications:
-            if not publication.answered:
-                events = _decide(stream, command, publication, lookup, aggregates)
-                return Proposal("decide command", events, publication.offset, command.traceparent)
-    return None
+            if publication.answered:
+                continue
+            asked = forget_commands.asked_by(stream, command, publication)
+            if asked is not None:
+                forgetting.append(asked)
+                continue
+            events = _decide(stream, command, publication, lookup, aggregates)
+            return Proposal("decide command", events, publication.offset, command.traceparent)
+    return forget_commands.decide(stream, forgetting, lookup, aggregates) if forgetting else None
 
 
 def _answers_of_parked(stream: Stream, parked: Parked) -> Iterator[Proposal]:
@@ -97,6 +104,8 @@ def _effect(
     lookup: Lookup,
     aggregates: Aggregates,
 ) -> list[Event] | tuple[Problem, ...]:
+    if stream.forgotten is not None:
+        return forget_commands.effect_on_forgotten(stream, command_type)
     read = validate_command(command_type, body, aggregates.commands)
     if isinstance(read, tuple):
         return read

@@ -6,7 +6,15 @@ from trackside.contracts.message import Event
 from trackside.contracts.parking import RecordSkipped, SkipRecord
 from trackside.contracts.refusals import Problem
 from trackside.domain.command import Publication, ReceivedCommand, id_conflict, refused
-from trackside.domain.parking import MAX_HELD, Parked, SkippedRecord, parked_problem, place_of
+from trackside.domain.parking import (
+    ITS_KEY,
+    MAX_HELD,
+    Parked,
+    SkippedRecord,
+    missing_key,
+    parked_problem,
+    place_of,
+)
 from trackside.domain.stream import Stream
 
 
@@ -51,6 +59,8 @@ def _refusal(stream: Stream, command: SkipRecord) -> Problem | None:
         parked_by = "" if parked is None else f"; its record {place_of(stream.partition, parked.offset)} has"
         message = f"the record at {place} has not parked stream {stream.stream_id}{parked_by}"
         return Problem(code="not_parked", path="$.offset", message=message)
+    if parked.needs == ITS_KEY:
+        return missing_key(stream.stream_id, stream.partition, parked)
     if parked.overfull:
         message = (
             f"more than {MAX_HELD:,} events of stream {stream.stream_id} came after the record at {place}, "

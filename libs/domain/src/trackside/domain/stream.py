@@ -1,7 +1,7 @@
 """A stream: its aggregate with everything that belongs to it, as folded from one partition of the log."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
@@ -11,6 +11,7 @@ from trackside.contracts.trust import Trust
 from trackside.domain import command
 from trackside.domain.child import Child
 from trackside.domain.draining import DrainedDevice
+from trackside.domain.forgetting import Forgotten
 from trackside.domain.labels import StreamLabels
 from trackside.domain.parking import Parked, SkippedRecord
 from trackside.domain.retries import KEPT_ATTEMPTS
@@ -31,8 +32,6 @@ class Stream(Generic[S]):
     first_offset: int = -1
     last_offset: int = -1
     traceparent: str = ""
-    public_key: str = ""
-    """With which its events are encrypted, base64; empty: they are not."""
     commands: command.Commands = field(default_factory=dict)
     root: S = cast(Any, None)  # noqa: RUF009  # until its aggregate has begun
     tasks: dict[str, Task] = field(default_factory=dict)
@@ -54,6 +53,13 @@ class Stream(Generic[S]):
     """Why nothing more of it is folded or decided; None: it is as any other stream."""
     skipped: list[SkippedRecord] = field(default_factory=list)
     """Its records that count for no reader, the first skipped one first. Kept when it is closed."""
+    public_key: str = ""
+    """The key that its events are encrypted with, from its first record; empty: they are not encrypted."""
+    commands_at: int = -1
+    """Offset of the last event about one of its commands, whether it counted or not; also of one that this
+    reader can't read."""
+    forgotten: Forgotten | None = None
+    """What is known of it since it was forgotten, besides the commands that came later; None: it was not."""
     closed: bool = False
     """Whether the end of its aggregate is final: only commands are still answered. Read for each record."""
 
@@ -96,9 +102,20 @@ def shrink(stream: Stream) -> None:
     if stream.closed:
         stream.tasks.clear()
         stream.children.clear()
-        stream.root.release()
+        if stream.root is not None:  # of a forgotten one nothing is left
+            stream.root.release()
     else:
         forget_settled(stream)
+
+
+def forget(stream: Stream, forgotten: Forgotten, commands: command.Commands) -> None:
+    """Leaves nothing of a stream but that it was forgotten, and the commands that asked for that."""
+    empty: Stream = Stream(stream.stream_id, stream.partition)
+    for each in fields(Stream):
+        setattr(stream, each.name, getattr(empty, each.name))
+    stream.forgotten = forgotten
+    stream.commands = commands
+    stream.closed = True
 
 
 def settled_part(stream: Stream) -> Stream:

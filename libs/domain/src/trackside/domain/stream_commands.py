@@ -5,6 +5,7 @@ twice counts once. Pure.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trackside.contracts.children import ChildEnded
 from trackside.contracts.commands import RULES, CommandReceived, Source
@@ -12,6 +13,7 @@ from trackside.contracts.ingress import digest_of
 from trackside.contracts.message import Json
 from trackside.domain.aggregate import Aggregates, FindStream
 from trackside.domain.child import REFUSED, Child
+from trackside.domain.forgetting import without_content
 from trackside.domain.outgoing import received_by
 from trackside.domain.proposal import Proposal, cause_of
 from trackside.domain.stream import Stream
@@ -24,8 +26,25 @@ def pending(
 
     Another stream gets each command that this one sends to it. A child gets the command that begins it; once
     that is accepted, the command that stops it if its parent asks for that; and its parent gets its end.
-    `find` returns any stream by its id.
+    `find` returns any stream by its id. A stream that was forgotten gets no content any more.
     """
+    for receiver, proposal in _pending(stream, find, aggregates, events_topic):
+        other = find(receiver)
+        forgotten = other is not None and other.forgotten is not None
+        yield receiver, _without_content(receiver, proposal) if forgotten else proposal
+
+
+def _without_content(receiver: str, proposal: Proposal) -> Proposal:
+    events = [
+        without_content(receiver, event) if isinstance(event, CommandReceived) else event
+        for event in proposal.events
+    ]
+    return replace(proposal, events=events)
+
+
+def _pending(
+    stream: Stream, find: FindStream, aggregates: Aggregates, events_topic: str
+) -> Iterator[tuple[str, Proposal]]:
     for child in stream.children.values():
         if child.open:
             found = _next(stream, child, find(child.child_id), aggregates, events_topic)

@@ -87,6 +87,11 @@ class BatchType(AggregateType[Batch]):
         """Returns its status and what it has found."""
         return root.status.value, root.outcome
 
+    def ends(self, root: Batch) -> Mapping[str, int]:
+        """Counts its tasks and children by how they ended."""
+        counted: dict[str, int] = root.outcome["ends"]
+        return counted
+
     def lacking(self, stream: Stream[Batch], lookup: Lookup) -> Iterable[Proposal]:
         """Yields what the batch lacks now."""
         return decide.lacking(stream)

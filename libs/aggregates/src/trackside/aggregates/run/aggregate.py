@@ -1,5 +1,6 @@
 """The run as an aggregate type: its events and commands, who folds and who decides them."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from trackside.aggregates.run import cache, commands, decide, evolve, messages, progress, start, step_messages
@@ -131,6 +132,10 @@ class RunType(AggregateType[Run]):
     def outcome(self, root: Run) -> tuple[str, Json]:
         """Returns its status and what it has found."""
         return root.status.value, outcome_of(root)
+
+    def ends(self, root: Run) -> Mapping[str, int]:
+        """Counts its steps by how they ended."""
+        return Counter(step.state.value for step in root.steps.values() if step.over)
 
     def signals(self, root: Run) -> Iterable[Signal]:
         """Yields that it is over, again after each revival."""

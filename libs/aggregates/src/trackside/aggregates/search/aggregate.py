@@ -31,6 +31,7 @@ from trackside.contracts.message import Command, Event, Json, Message, Record
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
+from trackside.domain.forgetting import Totals
 from trackside.domain.lookup import Lookup
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
@@ -114,6 +115,12 @@ class SearchType(AggregateType[Search]):
     def outcome(self, root: Search) -> tuple[str, Json]:
         """Returns its status and what it has found."""
         return root.status.value, root.outcome
+
+    def totals(self, stream: Stream[Search]) -> Totals:
+        """Returns its status, and how many trials have ended, by how they did."""
+        root, ends = stream.root, stream.root.counts
+        began, ended, total = root.started_ms, root.ended_ms, root.spec.max_trials
+        return Totals(root.status.value, "trials", sum(ends.values()), ends, total, began, ended)
 
     def signals(self, root: Search) -> Iterable[Signal]:
         """Yields that it is over, and its best trial."""

@@ -1,5 +1,6 @@
 """The state of a search: its trials, which slots are open, and when it is over. Drawn in ARCHITECTURE.md."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -262,6 +263,8 @@ class Search:
     """The newest model that each of its best trials has saved, by their numbers: see `trained_models`."""
     result: dict[str, Any] = field(default_factory=dict)
     """Its `outcome`, once it is over and shrunk; empty before that."""
+    counted: dict[str, int] = field(default_factory=dict)
+    """Its `counts`, once it is over and shrunk; empty before that."""
     failed_at: int = -1
     """Offset of the last failure of its tuner or assessor; a cause of later decisions. -1: none."""
 
@@ -293,7 +296,7 @@ class Search:
 
     def release(self) -> None:
         """Drops its trials and all that is about them, but for its outcome."""
-        self.result = self.outcome
+        self.result, self.counted = self.outcome, self.counts
         for bulk in (self.trials, self.opened, self.ends, self.front, self.added, self.imported):
             bulk.clear()
         self.assessor_feed.clear()
@@ -301,6 +304,12 @@ class Search:
         self.settled.clear()
         self.models.clear()
         self.trimmed = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many of its trials have ended, by how they did."""
+        ends = Counter(trial.status.value for trial in self.trials if trial.status is not None)
+        return self.counted or dict(sorted(ends.items()))
 
     def task_of(self, number: int) -> str:
         """Gives the id of the task that carries a trial out, also of one that isn't suggested yet."""

@@ -17,6 +17,7 @@ from trackside.dispatcher.intake.fair_queue import CommandPosition, FairQueue, W
 from trackside.dispatcher.intake.passed_over import PassedOver
 from trackside.dispatcher.intake.receipts import ReceiptRequest
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureResult, SignatureVerifier
+from trackside.domain.forgetting import without_content
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, position_id, position_of
 from trackside.eventlog.log import Entry, TopicPartition
@@ -147,7 +148,7 @@ class Intake:
                         if _is_recorded(streams, each.stream, each.event):
                             self._drop(each)
                 if fresh:
-                    found += [(each.stream, each.event, each.traceparent) for each in fresh]
+                    found += [(each.stream, _recordable(streams, each), each.traceparent) for each in fresh]
                     break
         return found
 
@@ -216,6 +217,14 @@ def _is_recorded(streams: Streams, stream_id: str, event: CommandReceived) -> bo
     stream = streams.find(stream_id)
     command = stream.commands.get(event.command_id) if stream is not None else None
     return command is not None and any(found.source == event.source for found in command.publications)
+
+
+def _recordable(streams: Streams, command: WaitingCommand) -> CommandReceived:
+    """Returns what the log gets of a command: of one for a forgotten stream, not its content."""
+    stream = streams.find(command.stream)
+    if stream is None or stream.forgotten is None:
+        return command.event
+    return without_content(command.stream, command.event)
 
 
 def _stream(arrival: Arrival, source: Source) -> str:

@@ -1,0 +1,342 @@
+"""Forgotten streams: a command that has one forgotten, and readers with and without its key that agree."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.aggregates.given import CAPABILITIES
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    finish,
+    received,
+    record_of,
+    search_running,
+    submitted,
+    suggested,
+)
+from tests.unit.domain.plausible import Chance
+from tests.unit.domain.plausible_forgetting import EncryptedTold, encrypted, forgotten, without_key
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import SearchEnded, SearchStatus
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.encryption import PUBLIC_KEY
+from trackside.contracts.forgetting import ForgetStream, StreamForgotten
+from trackside.contracts.message import Event, Record
+from trackside.contracts.parking import RecordSkipped, SkipRecord
+from trackside.domain.child import Child
+from trackside.domain.lookup import Lookup
+from trackside.domain.outcome import Outcome
+from trackside.domain.parking import ITS_KEY
+from trackside.domain.react import react
+from trackside.domain.stream import Stream, shrink
+from trackside.domain.stream_commands import pending
+from trackside.domain.streams import Streams, dump, load, pack
+
+FORGET = ForgetStream(reason="a person has asked for it")
+APPLIED, OVERTAKEN, PARKED, DUPLICATE = Outcome.APPLIED, Outcome.OVERTAKEN, Outcome.PARKED, Outcome.DUPLICATE
+
+
+def ended_search() -> Told:
+    """Tells an encrypted search with two trials, from its command to its end."""
+    told = search_running(told=EncryptedTold(), max_trials=2)
+    for trial, value in enumerate((0.5, 0.75)):
+        told.tell(suggested(trial), submitted(trial))
+        finish(told, trial, value)
+    told.tell(SearchEnded(status=SearchStatus.DONE, trials=2))
+    return told
+
+
+def ask(told: Told, command_id: str = "c-forget", **changed: Any) -> CommandReceived:
+    """Tells that a command to forget the stream was received."""
+    event = received(
+        told.next_offset,
+        command_id=command_id,
+        command_type=FORGET.wire_type(),
+        body=FORGET.model_dump(),
+        **changed,
+    )
+    assert told.tell(event) == [APPLIED]
+    return event
+
+
+def decided(told: Told, stream: Stream | None = None) -> list[Event]:
+    """Returns what is decided about the stream now."""
+    (proposal,) = react(stream or told.stream, CAPABILITIES, AGGREGATES)
+    return list(proposal.events)
+
+
+def forget(told: Told) -> StreamForgotten:
+    """Asks for the stream to be forgotten, and tells what is decided then."""
+    ask(told)
+    (event,) = decided(told)
+    assert isinstance(event, StreamForgotten)
+    assert told.tell(event) == [APPLIED]
+    return event
+
+
+def refusal(told: Told) -> CommandRefused:
+    """Asks for the stream to be forgotten, and returns why that is refused."""
+    ask(told)
+    (event,) = decided(told)
+    assert isinstance(event, CommandRefused)
+    return event
+
+
+def read_without_key(records: Sequence[Record], begin: int = 0) -> Streams:
+    """Folds a log with a reader that has the key up to a place in it only."""
+    streams = Streams(AGGREGATES)
+    for at, record in enumerate(records):
+        streams.fold(record if at < begin else without_key(record))
+    return streams
+
+
+def test_a_search_that_is_over_is_forgotten_with_its_counts() -> None:
+    told = ended_search()
+    shrink(told.stream)
+    forget(told)
+    found = told.stream.forgotten
+    assert found is not None
+    assert (found.kind, found.status, found.unit, found.ended, found.total) == (
+        "search",
+        "DONE",
+        "trials",
+        2,
+        2,
+    )
+    assert found.ends == {"SUCCEEDED": 2}
+    assert 0 < found.started_ms < found.ended_ms < found.forgotten_ms
+    assert told.stream.root is None
+    assert not told.stream.tasks
+
+
+def test_nothing_of_the_content_is_left_in_the_state() -> None:
+    told = ended_search()
+    assert b"digits.0" in dump(told.stream) or b'"lr"' in dump(told.stream)
+    forget(told)
+    assert b'"lr"' not in dump(told.stream)
+    assert set(told.stream.commands) == {"c-forget"}
+
+
+def test_the_command_is_accepted_once_its_stream_is_forgotten() -> None:
+    told = ended_search()
+    forget(told)
+    accepted = decided(told)
+    assert [type(event) for event in accepted] == [CommandAccepted]
+    assert told.tell(*accepted) == [APPLIED]
+    assert PUBLIC_KEY not in told.records[-1].envelope.headers
+    assert react(told.stream, CAPABILITIES, AGGREGATES) == []
+
+
+def test_a_forgotten_stream_is_forgotten_again_without_an_event() -> None:
+    told = ended_search()
+    forget(told)
+    told.tell(*decided(told))
+    ask(told, "c-again")
+    assert [type(event) for event in decided(told)] == [CommandAccepted]
+
+
+def test_all_other_commands_for_a_forgotten_stream_are_refused() -> None:
+    told = ended_search()
+    forget(told)
+    told.tell(*decided(told))
+    assert told.tell(received(90)) == [APPLIED]
+    (refused,) = decided(told)
+    assert isinstance(refused, CommandRefused)
+    assert refused.code == "stream_forgotten"
+
+
+def test_commands_that_ask_for_the_same_are_answered_together() -> None:
+    told = ended_search()
+    ask(told, "c-forget")
+    ask(told, "c-other")
+    told.tell(*decided(told))
+    assert told.stream.forgotten is not None
+    for name in ("c-forget", "c-other"):
+        (accepted,) = decided(told)
+        assert isinstance(accepted, CommandAccepted)
+        assert accepted.command_id == name
+        told.tell(accepted)
+    assert react(told.stream, CAPABILITIES, AGGREGATES) == []
+
+
+def test_a_command_that_is_open_is_answered_before_its_stream_is_forgotten() -> None:
+    told = ended_search()
+    ask(told)
+    told.tell(received(70))
+    (answer,) = decided(told)
+    assert isinstance(answer, CommandRefused)
+    assert answer.command_id == "c-70"
+    told.tell(answer)
+    assert [type(event) for event in decided(told)] == [StreamForgotten]
+
+
+@pytest.mark.parametrize("begin", [0, 3, 1_000])
+def test_a_stream_is_not_forgotten_if_a_command_was_received_meanwhile(begin: int) -> None:
+    told = ended_search()
+    ask(told)
+    (event,) = decided(told)
+    told.tell(received(70))
+    assert told.tell(event) == [OVERTAKEN]
+    other = read_without_key(told.records, begin)
+    assert other.by_id[STREAM].forgotten is None
+
+
+def test_a_search_that_runs_is_not_forgotten() -> None:
+    refused = refusal(search_running(told=EncryptedTold()))
+    assert refused.code == "not_over"
+    assert "its search is not over" in refused.message
+
+
+def test_a_stream_that_is_not_encrypted_is_not_forgotten() -> None:
+    told = search_running(max_trials=1)
+    assert refusal(told).code == "not_encrypted"
+    before = dump(told.stream)
+    event = forgotten(told.stream.commands_at)
+    assert told.tell(event) == [OVERTAKEN]
+    assert load(before, AGGREGATES).root == told.stream.root
+
+
+def test_where_nothing_has_begun_there_is_nothing_to_forget() -> None:
+    assert refusal(EncryptedTold()).code == "unknown_stream"
+
+
+def test_a_stream_with_refused_commands_alone_is_forgotten() -> None:
+    told = EncryptedTold()
+    told.tell(received(1))
+    told.tell(*decided(told))
+    forget(told)
+    assert told.stream.forgotten is not None
+    assert told.stream.forgotten.kind == ""
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_a_child_is_forgotten_once_its_parent_is_over(over: bool) -> None:
+    told = ended_search()
+    command = told.stream.commands.pop("c-1")
+    command.command_id = "parent@4"
+    told.stream.commands["parent@4"] = command
+    parent = Stream("parent", 3, kind="search", root=search_running().stream.root, closed=over)
+    ask(told)
+    index = FakeIndex(parent)
+    (proposal,) = react(told.stream, CAPABILITIES, AGGREGATES, index)  # type: ignore[arg-type]
+    (event,) = proposal.events
+    assert isinstance(event, StreamForgotten if over else CommandRefused)
+
+
+class FakeIndex:
+    """Finds one stream."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def lookup(self, capabilities: Any) -> Lookup:
+        """Returns what decisions read."""
+        return Lookup(capabilities, lambda name: self._stream if name == self._stream.stream_id else None)
+
+
+def test_a_reader_without_the_key_parks_the_stream_and_holds_nothing() -> None:
+    told = ended_search()
+    found = read_without_key(told.records).by_id[STREAM]
+    assert found.parked is not None
+    assert (found.parked.needs, found.parked.held) == (ITS_KEY, [])
+    assert found.root is None
+    assert found.public_key == told.stream.public_key
+
+
+def test_no_record_of_a_stream_without_its_key_is_skipped() -> None:
+    told = ended_search()
+    streams = read_without_key(told.records)
+    found = streams.by_id[STREAM]
+    assert found.parked is not None
+    skipped = RecordSkipped(command_id="c", partition=3, offset=found.parked.offset, reason="")
+    assert streams.fold(record_of(skipped, told.next_offset))[1] is OVERTAKEN
+    command = SkipRecord(partition=3, offset=found.parked.offset, reason="why not")
+    asked = received(80, command_type=command.wire_type(), body=command.model_dump())
+    assert streams.fold(record_of(asked, told.next_offset + 1))[1] is APPLIED
+    (refused,) = decided(told, found)
+    assert isinstance(refused, CommandRefused)
+    assert refused.code == "key_missing"
+
+
+@pytest.mark.parametrize("begin", range(0, 24, 3))
+def test_readers_with_and_without_the_key_agree_once_a_stream_is_forgotten(begin: int) -> None:
+    told = ended_search()
+    forget(told)
+    told.tell(*decided(told))
+    told.tell(received(90))
+    told.tell(*decided(told))
+    found = read_without_key(told.records, begin).by_id[STREAM]
+    assert found == told.stream
+    assert dump(found) == dump(told.stream)
+    assert load(pack(found), AGGREGATES) == found
+
+
+def test_what_is_encrypted_has_no_effect_once_the_stream_is_forgotten() -> None:
+    told = ended_search()
+    forget(told)
+    late = encrypted(record_of(received(91), told.next_offset))
+    before = len(told.stream.commands)
+    assert Told.fold(told, late) is OVERTAKEN
+    assert len(told.stream.commands) == before
+    assert read_without_key(told.records).by_id[STREAM] == told.stream
+
+
+def test_a_stream_is_forgotten_once() -> None:
+    told = ended_search()
+    event = forget(told)
+    assert told.tell(event) == [DUPLICATE]
+
+
+def test_only_a_dispatcher_has_a_stream_forgotten() -> None:
+    told = ended_search()
+    ask(told)
+    (event,) = decided(told)
+    assert told.tell(event, role="worker") == [OVERTAKEN]
+    assert told.tell(suggested(0), event)[1] is OVERTAKEN
+
+
+def test_a_command_from_another_stream_reaches_a_forgotten_one_without_its_body() -> None:
+    told = ended_search()
+    forget(told)
+    child = Child(STREAM, "search", {"name": "Ada"}, requested_at=4, requested_ms=0)
+    parent = Stream("parent", 3, kind="batch", children={STREAM: child})
+    ((_, proposal),) = pending(parent, {STREAM: told.stream}.get, AGGREGATES, "trackside.events")
+    (event,) = proposal.events
+    assert isinstance(event, CommandReceived)
+    assert event.body is None
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32))
+def test_readers_agree_whatever_was_in_the_stream(seed: int) -> None:
+    random = Random(seed)
+    drawn = Chance(random).history(random.randint(5, 120))
+    told = Told()
+    for record in drawn.records:
+        told.fold(encrypted(record))
+    if STREAM not in told.streams.by_id:
+        return
+    at = random.choice([told.stream.commands_at, told.stream.commands_at, told.next_offset])
+    told.tell(forgotten(at))
+    if told.stream.forgotten is None:
+        told.tell(forgotten(told.stream.commands_at))
+    assert told.stream.forgotten is not None
+    for record in random.sample(drawn.records, min(20, len(drawn.records))):
+        told.fold(replace(encrypted(record) if random.random() < 0.7 else record))
+    begin = random.randint(0, len(drawn.records))
+    found = read_without_key(told.records, begin).by_id[STREAM]
+    assert dump(found) == dump(told.stream)
+    outcomes = outcomes_after(told.records, len(drawn.records))
+    assert outcomes == told.outcomes[len(drawn.records) :]
+
+
+def outcomes_after(records: Sequence[Record], begin: int) -> list[Outcome]:
+    """Returns what became of the records from a place on, for a reader without the key."""
+    streams = Streams(AGGREGATES)
+    return [streams.fold(without_key(record))[1] for record in records][begin:]
