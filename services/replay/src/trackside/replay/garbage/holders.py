@@ -18,8 +18,10 @@ from trackside.contracts.artifacts import (
     TaskResumed,
 )
 from trackside.contracts.commands import CommandReceived, CommandRefused
+from trackside.contracts.forgetting import StreamForgotten
 from trackside.contracts.message import Message, Record
 from trackside.domain.outcome import Outcome
+from trackside.domain.parking import ITS_KEY
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams
 from trackside.replay.history.references import digests_in, references_in
@@ -75,7 +77,10 @@ class Holders:
         if outcome is not Outcome.APPLIED:
             return
         event = record.message
-        if isinstance(event, ArtifactsForgotten):
+        if isinstance(event, StreamForgotten):
+            for holder in (stream.stream_id, f"summaries/{stream.stream_id}"):
+                self.by_stream.pop(holder, None)
+        elif isinstance(event, ArtifactsForgotten):
             for digest in event.artifacts:
                 self._of(stream.stream_id).forget(digest)
         elif isinstance(event, ArtifactSaved | TaskResumed):
@@ -84,6 +89,14 @@ class Holders:
         elif not _only_names(event):
             self.hold(stream.stream_id, value)
         shrink(stream)
+
+    def unread(self) -> list[str]:
+        """Returns the encrypted streams that can't be read, as their keys are missing."""
+        return sorted(
+            name
+            for name, stream in self.streams.by_id.items()
+            if stream.parked is not None and stream.parked.needs == ITS_KEY
+        )
 
     def hold(self, holder: str, value: bytes) -> None:
         """Has a stream, or whoever else has a record, need all that is in it."""

@@ -12,6 +12,7 @@ from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.replay.garbage.holders import Holders
+from trackside.replay.history.errors import KeyMissingError
 from trackside.replay.history.recorded_stream import read_entries
 
 ScanProgress = Callable[[int, int], None]
@@ -33,7 +34,10 @@ class HolderScan:
     _positions: dict[TopicPartition, int] = field(default_factory=dict)
 
     async def catch_up(self, report: ScanProgress = lambda done, total: None) -> Holders:
-        """Reads what is new. Raises TransientError, SilentLogError, and what decoding raises."""
+        """Reads what is new.
+
+        Raises TransientError, SilentLogError, KeyMissingError, and what decoding raises.
+        """
         parts: list[tuple[TopicPartition, int, Callable[[Entry], None]]] = []
         # Commands first: what they hold moves into events, which are read later.
         takes: list[tuple[Topic, Callable[[Entry], None]]] = [
@@ -60,6 +64,12 @@ class HolderScan:
                     done += len(batch)
                     report(done, total)
             self._positions[place] = max(end, self._positions[place])
+        if unread := self.holders.unread():
+            raise KeyMissingError(
+                f"{', '.join(unread[:5])}: what these streams refer to is encrypted, and the keys of "
+                f"{len(unread)} are missing: restore the schema trackside_keys of Postgres, or let this user "
+                "read it"
+            )
         return self.holders
 
     async def _exists(self, topic: Topic) -> bool:

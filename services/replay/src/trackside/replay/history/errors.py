@@ -103,3 +103,7 @@ class IncompleteLogError(ReplayError):
     """The log lacks records that a backup needs, or that it has."""
 
     code = "log_incomplete"
+
+
+class KeyMissingError(ReplayError):
+    """Encrypted streams can't be read, for their keys are missing, and they were not forgotten."""
