@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.harness import UserFolder
 from tests.e2e.leaks import records, rows
+from tests.polling import poll_until_sync
 from tests.stack import Servers
 from trackside.embedded import stack as embedded
 
@@ -101,3 +102,39 @@ def test_the_log_of_an_encrypted_stream_shows_nothing_and_all_commands_do(instal
     assert "nothing found" in run("verify-log")
     assert "equal" in run("replay", "rebuild")
     assert PARAMETER in run("replay", "show", "secret", "--json")
+
+
+def test_what_is_forgotten_is_in_no_table_and_no_command_shows_it(
+    installation: Installation,
+) -> None:
+    run = installation.run
+    assert any(b"secret" in each for each in installation.leaks_of_tables())
+    said = run("forget", "secret", "--reason", "the patient asks for it", "--yes")
+    assert "7 days" in said
+    poll_until_sync(lambda: not [each for each in installation.leaks_of_tables() if b"secret" in each])
+    keyless = asyncio.run(rows(installation.dsn))
+    assert not [each for each in keyless if b"trackside_keys" in each]
+    assert "FORGOTTEN" in run("ls") and "1 task" in run("show", "secret")
+    for command in ("replay show", "replay export", "logs"):
+        ended = installation.home.run(*command.split(), "secret")
+        assert ended.returncode != 0 and "forgotten" in ended.stderr, (command, ended)
+    refused = installation.home.run("submit", "spec.yaml", "--id", "secret")
+    assert refused.returncode == 2 and "stream_forgotten" in refused.stderr
+    assert installation.leaks_of_topics() != []  # those of the other batch
+    assert PARAMETER in run("replay", "show", "plain", "--json")
+
+
+def test_readers_that_never_had_the_key_have_the_same_rows(installation: Installation) -> None:
+    run = installation.run
+    assert "nothing found" in run("verify-log")
+    assert "equal" in run("replay", "rebuild")
+    run("down")
+    run("up", "--slots", "2")
+    assert "FORGOTTEN" in run("ls")
+    assert "equal" in run("replay", "rebuild")
+    assert "answered" in run("ping")
+
+
+def test_a_stream_that_is_not_encrypted_is_not_forgotten(installation: Installation) -> None:
+    refused = installation.home.run("forget", "plain", "--reason", "a try", "--yes")
+    assert refused.returncode == 2 and "not_encrypted" in refused.stderr

@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.unit.domain.given import Told, ended, over, record_of, task_active
+from tests.unit.domain.given import (
+    Told,
+    assigned,
+    begun,
+    ended,
+    over,
+    record_of,
+    search_running,
+    submitted,
+    suggested,
+    task_active,
+)
+from tests.unit.domain.plausible_forgetting import EncryptedTold, forgotten, without_key
 from tests.unit.domain.test_saved_artifacts import saved
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing
@@ -62,6 +74,33 @@ def test_what_no_stream_refers_to_is_collected_once_it_is_old(store: Store) -> N
     told.tell(of(kept))
     assert digests(collected(told, store).unheld) == {unheld.sha256}
     assert collected(told, store, now_ms() - LATER_MS).unheld == []
+
+
+def encrypted_with(reference: ArtifactReference) -> Told:
+    """Tells an encrypted search that has saved an artifact and is over."""
+    told = search_running(told=EncryptedTold(), max_trials=1)
+    told.tell(suggested(0), submitted(0))
+    told.tell(assigned())
+    told.tell(begun())
+    told.tell(of(reference))
+    told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
+    return told
+
+
+def test_a_stream_that_is_forgotten_holds_nothing(store: Store) -> None:
+    scan = store.put(b"scan")
+    told = encrypted_with(scan)
+    assert holders_of(told).held() == {scan.sha256}
+    told.tell(forgotten(told.stream.commands_at))
+    assert holders_of(told).held() == set()
+
+
+def test_what_a_stream_refers_to_is_not_known_without_its_key(store: Store) -> None:
+    told = encrypted_with(store.put(b"scan"))
+    told.records[:] = [without_key(record) for record in told.records]
+    assert holders_of(told).unread() == [told.stream.stream_id]
+    told.tell(forgotten(told.stream.commands_at))
+    assert holders_of(told).unread() == []
 
 
 def test_an_artifact_that_had_no_effect_holds_nothing(store: Store) -> None:
