@@ -17,15 +17,19 @@ TURN_BYTES = 131_072
 """How many bytes of commands are taken at once, all publishers together: they fit one batch."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WaitingCommand:
-    """A command that is in no stream yet, and where it goes; `size_bytes` is the size of its record."""
+    """A command that is in no stream yet, and where it goes.
+
+    `size_bytes` is the size of its record, `at_ms` the record's time by the clock of the log.
+    """
 
     publisher: str
     stream: str
     event: CommandReceived
     traceparent: str
     size_bytes: int
+    at_ms: int
 
     @property
     def position(self) -> CommandPosition:
