@@ -209,7 +209,7 @@ def task_stop(task: RunningTask) -> ForgedRecord:
     return event(VICTIM, "dispatcher", "task-stop-requested.v1", body, cause="")
 
 
-def about_keys(kind: str, **fields: str) -> ForgedRecord:
+def about_keys(kind: str, **fields: str | int) -> ForgedRecord:
     """Returns an event about the keys of the partition of the honest search."""
     count = Topics().event_partitions
     partition = partition_of(HONEST, count)

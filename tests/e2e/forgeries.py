@@ -238,7 +238,7 @@ FORGERIES: tuple[Forgery, ...] = (
     Forgery("`KeyTrusted` of a key of its own, signed with that", lambda s: trusted_key(), S, True, True),
     Forgery(
         "`SignatureModeChanged` that turns signatures off",
-        lambda s: about_keys("signature-mode-changed.v1", mode="off"),
+        lambda s: about_keys("signature-mode-changed.v1", number=1, mode="off"),
         S,
         True,
         False,

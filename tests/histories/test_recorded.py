@@ -84,6 +84,7 @@ ADDED: dict[str, Any] = {
     "carried_out": False,
     "drained": {},
     "parked": None,
+    "postponed": None,
     "skipped": [],
     "next_digest": "",
     "trust": None,
@@ -157,10 +158,11 @@ def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
     """Returns a stream's state in the layout that it had when the digests were written."""
     kind, root = state.pop("kind"), state.pop("root") or {}
     del state["closed"]  # followed from the root
+    del state["publisher"]  # was not kept
     assert state.pop("children") == {}
     assert [root.pop(name, None) or None for name in ("result", "begun", "open_children")] == [None] * 3
     for command in state["commands"].values():
-        problems, refusal = command.pop("problems"), command.pop("refusal")
+        problems, refusal, _ = command.pop("problems"), command.pop("refusal"), command.pop("publisher")
         command |= {"problem": next(iter(problems), None), "answer": next(iter(refusal), None)}
         for publication in command["publications"]:
             publication["answered"] = publication["answered_at"] >= 0

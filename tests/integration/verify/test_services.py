@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -23,8 +24,9 @@ from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log
 from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.service_context import ServiceContext
 from trackside.scheduler.settings import SchedulerSettings
-from trackside.simulation.services import dispatcher, scheduler
+from trackside.simulation.services import MakeService, dispatcher, scheduler
 from trackside.simulation.worker import SimulatedWorker
 from trackside.simulation.worker_state import Workload
 from trackside.verify.log import verify_topics
@@ -64,9 +66,13 @@ async def services(log: Log, topics: Topics, chance: random.Random) -> AsyncIter
     """Runs two dispatchers, two schedulers and two workers on a log."""
     settings = SchedulerSettings(lease_s=0.5, heartbeat_s=0.05, resend_s=0.1)
     held: list[Streams] = []
+
+    def made(role: str, at: int) -> MakeService:
+        return partial(ServiceContext.on, log, topics, role, str(at))
+
     running = [
-        *(asyncio.create_task(dispatcher(log, topics, str(at), chance, held.append)) for at in range(2)),
-        *(asyncio.create_task(scheduler(log, topics, str(at), settings, held.append)) for at in range(2)),
+        *(asyncio.create_task(dispatcher(made("dispatcher", at), chance, held.append)) for at in range(2)),
+        *(asyncio.create_task(scheduler(made("scheduler", at), settings, held.append)) for at in range(2)),
         *(asyncio.create_task(worker(log, topics, f"w{number}").run(chance)) for number in range(WORKERS)),
     ]
     try:

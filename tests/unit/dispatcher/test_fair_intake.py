@@ -35,7 +35,7 @@ def waiting(publisher: str, offset: int, size_bytes: int = 500) -> WaitingComman
         publisher=publisher,
         rules=1,
     )
-    return WaitingCommand(publisher, "s", event, "", size_bytes)
+    return WaitingCommand(publisher, "s", event, "", size_bytes, at_ms=1)
 
 
 def queue_of(*commands: WaitingCommand) -> FairQueue:

@@ -116,6 +116,13 @@ def check_quick_seeds(seed: int, scenario: type[StreamScenario], **more: Any) ->
     assert struck >= 5 * QUICK_SEEDS, "the faults did not strike"
 
 
+@pytest.mark.parametrize("scenario", [SearchScenario, PipelineScenario], ids=lambda each: each.name)
+def test_what_a_forger_writes_has_no_effect_whatever_goes_wrong(
+    seed: int, scenario: type[StreamScenario]
+) -> None:
+    check_quick_seeds(seed, scenario, forger=True)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("first", range(0, SWEEPS * 150, 150))
 def test_very_many_searches_end_right_whatever_goes_wrong(seed: int, first: int) -> None:

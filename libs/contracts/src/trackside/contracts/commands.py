@@ -27,7 +27,8 @@ class Ping(Command):
 class CommandReceived(Event):
     """A command has entered its stream; `problem` is set when its body cannot be kept.
 
-    `problems` are all that were found, at most 100, the first of them included.
+    `problems` are all that were found, at most 100, the first of them included. With the code `too_many` the
+    publication is refused, and its command is decided when it is published again.
 
     `key_id` is the key that it was signed with, empty if signatures are not checked or it has none.
     """

@@ -82,6 +82,14 @@ def read_command(headers: Mapping[str, bytes], key: bytes | None, value: bytes |
     return _arrival(attributes, key, body, digest, found)
 
 
+def publisher_of(key_id: str, source: str) -> str:
+    """Returns who published a command: the key of its verified signature if it has one, else its source.
+
+    Kafka does not tell a consumer which principal has written a record.
+    """
+    return f"key:{key_id}" if key_id else f"source:{source}"
+
+
 def _is_structured(headers: Mapping[str, bytes], body: Json) -> bool:
     """Says whether the attributes are in the value: by the content type, or as there are none elsewhere."""
     if headers.get("content-type", b"").strip().lower().startswith(b"application/cloudevents"):

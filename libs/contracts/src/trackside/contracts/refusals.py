@@ -4,10 +4,10 @@ import difflib
 from collections.abc import Collection, Iterable
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from trackside.contracts.message import Json
+from trackside.contracts.message import Json, is_absent
 from trackside.contracts.nni_names import nni_hint
 from trackside.contracts.step_names import step_hint
 
@@ -17,6 +17,9 @@ MAX_PROBLEM_TEXT = 500
 """How many characters a path and a message have each in a list of problems; longer ones are shortened."""
 MAX_PROBLEMS_TEXT = 32_000
 """How many characters all problems of a list have together: records and remembered refusals stay small."""
+
+TOO_MANY = "too_many"
+"""The code of a publication that is beyond a limit of its publisher: its command may be published again."""
 
 DEAD_LETTER_CODES = {
     "empty_payload": "The record has no value.",
@@ -93,6 +96,7 @@ REFUSAL_CODES = {
     "unknown_key": "The key that the signature names is none that the operator knows.",
     "bad_signature": "The signature isn't that of the key it names over this command.",
     "key_revoked": "The key was revoked before the command reached the log; the message says when.",
+    "too_many": "The publisher is beyond a limit; the message says from when on to publish it again.",
     "bad_receipt_topic": "The topic for the receipt is none that the operator allows.",
     "unknown_command": "The type is not a command; the message lists the known ones.",
     "unknown_version": "The command is known in another version only.",
@@ -219,12 +223,16 @@ JOB_SEARCH_CODES = {
 
 
 class Problem(BaseModel):
-    """What is wrong with an input: code, JSON path (`$` is the body) and message."""
+    """What is wrong with an input: code, JSON path (`$` is the body) and message.
+
+    `retry_at_ms` is from when on the same may be accepted, in ms since 1970; none if no time is known.
+    """
 
     model_config = ConfigDict(frozen=True)
     code: str
     path: str = "$"
     message: str
+    retry_at_ms: int | None = Field(None, exclude_if=is_absent)
 
 
 def limit_problems(problems: Iterable[Problem]) -> list[Problem]:
@@ -236,7 +244,7 @@ def limit_problems(problems: Iterable[Problem]) -> list[Problem]:
         size += len(problem.code) + len(path) + len(message)
         if len(listed) == MAX_PROBLEMS or size > MAX_PROBLEMS_TEXT:
             break
-        listed.append(Problem(code=problem.code, path=path, message=message))
+        listed.append(problem.model_copy(update={"path": path, "message": message}))
     return listed
 
 

@@ -99,6 +99,8 @@ class AggregateType(ABC, Generic[S]):
     """Its events, the first one too; events of commands and tasks are the kernel's."""
     commands: Mapping[type[Command], Handler]
     """What decides each of its commands."""
+    opened_by: frozenset[type[Command]] = frozenset()
+    """Its commands after which something of it runs until it is over."""
     other_messages: Mapping[str, Sequence[type[Message]]] = {}
     """Messages on topics of its own: the topic as an attribute of `Topics`, and the types on it."""
     mailed: tuple[type[Event], ...] = ()
@@ -266,6 +268,11 @@ class Aggregates:
     def commands(self) -> tuple[type[Command], ...]:
         """The commands of all aggregates, and those of none."""
         return (*(command for each in self.types for command in each.commands), *codec.COMMANDS)
+
+    @property
+    def opened_by(self) -> frozenset[str]:
+        """The wire types of the commands after which something runs."""
+        return frozenset(command.wire_type() for each in self.types for command in each.opened_by)
 
     @property
     def specs(self) -> dict[str, SpecKind]:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.contracts.ingress import publisher_of
 from trackside.contracts.message import Record
-from trackside.contracts.refusals import Problem, limit_problems
+from trackside.contracts.refusals import TOO_MANY, Problem, limit_problems
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import parse_cause
 
@@ -19,13 +20,15 @@ those of a parent stream, which looks for their answers."""
 class Publication:
     """One publication of a command: its place in the commands topic.
 
-    `offset` is that of its CommandReceived, `answered_at` that of its answer, -1 without one.
+    `offset` is that of its CommandReceived, `answered_at` that of its answer, -1 without one. `postponed` is
+    the limit of its publisher that it is beyond: it is refused, and decides nothing about its command.
     """
 
     source: Source
     digest: str
     offset: int
     answered_at: int = -1
+    postponed: Problem | None = None
 
     @property
     def answered(self) -> bool:
@@ -35,10 +38,10 @@ class Publication:
 
 @dataclass(slots=True)
 class ReceivedCommand:
-    """A command by its id: the first body counts.
+    """A command by its id: the first body counts, that of a publication that is not postponed.
 
-    `problems` are those of its record, until it is decided; `refusal` those of its first answer, none if that
-    accepted it.
+    `problems` are those of its record, and `publisher` who published it, until it is decided; `refusal` those
+    of its first answer, none if that accepted it.
     """
 
     command_id: str
@@ -53,11 +56,18 @@ class ReceivedCommand:
     refusal: list[Problem] = field(default_factory=list)
     carried_out: bool = False
     """Whether it has changed labels, or drained or resumed a device: it does so once."""
+    publisher: str = ""
 
     @property
     def answer(self) -> Problem | None:
-        """The first problem of its first answer, None if that accepted it."""
-        return self.refusal[0] if self.refusal else None
+        """The first problem of its first answer, None if that accepted it or there is none yet.
+
+        While all that was answered was postponed, the reason for that.
+        """
+        if self.refusal:
+            return self.refusal[0]
+        last = self.publications[-1]
+        return last.postponed if not self.decided and last.answered else None
 
 
 Commands = dict[str, ReceivedCommand]
@@ -66,21 +76,26 @@ Commands = dict[str, ReceivedCommand]
 def received(commands: Commands, event: CommandReceived, record: Record) -> Outcome:
     """Remembers a command, or one more publication of it; the same publication is there only once."""
     command = commands.get(event.command_id)
+    known = [] if command is None else command.publications
+    if any(publication.source == event.source for publication in known):
+        return Outcome.DUPLICATE
+    problem = event.problem
+    postponed = problem if problem is not None and problem.code == TOO_MANY else None
     if command is None:
-        command = ReceivedCommand(
+        _make_room(commands)
+    if command is None or (postponed is None and all(each.postponed for each in known)):
+        command = commands[event.command_id] = ReceivedCommand(
             event.command_id,
             event.command_type,
             event.body,
             event.digest,
             record.offset,
             record.envelope.traceparent,
-            _with_first(event.problem, event.problems),
+            _with_first(problem, event.problems) if postponed is None else [],
+            known,
+            publisher=publisher_of(event.key_id, event.publisher) if postponed is None else "",
         )
-        _make_room(commands)
-        commands[event.command_id] = command
-    if any(publication.source == event.source for publication in command.publications):
-        return Outcome.DUPLICATE
-    command.publications.append(Publication(event.source, event.digest, record.offset))
+    command.publications.append(Publication(event.source, event.digest, record.offset, postponed=postponed))
     return Outcome.APPLIED
 
 
@@ -95,8 +110,9 @@ def answered(commands: Commands, event: CommandAccepted | CommandRefused, offset
         if publication.answered:
             return Outcome.DUPLICATE
         publication.answered_at = offset
-        if not command.decided and publication.digest == command.digest:
+        if publication.postponed is None and not command.decided and publication.digest == command.digest:
             command.decided = True
+            command.publisher = ""
             command.body = None
             command.problems = []
             if isinstance(event, CommandRefused):
@@ -104,6 +120,21 @@ def answered(commands: Commands, event: CommandAccepted | CommandRefused, offset
                 command.refusal = _with_first(first, event.problems)
         return Outcome.APPLIED
     return Outcome.OVERTAKEN
+
+
+def answer_again(
+    command: ReceivedCommand, publication: Publication
+) -> CommandAccepted | CommandRefused | None:
+    """Returns the answer to a publication that nothing is to be decided for; None if there is."""
+    if publication.postponed is not None:
+        return refused(command, publication.source, [publication.postponed])
+    if publication.digest != command.digest:
+        return refused(command, publication.source, [id_conflict(command)])
+    if not command.decided:
+        return None
+    if command.refusal:
+        return refused(command, publication.source, command.refusal)
+    return CommandAccepted(command_id=command.command_id, source=publication.source)
 
 
 def refused(command: ReceivedCommand, source: Source, problems: Sequence[Problem]) -> CommandRefused:
@@ -134,7 +165,7 @@ def _make_room(commands: Commands) -> None:
     if len(commands) < REMEMBERED:
         return
     for command_id, command in commands.items():
-        answered = command.decided and all(publication.answered for publication in command.publications)
+        answered = all(publication.answered for publication in command.publications)
         if answered and parse_cause(command_id) is None:
             del commands[command_id]
             return

@@ -177,7 +177,7 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
     if stream.rules == 0:
         return Outcome.OVERTAKEN
     if kind in ANSWERS:
-        return command.answered(stream.commands, cast(CommandAccepted | CommandRefused, event), record.offset)
+        return _answered(stream, cast(CommandAccepted | CommandRefused, event), record.offset)
     if kind is ArtifactsForgotten:
         return _forgotten(stream, cast(ArtifactsForgotten, event), aggregates)
     if kind in DRAINS:
@@ -261,6 +261,17 @@ def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome
         stream.first_offset = record.offset
         stream.traceparent = record.envelope.traceparent
     return command.received(stream.commands, event, record)
+
+
+def _answered(stream: Stream, event: CommandAccepted | CommandRefused, offset: int) -> Outcome:
+    """Folds an answer; who published an accepted command counts for what that opens."""
+    known = stream.commands.get(event.command_id)
+    publisher = "" if known is None else known.publisher
+    outcome = command.answered(stream.commands, event, offset)
+    accepted = outcome is Outcome.APPLIED and type(event) is CommandAccepted
+    if publisher and accepted and (stream.root is None or stream.root.over):
+        stream.publisher = publisher
+    return outcome
 
 
 def _without_root(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:

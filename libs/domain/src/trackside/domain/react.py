@@ -17,7 +17,7 @@ from trackside.contracts.refusals import Problem, nearest
 from trackside.domain import drain_commands, forget_commands, label_commands, repair_commands, task_commands
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.capabilities import Capabilities
-from trackside.domain.command import Publication, ReceivedCommand, id_conflict, refused
+from trackside.domain.command import Publication, ReceivedCommand, answer_again, refused
 from trackside.domain.drain_commands import DrainCommand
 from trackside.domain.lookup import Lookup
 from trackside.domain.parking import Parked
@@ -81,19 +81,15 @@ def _decide(
     lookup: Lookup,
     aggregates: Aggregates,
 ) -> list[Event]:
-    accepted = CommandAccepted(command_id=command.command_id, source=publication.source)
-    if publication.digest != command.digest:
-        return [refused(command, publication.source, [id_conflict(command)])]
-    if command.decided:
-        if command.refusal:
-            return [refused(command, publication.source, command.refusal)]
-        return [accepted]
+    again = answer_again(command, publication)
+    if again is not None:
+        return [again]
     decided = tuple(command.problems) or _effect(
         stream, command.command_id, command.command_type, command.body or {}, lookup, aggregates
     )
     if isinstance(decided, tuple):
         return [refused(command, publication.source, decided)]
-    return [accepted, *decided]
+    return [CommandAccepted(command_id=command.command_id, source=publication.source), *decided]
 
 
 def _effect(

@@ -5,7 +5,7 @@ from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.message import Event
 from trackside.contracts.parking import RecordSkipped, SkipRecord
 from trackside.contracts.refusals import Problem
-from trackside.domain.command import Publication, ReceivedCommand, id_conflict, refused
+from trackside.domain.command import Publication, ReceivedCommand, answer_again, refused
 from trackside.domain.parking import (
     ITS_KEY,
     MAX_HELD,
@@ -22,12 +22,11 @@ def decide_parked(
     stream: Stream, parked: Parked, command: ReceivedCommand, publication: Publication
 ) -> list[Event]:
     """Returns the answer to a command for a parked stream: all are refused but the one that repairs it."""
-    if publication.digest != command.digest:
-        return [refused(command, publication.source, [id_conflict(command)])]
-    if command.decided and not command.refusal:
-        return [CommandAccepted(command_id=command.command_id, source=publication.source)]
-    if command.refusal or command.problems:
-        return [refused(command, publication.source, command.refusal or command.problems)]
+    again = answer_again(command, publication)
+    if again is not None:
+        return [again]
+    if command.problems:
+        return [refused(command, publication.source, command.problems)]
     read = command_of(command.command_type, command.body or {}, [SkipRecord])
     problem: Problem | None = parked_problem(stream.stream_id, stream.partition, parked)
     if isinstance(read, SkipRecord):

@@ -32,6 +32,8 @@ class Stream(Generic[S]):
     first_offset: int = -1
     last_offset: int = -1
     traceparent: str = ""
+    publisher: str = ""
+    """Who published the last command that was accepted while nothing of it ran: if it is open, by whom."""
     commands: command.Commands = field(default_factory=dict)
     root: S = cast(Any, None)  # noqa: RUF009  # until its aggregate has begun
     tasks: dict[str, Task] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.topics import Topics
 from trackside.eventlog.background import Background
+from trackside.eventlog.decision_signer import DecisionSigner
 from trackside.eventlog.decision_spans import DecisionSpans
 from trackside.eventlog.log import Log
 from trackside.eventlog.record_writer import RecordWriter
@@ -37,7 +38,9 @@ class ServiceContext:
     permitted: asyncio.Event = field(default_factory=_permitted)
 
     @classmethod
-    def on(cls, log: Log, topics: Topics, role: str, instance: str = "1") -> "ServiceContext":
+    def on(
+        cls, log: Log, topics: Topics, role: str, instance: str = "1", signer: DecisionSigner | None = None
+    ) -> "ServiceContext":
         """Returns a service on an open log, with default settings whatever the environment holds."""
         settings = StackSettings.model_construct(topic_prefix=topics.prefix, instance=instance)
-        return cls(log, topics, RecordWriter(role, instance), Health(role), settings)
+        return cls(log, topics, RecordWriter(role, instance, signer), Health(role), settings)

@@ -21,7 +21,8 @@ class UnsendableError(ClientError):
 class RefusedError(ClientError):
     """A command was refused by the platform; `problem` has the reason and the path in its body.
 
-    `problems` are all that were found, the first included.
+    `problems` are all that were found, the first included. `problem.retry_at_ms` is from when on the command
+    may be published again, in ms since 1970: for a refusal as `too_many` whose time is known.
     """
 
     def __init__(self, stream_id: str, problem: Problem, *more: Problem) -> None:

@@ -88,7 +88,8 @@ class Refused:
     @property
     def all_problems(self) -> tuple[Problem, ...]:
         """All problems, the first one with its whole message."""
-        first = Problem(code=self.code, path=self.path, message=self.message)
+        retry_at_ms = self.problems[0].retry_at_ms if self.problems else None
+        first = Problem(code=self.code, path=self.path, message=self.message, retry_at_ms=retry_at_ms)
         return (first, *self.problems[1:])
 
 

@@ -9,6 +9,13 @@ from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdvisorProcess
 from trackside.dispatcher.advice.remote_advisors import RemoteAdvisors
 from trackside.dispatcher.intake.intake import next_commands
+from trackside.dispatcher.intake.publisher_limits import (
+    BadLimitsError,
+    PublisherLimit,
+    PublisherLimits,
+    read_limits,
+)
+from trackside.dispatcher.intake.publisher_policy import PublisherPolicy
 from trackside.dispatcher.intake.receipt_positions import ReceiptPositions, earliest
 from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.signatures import BadKeysError, SignatureVerifier, read_keys
@@ -39,8 +46,9 @@ log = structlog.get_logger("trackside.dispatcher")
 def main() -> None:
     """Runs the dispatcher until it is stopped."""
     settings, stack = read_settings(DispatcherSettings), read_settings(StackSettings)
-    signatures, keys = _signatures(settings), PostgresStreamKeys(stack.postgres_dsn)
-    run_service("dispatcher", stack, lambda service: _run(service, settings, signatures), keys=keys)
+    policy = PublisherPolicy(_signatures(settings), _limits(settings))
+    keys = PostgresStreamKeys(stack.postgres_dsn)
+    run_service("dispatcher", stack, lambda service: _run(service, settings, policy), keys=keys)
 
 
 def _signatures(settings: DispatcherSettings) -> SignatureVerifier:
@@ -56,7 +64,19 @@ def _signatures(settings: DispatcherSettings) -> SignatureVerifier:
         raise SystemExit(2) from error
 
 
-async def _run(service: ServiceContext, settings: DispatcherSettings, signatures: SignatureVerifier) -> None:
+def _limits(settings: DispatcherSettings) -> PublisherLimits:
+    """Reads the limits of publishers; exits with 2 if they can't be used."""
+    default = PublisherLimit(settings.max_commands_per_s, settings.max_open_streams)
+    if settings.limits_file is None:
+        return PublisherLimits(default)
+    try:
+        return PublisherLimits(default, read_limits(settings.limits_file, default))
+    except BadLimitsError as error:
+        sys.stderr.write(f"TRACKSIDE_DISPATCHER_LIMITS_FILE: {error}\n")
+        raise SystemExit(2) from error
+
+
+async def _run(service: ServiceContext, settings: DispatcherSettings, policy: PublisherPolicy) -> None:
     service.background.spawn(say_until_postgres_answers(service.settings.postgres_dsn, log.error))
     topics = service.topics
     needed = [topics.events, topics.commands, topics.fleet, topics.dead_letters]
@@ -70,17 +90,17 @@ async def _run(service: ServiceContext, settings: DispatcherSettings, signatures
         service.background,
         AdvisorProcess("own-tuner", timeout_s=limit_s),
         AdvisorProcess("own-assessor", timeout_s=limit_s),
-        RemoteAdvisors(service.log, service.writer, topics, signatures, limit_s),
+        RemoteAdvisors(service.log, service.writer, topics, policy.signatures, limit_s),
     )
     service.background.spawn(advice.start())
     try:
-        await _decide(service, settings, signatures, advice)
+        await _decide(service, settings, policy, advice)
     finally:
         await advice.close()
 
 
 async def _decide(
-    service: ServiceContext, settings: DispatcherSettings, signatures: SignatureVerifier, advice: AdviceLoop
+    service: ServiceContext, settings: DispatcherSettings, policy: PublisherPolicy, advice: AdviceLoop
 ) -> None:
     """Recovers while the advisors start, then decides until it is stopped."""
     topics = service.topics
@@ -94,7 +114,7 @@ async def _decide(
     if not settings.standby:
         changes.start(starts)
     dispatcher = Dispatcher(
-        service, streams, advice, receipts, signatures, standby=settings.standby, changes=changes
+        service, streams, advice, receipts, policy, standby=settings.standby, changes=changes
     )
     dispatcher.encryption.every = settings.encrypt_streams == "all"
     reactor = Reactor(

@@ -10,10 +10,11 @@ from trackside.contracts.message import Record
 from trackside.contracts.parking import RecordSkipped, UnknownRecord
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.deadlines import Deadlines
+from trackside.dispatcher.intake.command_admission import CommandAdmission
 from trackside.dispatcher.intake.intake import Intake
+from trackside.dispatcher.intake.publisher_policy import OPEN_TO_ALL, PublisherPolicy
 from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.rereading import Rereading
-from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
 from trackside.dispatcher.monitoring.decision_counts import DecisionCounts
 from trackside.dispatcher.monitoring.decision_descriptions import describe
 from trackside.dispatcher.monitoring.distrusted_events import DistrustedEvents
@@ -56,7 +57,7 @@ class Dispatcher:
         streams: Streams,
         advice: AdviceLoop,
         receipts: Receipts | None = None,
-        signatures: SignatureVerifier = SIGNATURES_OFF,
+        policy: PublisherPolicy = OPEN_TO_ALL,
         *,
         standby: bool = False,
         changes: RowChanges | None = None,
@@ -74,10 +75,14 @@ class Dispatcher:
         self._advice = advice
         self._background = service.background
         self._receipts = receipts
+        self._admission = CommandAdmission(policy.limits, streams.aggregates.opened_by)
+        for stream in streams.by_id.values():
+            self._admission.update(stream)
         self._intake = Intake(
             () if receipts is None else receipts.topics,
-            signatures,
+            policy.signatures,
             event_partitions=self._topics.event_partitions,
+            admission=self._admission,
         )
         if receipts is not None:
             receipts.read_again_from(lambda: self._intake.passed_over.starts)
@@ -124,6 +129,7 @@ class Dispatcher:
         self._note_distrust(record)
         if outcome is Outcome.APPLIED:
             self._index.fold(stream, message)
+            self._admission.update(stream)
             self._counts.note(message, record.append_time_ms)
             self._search_gauges.note(stream.stream_id, record.append_time_ms)
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):

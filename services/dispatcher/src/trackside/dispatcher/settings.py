@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from trackside.contracts.memory import bytes_of
@@ -35,6 +35,23 @@ class DispatcherSettings(BaseSettings):
         None,
         description="Public keys of publishers: JSON, needed unless signatures are `off`.",
     )
+    max_commands_per_s: float = Field(
+        0.0,
+        ge=0,
+        le=1_000_000,
+        description="How many commands a second each publisher may publish on average over 10 s: those that "
+        "open streams, and as many others. 0: no limit.",
+    )
+    max_open_streams: int = Field(
+        0,
+        ge=0,
+        description="How many streams each publisher may have open: begun by its commands, and not over. "
+        "0: no limit.",
+    )
+    limits_file: Path | None = Field(
+        None,
+        description="Limits of publishers that have their own, by `key:ID` or `source:URI`: JSON.",
+    )
     receipt_topics: str = Field(
         "",
         description="Topics, comma-separated, to which a command may also have its answer sent.",
@@ -63,12 +80,13 @@ class DispatcherSettings(BaseSettings):
         """The limit of all snapshots of past states."""
         return 0 if self.past_limit == "0" else bytes_of(self.past_limit)
 
-    @field_validator("keys_file")
+    @field_validator("keys_file", "limits_file")
     @classmethod
-    def _exists(cls, path: Path | None) -> Path | None:
+    def _exists(cls, path: Path | None, field: ValidationInfo) -> Path | None:
         """Refuses a file that does not exist; its content is checked when it is read."""
         if path is not None and not path.is_file():
-            raise ValueError("expected a file of public keys, there is none")
+            what = "public keys" if field.field_name == "keys_file" else "limits"
+            raise ValueError(f"expected a file of {what}, there is none")
         return path
 
     @field_validator("receipt_topics")

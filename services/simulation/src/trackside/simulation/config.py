@@ -31,7 +31,7 @@ class SimulationConfig:
     `trials` is the number of its tasks, `concurrency` how many of them may run at once. `slots` are CPU
     devices of each worker. With `shared_gpu` all workers are on one host, and each has its GPU, too. Each
     service has up to `max_replicas` replicas. A process is killed, paused or given a wrong clock up to
-    `max_process_faults` times.
+    `max_process_faults` times. With a `forger` all writers sign, and signatures are required.
     """
 
     trials: int = 30
@@ -46,6 +46,7 @@ class SimulationConfig:
     store_faults: StoreFaults = DEFAULT_STORE_FAULTS
     workload: Workload = field(default_factory=Workload)
     scenario: type[StreamScenario] = DEFAULT_SCENARIO
+    forger: bool = False
 
 
 @dataclass(slots=True)

@@ -53,7 +53,7 @@ class SimulatedReporter:
             own = getattr(event, "incarnation", "") == self._incarnation
             number = self.numbers.draw() if own else 0
         record = self._writer.single(placement.stream, event, cause=cause or placement.cause, sequence=number)
-        self._outbox.send(topic, partition, record, then)
+        self._outbox.send(topic, partition, self._writer.signed(topic, record), then)
         return partition
 
     def value(self, placement: SimulatedPlacement, kind: Any, step: int, value: float) -> None:

@@ -25,7 +25,9 @@ from trackside.domain.streams import Streams, dump
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.service_context import ServiceContext
 from trackside.simulation.config import SimulationConfig, SimulationResult
+from trackside.simulation.forger import Forger
 from trackside.simulation.scenarios import DEFAULT_SCENARIO, STREAM
 from trackside.simulation.services import dispatcher, scheduler, shipped_settings
 from trackside.simulation.statistics import FleetStatistics, TaskTimes, statistics_of
@@ -105,6 +107,7 @@ class Simulation:
         self.shared = SharedResources(store=store, files=self.scenario.files)
         self.faults_ended = False
         self._published = False
+        self.forger = Forger(seed, config.workers, self.log, self.topics, active=config.forger)
         self.ended = 0
         self.on_attempt_ended: Callable[[int], None] = lambda _: None
         self.on_verify_progress: VerifyProgress = lambda _read, _total: None
@@ -144,15 +147,14 @@ class Simulation:
     def _set_up(self) -> None:
         config = self.config
         settings = shipped_settings().model_copy(update={"lease_s": config.lease_s})
+        self.forger.require_signatures()
         for number in range(self._instances()):
-            deciding = partial(
-                dispatcher, self.log, self.topics, str(number), self.rng, decoded=self.log.decoded
-            )
+            made = partial(self._service, "dispatcher", str(number))
+            deciding = partial(dispatcher, made, self.rng, decoded=self.log.decoded)
             self._supervise(f"dispatcher-{number}", partial(deciding, standby=self._stands_by(number)))
         for number in range(self._instances()):
-            placing = partial(
-                scheduler, self.log, self.topics, str(number), settings, decoded=self.log.decoded
-            )
+            made = partial(self._service, "scheduler", str(number))
+            placing = partial(scheduler, made, settings, decoded=self.log.decoded)
             self._supervise(f"scheduler-{number}", partial(placing, standby=self._stands_by(number)))
         for number in range(config.workers):
             name = f"w{number}"
@@ -163,12 +165,16 @@ class Simulation:
             worker = SimulatedWorker(
                 self.log, self.topics, name, devices, config.workload, self.log.decoded, self.shared
             )
+            worker.writer = RecordWriter("worker", name, self.forger.signer(name))
             self.workers.append(worker)
             self._supervise(name, partial(worker.run, self.rng))
         if self.scenario.has_user:
             decoded, halt = self.log.decoded, self.loop.halt
             reading = user(self.log, self.topics, self.scenario, self.rng, decoded, halt)
             self.loop.start("user", lambda: reading, self.rng.randbytes)
+
+    def _service(self, role: str, instance: str) -> ServiceContext:
+        return ServiceContext.on(self.log, self.topics, role, instance, self.forger.signer(role))
 
     def _instances(self) -> int:
         return self.rng.randint(1, self.config.max_replicas)
@@ -243,6 +249,7 @@ class Simulation:
             self._after(START_DELAY_S, self._publish)
         elif topic == self.topics.events.name:
             self.result.events += 1
+            self.forger.take(record, self._after)
             if ("ce_type", ATTEMPT_ENDED) in record.headers:
                 self.ended += 1
                 self.on_attempt_ended(self.ended)
@@ -262,7 +269,7 @@ class Simulation:
     def _end_faults(self) -> None:
         """Ends all faults: paused processes go on, killed ones are restarted, the network loses nothing."""
         self.faults_ended = True
-        self.result.faults += self.log.faults + self.shared.store.faults
+        self.result.faults += self.log.faults + self.shared.store.faults + self.forger.forged
         self.log.network_faults, self.shared.store.store_faults = NO_FAULTS, StoreFaults()
         for supervised in self.supervised:
             assert supervised.process is not None
@@ -297,6 +304,8 @@ class Simulation:
         stream, outcome = replayed.fold(record)
         if outcome is Outcome.APPLIED:
             self.result.applied += 1
+            if self.forger.has_written(record):
+                self.result.violations.append(f"a forged {type(record.message).__name__} has an effect")
             self.times.note(record)
             self.scenario.take(record, stream)
             if type(record.message) is AttemptEnded:
@@ -329,7 +338,8 @@ class Simulation:
 def _rerun_command(seed: int, config: SimulationConfig) -> str:
     kind = "" if config.scenario is DEFAULT_SCENARIO else f" --kind {config.scenario.name}"
     shared = " --shared-gpu" if config.shared_gpu else ""
-    return f"trackside simulate --seed {seed}{kind}{shared}"
+    forger = " --forger" if config.forger else ""
+    return f"trackside simulate --seed {seed}{kind}{shared}{forger}"
 
 
 def _states(streams: Streams) -> dict[str, Any]:

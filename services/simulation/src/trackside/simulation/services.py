@@ -7,14 +7,12 @@ from random import Random
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.topics import Topics
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorOp, AdvisorProcess
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
-from trackside.eventlog.log import Log
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_end, from_start
@@ -23,6 +21,8 @@ from trackside.scheduler.settings import SchedulerSettings
 from trackside.simulation.scenarios import random_parameters
 from trackside.verify.log import EntryDecoder
 
+MakeService = Callable[[], ServiceContext]
+"""Returns what a service begins with, each time that it starts."""
 OnStreams = Callable[[Streams], None]
 """Called with the streams that a service folds into, each time that it starts."""
 
@@ -61,9 +61,7 @@ class SimulatedAdvisor(AdvisorProcess):
 
 
 def dispatcher(
-    log: Log,
-    topics: Topics,
-    instance: str,
+    make_service: MakeService,
     rng: Random,
     on_streams: OnStreams,
     *,
@@ -73,7 +71,8 @@ def dispatcher(
     """Runs a dispatcher that starts from an empty state, until it is cancelled."""
 
     async def run() -> None:
-        service, streams = ServiceContext.on(log, topics, "dispatcher", instance), Streams(AGGREGATES)
+        service, streams = make_service(), Streams(AGGREGATES)
+        log, topics = service.log, service.topics
         on_streams(streams)
         advice = AdviceLoop(
             SimulatedAdvisor("tuner", rng, 0.005),
@@ -99,9 +98,7 @@ def dispatcher(
 
 
 def scheduler(
-    log: Log,
-    topics: Topics,
-    instance: str,
+    make_service: MakeService,
     settings: SchedulerSettings,
     on_streams: OnStreams,
     *,
@@ -111,7 +108,8 @@ def scheduler(
     """Runs a scheduler that starts from an empty state, until it is cancelled."""
 
     async def run() -> None:
-        service, streams = ServiceContext.on(log, topics, "scheduler", instance), Streams(AGGREGATES)
+        service, streams = make_service(), Streams(AGGREGATES)
+        log, topics = service.log, service.topics
         on_streams(streams)
         starts = await from_start(log, topics.events) | await from_start(log, topics.fleet)
         reactor = Reactor(

@@ -193,7 +193,7 @@ class _Incarnation:
             memory_bytes=sum(device.memory_bytes for device in worker.devices if device.kind == "cpu"),
         )
         record = worker.writer.single(worker.worker_id, joined, sequence=self._reporter.numbers.draw())
-        self._outbox.send(worker.topics.fleet, 0, record, written)
+        self._outbox.send(worker.topics.fleet, 0, worker.writer.signed(worker.topics.fleet, record), written)
         await written.wait()
 
     async def _send_heartbeats(self) -> None:

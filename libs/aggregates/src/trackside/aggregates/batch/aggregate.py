@@ -38,6 +38,7 @@ class BatchType(AggregateType[Batch]):
     ends_with = BatchEnded
     events = (BatchStarted, GroupEnded, BatchStopRequested, BatchEnded)
     commands: Mapping[type[Command], Handler] = {SubmitTasks: decide.start, StopTasks: decide.stop}
+    opened_by = frozenset[type[Command]]((SubmitTasks,))
     mailed = (GroupEnded,)
     may_be_too_late = (BatchStopRequested,)
     causes = BatchCausality()

@@ -43,6 +43,7 @@ class DatasetType(AggregateType[Dataset]):
         messages.ResumeDataset: decide.resume,
         messages.DeleteDataset: decide.delete,
     }
+    opened_by = frozenset[type[Command]]((messages.RegisterDataset, messages.ResumeDataset))
     causes = DatasetCausality()
     specs = SPECS
     invariants = DatasetInvariants

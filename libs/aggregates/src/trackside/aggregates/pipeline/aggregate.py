@@ -71,6 +71,7 @@ class PipelineType(AggregateType[DefinedPipeline]):
         schedule_messages.DeleteSchedule: schedules.delete,
         schedule_messages.FireSchedule: schedules.fire,
     }
+    opened_by = frozenset[type[Command]]((RunPipeline, schedule_messages.FireSchedule))
     causes = PipelineCausality()
     specs = SPECS
     invariants = PipelineInvariants

@@ -83,6 +83,7 @@ class RoundsType(AggregateType[IncrementalJob]):
         messages.RollbackModel: commands.rollback,
         messages.ReportHardExamples: commands.report_hard_examples,
     }
+    opened_by = frozenset[type[Command]]((messages.CreateIncrementalJob,))
     specs = SPECS
     rows = (IncrementalJobRows(), InferenceServiceRows())
     record_rows = RECORD_ROWS

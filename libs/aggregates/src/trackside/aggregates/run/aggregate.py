@@ -70,6 +70,9 @@ class RunType(AggregateType[Run]):
         messages.UpdatePipelineRun: commands.update,
         messages.ArchiveRun: commands.archive,
     }
+    opened_by = frozenset[type[Command]](
+        (messages.StartPipelineRun, messages.RetryFailedSteps, messages.RestartFromStep)
+    )
     mailed = (RunEnded,)
     may_be_too_late = (
         messages.RunAbortRequested,

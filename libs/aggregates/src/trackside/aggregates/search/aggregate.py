@@ -56,6 +56,7 @@ class SearchType(AggregateType[Search]):
         StopSearch: update.stop,
         **dict.fromkeys(get_args(update.Changing), update.change),
     }
+    opened_by = frozenset[type[Command]]((StartSearch,))
     other_messages: Mapping[str, Sequence[type[Message]]] = {
         "suggestion_requests": (SuggestionRequested,),
         "suggestions": (AnswerSuggestion,),

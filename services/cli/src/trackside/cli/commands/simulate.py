@@ -39,7 +39,9 @@ def simulate_fleet(kind: str, config: SimulationConfig, as_json: bool) -> None:
     _show_fleet(without_faults(config), as_json)
 
 
-def simulate_faults(kind: str, first: int, count: int, as_json: bool, shared_gpu: bool) -> None:
+def simulate_faults(
+    kind: str, first: int, count: int, as_json: bool, shared_gpu: bool, forger: bool = False
+) -> None:
     """Simulates a search, or another kind of stream, with faults for each seed.
 
     Raises FailureReported if one is wrong, BadUsage for a kind that there is no scenario of.
@@ -48,7 +50,7 @@ def simulate_faults(kind: str, first: int, count: int, as_json: bool, shared_gpu
     if scenario is None:
         raise BadUsage(f"--kind {kind!r}: expected one of: {', '.join(SCENARIOS)}")
     configure_logs(json_logs=False, level="critical")
-    config = SimulationConfig(scenario=scenario, shared_gpu=shared_gpu)
+    config = SimulationConfig(scenario=scenario, shared_gpu=shared_gpu, forger=forger)
     _show_sweep(_simulate_seeds(config, first, count), scenario, as_json)
 
 

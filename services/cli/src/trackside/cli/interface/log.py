@@ -122,6 +122,10 @@ SharedGpuOption = Annotated[
     bool,
     typer.Option("--shared-gpu", help="With --seeds or --seed: all workers run on one host with one GPU."),
 ]
+ForgerOption = Annotated[
+    bool,
+    typer.Option("--forger", help="With --seeds or --seed: events are signed, and a forger writes some."),
+]
 
 
 def simulate(
@@ -154,6 +158,7 @@ def simulate(
     seed: SeedOption = None,
     kind: KindOption = "search",
     shared_gpu: SharedGpuOption = False,
+    forger: ForgerOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Simulate a search on a large fleet in virtual time: throughput, queue times, growth of the log.
@@ -175,9 +180,9 @@ def simulate(
     from trackside.cli.commands import simulate
 
     if seed is not None:
-        simulate.simulate_faults(kind, seed, 1, as_json, shared_gpu)
+        simulate.simulate_faults(kind, seed, 1, as_json, shared_gpu, forger)
     elif seeds:
-        simulate.simulate_faults(kind, first, seeds, as_json, shared_gpu)
+        simulate.simulate_faults(kind, first, seeds, as_json, shared_gpu, forger)
     else:
         at_once = concurrency or min(workers * devices, simulate.MAX_CONCURRENCY, trials)
         config = simulate.fleet_config(trials, at_once, workers, devices, seconds)

@@ -17,11 +17,12 @@ TURN_BYTES = 131_072
 """How many bytes of commands are taken at once, all publishers together: they fit one batch."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WaitingCommand:
-    """A command that is in no stream yet, and where it goes; `size_bytes` is the size of its record.
+    """A command that is in no stream yet, and where it goes.
 
-    `encrypted` says whether a stream that it begins is to be encrypted.
+    `size_bytes` is the size of its record, `at_ms` the record's time by the clock of the log. Of
+    one that is `encrypted`, a stream that it begins is to be.
     """
 
     publisher: str
@@ -29,6 +30,7 @@ class WaitingCommand:
     event: CommandReceived
     traceparent: str
     size_bytes: int
+    at_ms: int
     encrypted: bool = False
 
     @property

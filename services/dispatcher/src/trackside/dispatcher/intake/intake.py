@@ -10,13 +10,15 @@ from dataclasses import replace
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
-from trackside.contracts.ingress import SUSPECTED, Arrival
-from trackside.contracts.refusals import Problem, limit_problems
+from trackside.contracts.ingress import SUSPECTED, Arrival, publisher_of
+from trackside.contracts.refusals import TOO_MANY, Problem, limit_problems
 from trackside.contracts.topics import partition_of
+from trackside.dispatcher.intake.command_admission import CommandAdmission
 from trackside.dispatcher.intake.fair_queue import CommandPosition, FairQueue, WaitingCommand
 from trackside.dispatcher.intake.passed_over import PassedOver
 from trackside.dispatcher.intake.receipts import ReceiptRequest
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureResult, SignatureVerifier
+from trackside.domain.command import Publication
 from trackside.domain.forgetting import without_content
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, position_id, position_of
@@ -49,11 +51,13 @@ class Intake:
         *,
         event_partitions: int = 1,
         max_held: int = MAX_HELD,
+        admission: CommandAdmission | None = None,
     ) -> None:
         self._receipt_topics = receipt_topics
         self._signatures = signatures
         self._event_partitions = event_partitions
         self._max_held = max_held
+        self._admission = admission or CommandAdmission()
         self._held: dict[CommandPosition, WaitingCommand] = {}
         self._held_bytes = 0
         self._held_of: dict[str, int] = {}
@@ -127,6 +131,7 @@ class Intake:
         """Drops an arrival that is in its stream; a command of a parent stream was none."""
         known = self._held.get((event.source.partition, event.source.offset))
         if known is not None and known.event.source == event.source:
+            self._admission.recorded(known, event.problem is not None and event.problem.code == TOO_MANY)
             self._drop(known)
 
     def unrecorded(
@@ -136,21 +141,27 @@ class Intake:
 
         Those of one publisher and one stream are in the order in which they were published. There are none
         of a partition with a stream that `is_busy`. Drops arrivals that were read again after a restart and
-        are in their streams already.
+        are in their streams already. Those that are beyond a limit of their publisher are postponed.
         """
         found: list[tuple[str, CommandReceived, str]] = []
         for queue in self._queues.values():
             while queue and not is_busy(queue.first.stream):
-                turn = queue.turn()
-                fresh = [each for each in turn if not _is_recorded(streams, each.stream, each.event)]
-                if len(fresh) < len(turn):
-                    for each in turn:
-                        if _is_recorded(streams, each.stream, each.event):
-                            self._drop(each)
+                fresh = [each for each in queue.turn() if not self._is_recorded(streams, each)]
                 if fresh:
+                    for each in fresh:
+                        self._admission.admit(each)
                     found += [(each.stream, _recordable(streams, each), each.traceparent) for each in fresh]
                     break
         return found
+
+    def _is_recorded(self, streams: Streams, command: WaitingCommand) -> bool:
+        """Returns whether a command is in its stream already; then it is dropped."""
+        known = _publication(streams, command.stream, command.event)
+        if known is None:
+            return False
+        self._admission.recorded(command, known.postponed is not None)
+        self._drop(command)
+        return True
 
     def _has_space(self, publisher: str) -> bool:
         free = self._max_held - len(self._held)
@@ -173,7 +184,10 @@ class Intake:
             arrival = replace(arrival, body=None, problems=(_no_receipt(arrival, self._receipt_topics),))
         event = _received(arrival, source, signature.key_id)
         size_bytes = len(entry.value or b"") + RECORD_OVERHEAD_BYTES
-        command = WaitingCommand(publisher, stream, event, arrival.traceparent, size_bytes, arrival.encrypted)
+        at_ms = entry.append_time_ms
+        command = WaitingCommand(
+            publisher, stream, event, arrival.traceparent, size_bytes, at_ms, arrival.encrypted
+        )
         self._held[command.position] = command
         self._held_bytes += size_bytes
         self._held_of[publisher] = self._held_of.get(publisher, 0) + 1
@@ -191,14 +205,6 @@ class Intake:
         return self._queues.setdefault(partition_of(command.stream, self._event_partitions), FairQueue())
 
 
-def publisher_of(key_id: str, source: str) -> str:
-    """Returns who published a command: the key of its verified signature if it has one, else its source.
-
-    Kafka does not tell a consumer which principal has written a record.
-    """
-    return f"key:{key_id}" if key_id else f"source:{source}"
-
-
 def _with_place(problem: Problem, source: Source) -> Problem:
     """Returns a problem; that of a secret says where it is still readable, as no command can remove it."""
     if problem.code != SUSPECTED:
@@ -213,10 +219,11 @@ def _no_receipt(arrival: Arrival, allowed: Collection[str]) -> Problem:
     return Problem(code="bad_receipt_topic", path="$receiptto", message=message[:1_000])
 
 
-def _is_recorded(streams: Streams, stream_id: str, event: CommandReceived) -> bool:
+def _publication(streams: Streams, stream_id: str, event: CommandReceived) -> Publication | None:
     stream = streams.find(stream_id)
     command = stream.commands.get(event.command_id) if stream is not None else None
-    return command is not None and any(found.source == event.source for found in command.publications)
+    publications = () if command is None else command.publications
+    return next((found for found in publications if found.source == event.source), None)
 
 
 def _recordable(streams: Streams, command: WaitingCommand) -> CommandReceived:

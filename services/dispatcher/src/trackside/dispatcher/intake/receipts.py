@@ -14,7 +14,7 @@ import structlog
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.topics import partition_of
 from trackside.dispatcher.intake.fair_queue import CommandPosition
-from trackside.domain.command import id_conflict, refused
+from trackside.domain.command import answer_again
 from trackside.domain.proposal import cause_of
 from trackside.domain.streams import Streams
 from trackside.eventlog.background import Background
@@ -53,10 +53,7 @@ def find_answer(streams: Streams, request: ReceiptRequest) -> CommandAnswer | No
     found = [publication for publication in command.publications if publication.source == request.source]
     if not found or not found[0].answered:
         return None
-    problems = [id_conflict(command)] if found[0].digest != command.digest else command.refusal
-    if not problems:
-        return CommandAccepted(command_id=command.command_id, source=request.source)
-    return refused(command, request.source, problems)
+    return answer_again(command, found[0])
 
 
 def answered_at(streams: Streams, request: ReceiptRequest) -> int:

@@ -184,6 +184,8 @@ class VirtualLog:
         found = records[entry.offset]
         if found is None:
             found = records[entry.offset] = decode(entry)
+        else:
+            found.trust, found.distrust = None, ""  # which are of the reader before this one
         return found
 
     def between(self, place: TopicPartition, first: int, end: int) -> Sequence[Entry]:

@@ -1,0 +1,194 @@
+"""Limits of publishers on a real log: floods, two dispatchers, and one that is killed on the way."""
+
+import json
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.integration.dispatcher.conftest import prepare_stack
+from tests.integration.dispatcher.harness import (
+    START,
+    STOP,
+    Answer,
+    Publisher,
+    RunningDispatcher,
+    valid_search,
+)
+from tests.integration.publish.test_command_line import trackside
+from tests.service_processes import service_process
+from tests.stack import Servers
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Ping, Source
+from trackside.contracts.ids import new_id
+from trackside.contracts.message import Json, Record
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.settings import StackSettings
+
+PING = Ping.wire_type()
+PER_WINDOW = 50
+WINDOW_MS = 10_000
+FLOOD = 2_000
+AT_ONCE = 250
+
+
+@pytest.fixture
+async def settings(stack: Servers, database: str) -> StackSettings:
+    settings = StackSettings(
+        kafka_bootstrap=stack.kafka_bootstrap,
+        postgres_dsn=database,
+        topic_prefix=f"t{secrets.token_hex(4)}.",
+    )
+    await prepare_stack(settings)
+    return settings
+
+
+class Dispatchers:
+    """Starts dispatchers that have limits."""
+
+    def __init__(self, settings: StackSettings, folder: Path, entered: ExitStack) -> None:
+        self.settings = settings
+        self._folder = folder
+        self._entered = entered
+
+    def start(self, name: str = "one", **limits: str) -> RunningDispatcher:
+        variables = {
+            "TRACKSIDE_KAFKA_BOOTSTRAP": self.settings.kafka_bootstrap,
+            "TRACKSIDE_POSTGRES_DSN": self.settings.postgres_dsn,
+            "TRACKSIDE_TOPIC_PREFIX": self.settings.topic_prefix,
+            **{f"TRACKSIDE_DISPATCHER_{limit.upper()}": value for limit, value in limits.items()},
+        }
+        folder = self._folder / name
+        folder.mkdir()
+        service = self._entered.enter_context(service_process("dispatcher", variables, folder))
+        return RunningDispatcher(self.settings, service)
+
+
+@pytest.fixture
+def dispatchers(settings: StackSettings, tmp_path: Path) -> Iterator[Dispatchers]:
+    with ExitStack() as entered:
+        yield Dispatchers(settings, tmp_path, entered)
+
+
+async def flood(log: KafkaLog, topic: str, publisher: str, count: int) -> set[Source]:
+    """Publishes pings, each to a stream of its own, on all partitions."""
+    writer, published = RecordWriter("publisher", publisher), set()
+    for start in range(0, count, AT_ONCE):
+        partition = start // AT_ONCE % 4
+        names = [f"{publisher}-{at}" for at in range(start, min(count, start + AT_ONCE))]
+        batch = [writer.single(name, Ping(), message_id=f"c-{name}") for name in names]
+        appended = await log.append(topic, partition, batch)
+        offsets = range(appended.offset, appended.offset + len(batch))
+        published |= {Source(topic=topic, partition=partition, offset=offset) for offset in offsets}
+    return published
+
+
+async def answers_to(publisher: Publisher, published: set[Source]) -> dict[Source, Answer]:
+    """Reads the answers to these commands; of all that come for one, each says the same."""
+    open_ = set(published)
+    found: dict[Source, Answer] = {}
+
+    def takes_all(record: Record) -> bool:
+        message = record.message
+        if isinstance(message, Answer) and message.source in published:
+            assert found.setdefault(message.source, message) == message
+            open_.discard(message.source)
+        return not open_
+
+    await publisher.until(takes_all, timeout_s=120)
+    return found
+
+
+def code_of(answer: Answer) -> str:
+    return answer.code if isinstance(answer, CommandRefused) else "accepted"
+
+
+async def test_one_publisher_s_flood_is_refused_with_times_and_another_s_commands_are_not(
+    dispatchers: Dispatchers, settings: StackSettings
+) -> None:
+    running = dispatchers.start(max_commands_per_s=str(PER_WINDOW / 10))
+    topic = settings.topics.commands.name
+    async with KafkaLog(settings.kafka_bootstrap, "test") as log:
+        publisher = Publisher(log, running)
+        flooded = await flood(log, topic, "ada", 4 * AT_ONCE)
+        few = await flood(log, topic, "bob", 10)
+        answers = await answers_to(publisher, flooded | few)
+        assert {code_of(answers[source]) for source in few} == {"accepted"}
+        refused = [answers[source] for source in flooded if code_of(answers[source]) == "too_many"]
+        windows = 2  # the flood may begin at the end of one
+        assert 4 * AT_ONCE - windows * PER_WINDOW <= len(refused) <= 4 * AT_ONCE - PER_WINDOW
+        first = min(refused, key=lambda each: each.problems[0].retry_at_ms or 0)  # type: ignore[union-attr]
+        assert isinstance(first, CommandRefused)
+        retry_at_ms = first.problems[0].retry_at_ms
+        assert retry_at_ms is not None and "source:trackside/publisher/ada" in first.message
+        writer = RecordWriter("publisher", "ada")
+        stream = first.command_id.removeprefix("c-")
+        while True:  # the log's clock is read by what it answers
+            record = writer.single(stream, Ping(), message_id=first.command_id)
+            again = await log.append(topic, 0, [record])
+            source = Source(topic=topic, partition=0, offset=again.offset)
+            answer = (await answers_to(publisher, {source}))[source]
+            assert (code_of(answer) == "accepted") == (again.append_time_ms >= retry_at_ms)
+            if isinstance(answer, CommandAccepted):
+                break
+        assert answer.command_id == first.command_id
+    received = [each.message for each in publisher.records if isinstance(each.message, CommandReceived)]
+    bodies = {each.problem is None: each.body for each in received}
+    assert bodies == {True: {}, False: None}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_each_command_of_a_flood_is_answered_once_though_a_dispatcher_is_killed(
+    dispatchers: Dispatchers, settings: StackSettings, count: int
+) -> None:
+    running = [
+        dispatchers.start(f"d{at}", max_commands_per_s=str(PER_WINDOW / 10), max_open_streams="5")
+        for at in range(count)
+    ]
+    async with KafkaLog(settings.kafka_bootstrap, "test") as log:
+        publisher = Publisher(log, running[0])
+        flooded = await flood(log, settings.topics.commands.name, "ada", FLOOD)
+        await publisher.until(lambda record: isinstance(record.message, CommandRefused), 120)
+        running[0].service.kill()
+        flooded |= await flood(log, settings.topics.commands.name, "bob", FLOOD)
+        running[0].service.start()
+        answers = await answers_to(publisher, flooded)
+    admitted = Counter(
+        answer.command_id.split("-")[1] for answer in answers.values() if isinstance(answer, CommandAccepted)
+    )
+    # two windows of a publisher, and as much again for the start: the other one may have some under way
+    assert all(PER_WINDOW <= each <= 4 * PER_WINDOW for each in admitted.values())
+    code, output, errors = await trackside(running[0], "verify-log", "--json")
+    assert code == 0, output + errors
+    assert not json.loads(output)["findings"]
+
+
+async def test_a_search_may_begin_again_when_one_of_its_publisher_is_over(
+    dispatchers: Dispatchers, settings: StackSettings, tmp_path: Path
+) -> None:
+    limits = tmp_path / "limits.json"
+    limits.write_text('{"source:free": {"max_open_streams": 0}}')
+    running = dispatchers.start(max_open_streams="2", limits_file=str(limits))
+    async with KafkaLog(settings.kafka_bootstrap, "test") as log:
+        publisher = Publisher(log, running)
+        first, second, third = (new_id("s") for _ in range(3))
+        search: Json = valid_search()
+        assert code_of(await publisher.say(search, stream=first)) == "accepted"
+        assert code_of(await publisher.say(search, stream=second)) == "accepted"
+        refusal = await publisher.say(search, stream=third, command_id="c-third")
+        assert code_of(refusal) == "too_many"
+        assert isinstance(refusal, CommandRefused) and "source:test has 2 open streams" in refusal.message
+        running.service.restart()
+        assert code_of(await publisher.say(search, stream=third, command_id="c-third")) == "too_many"
+        assert code_of(await publisher.say({}, STOP, first)) == "accepted"
+        await publisher.until(lambda each: type(each.message).__name__ == "SearchEnded")
+        again = await publisher.say(search, stream=third, command_id="c-third")
+        assert code_of(again) == "accepted"
+        wish = {"type": START, "source": "test", "stream": new_id("s"), "data": search}
+        code, _, errors = await trackside(running, "publish", "-", fed=json.dumps(wish))
+        assert code == 2 and "too_many at $source: source:test has 2 open streams" in errors
+        free = await trackside(running, "publish", "-", fed=json.dumps({**wish, "source": "free"}))
+        assert free[0] == 0, free

@@ -1,0 +1,47 @@
+"""The simulator finds a forged event that has an effect, whatever is wrong with its signature."""
+
+import pytest
+
+from trackside.contracts.message import Record
+from trackside.contracts.trust import (
+    ANOTHER_ROLE,
+    ANOTHER_WORKER,
+    BAD_SIGNATURE,
+    BROKEN_CHAIN,
+    UNKNOWN_KEY,
+    UNSIGNED,
+    Trust,
+)
+from trackside.domain import fold
+from trackside.simulation.config import SimulationConfig
+from trackside.simulation.run import simulate
+
+pytestmark = pytest.mark.usefixtures("quiet_services")
+
+SEEDS = 20
+FORGER = SimulationConfig(forger=True)
+
+
+def finds_forged_events() -> bool:
+    """Returns whether one of the seeds has a forged event with an effect."""
+    results = (simulate(seed, FORGER) for seed in range(SEEDS))
+    return any(found.startswith("a forged ") for result in results for found in result.violations)
+
+
+@pytest.mark.parametrize(
+    "reason", [UNSIGNED, UNKNOWN_KEY, ANOTHER_ROLE, ANOTHER_WORKER, BAD_SIGNATURE, BROKEN_CHAIN]
+)
+def test_a_reason_that_is_not_looked_at_is_noticed(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    distrust = Trust.distrust
+
+    def lax(self: Trust, record: Record, expected: bytes) -> str:
+        found = distrust(self, record, expected)
+        return "" if found == reason else found
+
+    monkeypatch.setattr(Trust, "distrust", lax)
+    assert finds_forged_events()
+
+
+def test_a_signature_that_is_not_checked_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold, "_is_trusted", lambda *_: True)
+    assert finds_forged_events()
