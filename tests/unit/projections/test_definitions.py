@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 21): "975f1de7a404e1ee",
-    ("scheduler", 17): "2ab21f063d212fe1",
+    ("dispatcher", 21): "4e12c7d49d071dff",
+    ("scheduler", 17): "8bf11e5bb44dfe50",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",
@@ -52,3 +52,14 @@ def test_every_table_is_made_once_with_the_columns_that_are_written() -> None:
         for table in owner.tables:
             assert set(table.columns) == columns[table.name] - {"PRIMARY"}, table.name
     assert {name for wanted in definitions() for name in wanted.tables} <= set(columns)
+
+
+def test_the_rows_of_a_stream_are_found_in_every_table_that_has_some() -> None:
+    """They are removed when it is forgotten; workers and devices are no streams, and values have tasks."""
+    for owner in OWNERS.values():
+        of_streams = {table.name for table in owner.tables} - {table.name for table in owner.others}
+        assert set(owner.stream_columns) == of_streams - {"workers", "devices"}
+    found = {name: column for owner in OWNERS.values() for name, column in owner.stream_columns.items()}
+    assert found["trials"] == "search_id"
+    assert found["model_versions"] == "model_id"
+    assert found["tasks"] == found["artifacts"] == found["uncounted_metrics"] == "stream_id"

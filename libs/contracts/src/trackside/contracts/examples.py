@@ -25,13 +25,8 @@ from trackside.contracts.refusals import Problem
 
 SOURCE = commands.Source(topic="trackside.commands", partition=1, offset=42)
 ASKED = forgetting.ForgettingCommand(command_id="c-2", digest="4f8b42c2", source=SOURCE, offset=212)
-WAS: dict[str, Any] = {"kind": "search", "status": "DONE", "unit": "trials", "ended": 20, "total": 20}
-WAS |= {
-    "ends": {"FAILED": 1, "SUCCEEDED": 19},
-    "started_ms": 1_769_860_800_000,
-    "ended_ms": 1_769_861_400_000,
-}
-PLACE: dict[str, Any] = {"rules": 1, "first_offset": 17, "follows": 212}
+WAS: dict[str, Any] = {"kind": "search", "status": "DONE", "unit": "trials", "ends": {"SUCCEEDED": 20}}
+PLACE = WAS | {"rules": 1, "first_offset": 17, "follows": 212, "ended": 20, "total": 20}
 PARAMETERS: dict[str, Any] = {"lr": 0.01, "hidden": 64, "optimizer": "adam", "bias": True, "seed": None}
 RESERVED = tasks.Reservation(memory_bytes=2_000_000_000, cuda_memory_bytes=8_589_934_592, estimated_by="task")
 BODY: dict[str, Any] = {
@@ -270,7 +265,7 @@ KERNEL_EVENTS: list[Message] = [
     keys.KeyTrusted(**KEYS, key_id=KEY, public_key=DIGEST, role="worker", worker_id="w1"),
     keys.KeyRevoked(**KEYS, key_id=KEY, reason="its host was sold"),
     keys.SignatureModeChanged(**KEYS, number=1, mode="require"),
-    forgetting.StreamForgotten(**WAS, **PLACE, commands=[ASKED], reason="a person has asked for it"),
+    forgetting.StreamForgotten(**PLACE, commands=[ASKED], reason="her data", started_ms=1, ended_ms=9),
     parking.RecordSkipped(command_id="c-1", partition=3, offset=17, reason="written by a test of ours"),
     draining.DeviceDrained(command_id="c-1", device_id="gpu-0", reason="new fan"),
     draining.DeviceResumed(command_id="c-2", device_id="gpu-0"),

@@ -11,7 +11,10 @@ MAX_REASON = 1_000
 
 
 class ForgetStream(Command):
-    """Asks that the content of an encrypted stream is made unreadable for ever; the reason stays readable."""
+    """Asks that the content of an encrypted stream is made unreadable; the reason stays readable.
+
+    This can't be undone.
+    """
 
     reason: str = Field(min_length=1, max_length=MAX_REASON)
 

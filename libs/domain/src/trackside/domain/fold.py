@@ -41,6 +41,8 @@ ANSWERS = frozenset({CommandAccepted, CommandRefused})
 DRAINS = frozenset({DeviceDrained, DeviceResumed})
 AFTER_CLOSE = frozenset({CommandReceived, *ANSWERS, *DRAINS, ArtifactsForgotten, StreamAnnotated})
 """The events that are applied to a stream that is closed too; none of them closes one."""
+UNPARKING = frozenset[type[Message]]((RecordSkipped, StreamForgotten))
+"""The events after which a stream that was parked is so no more."""
 _PARKING = frozenset[type[Message]]((UnknownRecord, EncryptedRecord))
 
 

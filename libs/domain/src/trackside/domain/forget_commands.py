@@ -22,7 +22,7 @@ NOTHING = Totals("", "", 0, {}, None, 0, 0)
 """What is known of a stream in which nothing has begun."""
 
 
-class Asked(NamedTuple):
+class ForgetRequest(NamedTuple):
     """A publication that asks for its stream to be forgotten."""
 
     command: ReceivedCommand
@@ -30,17 +30,19 @@ class Asked(NamedTuple):
     forget: ForgetStream
 
 
-def asked_by(stream: Stream, command: ReceivedCommand, publication: Publication) -> Asked | None:
+def asked_by(stream: Stream, command: ReceivedCommand, publication: Publication) -> ForgetRequest | None:
     """Returns that a publication asks for the stream to be forgotten; None if it has another answer."""
     if command.command_type != FORGET or stream.forgotten is not None:
         return None
     if command.decided or command.problems or publication.digest != command.digest:
         return None
     read = command_of(FORGET, command.body or {}, [ForgetStream])
-    return Asked(command, publication, read) if isinstance(read, ForgetStream) else None
+    return ForgetRequest(command, publication, read) if isinstance(read, ForgetStream) else None
 
 
-def decide(stream: Stream, asked: Sequence[Asked], lookup: Lookup, aggregates: Aggregates) -> Proposal:
+def decide(
+    stream: Stream, asked: Sequence[ForgetRequest], lookup: Lookup, aggregates: Aggregates
+) -> Proposal:
     """Returns the event that forgets a stream, or the refusal of the first command that asks for that.
 
     The commands are accepted once the event is folded: from then on, answers are readable for all.
@@ -59,7 +61,7 @@ def effect_on_forgotten(stream: Stream, command_type: str) -> list[Event] | tupl
     return [] if command_type == FORGET else (forgotten_problem(stream.stream_id),)
 
 
-def _event(stream: Stream, asked: Sequence[Asked], aggregates: Aggregates) -> StreamForgotten:
+def _event(stream: Stream, asked: Sequence[ForgetRequest], aggregates: Aggregates) -> StreamForgotten:
     aggregate = aggregates.of(stream)
     totals = NOTHING if aggregate is None else aggregate.totals(stream)
     return StreamForgotten(

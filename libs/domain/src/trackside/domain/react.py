@@ -49,7 +49,7 @@ def react(
 
 def _answer(stream: Stream, lookup: Lookup, aggregates: Aggregates) -> Proposal | None:
     """Returns the answer to the oldest open command; those that have the stream forgotten come last."""
-    forgetting: list[forget_commands.Asked] = []
+    forgetting: list[forget_commands.ForgetRequest] = []
     for command in stream.commands.values():
         for publication in command.publications:
             if publication.answered:

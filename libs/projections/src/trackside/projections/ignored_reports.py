@@ -57,6 +57,8 @@ class IgnoredReportRows:
 
     def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
         """Returns the row of a record that was not applied, if it is a report."""
+        if stream.forgotten is not None:  # no rows of it are added any more
+            return ()
         event, reason = record.message, ignored_reason(stream, record)
         if reason is None or not isinstance(event, MetricReported):
             return ()

@@ -10,7 +10,15 @@ from trackside.projections.upserts import upsert
 
 
 async def write_metrics(connection: Connection, rows: MetricRows, known: Collection[int] = ()) -> None:
-    """Writes rows; those whose key exists change nothing. `known` are numbers of series that are written."""
+    """Writes rows; those whose key exists change nothing. `known` are numbers of series that are written.
+
+    Nothing is written of streams that were forgotten.
+    """
+    await lock_forgotten(connection, shared=True)
+    streams = list({row[1] for row in rows.series.values()})
+    forgotten = await connection.fetch(sql("queries", "forgotten_of"), streams)
+    if forgotten:
+        rows.leave_out({row[0] for row in forgotten})
     if rows.purged:
         await purge(connection, rows.purged)
     # The same order in all writers, so that they can't deadlock.
@@ -29,6 +37,12 @@ async def write_metrics(connection: Connection, rows: MetricRows, known: Collect
         await connection.executemany(sql("queries", "add_briefs"), briefs_of(totals, rows.series))
 
 
+async def lock_forgotten(connection: Connection, *, shared: bool) -> None:
+    """Keeps streams from being forgotten until the end of the transaction, or values from being written."""
+    name = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
+    await connection.execute(f"SELECT {name}(hashtext('trackside_forgotten'))")
+
+
 async def _add_totals(connection: Connection, totals: Sequence[RowValues]) -> None:
     """Adds to the totals of series; of all attempts that have reported a tag, the newest stays marked."""
     numbers = [row[0] for row in totals]
@@ -44,15 +58,15 @@ async def purge(connection: Connection, jobs: Sequence[str]) -> dict[str, int]:
     removed = {}
     for table in (POINTS, ITEMS, TOTALS, SERIES):
         statement = f"DELETE FROM {table.name} WHERE series = ANY($1)"  # noqa: S608 - our names
-        removed[table.name] = _count(await connection.execute(statement, numbers))
+        removed[table.name] = count_of(await connection.execute(statement, numbers))
     of_briefs = f"DELETE FROM {BRIEFS.name} WHERE job_id = ANY($1)"  # noqa: S608 - our names
-    removed[BRIEFS.name] = _count(await connection.execute(of_briefs, jobs))
+    removed[BRIEFS.name] = count_of(await connection.execute(of_briefs, jobs))
     return {name: count for name, count in removed.items() if count}
 
 
 async def purge_points(connection: Connection, jobs: Sequence[str], limit: int) -> bool:
     """Removes `limit` points of jobs at most; returns whether there were so many."""
-    removed = _count(await connection.execute(sql("queries", "purge_points"), list(jobs), limit))
+    removed = count_of(await connection.execute(sql("queries", "purge_points"), list(jobs), limit))
     return removed >= limit
 
 
@@ -62,9 +76,9 @@ async def count_metrics(connection: Connection) -> dict[str, int]:
     Returns how many rows each table has got.
     """
     queries = ((TOTALS, "count_totals"), (BRIEFS, "count_briefs"))
-    return {table.name: _count(await connection.execute(sql("queries", query))) for table, query in queries}
+    return {table.name: count_of(await connection.execute(sql("queries", query))) for table, query in queries}
 
 
-def _count(status: str) -> int:
+def count_of(status: str) -> int:
     """Returns how many rows a statement was about, which its status says."""
     return int(status.rsplit(" ", 1)[1])

@@ -1,6 +1,6 @@
 """Rows of metric points and other values, the same for the summary indexer and a rebuild."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
@@ -98,14 +98,20 @@ class MetricRows:
                 )
             )
 
+    def leave_out(self, streams: Collection[str]) -> None:
+        """Removes the rows of streams."""
+        self._remove({number for number, row in self.series.items() if row[1] in streams})
+
     def _purge(self, job: str) -> None:
-        gone = {number for number, row in self.series.items() if row[2] == job}
+        self._remove({number for number, row in self.series.items() if row[2] == job})
+        self.purged.append(job)
+
+    def _remove(self, gone: Collection[int]) -> None:
         if gone:
             self.points = [row for row in self.points if row[0] not in gone]
             self.columns = {number: parts for number, parts in self.columns.items() if number not in gone}
             self.items = [row for row in self.items if row[0] not in gone]
             self.series = {number: row for number, row in self.series.items() if number not in gone}
-        self.purged.append(job)
 
     def _number(self, message: MetricPointsReported | SummaryItemsReported, tag: str, kind: str) -> int:
         """Returns the number of a series, which has a row now."""

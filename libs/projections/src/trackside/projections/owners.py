@@ -14,6 +14,7 @@ from trackside.projections.commands import CommandRows, SkippedRecordRows, Strea
 from trackside.projections.dead_letters import DEAD_LETTERS
 from trackside.projections.draining import DrainedDeviceRows
 from trackside.projections.fleet import DeviceRows, WorkerRows
+from trackside.projections.forgotten_streams import ForgottenStreamRows
 from trackside.projections.ignored_reports import IgnoredReportRows
 from trackside.projections.labels import LabelRows
 from trackside.projections.metric_tables import BRIEFS, ITEMS, POINTS, SERIES, TOTALS, UPDATER_FAILURES
@@ -63,6 +64,19 @@ class Owner:
         projections = (*self.of_streams, *self.of_records, *self.of_ignored, *self.of_fleet)
         return (*(projection.table for projection in projections), *self.others)
 
+    @property
+    def stream_columns(self) -> dict[str, str]:
+        """The column with the id of their stream, of each of its tables that has rows of streams.
+
+        Tables of an aggregate begin with it, whatever it is called there.
+        """
+        every: Sequence[Projection[Stream] | RecordProjection] = (*self.of_streams, *self.of_records)
+        own: Sequence[Projection[Stream] | RecordProjection]
+        own = (*self.of_all_streams, *self.of_all_records, *self.of_ignored)
+        found = {rows.table.name: rows.table.key[0] for rows in every}
+        named = (rows.table.name for rows in own if "stream_id" in rows.table.columns)
+        return found | dict.fromkeys(named, "stream_id")
+
     def topics(self, topics: Topics) -> tuple[Topic, ...]:
         """The topics that this owner's rows come from."""
         if self.name == SUMMARY_INDEXER:
@@ -73,7 +87,7 @@ class Owner:
 OWNERS: Mapping[str, Owner] = {
     DISPATCHER: Owner(
         DISPATCHER,
-        of_all_streams=(StreamRows(), SkippedRecordRows(), LabelRows(), ChildRows()),
+        of_all_streams=(StreamRows(), SkippedRecordRows(), ForgottenStreamRows(), LabelRows(), ChildRows()),
         of_all_records=(CommandRows(),),
         of_ignored=(IgnoredReportRows(),),
         keeps_snapshots=True,

@@ -1,5 +1,6 @@
 """The changes of one partition that are not in the rows yet: keys touched, and rows that can't wait."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,8 @@ class PendingChanges:
     touched: dict[str, _Touched] = field(default_factory=dict)
     streams: set[str] = field(default_factory=set)
     """The streams that have an event among the changes."""
+    forgotten: set[str] = field(default_factory=set)
+    """The streams of which all rows are to be removed before these are written."""
     _rows: dict[str, _Rows] = field(default_factory=dict)
 
     def note(self, name: str, state: Any, projections: tuple[Projection[Any], ...], event: Event) -> None:
@@ -87,6 +90,16 @@ class PendingChanges:
         if old is None:
             self.size += 1
         rows[key] = row if old is None else table.merged(old, row)
+
+    def forget(self, stream_id: str, columns: Mapping[str, str]) -> None:
+        """Drops the changes of a stream; `columns` name the column with its id, by table."""
+        self.touched.pop(stream_id, None)
+        for name, rows in self._rows.items():
+            if (column := columns.get(name)) is not None:
+                at = rows.table.columns.index(column)
+                rows.by_key = {key: row for key, row in rows.by_key.items() if row[at] != stream_id}
+                rows.groups.pop(stream_id, None)
+        self.forgotten.add(stream_id)
 
     def settle(self, stream: Stream) -> None:
         """Computes the touched rows that `shrink` makes impossible to compute; to be called before it."""

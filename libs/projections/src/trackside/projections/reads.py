@@ -56,6 +56,8 @@ _QUERIES = {
     "parked_stream": "SELECT stream_id, partition, parked_at, needs FROM streams "
     "WHERE stream_id = $1 AND parked_at IS NOT NULL",
     "skipped_records": "SELECT * FROM skipped_records ORDER BY skipped_at DESC LIMIT 1000",
+    "forgotten_streams": "SELECT * FROM forgotten_streams ORDER BY forgotten_at DESC LIMIT $1",
+    "forgotten_stream": "SELECT * FROM forgotten_streams WHERE stream_id = $1",
     "commands": "SELECT * FROM commands WHERE stream_id = $1 ORDER BY received_at, command_id",
     "devices": "SELECT * FROM devices ORDER BY worker_id, device_id",
     "devices_page": "SELECT * FROM devices WHERE (worker_id, device_id) >= ("

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from trackside.contracts.forgetting import StreamForgotten
 from trackside.contracts.message import Event, Record
 from trackside.contracts.parking import UnknownRecord
 from trackside.contracts.topics import Topics
@@ -87,10 +88,14 @@ class RowChanges:
             elif outcome is not Outcome.APPLIED:
                 pending.note_record(self.owner.of_ignored, stream, record)
             elif isinstance(record.message, Event):
+                if type(record.message) is StreamForgotten:
+                    pending.forget(stream.stream_id, self.owner.stream_columns)
                 pending.note(stream.stream_id, stream, self._of_kind(stream.kind), record.message)
                 pending.note_record(self._of_records, stream, record)
         if self.unsaved is not None and (stream.rules or stream.parked):
             self.unsaved.note(record.partition, stream.stream_id)
+            if type(record.message) is StreamForgotten and outcome is Outcome.APPLIED:
+                self.unsaved.hurry(record.partition)
         self._unsettled_records += 1
         if self._unsettled_records >= self._settle_after:
             self.settle()

@@ -7,6 +7,7 @@ from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.failed_transactions import OnWaiting, count_failures
+from trackside.projections.forgetting import forget_rows
 from trackside.projections.log_identity import claim_schema, log_id_of
 from trackside.projections.migrate import migrate
 from trackside.projections.notifications import notify
@@ -106,6 +107,9 @@ class RowWriter:
                 if found.get(tp, -1) < base:
                     raise RewoundError(f"{tp[0]}-{tp[1]}: expected {base}, found {found.get(tp)}")
             unwritten = {tp: pending.end for tp, pending in taken.items() if found[tp] < pending.end}
+            forgotten = {tp: taken[tp].forgotten for tp in unwritten if taken[tp].forgotten}
+            if forgotten:
+                await forget_rows(connection, self.owner, forgotten)
             for write in _merged([write for tp in unwritten for write in writes[tp]]):
                 await upsert(connection, write)
             if unwritten:

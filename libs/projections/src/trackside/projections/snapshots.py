@@ -78,6 +78,7 @@ class UnsavedStreams:
         self._records: dict[int, int] = {}
         self._changed_s: dict[int, float] = {}
         self._bytes: dict[str, int] = {}
+        self._hurried: set[int] = set()
 
     def note(self, partition: int, stream_id: str) -> None:
         """Notes a record of a stream."""
@@ -85,13 +86,18 @@ class UnsavedStreams:
         self._records[partition] = self._records.get(partition, 0) + 1
         self._changed_s[partition] = monotonic_s()
 
+    def hurry(self, partition: int) -> None:
+        """Has a partition saved with its next rows: a snapshot has what may be kept no longer."""
+        self._hurried.add(partition)
+
     def due(self, quiet_s: float, checkpoint_records: int) -> list[int]:
         """Lists the partitions to save: those with many changes, or with none for `quiet_s` seconds."""
         now_s = monotonic_s()
         return [
             partition
             for partition in self._streams
-            if now_s - self._changed_s[partition] >= quiet_s
+            if partition in self._hurried
+            or now_s - self._changed_s[partition] >= quiet_s
             or self._has_many_changes(partition, checkpoint_records)
         ]
 
@@ -109,6 +115,7 @@ class UnsavedStreams:
         found = (stream for name in names if (stream := streams.find(name)) is not None)
         made = checkpoint(partition, position, found)
         self._records[partition] = 0
+        self._hurried.discard(partition)
         self._bytes.update({row[0]: len(row[-1]) for row in made.rows})
         return made
 

@@ -19,6 +19,7 @@ from trackside.cli.interface import (
     change,
     convert,
     datasets,
+    forgetting,
     inspect,
     log,
     models,
@@ -75,6 +76,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "drain": change.drain,
         "resume-device": change.resume_device,
         "repair": repairing.repair,
+        "forget": forgetting.forget,
         "ping": change.ping,
     },
     RUNS: {

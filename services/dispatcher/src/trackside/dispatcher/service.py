@@ -7,7 +7,7 @@ import structlog
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
-from trackside.contracts.parking import RecordSkipped, UnknownRecord
+from trackside.contracts.parking import UnknownRecord
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.deadlines import Deadlines
 from trackside.dispatcher.intake.command_admission import CommandAdmission
@@ -28,6 +28,7 @@ from trackside.dispatcher.stream_encryption import StreamEncryption
 from trackside.dispatcher.watchers import Watchers
 from trackside.domain import fleet, stream_commands
 from trackside.domain.capabilities import Capabilities, capabilities_of
+from trackside.domain.fold import UNPARKING
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.react import react
@@ -138,7 +139,7 @@ class Dispatcher:
             reason = ignored_reason(stream, record)
             if reason is not None:
                 counter("trackside.dispatcher.uncounted.metrics").labels(reason).inc()
-        if outcome is Outcome.PARKED or type(message) is RecordSkipped:
+        if outcome is Outcome.PARKED or type(message) in UNPARKING:
             self._parked.update(stream)
             self._advice.reconsider(stream.stream_id)
         self._changes.note(stream, outcome, record, at)

@@ -11,11 +11,10 @@ from trackside.contracts.fleet import (
     WorkerHeartbeatDigest,
 )
 from trackside.contracts.message import Record
-from trackside.contracts.parking import RecordSkipped
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused
 from trackside.domain import fleet
 from trackside.domain.fleet import Worker
-from trackside.domain.fold import DRAINS
+from trackside.domain.fold import DRAINS, UNPARKING
 from trackside.domain.heartbeats import HeartbeatViews
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal, cause_of
@@ -267,7 +266,7 @@ class Scheduler:
             # A later incarnation wrote this, and joins next: the old one gets no more tasks.
             self._ended_incarnations.add(message.incarnation)
             self._sync_hosts()
-        if outcome is Outcome.PARKED or type(message) is RecordSkipped:
+        if outcome is Outcome.PARKED or type(message) in UNPARKING:
             self._parked.take_in(stream, outcome, record)
         elif outcome is Outcome.APPLIED:
             self._take_in_applied(stream, record)

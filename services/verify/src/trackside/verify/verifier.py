@@ -12,6 +12,7 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
 from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.forgetting import StreamForgotten
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
 from trackside.contracts.parking import RecordSkipped
@@ -84,6 +85,7 @@ class Verifier:
         self._partitions = topics.event_partitions if topics is not None else 0
         self._ends: dict[int, int] = {}
         self._fold = fold or self._streams(self._partitions).fold
+        self._forgotten: set[str] = set()
         self._artifacts = ArtifactChecks(self.findings)
         self._causes = CauseChecks(self.findings)
         self._decisions = DecisionChecks(self.findings)
@@ -127,11 +129,11 @@ class Verifier:
         self._decisions.finish()
         self.incarnations.finish()
         if self._whole:
-            self._causes.finish(self.incarnations.newest, self._end_of)
+            self._causes.finish({*self.incarnations.newest, *self._forgotten}, self._end_of)
             self._artifacts.finish()
         self.publications.finish()
         self.device_commands.finish()
-        self.commands.finish(history.commands for history in self.histories.values())
+        self.commands.finish((history.commands for history in self.histories.values()), self._forgotten)
         self.uncompared_uses = self.resources.finish()
         return self.findings.sorted()
 
@@ -148,6 +150,9 @@ class Verifier:
         check_role(self.findings, record)
         if type(event) in key_events.KINDS:
             return  # they are in streams of their own, and the fold has checked who signed them
+        if stream.forgotten is not None:
+            self._take_forgotten(stream, record)
+            return
         self._causes.take(record)
         history = self.histories.get(stream.stream_id)
         if history is None:
@@ -169,6 +174,14 @@ class Verifier:
             self.findings.add("INV-10", record, f"the stream was over before this {name}")
         else:
             self._check_root_event(history, stream, record)
+
+    def _take_forgotten(self, stream: Stream, record: Record) -> None:
+        """Checks only that a command has asked for a stream to be forgotten: the rest can't be read."""
+        event = record.message
+        self.histories.pop(stream.stream_id, None)
+        self._forgotten.add(stream.stream_id)
+        if isinstance(event, StreamForgotten) and not event.commands:
+            self.findings.add("INV-10", record, "the stream was forgotten, and no command has asked for that")
 
     def _check_annotated(self, history: StreamHistory, event: StreamAnnotated, record: Record) -> None:
         if history.aggregate is None:

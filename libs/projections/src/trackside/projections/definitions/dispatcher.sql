@@ -39,6 +39,21 @@ CREATE TABLE skipped_records (
     PRIMARY KEY (stream_id, partition, log_offset)
 );
 
+CREATE TABLE forgotten_streams (
+    stream_id text COLLATE "C" PRIMARY KEY,
+    log_offset bigint NOT NULL,
+    forgotten_ms bigint NOT NULL,
+    reason text NOT NULL,
+    kind text NOT NULL,
+    status text NOT NULL,
+    unit text NOT NULL,
+    ended bigint NOT NULL,
+    total bigint,
+    ends jsonb NOT NULL,
+    started_ms bigint,
+    ended_ms bigint
+);
+
 CREATE TABLE stream_labels (
     stream_id text COLLATE "C" PRIMARY KEY,
     kind text NOT NULL,

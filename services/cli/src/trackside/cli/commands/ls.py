@@ -23,8 +23,10 @@ async def _ls(limit: int, tags: Sequence[str], archived: bool, as_json: bool) ->
     async with open_read_models(Addresses().dsn) as models:
         found = await newest_streams(models, limit, tags, archived=archived)
         parked = {row["stream_id"]: parked_text(row) for row in await models.rows("parked_streams")}
+        forgotten = [] if tags else await models.rows("forgotten_streams", limit)
     if as_json:
-        screen.emit([json_row(_named(listing, row, parked)) for listing, row in found])
+        gone = [{"id": row["stream_id"], **row, "forgotten": True} for row in forgotten]
+        screen.emit([json_row(row) for row in (*(_named(*each, parked) for each in found), *gone)])
         return
     tagged = any(row["stream_labels"]["tags"] for _, row in found)
     columns = [
@@ -40,12 +42,13 @@ async def _ls(limit: int, tags: Sequence[str], archived: bool, as_json: bool) ->
         Column("started", optional=True),
         Column("took", right=True),
     ]
-    screen.show_table(columns, [_cells(listing, row, tagged, parked) for listing, row in found])
+    cells = [_cells(listing, row, tagged, parked) for listing, row in found]
+    screen.show_table(columns, [*cells, *(_forgotten_cells(row, tagged) for row in forgotten)])
     for name, text in parked.items():
         screen.say(f"{name} is {text}; see `trackside repair --list`")
-    if not found and tags:
+    if not found and not forgotten and tags:
         screen.complain(f"nothing has the tags {', '.join(tags)}; --archived lists archived streams too")
-    elif not found:
+    elif not found and not forgotten:
         screen.complain("nothing yet; start a search or tasks with `trackside submit SPEC.yaml`")
 
 
@@ -61,3 +64,13 @@ def _cells(listing: StreamListing, row: ViewRow, tagged: bool, parked: Mapping[s
     took = duration(row["duration_s"])
     status = "PARKED" if row[listing.id_column] in parked else row["status"]
     return [row[listing.id_column], listing.kind, status, *special, row["started_at"], took]
+
+
+def _forgotten_cells(row: ViewRow, tagged: bool) -> list[object]:
+    """Returns the line of a stream that was forgotten: how many of its parts have ended."""
+    ended = str(row["ended"]) if row["total"] is None else f"{row['ended']}/{row['total']}"
+    special = [ended, None, "", *([""] if tagged else []), "", ""]
+    took = None
+    if row["started_at"] is not None and row["ended_at"] is not None:
+        took = duration((row["ended_at"] - row["started_at"]).total_seconds())
+    return [row["stream_id"], row["kind"], "FORGOTTEN", *special, row["started_at"], took]

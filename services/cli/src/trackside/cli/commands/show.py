@@ -54,6 +54,10 @@ async def _show(stream_id: str, selection: Selection, as_json: bool) -> None:
 
             await show_task.show_task(models, task, as_json)
             return
+        forgotten = await models.row("forgotten_stream", stream_id)
+        if forgotten is not None:
+            _show_forgotten(forgotten, as_json)
+            return
         commands = await models.rows("commands", stream_id)
         parked = await models.row("parked_stream", stream_id)
     if parked is not None and not as_json:
@@ -65,6 +69,26 @@ async def _show(stream_id: str, selection: Selection, as_json: bool) -> None:
             f"there is nothing with the id {stream_id}; see `trackside ls` and `trackside tasks`"
         )
     _show_commands(stream_id, commands, as_json)
+
+
+def _show_forgotten(row: ViewRow, as_json: bool) -> None:
+    """Prints all that is known of a stream that was forgotten."""
+    if as_json:
+        screen.emit(json_row(row) | {"forgotten": True})
+        return
+    unit = row["unit"].removesuffix("s") if row["ended"] == 1 else row["unit"]
+    ends = ", ".join(f"{count} {end}" for end, count in row["ends"].items())
+    facts = [
+        ("id", row["stream_id"]),
+        ("kind", row["kind"]),
+        ("status", f"FORGOTTEN, was {row['status']}"),
+        ("ended", f"{row['ended']} {unit}: {ends}" if ends else f"{row['ended']} {unit}"),
+        ("started", row["started_at"]),
+        ("ended at", row["ended_at"]),
+        ("forgotten", row["forgotten_at"]),
+        ("reason", row["reason"]),
+    ]
+    screen.show_table([Column(""), Column("", keep=True)], facts)
 
 
 async def _show_stream(

@@ -105,5 +105,11 @@ class IncompleteLogError(ReplayError):
     code = "log_incomplete"
 
 
+class ForgottenStreamError(ReplayError):
+    """The stream was forgotten: its content can't be read any more."""
+
+    code = "stream_forgotten"
+
+
 class KeyMissingError(ReplayError):
     """Encrypted streams can't be read, for their keys are missing, and they were not forgotten."""

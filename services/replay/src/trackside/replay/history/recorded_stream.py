@@ -10,6 +10,7 @@ from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
+from trackside.domain.parking import ITS_KEY
 from trackside.domain.stream import Stream
 from trackside.eventlog.clock import monotonic_s, rfc3339
 from trackside.eventlog.decode import decode, stream_of
@@ -18,7 +19,13 @@ from trackside.eventlog.noted_keys import NotedKeys
 from trackside.projections.past.partition_fold import begins_stream
 from trackside.projections.past.reader import PastReader
 from trackside.projections.past.snapshot_format import StatePosition
-from trackside.replay.history.errors import SILENCE_LIMIT_S, BadRangeError, SilentLogError
+from trackside.replay.history.errors import (
+    SILENCE_LIMIT_S,
+    BadRangeError,
+    ForgottenStreamError,
+    KeyMissingError,
+    SilentLogError,
+)
 from trackside.replay.history.point_in_time import NOW, PointInTime
 from trackside.replay.history.state_cache import (
     CACHE_EVERY_RECORDS,
@@ -277,6 +284,17 @@ def _at_point(past: PastState | None, point: PointInTime, beyond: Record) -> Pas
         raise BadRangeError(f"{beyond.envelope.stream} began at {began}; it has no state at {point}")
     if not point.includes(past.last):
         raise BadRangeError(f"{point} comes before the moment to start from, at offset {past.last.offset}")
+    stream = past.stream
+    if stream.forgotten is not None:
+        raise ForgottenStreamError(
+            f"stream {stream.stream_id} was forgotten at {rfc3339(stream.forgotten.forgotten_ms)}: its content "
+            "can't be read any more; `trackside show` has its counts"
+        )
+    if stream.parked is not None and stream.parked.needs == ITS_KEY:
+        raise KeyMissingError(
+            f"stream {stream.stream_id} is encrypted, and its key is missing: it was forgotten later, or "
+            "Postgres has lost its keys; `trackside show` says which"
+        )
     return past
 
 

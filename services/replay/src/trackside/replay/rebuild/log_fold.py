@@ -6,6 +6,7 @@ from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import UndecodableError
+from trackside.contracts.forgetting import StreamForgotten
 from trackside.contracts.message import Event, Record
 from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet
@@ -31,6 +32,9 @@ StreamStates = dict[str, dict[int, list[bytes]]]
 PURGED = Table("purged_jobs", ("job_id",), key_width=1)
 """Not a table of the schema: its rows are the jobs whose rows are removed before the others are copied."""
 
+FORGOTTEN = Table("forgotten_rows", ("stream_id",), key_width=1)
+"""Not a table of the schema: its rows are the streams whose rows are removed before the others are copied."""
+
 
 @dataclass(slots=True)
 class RowBuffer:
@@ -52,6 +56,14 @@ class RowBuffer:
         for number in gone:
             del self.known_series[number]
         self.of(PURGED).append((job,))
+
+    def forget(self, stream_id: str, columns: Mapping[str, str]) -> None:
+        """Removes the rows of a stream that wait; those that were copied are removed before the next ones."""
+        for name, (table, rows) in self.tables.items():
+            if (column := columns.get(name)) is not None:
+                at = table.columns.index(column)
+                rows[:] = [row for row in rows if row[at] != stream_id]
+        self.of(FORGOTTEN).append((stream_id,))
 
     def records(self) -> dict[str, list[RowValues]]:
         """Returns all rows by the name of their table, and empties the buffer."""
@@ -159,12 +171,24 @@ class LogFold:
     ) -> None:
         """Adds the rows of a record that was applied, and of a stream that is closed by it."""
         kind = type(record.message)
+        if kind is StreamForgotten:
+            self._forget(place, stream.stream_id)
         if kind in self._kinds:
             self._add_record_rows(place, stream, record, present)
         if stream.closed and kind not in AFTER_CLOSE:  # it was closed by this record
             for owner in present:
                 self._add_rows(owner.of_kind(stream.kind), stream, after_close=False)
             shrink(stream)
+
+    def _forget(self, place: TopicPartition, stream_id: str) -> None:
+        """Drops the rows of a stream; there are some if its key was there when this process began."""
+        columns = {name: at for owner in self.owners for name, at in owner.stream_columns.items()}
+        self.rows.forget(stream_id, columns)
+        merged = self._merged_rows.get(place, {})
+        for key, (table, row) in list(merged.items()):
+            column = columns.get(table.name)
+            if column is not None and row[table.columns.index(column)] == stream_id:
+                del merged[key]
 
     def _add_settled_rows(self, stream: Stream, present: list[Owner]) -> None:
         """Adds the rows that never change again, and forgets what they are computed from."""

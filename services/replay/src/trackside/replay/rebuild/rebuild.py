@@ -9,6 +9,7 @@ from trackside.contracts.topics import Topics
 from trackside.domain.table import Table
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log, TopicPartition
+from trackside.projections.forgetting import forget_all_metrics, forget_copied
 from trackside.projections.log_identity import check_log, log_id_of
 from trackside.projections.metric_tables import ITEMS, POINTS, UPDATER_FAILURES
 from trackside.projections.metric_writes import count_metrics, purge
@@ -24,7 +25,7 @@ from trackside.projections.postgres import (
     tentative_transaction,
 )
 from trackside.replay.rebuild.compare import TableDifference, TableSource, first_difference
-from trackside.replay.rebuild.log_fold import PURGED, StreamStates
+from trackside.replay.rebuild.log_fold import FORGOTTEN, PURGED, StreamStates
 from trackside.replay.rebuild.parallel_fold import (
     FoldRange,
     LogTooShortError,
@@ -154,6 +155,8 @@ async def _fold(
         folded = await fold_partitions(log, fold_range, write_rows, on_progress)
     else:
         folded = await fold_in_processes(processes, fold_range, write_rows, on_progress)
+    for name, count in (await forget_all_metrics(rebuilt)).items():
+        report.rows[name] -= count
     report.rows |= {name: count for name, count in (await count_metrics(rebuilt)).items() if count}
     report.events, report.fold_s = folded.events, monotonic_s() - began_s
     for owner, positions in report.live.items():
@@ -194,8 +197,11 @@ async def _copy(rebuilt: Connection, pending: PendingRows, report: RebuildReport
     if purged := pending.get(PURGED.name):
         for name, count in (await purge(rebuilt, [job for (job,) in purged])).items():
             report.rows[name] = report.rows.get(name, 0) - count
+    if forgotten := pending.get(FORGOTTEN.name):
+        for name, count in (await forget_copied(rebuilt, [stream for (stream,) in forgotten])).items():
+            report.rows[name] = report.rows.get(name, 0) - count
     for name, rows in pending.items():
-        if name == PURGED.name:
+        if name in (PURGED.name, FORGOTTEN.name):
             continue
         table = tables[name]
         if table in _MAY_REPEAT:

@@ -13,6 +13,7 @@ from trackside.contracts.artifacts import (
 from trackside.contracts.children import ChildEnded
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.draining import DeviceDrained, DeviceResumed, DrainDevice, ResumeDevice
+from trackside.contracts.forgetting import ForgetStream, StreamForgotten
 from trackside.contracts.instructions import (
     InstructionAcknowledged,
     InstructionGiven,
@@ -80,6 +81,7 @@ COMMANDED: Mapping[type[Message], tuple[type[Command], ...]] = {
     DeviceDrained: (DrainDevice,),
     DeviceResumed: (ResumeDevice,),
     RecordSkipped: (SkipRecord,),
+    StreamForgotten: (ForgetStream,),
 }
 """The commands that lead to events of no aggregate; those of aggregates are in their `causes.py`."""
 

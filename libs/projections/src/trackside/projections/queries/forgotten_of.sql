@@ -1,0 +1,1 @@
+SELECT stream_id FROM forgotten_streams WHERE stream_id = ANY($1)
