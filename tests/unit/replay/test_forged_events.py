@@ -32,6 +32,8 @@ from trackside.replay.history.recorded_stream import state_at
 from trackside.replay.history.state_cache import StateCache
 from trackside.replay.transfer.export import write_export
 from trackside.replay.transfer.import_stream import import_file
+from trackside.sdk.async_client import AsyncClient
+from trackside.sdk.records import trusted
 from trackside.verify.log import verify_topics
 
 NAMES = ("one", "two", "tasks", "halted", "going", "serving", "open", "w2")
@@ -156,3 +158,13 @@ async def test_one_stream_is_verified_as_all_are(log: ForgedLog) -> None:
         await verify_topics(log, TOPICS, stream=name, on_record=observe)
     assert alone == whole
     assert Outcome.OVERTAKEN in alone.values()
+
+
+async def test_what_the_sdk_copies_from_a_stream_is_not_forged(log: ForgedLog) -> None:
+    async with AsyncClient("", log=log) as client:
+        assert await client.kind("one") == "search"
+        assert await client.kind(FORGED) is None
+        for name in NAMES:
+            found = [record.offset async for record in trusted(client.events(name))]
+            expected = outcomes(log, name)[0].items()
+            assert found == [offset for offset, outcome in expected if outcome is Outcome.APPLIED]

@@ -45,7 +45,7 @@ from trackside.sdk.publication import (
     span_of_publication,
 )
 from trackside.sdk.recorded_steps import recorded_step, resolve_steps
-from trackside.sdk.records import found_answer, of_stream
+from trackside.sdk.records import found_answer, of_stream, trusted
 from trackside.sdk.reference_from_log import reference
 from trackside.sdk.signing import Signer
 from trackside.telemetry import messaging
@@ -214,7 +214,7 @@ class AsyncClient:
         fields of it, such as `format`. Raises UnsendableError if there is no such artifact.
         """
         wanted = wanted_artifact(source)
-        async with aclosing(self.events(wanted.stream)) as records:
+        async with aclosing(trusted(self.events(wanted.stream))) as records:
             return await version_of(wanted, records, facts)
 
     async def reference(self, text: str) -> ArtifactReference:
@@ -226,7 +226,7 @@ class AsyncClient:
 
     async def recorded_step(self, source: str) -> Json:
         """Returns the fields of a step that is a copy of a task, `STREAM/TASK`; raises UnsendableError."""
-        return await recorded_step(lambda stream: aclosing(self.events(stream)), source)
+        return await recorded_step(lambda stream: aclosing(trusted(self.events(stream))), source)
 
     async def ping(self, stream_id: str = "ping", timeout_s: float = ANSWER_S) -> Pong:
         """Measures how long the dispatcher of a stream takes to answer; raises what `send` raises."""
@@ -242,7 +242,7 @@ class AsyncClient:
 
     async def kind(self, stream_id: str) -> str | None:
         """Returns what a stream is about, such as "search" or "batch"; None if it has not begun."""
-        async with aclosing(self.events(stream_id)) as records:
+        async with aclosing(trusted(self.events(stream_id))) as records:
             async for record in records:
                 aggregate = AGGREGATES.begun_by(type(record.message))
                 if aggregate is not None:

@@ -287,8 +287,8 @@ def _at_point(past: PastState | None, point: PointInTime, beyond: Record) -> Pas
     stream = past.stream
     if stream.forgotten is not None:
         raise ForgottenStreamError(
-            f"stream {stream.stream_id} was forgotten at {rfc3339(stream.forgotten.forgotten_ms)}: its content "
-            "can't be read any more; `trackside show` has its counts"
+            f"stream {stream.stream_id} was forgotten at {rfc3339(stream.forgotten.forgotten_ms)}: its "
+            "content can't be read any more; `trackside show` has its counts"
         )
     if stream.parked is not None and stream.parked.needs == ITS_KEY:
         raise KeyMissingError(
