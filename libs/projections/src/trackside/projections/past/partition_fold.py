@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandReceived
+from trackside.contracts.encryption import EncryptedRecord
 from trackside.contracts.keys import KEYS_STREAM
 from trackside.contracts.message import Record
 from trackside.contracts.parking import UnknownRecord
@@ -22,7 +23,7 @@ from trackside.projections.past.snapshot_format import LEVEL, PackedState, State
 
 def begins_stream(record: Record) -> bool:
     """Returns whether a record is the first one of its stream that has an effect, if none came before it."""
-    if not isinstance(record.message, CommandReceived | UnknownRecord):
+    if not isinstance(record.message, CommandReceived | UnknownRecord | EncryptedRecord):
         return False
     stream = Stream(record.envelope.stream, record.partition)
     return fold(stream, record, AGGREGATES) in (Outcome.APPLIED, Outcome.PARKED)

@@ -286,9 +286,10 @@ def _at_point(past: PastState | None, point: PointInTime, beyond: Record) -> Pas
         raise BadRangeError(f"{point} comes before the moment to start from, at offset {past.last.offset}")
     stream = past.stream
     if stream.forgotten is not None:
+        when = rfc3339(stream.forgotten.forgotten_ms)
         raise ForgottenStreamError(
-            f"stream {stream.stream_id} was forgotten at {rfc3339(stream.forgotten.forgotten_ms)}: its "
-            "content can't be read any more; `trackside show` has its counts"
+            f"stream {stream.stream_id} was forgotten at {when}: its content can't be read any more; "
+            "`trackside show` has its counts"
         )
     if stream.parked is not None and stream.parked.needs == ITS_KEY:
         raise KeyMissingError(
