@@ -27,6 +27,9 @@ from trackside.contracts.message import Json, Record
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.settings import StackSettings
+from trackside.sdk.client import Client
+from trackside.sdk.errors import RefusedError
+from trackside.sdk.publication import Accepted, Refused, raise_if_refused
 
 PING = Ping.wire_type()
 PER_WINDOW = 50
@@ -106,6 +109,11 @@ def code_of(answer: Answer) -> str:
     return answer.code if isinstance(answer, CommandRefused) else "accepted"
 
 
+def retry_at_ms_of(answer: Answer) -> int:
+    assert isinstance(answer, CommandRefused)
+    return answer.problems[0].retry_at_ms or 0
+
+
 async def test_one_publisher_s_flood_is_refused_with_times_and_another_s_commands_are_not(
     dispatchers: Dispatchers, settings: StackSettings
 ) -> None:
@@ -120,10 +128,12 @@ async def test_one_publisher_s_flood_is_refused_with_times_and_another_s_command
         refused = [answers[source] for source in flooded if code_of(answers[source]) == "too_many"]
         windows = 2  # the flood may begin at the end of one
         assert 4 * AT_ONCE - windows * PER_WINDOW <= len(refused) <= 4 * AT_ONCE - PER_WINDOW
-        first = min(refused, key=lambda each: each.problems[0].retry_at_ms or 0)  # type: ignore[union-attr]
+        end_ms = max(record.append_time_ms for record in publisher.records)
+        later = [each for each in refused if retry_at_ms_of(each) > end_ms]
+        first = min(later, key=retry_at_ms_of)  # nothing else was published from that time on
         assert isinstance(first, CommandRefused)
-        retry_at_ms = first.problems[0].retry_at_ms
-        assert retry_at_ms is not None and "source:trackside/publisher/ada" in first.message
+        retry_at_ms = retry_at_ms_of(first)
+        assert "source:trackside/publisher/ada" in first.message
         writer = RecordWriter("publisher", "ada")
         stream = first.command_id.removeprefix("c-")
         while True:  # the log's clock is read by what it answers
@@ -180,7 +190,10 @@ async def test_a_search_may_begin_again_when_one_of_its_publisher_is_over(
         assert code_of(await publisher.say(search, stream=second)) == "accepted"
         refusal = await publisher.say(search, stream=third, command_id="c-third")
         assert code_of(refusal) == "too_many"
-        assert isinstance(refusal, CommandRefused) and "source:test has 2 open streams" in refusal.message
+        assert (
+            isinstance(refusal, CommandRefused)
+            and "source:test: the limit of open streams is 2" in refusal.message
+        )
         running.service.restart()
         assert code_of(await publisher.say(search, stream=third, command_id="c-third")) == "too_many"
         assert code_of(await publisher.say({}, STOP, first)) == "accepted"
@@ -189,6 +202,30 @@ async def test_a_search_may_begin_again_when_one_of_its_publisher_is_over(
         assert code_of(again) == "accepted"
         wish = {"type": START, "source": "test", "stream": new_id("s"), "data": search}
         code, _, errors = await trackside(running, "publish", "-", fed=json.dumps(wish))
-        assert code == 2 and "too_many at $source: source:test has 2 open streams" in errors
+        assert code == 2 and "too_many at $source: source:test: the limit of open streams is 2" in errors
         free = await trackside(running, "publish", "-", fed=json.dumps({**wish, "source": "free"}))
         assert free[0] == 0, free
+
+
+async def test_the_sdk_raises_a_refusal_with_its_time_and_the_command_line_prints_one(
+    dispatchers: Dispatchers, settings: StackSettings, tmp_path: Path
+) -> None:
+    limits = tmp_path / "limits.json"
+    limits.write_text('{"source:trackside/sdk/cli": {"max_commands_per_s": 0, "max_open_streams": 1}}')
+    running = dispatchers.start(max_commands_per_s="0.1", limits_file=str(limits))
+    async with Client(settings.kafka_bootstrap, settings.topic_prefix, name="ada") as client:
+        answer: Accepted | Refused | None = None
+        while not isinstance(answer, Refused):  # the first one may be in the window before
+            published = await client.publish(Ping(), new_id("s"))
+            answer = await client.answer(published)
+        with pytest.raises(RefusedError, match="sdk/ada: the limit is 1 in 10 s") as caught:
+            raise_if_refused(published, answer)
+        retry_at_ms = caught.value.problem.retry_at_ms
+        assert retry_at_ms is not None and retry_at_ms % WINDOW_MS == 0
+    spec = tmp_path / "search.yaml"
+    spec.write_text(
+        "kind: search\ntask_type: noop\nspace:\n  x: {type: uniform, low: 0, high: 1}\nmax_trials: 1\n"
+    )
+    assert (await trackside(running, "submit", str(spec)))[0] == 0
+    code, _, errors = await trackside(running, "submit", str(spec), "--wait")
+    assert code == 2 and "source:trackside/sdk/cli: the limit of open streams is 1" in errors

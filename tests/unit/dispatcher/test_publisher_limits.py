@@ -8,7 +8,7 @@ import pytest
 from tests.unit.domain.given import FIRST_MS, record_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import Topics
@@ -22,7 +22,9 @@ from trackside.dispatcher.intake.publisher_limits import (
     PublisherLimits,
     read_limits,
 )
+from trackside.dispatcher.intake.receipts import ReceiptRequest, find_answer
 from trackside.domain.capabilities import Capabilities
+from trackside.domain.command import REMEMBERED
 from trackside.domain.react import react
 from trackside.domain.streams import Streams, dump, load
 from trackside.eventlog.log import Entry
@@ -142,8 +144,8 @@ def test_a_command_beyond_the_rate_is_answered_with_a_time_and_accepted_again_un
     assert event.problem == Problem(
         code="too_many",
         path="$source",
-        message="source:ada may publish 2 commands that open streams in 10 s (0.2 a second); publish it "
-        "again from 2023-11-14T22:13:30.000Z on",
+        message="source:ada: the limit is 2 in 10 s (0.2 a second) of the commands that open streams; "
+        "publish it again from 2023-11-14T22:13:30.000Z on",
         retry_at_ms=AT_MS + WINDOW_MS,
     )
     assert (event.command_id, stream) == ("c-2", "s-2")
@@ -151,6 +153,41 @@ def test_a_command_beyond_the_rate_is_answered_with_a_time_and_accepted_again_un
     later = entry(3, command_id="c-2", stream="s-2", at_ms=AT_MS + WINDOW_MS)
     assert desk.answers(later) == ["accepted"]
     assert desk.answers(entry(4, command_id="c-2", stream="s-2", at_ms=AT_MS + 2 * WINDOW_MS)) == ["accepted"]
+
+
+def test_a_command_that_was_postponed_is_decided_after_those_that_came_since() -> None:
+    desk = Desk(PublisherLimit(max_commands_per_s=0.1))
+    assert desk.answers(entry(0), entry(1, stream="s-1")) == ["accepted", "too_many"]
+    first = entry(2, stream="s-1", source="bob")
+    again = entry(3, command_id="c-1", stream="s-1", at_ms=AT_MS + WINDOW_MS)
+    for stream, event in desk.received(first, again):
+        desk.fold(stream, event)
+    (proposal,) = react(desk.streams.by_id["s-1"], CAPABILITIES, AGGREGATES)
+    assert isinstance(proposal.events[0], CommandAccepted) and proposal.events[0].command_id == "c-2"
+
+
+def test_the_row_and_the_receipt_of_a_postponed_command_have_the_refusal_until_it_is_decided() -> None:
+    desk = Desk(PublisherLimit(max_commands_per_s=0.1))
+    assert desk.answers(entry(0), entry(1)) == ["accepted", "too_many"]
+    stream = desk.streams.by_id["s-1"]
+    refused, source = stream.commands["c-1"], Source(topic=TOPIC, partition=0, offset=1)
+    assert refused.answer is not None and refused.answer.code == "too_many" and not refused.decided
+    request = ReceiptRequest("inbox", "s-1", "c-1", source)
+    receipt = find_answer(desk.streams, request)
+    assert isinstance(receipt, CommandRefused) and receipt.problems[0].retry_at_ms == AT_MS + WINDOW_MS
+    assert desk.answers(entry(2, command_id="c-1", stream="s-1", at_ms=AT_MS + WINDOW_MS)) == ["accepted"]
+    assert stream.commands["c-1"].answer is None and stream.commands["c-1"].decided
+    assert find_answer(desk.streams, request) == receipt, "the answer to that publication stays what it was"
+    later = ReceiptRequest("inbox", "s-1", "c-1", source.model_copy(update={"offset": 2}))
+    assert isinstance(find_answer(desk.streams, later), CommandAccepted)
+
+
+def test_a_stream_forgets_postponed_commands_as_others() -> None:
+    desk = Desk(PublisherLimit(max_commands_per_s=0.1))
+    flood = [entry(at, stream="s-0", wire_type=STOP) for at in range(REMEMBERED + 50)]
+    codes = [code for at in range(0, len(flood), 50) for code in desk.answers(*flood[at : at + 50])]
+    assert codes == ["unknown_search", *["too_many"] * (REMEMBERED + 49)]
+    assert len(desk.streams.by_id["s-0"].commands) == REMEMBERED
 
 
 def test_another_publisher_and_what_opens_no_stream_have_rates_of_their_own() -> None:
@@ -198,7 +235,8 @@ def test_as_many_streams_are_open_as_may_until_one_is_over() -> None:
     assert refusal == Problem(
         code="too_many",
         path="$source",
-        message="source:ada has 2 open streams, 2 are permitted; publish it again when one of them is over",
+        message="source:ada: the limit of open streams is 2, and it has 2; publish it again when one of them "
+        "is over",
     )
     assert desk.answers(entry(3, source="bob")) == ["accepted"]
     assert desk.answers(entry(4, wire_type=STOP, stream="s-0")) == ["accepted"]

@@ -84,6 +84,7 @@ def received(commands: Commands, event: CommandReceived, record: Record) -> Outc
     if command is None:
         _make_room(commands)
     if command is None or (postponed is None and all(each.postponed for each in known)):
+        commands.pop(event.command_id, None)  # it is decided after those that came since it was postponed
         command = commands[event.command_id] = ReceivedCommand(
             event.command_id,
             event.command_type,

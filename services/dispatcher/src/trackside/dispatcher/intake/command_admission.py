@@ -77,8 +77,8 @@ class CommandAdmission:
             return None
         kind = "that open streams" if key.opens else "that open no stream"
         message = (
-            f"{command.publisher} may publish {window_budget(per_s)} commands {kind} in 10 s ({per_s:g} a "
-            f"second); publish it again from {rfc3339(retry_at_ms)} on"
+            f"{command.publisher}: the limit is {window_budget(per_s)} in 10 s ({per_s:g} a second) of the "
+            f"commands {kind}; publish it again from {rfc3339(retry_at_ms)} on"
         )
         return _too_many(command, message, retry_at_ms)
 
@@ -90,8 +90,8 @@ class CommandAdmission:
         if count < limit:
             return None
         message = (
-            f"{command.publisher} has {count} open streams, {limit} are permitted; publish it again when one "
-            "of them is over"
+            f"{command.publisher}: the limit of open streams is {limit}, and it has {count}; publish it "
+            "again when one of them is over"
         )
         return _too_many(command, message, None)
 

@@ -44,8 +44,8 @@ class CommandRates:
     def take(self, key: RateKey, at_ms: int, per_s: float) -> int | None:
         """Counts a command; returns from when on it may be published again if it is beyond the limit.
 
-        That is a window for as many commands as are permitted: if all are published again at their times, all
-        are admitted.
+        Each window is given to as many commands as it permits: published again at their times, all are
+        admitted if their publisher publishes nothing else then.
         """
         number, budget = at_ms // WINDOW_MS, window_budget(per_s)
         window = self._window(key, number)
