@@ -115,9 +115,10 @@ def test_what_is_forgotten_is_in_no_table_and_no_command_shows_it(
     keyless = asyncio.run(rows(installation.dsn))
     assert not [each for each in keyless if b"trackside_keys" in each]
     assert "FORGOTTEN" in run("ls") and "1 task" in run("show", "secret")
-    for command in ("replay show", "replay export", "logs"):
-        ended = installation.home.run(*command.split(), "secret")
+    for command in (("replay", "show"), ("replay", "export"), ("replay", "why")):
+        ended = installation.home.run(*command, "secret")
         assert ended.returncode != 0 and "forgotten" in ended.stderr, (command, ended)
+    assert OUTPUT not in installation.home.run("logs", "secret.1.treat").stdout
     refused = installation.home.run("submit", "spec.yaml", "--id", "secret")
     assert refused.returncode == 2 and "stream_forgotten" in refused.stderr
     assert installation.leaks_of_topics() != []  # those of the other batch

@@ -103,6 +103,13 @@ def test_a_record_without_a_command_was_not_received() -> None:
     assert found(made, record(event())) == ["its record, trackside.commands-2@40, has no JSON object"]
 
 
+def test_a_command_beyond_a_limit_is_compared_without_its_body() -> None:
+    problem = Problem(code="too_many", path="$source", message="later", retry_at_ms=10_000)
+    assert found(verifier(), record(event(body=None, problem=problem))) == []
+    (message,) = found(verifier(), record(event(body=None, problem=problem, digest="0" * 64)))
+    assert "says something else" in message
+
+
 def test_a_refused_signature_uses_up_no_id_of_another_publisher() -> None:
     problem = Problem(code="unsigned", path="$signature", message="not signed")
     unsigned = event(command_id="trackside.commands-2-40", body=None, problem=problem)

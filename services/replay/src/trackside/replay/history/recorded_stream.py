@@ -284,7 +284,12 @@ def _at_point(past: PastState | None, point: PointInTime, beyond: Record) -> Pas
         raise BadRangeError(f"{beyond.envelope.stream} began at {began}; it has no state at {point}")
     if not point.includes(past.last):
         raise BadRangeError(f"{point} comes before the moment to start from, at offset {past.last.offset}")
-    stream = past.stream
+    check_readable(past.stream)
+    return past
+
+
+def check_readable(stream: Stream) -> None:
+    """Checks that what was folded is the whole stream; raises ForgottenStreamError, KeyMissingError."""
     if stream.forgotten is not None:
         when = rfc3339(stream.forgotten.forgotten_ms)
         raise ForgottenStreamError(
@@ -296,7 +301,6 @@ def _at_point(past: PastState | None, point: PointInTime, beyond: Record) -> Pas
             f"stream {stream.stream_id} is encrypted, and its key is missing: it was forgotten later, or "
             "Postgres has lost its keys; `trackside show` says which"
         )
-    return past
 
 
 async def state_at(

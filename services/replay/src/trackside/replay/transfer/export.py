@@ -9,7 +9,7 @@ from trackside.domain.fold import fold
 from trackside.domain.stream import Stream
 from trackside.replay.history.errors import SilentLogError
 from trackside.replay.history.held_artifacts import HeldArtifacts
-from trackside.replay.history.recorded_stream import RecordedStream
+from trackside.replay.history.recorded_stream import RecordedStream, check_readable
 from trackside.replay.transfer.file_format import (
     ExportedRecord,
     ExportHeader,
@@ -39,7 +39,7 @@ async def write_export(
     Records without effect because of their signature are left out: so the file folds to the same state where
     the keys of this installation are not known, and under another name.
     Nothing is written before the stream was read once to its end; `held` takes in what it has of artifacts.
-    Raises SilentLogError.
+    Raises SilentLogError, ForgottenStreamError, KeyMissingError.
     """
     exported = await _survey(recorded, held)
     header = exported.header
@@ -78,6 +78,7 @@ async def _survey(recorded: RecordedStream, held: HeldArtifacts | None) -> Expor
             first = record.offset if first < 0 else first
             last = record.offset
             records += 1
+    check_readable(stream)
     stream.public_key = ""  # the file is not encrypted
     header = ExportHeader(recorded.stream_id, stream.rules, recorded.partition, first, last, records)
     return ExportSummary(header, trailer_of(stream, records), left_out)
