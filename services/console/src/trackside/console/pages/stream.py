@@ -31,11 +31,23 @@ async def found_stream(request: PageRequest) -> tuple[View[Any], ViewRow]:
     stream_id = request.parts["stream_id"]
     found = await row_of_stream(request.models, stream_id)
     if found is None:
+        forgotten = await request.models.row("forgotten_stream", stream_id)
+        if forgotten is not None:
+            raise PageNotFound(_forgotten(forgotten))
         raise PageNotFound(
             f"there is no experiment {stream_id[:200]}; it has not begun, or its rows are not written yet"
         )
     view, row = found
     return view, {**row, "stream_labels": await request.models.row("labels", stream_id)}
+
+
+def _forgotten(row: ViewRow) -> str:
+    """Says all that is known of a stream that was forgotten."""
+    when = row["forgotten_at"].strftime("%Y-%m-%d %H:%M UTC")
+    ended = f"{row['kind'] or 'stream'} {row['status']}, {row['ended']} {row['unit']} ended".replace(
+        "  ", " "
+    )
+    return f"{row['stream_id']} was forgotten on {when} ({ended}): {row['reason']}"
 
 
 async def row_of_kind(request: PageRequest, kind: str, only: str) -> ViewRow:
