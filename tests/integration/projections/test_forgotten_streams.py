@@ -155,11 +155,6 @@ async def test_the_snapshot_is_replaced_and_the_key_deleted_with_the_rows(databa
     await query(database, "CREATE SCHEMA trackside_keys")
     await query(database, "CREATE TABLE trackside_keys.stream_keys (stream text, secret text)")
     await query(database, "INSERT INTO trackside_keys.stream_keys VALUES ($1, 'k'), ('other', 'k')", STREAM)
-    await query(database, "CREATE SCHEMA trackside_past")
-    past = "CREATE TABLE trackside_past.snapshots (topic text, partition int, position bigint)"
-    await query(database, past)
-    insert = "INSERT INTO trackside_past.snapshots VALUES ($1, $2, 9), ($1, 4, 9)"
-    await query(database, insert, EVENTS, PARTITION)
     async with opened_database(database, LIVE_SCHEMA) as opened:
         rows = Rows(opened, database)
         await rows.prepare()
@@ -169,7 +164,6 @@ async def test_the_snapshot_is_replaced_and_the_key_deleted_with_the_rows(databa
     assert load(str(state), AGGREGATES).forgotten is not None
     assert "lr" not in str(state)
     assert await query(database, "SELECT stream FROM trackside_keys.stream_keys") == [("other",)]
-    assert await query(database, "SELECT partition FROM trackside_past.snapshots") == [(4,)]
 
 
 async def test_values_of_tasks_are_removed_and_late_ones_are_not_written(database: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from tests.polling import poll_until
 from tests.stack import SEED_VARIABLE
 from tests.unit.projections.given import write_small_history
 from tests.unit.replay.given import TOPICS, empty
@@ -18,6 +19,7 @@ from trackside.domain.streams import dump
 from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.past import chain
+from trackside.projections.past.forgetting import keep_forgotten, remove_forgotten
 from trackside.projections.past.reader import PastReader
 from trackside.projections.past.store import FolderPastStore, StoreUnusableError
 from trackside.projections.past.writer import write_past
@@ -286,3 +288,30 @@ async def test_a_moment_before_a_stream_is_refused_with_snapshots_too(
     assert recorded.begin > 0
     with pytest.raises(BadRangeError, match="has no state"):
         await state_at(recorded, PointInTime(offset=recorded.begin - 1))
+
+
+async def test_no_snapshot_is_left_from_before_a_stream_was_forgotten(store: FolderPastStore) -> None:
+    forgotten, other = ("trackside.events", 3), ("trackside.events", 4)
+    for place in (forgotten, other):
+        for position in (10, 20, 30):
+            await store.write(place, position, b"states")
+    await remove_forgotten(store, forgotten, 9)
+    assert await store.positions(forgotten) == [10, 20, 30]
+    await remove_forgotten(store, forgotten, 20)
+    assert await store.positions(forgotten) == []
+    assert await store.positions(other) == [10, 20, 30]
+
+
+async def test_a_snapshot_that_is_written_too_late_is_removed_too(store: FolderPastStore) -> None:
+    place = ("trackside.events", 3)
+    await store.write(place, 30, b"states")
+    removing = asyncio.create_task(keep_forgotten(store, place[0], lambda: {3: 20}, check_s=0.01))
+    try:
+        await store.write(place, 20, b"states")  # as another dispatcher does that has begun before
+        await poll_until(lambda: _is_empty(store, place))
+    finally:
+        removing.cancel()
+
+
+async def _is_empty(store: FolderPastStore, place: TopicPartition) -> bool:
+    return await store.positions(place) == []

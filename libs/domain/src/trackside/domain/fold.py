@@ -62,15 +62,17 @@ def fold(stream: Stream, record: Record, aggregates: Aggregates, released: Relea
     A reader without the key of a stream has it parked, until it is forgotten. From then on its state follows
     from what each reader can read, so nothing that is encrypted counts any more.
     """
-    if forgetting.is_about_commands(record):  # before all that not each reader knows
-        stream.commands_at = max(stream.commands_at, record.offset)  # older ones may have been held
     envelope = record.envelope
     decision = envelope.decision_id
     index = envelope.index if decision else 0
-    if index < 0 or (index and decision == stream.ignored_decision):
+    if index < 0:
         return Outcome.OVERTAKEN
     if record.trust is not None and record.trust.requires(record.offset) and not _is_trusted(stream, record):
         return Outcome.OVERTAKEN  # it leaves no trace: as if it were not there
+    if forgetting.is_about_commands(record):  # before all that not each reader knows
+        stream.commands_at = max(stream.commands_at, record.offset)  # older ones may have been held
+    if index and decision == stream.ignored_decision:
+        return Outcome.OVERTAKEN
     if stream.forgotten is not None and PUBLIC_KEY in envelope.headers:
         return _ignored(stream, index, decision)
     kind = type(record.message)

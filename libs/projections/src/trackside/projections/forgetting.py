@@ -1,16 +1,13 @@
 """Removes what Postgres has of streams that were forgotten: rows, snapshots, and in the end their keys."""
 
 from collections.abc import Collection, Mapping
-from typing import Final
 
 from trackside.eventlog.log import TopicPartition
 from trackside.projections.metric_tables import BRIEFS
 from trackside.projections.metric_writes import count_of, lock_forgotten, purge
 from trackside.projections.owners import DISPATCHER, OWNERS, Owner
 from trackside.projections.postgres import Connection
-
-PAST: Final = "trackside_past.snapshots"
-KEYS: Final = "trackside_keys.stream_keys"
+from trackside.projections.stream_keys import delete_keys
 
 
 async def forget_rows(
@@ -18,8 +15,7 @@ async def forget_rows(
 ) -> None:
     """Removes all rows of an owner about streams; `forgotten` has them by their place in the log.
 
-    With the dispatcher's rows, what belongs to no service of the events goes: values of tasks, snapshots of
-    the past of these partitions, which are made again, and the keys.
+    With the dispatcher's rows, what belongs to no service of the events goes: values of tasks, and the keys.
     """
     streams = sorted({stream for of_place in forgotten.values() for stream in of_place})
     for table, column in owner.stream_columns.items():
@@ -30,13 +26,7 @@ async def forget_rows(
         return
     await lock_forgotten(connection, shared=False)
     await forget_metrics(connection, streams)
-    if await _exists(connection, PAST):
-        for (topic, partition), of_place in forgotten.items():
-            if of_place:
-                statement = f"DELETE FROM {PAST} WHERE topic = $1 AND partition = $2"  # noqa: S608
-                await connection.execute(statement, topic, partition)
-    if await _exists(connection, KEYS):
-        await connection.execute(f"DELETE FROM {KEYS} WHERE stream = ANY($1)", streams)  # noqa: S608
+    await delete_keys(connection, streams)
 
 
 async def forget_copied(connection: Connection, streams: Collection[str]) -> dict[str, int]:
@@ -62,7 +52,3 @@ async def forget_all_metrics(connection: Connection) -> dict[str, int]:
     """Removes the values of tasks of all streams that were forgotten, as a rebuild does at its end."""
     rows = await connection.fetch("SELECT stream_id FROM forgotten_streams")
     return await forget_metrics(connection, [row[0] for row in rows]) if rows else {}
-
-
-async def _exists(connection: Connection, table: str) -> bool:
-    return await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", table) is True

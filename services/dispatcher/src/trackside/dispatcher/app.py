@@ -34,6 +34,8 @@ from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import keep_rows
 from trackside.projections.log_identity import log_id_of
 from trackside.projections.owners import DISPATCHER, OWNERS
+from trackside.projections.past.forgetting import keep_forgotten
+from trackside.projections.past.open_store import open_past_store
 from trackside.projections.past.schedule import keep_past
 from trackside.projections.reachability import say_until_postgres_answers
 from trackside.projections.row_changes import RowChanges
@@ -132,6 +134,9 @@ async def _decide(
     advice.ready = reactor.wake
     service.background.spawn(keep_rows(service, changes, streams, reactor, standby=settings.standby))
     service.background.spawn(follow_log_lag(service.log, reactor, service.health))
+    past = open_past_store(service.settings.past_folder, service.settings.postgres_dsn)
+    forgotten = dispatcher.forgotten_at
+    service.background.spawn(keep_forgotten(past, topics.events.name, lambda: forgotten))
     if settings.past_bytes and not settings.standby:
         limit = settings.past_bytes // topics.events.partitions
         service.background.spawn(keep_past(lambda: reactor.positions, topics.events.name, limit))

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 import structlog
 
 from trackside.contracts.codec import UndecodableError
+from trackside.contracts.forgetting import StreamForgotten
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.parking import UnknownRecord
@@ -102,6 +103,7 @@ class Dispatcher:
         self._parked = ParkedStreams(streams, service.health)
         streams.on_released = self._take_in
         self._distrusted = DistrustedEvents()
+        self.forgotten_at = _forgotten_at(streams)
         service.spans.describe = lambda stream, proposal: describe(
             streams.find(stream), proposal, advice.asked
         )
@@ -132,6 +134,8 @@ class Dispatcher:
             self._index.fold(stream, message)
             self._admission.update(stream)
             self._counts.note(message, record.append_time_ms)
+            if type(message) is StreamForgotten:
+                self.forgotten_at[record.partition] = record.offset
             self._search_gauges.note(stream.stream_id, record.append_time_ms)
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
                 self._receipts.answer(message, record.offset)
@@ -310,3 +314,12 @@ class Dispatcher:
 
     def _decision(self, stream_id: str, proposal: Proposal) -> Decision:
         return Decision(self._topics.events.name, stream_id, proposal, self._streams.key_of(stream_id))
+
+
+def _forgotten_at(streams: Streams) -> dict[int, int]:
+    """Returns the offset at which a stream was forgotten last, by partition."""
+    found: dict[int, int] = {}
+    for stream in streams.by_id.values():
+        if stream.forgotten is not None:
+            found[stream.partition] = max(stream.forgotten.offset, found.get(stream.partition, -1))
+    return found
