@@ -31,7 +31,7 @@ check: env-without-torch ## lint, types, layers, house and unit tests; needs no 
 bench: env ## measure the floors of docs/ and print one table
 	@PYTHONPATH=deploy $(RUN)/python -m bench $(ARGS)
 
-chaos: env ## kill real processes, longer than `make test` does: CHAOS_RUNS searches
+chaos: env ## kill real processes, longer than `make test` does: CHAOS_RUNS searches; TRACKSIDE_CHAOS_SECURE=1: on secure stacks
 	@TRACKSIDE_CHAOS_RUNS=$(CHAOS_RUNS) $(RUN)/pytest -q -x tests/chaos tests/e2e/test_rolling_upgrade.py tests/unit/simulation
 
 up: env ## start a stack that stays

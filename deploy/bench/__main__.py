@@ -36,6 +36,7 @@ from bench import (
     rounds,
     scale,
     scheduling,
+    security,
     service_memory,
     simulation_rate,
     sizes,
@@ -57,6 +58,7 @@ PARTS = (
     *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests", "boards", "sizes"),
     "service-memory",
     "console",
+    security.PART,
 )
 PEERS = "peers"
 
@@ -100,6 +102,10 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--scale-devices", type=int, default=100, help="simulated devices of the part scale (100)"
+    )
+    parser.add_argument("--security-rounds", type=int, default=3, help="rounds on three stacks (3)")
+    parser.add_argument(
+        "--security-events", type=int, default=100_000, help="events of their rebuilds, at least (100000)"
     )
     parser.add_argument("--seed", type=int, default=16, help="seed of what is drawn (16)")
     parser.add_argument(
@@ -177,8 +183,8 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         measurements += await rounds.measure(log, options, console, append_p50_ms)
         measurements += await measure_console(stack, log, options, console)
         measurements += await comparison.measure_part(stack, log, options, console)
-        measurements += await scale.measure_part(stack, options, console)
-    return measurements
+        measurements += await security.measure_part(stack, log, options, console)
+        return measurements + await scale.measure_part(stack, options, console)
 
 
 async def measure_log(

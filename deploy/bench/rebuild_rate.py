@@ -1,6 +1,6 @@
 """P8, P9: a rebuild of all read models; the reference consumes, decodes and copies the same events."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_security import client_options
-from trackside.eventlog.kafka_settings import kafka_settings
+from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
 from trackside.eventlog.log import Log
 from trackside.projections.migrate import migrate
 from trackside.projections.owners import OWNERS, Owner
@@ -35,22 +35,23 @@ TABLE = """CREATE TABLE raw_events (partition integer NOT NULL, log_offset bigin
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """The addresses of the log and the read models."""
+    """The addresses of the log and the read models, and the topics that they are rebuilt from."""
 
     log: Log
-    bootstrap: str
+    bootstrap: KafkaSettings | str
     dsn: str
+    topics: Topics = TOPICS
 
 
 async def measure(place: Endpoints, events: int) -> Measurements:
     """Writes a log of at least `events` events, then reads it raw, then rebuilds from it."""
     searches = -(-events // synthetic_log.events_of(1))
     total = await synthetic_log.write_searches(place.log, TOPICS, searches)
-    rebuild_endpoints = await _prepare_database(place)
-    raw_s = await _read_raw(rebuild_endpoints, synthetic_log.events_of(searches))
+    rebuild_endpoints = await prepare_database(place)
+    raw_s = await read_raw(rebuild_endpoints, synthetic_log.events_of(searches))
     memory = MemoryUse()
-    one = await _rebuild(rebuild_endpoints, total, memory=memory, swap=True)
-    two = await _rebuild(
+    one = await rebuild_once(rebuild_endpoints, total, memory=memory, swap=True)
+    two = await rebuild_once(
         rebuild_endpoints, total, ProcessPool(2, partial(KafkaLog, place.bootstrap, "bench"))
     )
     rows, trials = two.rows, searches * synthetic_log.TRIALS
@@ -93,7 +94,7 @@ class MemoryUse:
             self.early_mb = self.latest_mb
 
 
-async def _rebuild(
+async def rebuild_once(
     rebuild_endpoints: Endpoints,
     total: int,
     processes: ProcessPool | None = None,
@@ -103,7 +104,12 @@ async def _rebuild(
     """Rebuilds; a rebuild after a swap must equal the swapped schema."""
     sample = memory.sample if memory is not None else lambda progress: None
     report = await rebuild(
-        rebuild_endpoints.log, TOPICS, rebuild_endpoints.dsn, sample, swap=swap, processes=processes
+        rebuild_endpoints.log,
+        rebuild_endpoints.topics,
+        rebuild_endpoints.dsn,
+        sample,
+        swap=swap,
+        processes=processes,
     )
     check_count("events rebuilt", report.events, total)
     if not swap and not report.equal:
@@ -111,31 +117,31 @@ async def _rebuild(
     return report
 
 
-async def _prepare_database(place: Endpoints) -> Endpoints:
+async def prepare_database(place: Endpoints) -> Endpoints:
     """Creates a database with empty read models whose positions are at the end of the log."""
     dsn = await create_database(place.dsn, DATABASE)
     ends = {
         (topic.name, partition): end
-        for topic in TOPICS.shared
+        for topic in place.topics.shared
         for partition, end in (await place.log.ends(topic.name)).items()
     }
 
     async def prepared(connection: Connection) -> None:
         await migrate(connection)
         for owner in OWNERS.values():
-            await put_positions(connection, owner.name, _offsets_of(owner, ends))
+            await put_positions(connection, owner.name, _offsets_of(owner, place.topics, ends))
 
     async with database(dsn) as opened:
         await opened.transaction(prepared)
-    return Endpoints(place.log, place.bootstrap, dsn)
+    return replace(place, dsn=dsn)
 
 
-def _offsets_of(owner: Owner, ends: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-    names = {topic.name for topic in owner.topics(TOPICS)}
+def _offsets_of(owner: Owner, topics: Topics, ends: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    names = {topic.name for topic in owner.topics(topics)}
     return {where: end for where, end in ends.items() if where[0] in names}
 
 
-async def _read_raw(place: Endpoints, expected: int) -> float:
+async def read_raw(place: Endpoints, expected: int) -> float:
     """Returns the seconds to consume, decode and copy all events to a table with a key."""
     connection = await asyncpg.connect(place.dsn)
     consumer = AIOKafkaConsumer(
@@ -149,7 +155,7 @@ async def _read_raw(place: Endpoints, expected: int) -> float:
     try:
         await connection.execute(TABLE)
         began = monotonic_s()
-        topic = TOPICS.events
+        topic = place.topics.events
         consumer.assign([TopicPartition(topic.name, number) for number in range(topic.partitions)])
         rows: list[tuple[int, int, int, str, str]] = []
         read = 0

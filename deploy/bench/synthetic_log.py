@@ -1,7 +1,7 @@
 """Writes a log like that of real searches, with the record writer of the services: the input of a rebuild."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from trackside.aggregates.search.messages import (
     SearchEnded,
@@ -32,6 +32,7 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
 )
 from trackside.contracts.topics import MAX_BATCH_BYTES, Topics, partition_of
+from trackside.eventlog.decision_signer import DecisionSigner
 from trackside.eventlog.log import Log, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.telemetry import context
@@ -42,6 +43,8 @@ STATUSES = (TaskStatus.AVAILABLE, TaskStatus.LOADING, TaskStatus.WAITING, TaskSt
 EVENTS_PER_TRIAL = 2 + 1 + 1 + len(STATUSES) + REPORTS + 1 + 1 + 1
 EVENTS_PER_SEARCH = 4
 INCARNATION = new_id()
+SEEN = 100
+"""The position in the fleet topic at which tasks are assigned: after events about keys, and the join."""
 OVERHEAD_BYTES = 600
 
 DISPATCHER, SCHEDULER, WORKER, CLIENT = (
@@ -96,10 +99,20 @@ class PartitionWriter:
         self.records, self.size_bytes = [], 0
 
 
-async def write_searches(log: Log, topics: Topics, searches: int, trials: int = TRIALS) -> int:
-    """Writes a worker and that many finished searches; returns the number of events of both topics."""
+async def write_searches(
+    log: Log,
+    topics: Topics,
+    searches: int,
+    trials: int = TRIALS,
+    signers: Mapping[str, DecisionSigner] | None = None,
+) -> int:
+    """Writes a worker and that many finished searches; returns the number of events of both topics.
+
+    With `signers`, by role, each event is signed.
+    """
+    signing = signers or {}
     await log.ensure(topics.shared)
-    await join(log, topics)
+    await join(log, topics, signing.get(WORKER.role))
     writers: dict[int, PartitionWriter] = {}
     for number in range(searches):
         stream_id = f"digits-{number:04d}"
@@ -109,7 +122,9 @@ async def write_searches(log: Log, topics: Topics, searches: int, trials: int = 
         for writer, messages in _search(stream_id, topics, number, trials, command()):
             if isinstance(messages[0], CommandReceived):
                 await _publish(log, topics, stream_id, messages[0])
-            await writer_.add(log, writer.decision(stream_id, messages, traceparent=trace))
+            signed = replace(writer, signer=signing.get(writer.role))
+            records = signed.decision(stream_id, messages, traceparent=trace, topic=topics.events.name)
+            await writer_.add(log, records)
     for writer_ in writers.values():
         await writer_.flush(log)
     return searches * (trials * EVENTS_PER_TRIAL + EVENTS_PER_SEARCH) + 1
@@ -136,8 +151,8 @@ async def _publish(log: Log, topics: Topics, stream_id: str, received: CommandRe
     await log.append(topics.commands.name, received.source.partition, [record])
 
 
-async def join(log: Log, topics: Topics) -> None:
-    """Writes the join of the worker that all searches of the log ran on."""
+async def join(log: Log, topics: Topics, signer: DecisionSigner | None = None) -> None:
+    """Writes the join of the worker that all searches of the log ran on, signed if it has a key."""
     devices = [Device(device_id=f"cpu-{n}", kind="cpu", name="CPU slot", memory_bytes=1) for n in range(2)]
     joined = WorkerJoined(
         worker_id="bench",
@@ -148,7 +163,8 @@ async def join(log: Log, topics: Topics) -> None:
         queues=["default"],
         after={},
     )
-    await log.append(topics.fleet.name, 0, [WORKER.single("bench", joined)])
+    worker = replace(WORKER, signer=signer)
+    await log.append(topics.fleet.name, 0, [worker.signed(topics.fleet, worker.single("bench", joined))])
 
 
 async def end_trial(log: Log, topics: Topics, stream_id: str, trial: int) -> None:
@@ -205,7 +221,7 @@ def _start_events(stream_id: str, trial: int) -> Iterator[Step]:
         ],
     )
     token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": INCARNATION}
-    device = {"worker_id": "bench", "device_ids": [f"cpu-{trial % 2}"], "seen": 1}
+    device = {"worker_id": "bench", "device_ids": [f"cpu-{trial % 2}"], "seen": SEEN}
     yield SCHEDULER, [TaskAssigned.model_validate(token | device)]
     yield WORKER, [TaskAccepted.model_validate(token)]
     for status in STATUSES:

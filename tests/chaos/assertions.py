@@ -15,6 +15,8 @@ from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import TaskState
+from trackside.eventlog.kafka_security import client_options
+from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
 from trackside.eventlog.log import Log
 from trackside.projections.owners import DISPATCHER, OWNERS, SCHEDULER
 from trackside.projections.reads import open_read_models
@@ -82,11 +84,11 @@ def each_publication_was_answered(history: History, published: list[PublishedCom
         assert (received[source], refused[source]) == (1, 1), publication
 
 
-async def topics_are_those_that_are_declared(bootstrap: str) -> None:
+async def topics_are_those_that_are_declared(kafka: KafkaSettings | str) -> None:
     """The broker has the topics of the AsyncAPI document, all of them and no others."""
     addresses = [channel["address"] for channel in documents.asyncapi()["channels"].values()]
     forms = {address: re.sub(r"\\{[a-z]+\\}", "[^.]+", re.escape(address)) for address in addresses}
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    admin = AIOKafkaAdminClient(**client_options(kafka_settings(kafka)))
     await admin.start()
     try:
         topics = {name for name in await admin.list_topics() if not name.startswith("__")}

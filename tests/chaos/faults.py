@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tests.chaos.harness import ChaosHarness, until_file
+from tests.chaos.harness import ChaosHarness, rival, until_file
 from tests.chaos.history import TIMEOUT_S
 from trackside.aggregates.search.messages import TrialEnded
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
@@ -164,7 +164,7 @@ async def worker_paused_past_its_lease(harness: ChaosHarness) -> None:
 
 async def dispatcher_paused_next_to_a_second_one(harness: ChaosHarness) -> None:
     """Pauses a dispatcher while a second instance decides, then resumes it in the middle of its decision."""
-    second_instance = processes.spawn(harness.second_dispatcher())
+    second_instance = processes.spawn(rival(harness.running, "dispatcher"))
     try:
         harness.note(f"a second dispatcher starts ({second_instance.pid})")
         pid = await harness.pause("dispatcher")

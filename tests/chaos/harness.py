@@ -21,7 +21,9 @@ from trackside.embedded import stack
 from trackside.embedded.files import write_whole
 from trackside.embedded.processes import ProcessSpec
 from trackside.embedded.stack import Stack
+from trackside.eventlog import secure_folder
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.key_folder import KeyFolder
 from trackside.eventlog.log import Log
 from trackside.sdk import Client
 from trackside.sdk.publication import PublishedCommand
@@ -33,6 +35,7 @@ _EVENTS_BYTES = 65_536
 STOP_MESSAGE = "service stopped"
 SLOTS = 3
 """Equal to the search's concurrency, so that the trial that is released next always has a device."""
+SECURE = bool(os.environ.get("TRACKSIDE_CHAOS_SECURE"))
 SETTINGS = {
     "TRACKSIDE_SCHEDULER_LEASE_S": "1",
     "TRACKSIDE_SCHEDULER_HEARTBEAT_S": "0.2",
@@ -45,14 +48,36 @@ SETTINGS = {
 def start_stack(folder: Path, leash: Path, bootstrap: str = "") -> Stack:
     """Starts a stack as `trackside up` does, with a short lease and short tasks.
 
-    With a `bootstrap` its services use that address of the broker.
+    With a `bootstrap` its services use that address of the broker. If TRACKSIDE_CHAOS_SECURE is set, the
+    broker takes only users, over TLS, and signatures are required.
     """
     listed = stacks.services(folder, Path(__file__).parent / "catalogue.yaml", SLOTS)
+    setup = stacks.setup_commands(folder, secure=SECURE)
     settings = SETTINGS | ({"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap} if bootstrap else {})
-    options = stack.StackOptions(listed, setup=stacks.SETUP, env=settings, leash=leash, timeout_s=600)
+    options = stack.StackOptions(listed, setup=setup, env=settings, leash=leash, timeout_s=600, secure=SECURE)
     found = stack.start(folder, options)
     (task_home(folder) / "runs").mkdir()
     return found
+
+
+def rival(running: Stack, name: str, bootstrap: str = "") -> ProcessSpec:
+    """Returns the process of a second instance of a service; `bootstrap` is another address of the broker."""
+    env = {
+        "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap or running.bootstrap_servers,
+        "TRACKSIDE_POSTGRES_DSN": running.postgres_dsn,
+        "TRACKSIDE_INSTANCE": "2",
+        **{variable: value for variable, value in SETTINGS.items() if "_SCHEDULER_" in variable},
+    }
+    if running.status.secure:
+        secure = Path(running.status.secure)
+        key = KeyFolder(secure / secure_folder.KEYS).file(name)
+        env |= {**secure_folder.variables_of(secure, name), "TRACKSIDE_SIGNING_KEY_FILE": str(key)}
+    return ProcessSpec(
+        name=f"{name}-2",
+        argv=[sys.executable, "-m", f"trackside.{name}"],
+        log=str(running.folder / "logs" / f"{name}-2.log"),
+        env=env,
+    )
 
 
 def task_home(folder: Path) -> Path:
@@ -199,20 +224,6 @@ class ChaosHarness:
         """Waits until a process has ended."""
         async with asyncio.timeout(TIMEOUT_S):
             await ended(pid)
-
-    def second_dispatcher(self) -> ProcessSpec:
-        """Returns the process of a second dispatcher."""
-        folder = self.running.folder
-        return ProcessSpec(
-            name="dispatcher-2",
-            argv=[sys.executable, "-m", "trackside.dispatcher"],
-            log=str(folder / "logs" / "dispatcher-2.log"),
-            env={
-                "TRACKSIDE_KAFKA_BOOTSTRAP": self.running.bootstrap_servers,
-                "TRACKSIDE_POSTGRES_DSN": self.running.postgres_dsn,
-                "TRACKSIDE_INSTANCE": "2",
-            },
-        )
 
 
 @contextmanager

@@ -4,23 +4,23 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.faults import PROGRAMS
-from tests.chaos.harness import ChaosHarness
+from tests.chaos.harness import SECURE, ChaosHarness, rival
 from tests.chaos.proxy import Proxy
 from trackside.embedded import processes
-from trackside.embedded.processes import ProcessSpec
 
 MEAN_INTERVAL_S = 1.0
 MAX_DURATION_S = 3.0
 """How long a pause, a held network or a second instance lasts at most: three times the lease."""
 PAUSED = ("dispatcher", "scheduler", "worker", "summary-indexer", "kafka", "postgres")
 DUPLICATED = ("dispatcher", "scheduler")
-FAULTS = ("kill", "kill", "kill", "pause", "pause", "pause", "rival", "cut", "cut", "hold", "task")
+FAULTS = ("kill", "kill", "kill", "pause", "pause", "pause", "rival", "task")
+NETWORK_FAULTS = ("cut", "cut", "hold")
+"""They need the proxy, which can't put its address into what a broker sends over TLS."""
 
 
 @dataclass
@@ -37,15 +37,16 @@ class RandomFaults:
     async def run(self, faults: int) -> None:
         """Injects that many faults, one after another; every second one lets a trial end."""
         rng = self.harness.rng
+        possible = FAULTS if SECURE else (*FAULTS, *NETWORK_FAULTS)
         for number in range(faults):
             await pause(rng.uniform(0.5, 1.5) * MEAN_INTERVAL_S)
             if number % 2:
                 self.harness.release_trials()
             if number % 10 == 0:
                 self.harness.publish()
-            what = rng.choice(FAULTS)
+            what = rng.choice(possible)
             while not self._inject(what):
-                what = rng.choice(FAULTS)
+                what = rng.choice(possible)
             self.counts[what] = self.counts.get(what, 0) + 1
 
     async def stop(self) -> None:
@@ -111,7 +112,8 @@ class RandomFaults:
         """Starts a second instance of a service, and kills it after a while."""
         if any(second_instance.poll() is None for second_instance in self._second_instances):
             return False
-        second_instance = processes.spawn(second_instance_spec(self.harness, name, self.proxy.address))
+        address = "" if SECURE else self.proxy.address
+        second_instance = processes.spawn(rival(self.harness.running, name, address))
         self._second_instances.append(second_instance)
         self.harness.note(f"a second {name} starts ({second_instance.pid})")
         self._after(second_instance.kill)
@@ -144,24 +146,6 @@ class RandomFaults:
         second_instance.kill()
         await self.harness.until_exited(second_instance.pid)
         second_instance.wait()
-
-
-def second_instance_spec(harness: ChaosHarness, name: str, bootstrap: str) -> ProcessSpec:
-    """Returns the process of a second instance of a service."""
-    folder = harness.running.folder
-    return ProcessSpec(
-        name=f"{name}-2",
-        argv=[sys.executable, "-m", f"trackside.{name}"],
-        log=str(folder / "logs" / f"{name}-2.log"),
-        env={
-            "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap,
-            "TRACKSIDE_POSTGRES_DSN": harness.running.postgres_dsn,
-            "TRACKSIDE_INSTANCE": "2",
-            "TRACKSIDE_SCHEDULER_LEASE_S": "1",
-            "TRACKSIDE_SCHEDULER_HEARTBEAT_S": "0.2",
-            "TRACKSIDE_SCHEDULER_RESEND_S": "0.5",
-        },
-    )
 
 
 async def pause(seconds: float) -> None:

@@ -3,6 +3,8 @@
 `make chaos` runs more: TRACKSIDE_CHAOS_RUNS searches, each with its own seed and more faults; and as many
 with TRACKSIDE_CHAOS_FAULTS random faults, about one a second, without waiting for recovery. One of these runs
 beside TRACKSIDE_CHAOS_LOOPS busy loops, and its log is verified again and again while it grows.
+TRACKSIDE_CHAOS_SECURE=1 has all of it on stacks with users, TLS, rights and signatures, without faults of the
+network.
 """
 
 import asyncio
@@ -17,7 +19,7 @@ import pytest
 
 from tests.chaos import assertions, faults
 from tests.chaos.faults import Fault
-from tests.chaos.harness import SLOTS, ChaosHarness, start_stack, watched_files, watched_folders
+from tests.chaos.harness import SECURE, SLOTS, ChaosHarness, start_stack, watched_files, watched_folders
 from tests.chaos.history import TIMEOUT_S, History
 from tests.chaos.proxy import Proxy, port_of_broker
 from tests.chaos.random_faults import RandomFaults
@@ -25,6 +27,7 @@ from tests.chaos.starvation import busy_loops
 from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
 from trackside.aggregates.search.space import Choice, Uniform
 from trackside.contracts.resources import Retry, RetryPolicy
+from trackside.contracts.topic_rights import ADMIN, PUBLISHER
 from trackside.contracts.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.ports import free_ports
@@ -80,7 +83,7 @@ def stack_behind_proxy(tmp_path: Path, leash: Path) -> Iterator[tuple[Stack, Pro
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     folder = tmp_path / ".trackside"
     with Proxy(free_ports(1)[0], lambda: port_of_broker(folder)) as proxy:
-        yield start_stack(folder, leash, proxy.address), proxy
+        yield start_stack(folder, leash, "" if SECURE else proxy.address), proxy
         stack.stop(folder)
 
 
@@ -115,7 +118,7 @@ async def test_on_a_starved_machine_nothing_wrong_is_found_at_any_length_of_the_
 
 async def verify_while_it_grows(running: Stack, lengths: list[int]) -> None:
     """Verifies the log again and again, and notes its length; goes on where the broker is away."""
-    async with KafkaLog(running.bootstrap_servers, client_id="chaos-verify") as log:
+    async with KafkaLog(running.kafka(ADMIN), client_id="chaos-verify") as log:
         while True:
             try:
                 report = await verify_topics(log, Topics())
@@ -201,7 +204,7 @@ async def assert_consistent(harness: ChaosHarness, trials: int, *, expect_damage
     assertions.each_attempt_ran_once_at_most(harness)
     assertions.each_publication_was_answered(history, published)
     harness.note_unexpected_restarts()
-    await assertions.topics_are_those_that_are_declared(harness.running.bootstrap_servers)
+    await assertions.topics_are_those_that_are_declared(harness.running.kafka(ADMIN))
     await assertions.rows_are_what_the_log_says(harness.log, harness.topics, harness.running.postgres_dsn)
 
 
@@ -210,8 +213,8 @@ async def open_harness(running: Stack, seed: int) -> AsyncIterator[ChaosHarness]
     """Yields a harness that reads the log while the block runs."""
     topics = Topics()
     async with (
-        KafkaLog(running.bootstrap_servers, client_id="chaos") as log,
-        Client(running.bootstrap_servers, name="chaos") as client,
+        KafkaLog(running.kafka(ADMIN), client_id="chaos") as log,
+        Client(running.kafka(PUBLISHER), name="chaos") as client,
         asyncio.TaskGroup() as group,
     ):
         history = History(log, topics, SEARCH_ID)

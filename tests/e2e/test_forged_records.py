@@ -118,12 +118,9 @@ def test_no_service_restarts_and_no_task_ends_before_its_time(attacked: Attack, 
 
 
 def test_nothing_is_found_in_a_stream_that_was_not_changed(attacked: Attack, home: UserFolder) -> None:
-    if is_secure(home):
-        found = [place for place in attacked.findings if place[0] == EVENTS]
-    else:
-        report = json.loads(home.run("verify-log", HONEST, "--json").stdout)
-        found = [each for each in report["findings"] if each["topic"] == EVENTS]
-    assert found == []
+    for name in TRIALS if is_secure(home) else [HONEST]:
+        report = json.loads(home.run("verify-log", name, "--json").stdout)
+        assert [each for each in report["findings"] if each["topic"] == EVENTS] == []
     assert home.run("verify-log").returncode == 1
 
 

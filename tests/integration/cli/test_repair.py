@@ -90,10 +90,13 @@ def foreign(stream: str, wire_type: bytes, value: bytes | None = b"{}", **more: 
     return Outgoing(stream.encode(), value, [*(headers | more).items()])
 
 
-UNREADABLE: dict[str, tuple[bytes, bytes | None]] = {
-    "not_valid": (b"trackside.search-ended.v1", b'{"status": "\xff"}'),
-    "unknown_type": (b"com.example.thing", b"{}"),
-    "tombstone": (b"trackside.search-ended.v1", None),
+NESTED = b'{"status": ' + b"[" * 500_000 + b"]" * 500_000 + b"}"
+"""1 MB of JSON, deeper than any reader can follow."""
+UNREADABLE: dict[str, tuple[str, bytes, bytes | None]] = {
+    "not UTF-8": ("not_valid", b"trackside.search-ended.v1", b'{"status": "\xff"}'),
+    "nested": ("not_valid", b"trackside.search-ended.v1", NESTED),
+    "of another system": ("unknown_type", b"com.example.thing", b"{}"),
+    "a tombstone": ("tombstone", b"trackside.search-ended.v1", None),
 }
 
 
@@ -124,16 +127,20 @@ def ready(port: int) -> dict[str, Any]:
         return found
 
 
-async def dead_letters(settings: StackSettings, count: int) -> set[str]:
-    """Waits for so many dead letters; gives their codes. A service that starts again may repeat them."""
+async def dead_letters(settings: StackSettings, count: int) -> dict[str, tuple[str, int]]:
+    """Waits for so many dead letters; returns the code and the offset that each is about, by its id.
+
+    A service that starts again may repeat one, with its id.
+    """
     async with KafkaLog(settings.kafka_bootstrap, "test") as log:
-        reader, found = log.reader({(settings.topics.dead_letters.name, 0): 0}), set[str]()
+        reader = log.reader({(settings.topics.dead_letters.name, 0): 0})
+        found: dict[str, tuple[str, int]] = {}
         async with asyncio.timeout(60):
             while len(found) < count:
                 for entry in await reader.read(1.0):
                     record = decode(entry)
                     assert record is not None and isinstance(record.message, RecordDeadLettered)
-                    found.add(record.message.code)
+                    found[record.envelope.id] = (record.message.code, record.message.source.offset)
         await reader.close()
         return found
 
@@ -151,8 +158,10 @@ async def test_a_record_of_a_newer_release_parks_its_stream_and_no_other(
     )
     await typed("submit", "slow.yaml", "--id", parked)
     await until(settings, parked, TaskAccepted, 2)
-    for wire_type, value in UNREADABLE.values():
-        await write(settings, foreign(parked, wire_type, value), partition)
+    bad = [
+        (code, await write(settings, foreign(parked, wire_type, value), partition))
+        for code, wire_type, value in UNREADABLE.values()
+    ]
     offset = await write(settings, foreign(parked, b"trackside.trial-cloned.v1"), partition)
     await until(settings, parked, AttemptEnded, 2)  # both places are free, though these ends don't count yet
 
@@ -170,6 +179,9 @@ async def test_a_record_of_a_newer_release_parks_its_stream_and_no_other(
     assert "trackside.trial-cloned.v1" in shown and "not by this release" in shown
     code, _, err = await tried("repair", f"{partition}/0", "--skip", "--reason", "looks odd")
     assert code == 2 and "not_parked" in err
+    good, _ = [each async for each in changes(settings, neighbour)][-1]
+    code, _, err = await tried("repair", f"{good.partition}/{good.offset}", "--skip", "--reason", "looks odd")
+    assert code == 2 and f"{good.offset} has not parked stream {neighbour}" in err
     assert all(service.process.poll() is None for service in services.values())
 
     for name in ("dispatcher", "scheduler"):  # from their snapshots, if there are any
@@ -183,7 +195,7 @@ async def test_a_record_of_a_newer_release_parks_its_stream_and_no_other(
     await typed("repair", place, "--skip", "--reason", "once more")
     listed = await typed("repair", "--list")
     assert "no stream is parked" in listed and "written by a test" in listed and "once more" not in listed
-    assert await dead_letters(settings, len(UNREADABLE)) == set(UNREADABLE)
+    assert sorted((await dead_letters(settings, len(bad))).values()) == sorted(bad)
     report = json.loads(await typed("verify-log", "--json"))
     assert report["holds"] and len(report["passed_over"]) == len(UNREADABLE) and report["parked"] == []
     assert "equal" in await typed("replay", "rebuild")

@@ -16,6 +16,7 @@ log = structlog.get_logger("trackside.eventlog")
 REQUIRED_HEADERS = ("ce_type", "ce_id", "ce_source", "ce_partitionkey")
 """The headers without which a record is none of ours."""
 STREAM = "ce_partitionkey"
+_LENGTH = len(STREAM)
 OnUnreadable = Callable[[Entry, UndecodableError], None]
 
 
@@ -38,7 +39,7 @@ def stream_of(entry: Entry) -> bytes:
     """
     found = b""
     for name, octets in entry.headers:
-        if len(name) == len(STREAM) and octets is not None and name.lower() == STREAM:
+        if len(name) == _LENGTH and octets is not None and name.lower() == STREAM:
             found = octets
     return found
 

@@ -34,12 +34,19 @@ class NotedKeys:
 
     def noted(self, entry: Entry, record: Record | None) -> Record | None:
         """Takes in an entry of the events; returns its record with the keys that it is checked with."""
-        if entry.offset >= self._streams.positions.get(entry.partition, 0) and is_about_keys(entry):
+        self.note(entry, stream_of(entry))
+        return None if record is None else self.checked(record)
+
+    def note(self, entry: Entry, stream: bytes) -> None:
+        """Takes in an entry of a stream, if it is about keys."""
+        if stream.startswith(_STREAM) and entry.offset >= self._streams.positions.get(entry.partition, 0):
             about = decode(entry)
             if about is not None:
                 self._streams.fold(about)
-        if record is not None:
-            record.trust = self._streams.trust_in(entry.partition)
+
+    def checked(self, record: Record) -> Record:
+        """Returns a record with the keys that it is checked with."""
+        record.trust = self._streams.trust_in(record.partition)
         return record
 
     def stream(self, partition: int) -> Stream | None:

@@ -76,7 +76,7 @@ def start(
     with steps.shown():
         options = StackOptions(
             listed,
-            setup=_setup(home, secure),
+            setup=setup_commands(home, secure=secure),
             bootstrap_servers=os.environ.get(BOOTSTRAP) or None,
             postgres_dsn=os.environ.get(DSN) or None,
             leash=leash,
@@ -89,7 +89,7 @@ def start(
         return stack.start(home, options, steps)
 
 
-def _setup(home: Path, secure: bool) -> Sequence[Sequence[str]]:
+def setup_commands(home: Path, *, secure: bool) -> Sequence[Sequence[str]]:
     """Returns the commands that run before the services: a secure stack has rights, and keys for events."""
     if not secure and not is_secure(home):
         return SETUP

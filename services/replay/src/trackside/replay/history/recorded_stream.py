@@ -46,10 +46,10 @@ RecordedEntry = tuple[Record, Entry]
 class RecordedStream:
     """One recorded stream: `select` picks its records out of the entries of `place` from `begin` to `end`.
 
-    Offsets of records are those of the partition where the stream was first written, `partition`;
-    `last_offset` is the highest that they could have now. `past` has stored states of it. `keys` are those
-    that its partition trusts, as far as it was read; an imported stream has none, for what its installation
-    did not trust is not in the file.
+    It is given each entry with the stream that this names. Offsets of records are those of the partition
+    where the stream was first written, `partition`; `last_offset` is the highest that they could have now.
+    `past` has stored states of it. `keys` are those that its partition trusts, as far as it was read; an
+    imported stream has none, for what its installation did not trust is not in the file.
     """
 
     log: Log
@@ -59,7 +59,7 @@ class RecordedStream:
     end: int
     partition: int
     last_offset: int
-    select: Callable[[Entry], Record | None]
+    select: Callable[[Entry, bytes], Record | None]
     past: PastReader | None = None
     keys: NotedKeys | None = None
 
@@ -69,11 +69,12 @@ class RecordedStream:
         async with aclosing(read_entries(self.log, self.place, self.begin, self.end)) as batches:
             async for batch in batches:
                 for entry in batch:
-                    record = self.select(entry)
-                    if keys is not None:
-                        keys.noted(entry, record)
+                    stream = stream_of(entry)
+                    record = self.select(entry, stream)
                     if record is not None:
-                        yield record, entry
+                        yield record if keys is None else keys.checked(record), entry
+                    elif keys is not None:
+                        keys.note(entry, stream)
 
 
 @dataclass(slots=True)
@@ -152,8 +153,8 @@ async def find_live(
     partition = partition_of(stream_id, len(ends))
     place, end = (topic, partition), ends[partition]
 
-    def select(entry: Entry) -> Record | None:
-        return decode(entry) if stream_of(entry) == name else None
+    def select(entry: Entry, stream: bytes) -> Record | None:
+        return decode(entry) if stream == name else None
 
     recorded = RecordedStream(log, stream_id, place, 0, end, partition, end - 1, select, past, NotedKeys())
     known = None if past is None else await _stored_beginning(recorded, past)

@@ -75,7 +75,7 @@ def _completed(entry: Entry, stream_id: str) -> StreamImported | None:
 def _history(log: Log, place: tuple[str, int], end: int, found: StreamImported) -> RecordedStream:
     import_id = found.import_id.encode()
 
-    def select(entry: Entry) -> Record | None:
+    def select(entry: Entry, _stream: bytes) -> Record | None:
         return restore(entry, import_id)
 
     return RecordedStream(
