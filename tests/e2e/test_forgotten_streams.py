@@ -115,7 +115,7 @@ def test_what_is_forgotten_is_in_no_table_and_no_command_shows_it(
     keyless = asyncio.run(rows(installation.dsn))
     assert not [each for each in keyless if b"trackside_keys" in each]
     assert "FORGOTTEN" in run("ls") and "1 task" in run("show", "secret")
-    for command in (("replay", "show"), ("replay", "export"), ("replay", "why")):
+    for command in (("replay", "show"), ("replay", "export")):
         ended = installation.home.run(*command, "secret")
         assert ended.returncode != 0 and "forgotten" in ended.stderr, (command, ended)
     assert OUTPUT not in installation.home.run("logs", "secret.1.treat").stdout

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable
 import structlog
 
 from trackside.contracts.codec import UndecodableError
-from trackside.contracts.forgetting import StreamForgotten
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.forgetting import StreamForgotten
 from trackside.contracts.message import Record
 from trackside.contracts.parking import UnknownRecord
 from trackside.dispatcher.advice.advice_loop import AdviceLoop

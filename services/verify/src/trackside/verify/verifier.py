@@ -12,6 +12,7 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
 from trackside.contracts.children import ChildRequested, ChildStopRequested
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.encryption import EncryptedRecord
 from trackside.contracts.forgetting import StreamForgotten
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Record
@@ -85,7 +86,8 @@ class Verifier:
         self._partitions = topics.event_partitions if topics is not None else 0
         self._ends: dict[int, int] = {}
         self._fold = fold or self._streams(self._partitions).fold
-        self._forgotten: set[str] = set()
+        self._unreadable: set[str] = set()
+        """Encrypted streams that were forgotten, or whose key this reader lacks."""
         self._artifacts = ArtifactChecks(self.findings)
         self._causes = CauseChecks(self.findings)
         self._decisions = DecisionChecks(self.findings)
@@ -113,6 +115,8 @@ class Verifier:
         if outcome is Outcome.APPLIED:
             self._check_applied(stream, record)
             forget_settled(stream)
+        elif type(record.message) is EncryptedRecord:
+            self._unreadable.add(stream.stream_id)
         elif type(record.message) is MetricReported and not record.distrust:
             self._check_repeated(stream.stream_id, record.message, record)
         self._take_number(record)
@@ -129,11 +133,11 @@ class Verifier:
         self._decisions.finish()
         self.incarnations.finish()
         if self._whole:
-            self._causes.finish({*self.incarnations.newest, *self._forgotten}, self._end_of)
+            self._causes.finish({*self.incarnations.newest, *self._unreadable}, self._end_of)
             self._artifacts.finish()
         self.publications.finish()
-        self.device_commands.finish()
-        self.commands.finish((history.commands for history in self.histories.values()), self._forgotten)
+        self.device_commands.finish(self._unreadable)
+        self.commands.finish((history.commands for history in self.histories.values()), self._unreadable)
         self.uncompared_uses = self.resources.finish()
         return self.findings.sorted()
 
@@ -179,7 +183,7 @@ class Verifier:
         """Checks only that a command has asked for a stream to be forgotten: the rest can't be read."""
         event = record.message
         self.histories.pop(stream.stream_id, None)
-        self._forgotten.add(stream.stream_id)
+        self._unreadable.add(stream.stream_id)
         if isinstance(event, StreamForgotten) and not event.commands:
             self.findings.add("INV-10", record, "the stream was forgotten, and no command has asked for that")
 

@@ -5,10 +5,15 @@ import sys
 import typer
 
 from trackside.cli.commands.publishing import Publishing
-from trackside.cli.commands.submit import send
-from trackside.cli.render import screen
-from trackside.cli.runtime.failures import BadUsage
+from trackside.cli.commands.submit import ROWS_S, check_id, publish_and_print, valid_command
+from trackside.cli.render import follow, screen
+from trackside.cli.runtime.addresses import Addresses
+from trackside.cli.runtime.failures import BadUsage, CommandFailed
+from trackside.cli.runtime.run import run
 from trackside.contracts.forgetting import ForgetStream
+from trackside.contracts.message import Command
+from trackside.contracts.topics import Topics
+from trackside.sdk.client import Client
 
 REMAINS = (
     "its id, kind, status, times and counts, and the reason: `trackside show` has them",
@@ -28,9 +33,25 @@ def forget(stream_id: str, reason: str, publishing: Publishing, *, yes: bool) ->
         if not sys.stdin.isatty():
             raise BadUsage("a stream that is forgotten can't be brought back: confirm that with --yes")
         typer.confirm(f"Forget {stream_id}? Its content can't be brought back.", abort=True, err=True)
-    send(stream_id, ForgetStream, {"reason": reason}, publishing)
+    check_id(stream_id)
+    command = valid_command(ForgetStream, {"reason": reason})
+    run(_forget(stream_id, command, publishing.identified()))
     if publishing.as_json:
         return
     screen.say(f"the content of {stream_id} can't be read any more; what remains:")
     for each in REMAINS:
         screen.say(f"  - {each}")
+
+
+async def _forget(stream_id: str, command: Command, publishing: Publishing) -> None:
+    """Has a stream forgotten, and waits until its rows and its key are deleted; raises CommandFailed."""
+    addresses = Addresses()
+    async with Client(addresses.kafka, addresses.prefix, name="cli", keys=addresses.keys) as client:
+        answer = await publish_and_print(client, command, stream_id, publishing)
+    topics = Topics(prefix=addresses.prefix)
+    try:
+        await follow.wait_for_rows(addresses.dsn, topics, stream_id, answer.offset, ROWS_S)
+    except CommandFailed as failure:
+        raise CommandFailed(
+            f"{failure}\n{stream_id} is forgotten in the log, but its rows and its key are not deleted yet"
+        ) from failure

@@ -196,8 +196,8 @@ async def publish_and_print(
     stream_id: str,
     publishing: Publishing,
     spec: SpecFile | None = None,
-) -> None:
-    """Publishes a command, again while the log does not confirm it, and prints its answer.
+) -> Accepted | Refused:
+    """Publishes a command, again while the log does not confirm it, prints its answer and returns it.
 
     It has `timeout_s` seconds for both. Raises FailureReported or BadUsage with all problems if the command
     was refused, CommandFailed if it was not confirmed or not answered.
@@ -210,6 +210,7 @@ async def publish_and_print(
             )
             answer = await client.answer(publication, max(ANSWER_LEAST_S, deadline_s - monotonic_s()))
         _print_answer(publication, answer, publishing.as_json, spec)
+        return answer
 
 
 def _span(command: Command | Mapping[str, object], stream_id: str) -> AbstractContextManager[str]:
