@@ -19,9 +19,9 @@ def forget(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask for a confirmation.")] = False,
 ) -> None:
-    """Make the content of an encrypted stream unreadable.
+    """Delete the key of an encrypted stream, so that its content can't be read any more.
 
-    Its key is deleted with its rows, and that can't be undone. What stays is its id, kind, status, times and
+    Its rows are deleted too, and that can't be undone. What stays is its id, kind, status, times and
     counts, and the reason. Its id stays taken. The stream must be over, and so must be the stream that has
     begun it. Its children are streams of their own: forget them too.
 
