@@ -140,6 +140,19 @@ def test_keys_are_read_once_and_again_after_a_while(monkeypatch: pytest.MonkeyPa
     assert isinstance(record.message, EncryptedRecord)
 
 
+def test_a_key_that_is_needed_is_not_dropped_to_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encryption, "MAX_STREAMS", 2)
+    pairs = [new_key_pair() for _ in range(4)]
+    decryption = Decryption(Keys(*pairs))
+    for batch in ((0, 1), (0, 2), (0, 3), (1, 2, 3), (0, 1, 2, 3)):
+        entries = [encrypted(pairs[at][1]) for at in batch]
+        asyncio.run(decryption.decrypt(entries))
+        for entry in entries:
+            record = decode(entry)
+            assert record is not None
+            assert record.message == EVENT
+
+
 def test_a_record_is_not_taken_for_a_forgotten_one_while_keys_cannot_be_read() -> None:
     pair = new_key_pair()
     keys, entry = Keys(pair), encrypted(pair[1])

@@ -136,28 +136,29 @@ class Decryption:
         # Not by `is_encrypted`: this looks at each record of the log.
         encrypted = [each for each in entries if each.headers and each.headers[0][0] == PUBLIC_KEY]
         if encrypted:
-            await self._learn({each.headers[0][1] or b"" for each in encrypted})
+            streams = await self._streams_of({each.headers[0][1] or b"" for each in encrypted})
             for entry in encrypted:
-                self._decrypt(entry, self._known[entry.headers[0][1] or b""])
+                self._decrypt(entry, streams[entry.headers[0][1] or b""])
 
-    async def _learn(self, public_keys: set[bytes]) -> None:
+    async def _streams_of(self, public_keys: set[bytes]) -> dict[bytes, _KnownStream]:
+        """Returns what is known of streams; reads the keys that are not known, or not since long."""
         now_s = monotonic_s()
         missing = {
             key
             for key in public_keys
             if (known := self._known.get(key)) is None or now_s - known.read_s > KEPT_S
         }
-        if not missing:
-            return
-        decoded = {octets: key for key in missing if len(octets := _unbase64(key)) == 32}
-        found = await self._keys.load(decoded.keys())
-        for key in missing:
+        streams = {key: self._known[key] for key in public_keys - missing}
+        if missing:
+            decoded = {octets: key for key in missing if len(octets := _unbase64(key)) == 32}
+            found = await self._keys.load(decoded.keys())
+            streams |= {key: _KnownStream(found.get(_unbase64(key), b""), now_s) for key in missing}
+        for key, stream in streams.items():  # those that were used last are dropped last
             self._known.pop(key, None)
-            self._known[key] = _KnownStream(b"", now_s)
-        for octets, private_key in found.items():
-            self._known[decoded[octets]].private_key = private_key
-        while len(self._known) > max(MAX_STREAMS, len(public_keys)):
+            self._known[key] = stream
+        while len(self._known) > MAX_STREAMS:
             del self._known[next(iter(self._known))]
+        return streams
 
     def _decrypt(self, entry: Entry, stream: _KnownStream) -> None:
         headers = dict(entry.headers)
