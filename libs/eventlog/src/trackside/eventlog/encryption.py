@@ -28,7 +28,7 @@ log = structlog.get_logger("trackside.eventlog")
 
 NONCE_BYTES = 12
 RETRY_S = 0.5
-DATA_KEY_BYTES = 32
+KEY_BYTES = 32
 INFO = b"trackside-stream-v1"
 MAX_STREAMS = 10_000
 """How many streams' keys are kept in memory."""
@@ -71,7 +71,7 @@ class Encryption:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        secret = os.urandom(DATA_KEY_BYTES)
+        secret = os.urandom(KEY_BYTES)
         public = X25519PublicKey.from_public_bytes(base64.b64decode(public_key))
         encrypted = base64.b64encode(_suite().encrypt(secret, public, INFO))
         if len(self._keys) >= MAX_STREAMS:
@@ -150,8 +150,8 @@ class Decryption:
         }
         streams = {key: self._known[key] for key in public_keys - missing}
         if missing:
-            decoded = {octets: key for key in missing if len(octets := _unbase64(key)) == 32}
-            found = await self._keys.load(decoded.keys())
+            wanted = [octets for key in missing if len(octets := _unbase64(key)) == KEY_BYTES]
+            found = await self._keys.load(wanted)
             streams |= {key: _KnownStream(found.get(_unbase64(key), b""), now_s) for key in missing}
         for key, stream in streams.items():  # those that were used last are dropped last
             self._known.pop(key, None)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trackside.sdk.client import Client as Client
     from trackside.sdk.errors import BadKeyError as BadKeyError
     from trackside.sdk.errors import ClientError as ClientError
+    from trackside.sdk.errors import EncryptedStreamError as EncryptedStreamError
     from trackside.sdk.errors import NotOverError as NotOverError
     from trackside.sdk.errors import RefusedError as RefusedError
     from trackside.sdk.errors import SearchFailedError as SearchFailedError
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> object:
     errors = (
-        "BadKeyError", "ClientError", "NotOverError", "RefusedError", "SearchFailedError", "SpecError",
-        "UnansweredError", "UnreachableError", "UnsendableError",
+        "BadKeyError", "ClientError", "EncryptedStreamError", "NotOverError", "RefusedError",
+        "SearchFailedError", "SpecError", "UnansweredError", "UnreachableError", "UnsendableError",
     )  # fmt: skip
     modules = {
         "Client": "client",

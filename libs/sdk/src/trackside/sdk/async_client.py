@@ -45,7 +45,7 @@ from trackside.sdk.publication import (
     span_of_publication,
 )
 from trackside.sdk.recorded_steps import recorded_step, resolve_steps
-from trackside.sdk.records import found_answer, of_stream, trusted
+from trackside.sdk.records import found_answer, of_stream, readable, trusted
 from trackside.sdk.reference_from_log import reference
 from trackside.sdk.signing import Signer
 from trackside.telemetry import messaging
@@ -306,7 +306,7 @@ class AsyncClient:
             async with aclosing(self.events(stream_id, follow, last + 1)) as records:
                 async for read in records:
                     last = read.offset
-                    for stream, outcome, record in streams.fold_all(read):
+                    for stream, outcome, record in readable(streams.fold_all(read)):
                         if outcome is Outcome.APPLIED:
                             yield record, stream
                     if follow and outcome is Outcome.APPLIED and stream.over:

@@ -39,6 +39,10 @@ class UnansweredError(ClientError):
     """A command is in the log, but was not answered in time."""
 
 
+class EncryptedStreamError(ClientError):
+    """A stream is encrypted, and was forgotten, or this client can't read its key."""
+
+
 class NotOverError(ClientError, TimeoutError):
     """A stream was not over in time; it goes on."""
 

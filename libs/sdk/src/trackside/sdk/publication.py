@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
+from trackside.contracts.encryption import EncryptedRecord
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.ingress import SUSPECTED, read_command
 from trackside.contracts.message import Command, Record
@@ -15,10 +16,11 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import MAX_COMMAND_BYTES
 from trackside.eventlog.clock import now_ms, rfc3339
 from trackside.eventlog.log import Outgoing
-from trackside.sdk.errors import RefusedError, UnsendableError
+from trackside.sdk.errors import EncryptedStreamError, RefusedError, UnsendableError
 from trackside.telemetry import context
 from trackside.telemetry.foreign_spans import foreign_span
 
+ANSWER_TYPES = frozenset({CommandAccepted.wire_type(), CommandRefused.wire_type()})
 RECORD_OVERHEAD_BYTES = 128
 """Reserved for what Kafka adds to a record: the header of its batch, lengths and deltas."""
 
@@ -102,9 +104,14 @@ def raise_if_refused(publication: PublishedCommand, answer: Accepted | Refused) 
 def answer_to(publication: PublishedCommand, record: Record) -> Accepted | Refused | None:
     """Returns the answer to a published command if this record is it.
 
-    Only the first answer in the log that refers to the command's position counts, for every reader.
+    Only the first answer in the log that refers to the command's position counts, for every reader. Raises
+    EncryptedStreamError for an encrypted answer of its stream, without the key.
     """
     message = record.message
+    if isinstance(message, EncryptedRecord):
+        if record.envelope.stream == publication.stream_id and message.encrypted_type in ANSWER_TYPES:
+            raise EncryptedStreamError(no_key(publication.stream_id))
+        return None
     if not isinstance(message, CommandAccepted | CommandRefused) or record.envelope.role != "dispatcher":
         return None
     if message.source != publication.source or record.envelope.stream != publication.stream_id:
@@ -135,6 +142,14 @@ def span_of_publication(
     if not context.is_recording(parent):
         return nullcontext(parent or "")
     return context.start(f"send {attributes['messaging.destination.name']}", parent, attributes, "producer")
+
+
+def no_key(stream_id: str) -> str:
+    """Says what is needed to read an encrypted stream."""
+    return (
+        f"stream {stream_id} is encrypted, and this client does not have its key: it was forgotten, or the "
+        "client was opened without `keys`, or its user of Postgres may not read the schema trackside_keys"
+    )
 
 
 _ENCRYPTED = [("ce_encrypted", b"true")]
