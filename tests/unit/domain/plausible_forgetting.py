@@ -1,8 +1,8 @@
 """Encrypted histories in which the stream is forgotten now and then, rightly or not."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tests.unit.domain.given import Told
+from tests.unit.domain.given import Told, accepted, record_of
 from tests.unit.domain.plausible import Chance
 from trackside.contracts.encryption import PUBLIC_KEY, EncryptedRecord
 from trackside.contracts.forgetting import StreamForgotten
@@ -35,6 +35,7 @@ class EncryptedTold(Told):
         return super().fold(record)
 
 
+@dataclass
 class ForgettingChance(Chance):
     """Draws encrypted histories that are forgotten, and some that a reader without the key has folded."""
 
@@ -44,8 +45,10 @@ class ForgettingChance(Chance):
 
     def _stray(self, told: Told, stream: Stream | None) -> None:
         drawn = self.random.random()
-        if drawn < 0.1:
-            at = -1 if stream is None else stream.commands_at
+        if stream is None:  # what it begins with can't be read, and is no command
+            Told.fold(told, without_key(encrypted(record_of(accepted(), 0))))
+        elif drawn < 0.1:
+            at = stream.commands_at
             role = self.random.choice(["", "", "worker"])
             told.tell(forgotten(at + self.random.choice([0, 0, 1])), role=role)
         elif drawn < 0.2 and told.records:

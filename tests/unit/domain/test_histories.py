@@ -100,7 +100,7 @@ def counted(wanted: dict[tuple[str, int], str], hits: Counter[tuple[str, int]]) 
 @pytest.mark.thorough
 def test_generated_histories_mostly_count_and_meet_every_guard() -> None:
     wanted, hits, outcomes = guards(), Counter[tuple[str, int]](), Counter[Outcome]()
-    for seed in range(1_600):
+    for seed in range(2_200):
         told = CHANCES.get(seed % 8, Chance)(Random(seed)).history(250)
         outcomes.update(told.outcomes)
         streams = Streams(AGGREGATES)

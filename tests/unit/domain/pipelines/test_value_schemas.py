@@ -79,7 +79,7 @@ def test_no_check_takes_long(schema: dict[str, Any], value: Any) -> None:
     before = time.process_time()
     assert schema_problem(schema) is None
     violation(schema, value)
-    assert time.process_time() - before < 2
+    assert time.process_time() - before < 20  # one that is not limited takes hours
 
 
 @given(TEMPLATES, TEMPLATES)
