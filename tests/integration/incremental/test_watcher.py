@@ -115,8 +115,8 @@ async def test_many_appends_are_reported_a_few_times_and_all_of_them(tmp_path: P
     path = tmp_path / "data.txt"
     octets = b"".join(b"%d\n" % number for number in range(2_000))
     async with dataset_worker(tmp_path) as harness:
-        command = await watch(harness, of_file(path))
         began_s = time.monotonic()
+        command = await watch(harness, of_file(path))
         for line in octets.splitlines(keepends=True):
             append(path, line)
         assert await seen_up_to(harness, command, 2_000) == end_of(octets, 2_000)
