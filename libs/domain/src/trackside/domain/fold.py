@@ -134,7 +134,7 @@ def _without_key(stream: Stream, event: EncryptedRecord, record: Record) -> Outc
         if not forgetting.may_begin(record, event):
             return Outcome.OVERTAKEN
         stream.public_key = record.envelope.text(PUBLIC_KEY)
-    if stream.parked is not None and stream.parked.needs == parking.ITS_KEY:
+    if stream.lacks_key:
         return Outcome.PARKED
     return _park(stream, record, parking.ITS_KEY)
 

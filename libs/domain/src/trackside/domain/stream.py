@@ -13,7 +13,7 @@ from trackside.domain.child import Child
 from trackside.domain.draining import DrainedDevice
 from trackside.domain.forgetting import Forgotten
 from trackside.domain.labels import StreamLabels
-from trackside.domain.parking import Parked, SkippedRecord
+from trackside.domain.parking import ITS_KEY, Parked, SkippedRecord
 from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.task import Attempt, Task
 from trackside.domain.watches import Watched
@@ -68,6 +68,11 @@ class Stream(Generic[S]):
     def is_settled(self, task_id: str) -> bool:
         """Says whether nothing changes a task any more, for one that `tasks` does not have (any longer)."""
         return self.closed or (self.root is not None and bool(cast(Any, self.root).has_settled(task_id)))
+
+    @property
+    def lacks_key(self) -> bool:
+        """Says whether it is encrypted and this reader does not have its key."""
+        return self.parked is not None and self.parked.needs == ITS_KEY
 
     @property
     def over(self) -> bool:

@@ -8,7 +8,6 @@ from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.encryption import EncryptedRecord
 from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
-from trackside.domain.parking import ITS_KEY
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
@@ -47,7 +46,7 @@ def readable(
 ) -> Iterator[tuple[Stream, Outcome, Record]]:
     """Yields what was folded; raises EncryptedStreamError for a stream that is forgotten or lacks its key."""
     for stream, outcome, record in folded:
-        if stream.parked is not None and stream.parked.needs == ITS_KEY:
+        if stream.lacks_key:
             raise EncryptedStreamError(no_key(stream.stream_id))
         if stream.forgotten is not None:
             raise EncryptedStreamError(f"stream {stream.stream_id} was forgotten")

@@ -21,7 +21,6 @@ from trackside.contracts.commands import CommandReceived, CommandRefused
 from trackside.contracts.forgetting import StreamForgotten
 from trackside.contracts.message import Message, Record
 from trackside.domain.outcome import Outcome
-from trackside.domain.parking import ITS_KEY
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams
 from trackside.replay.history.references import digests_in, references_in
@@ -92,11 +91,7 @@ class Holders:
 
     def unread(self) -> list[str]:
         """Returns the encrypted streams that can't be read, as their keys are missing."""
-        return sorted(
-            name
-            for name, stream in self.streams.by_id.items()
-            if stream.parked is not None and stream.parked.needs == ITS_KEY
-        )
+        return sorted(name for name, stream in self.streams.by_id.items() if stream.lacks_key)
 
     def hold(self, holder: str, value: bytes) -> None:
         """Has a stream, or whoever else has a record, need all that is in it."""

@@ -10,7 +10,6 @@ from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
-from trackside.domain.parking import ITS_KEY
 from trackside.domain.stream import Stream
 from trackside.eventlog.clock import monotonic_s, rfc3339
 from trackside.eventlog.decode import decode, stream_of
@@ -297,7 +296,7 @@ def check_readable(stream: Stream) -> None:
             f"stream {stream.stream_id} was forgotten at {when}: its content can't be read any more; "
             "`trackside show` has its counts"
         )
-    if stream.parked is not None and stream.parked.needs == ITS_KEY:
+    if stream.lacks_key:
         raise KeyMissingError(
             f"stream {stream.stream_id} is encrypted, and its key is missing: it was forgotten later, or "
             "Postgres has lost its keys; `trackside show` says which"
