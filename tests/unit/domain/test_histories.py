@@ -52,7 +52,6 @@ UNREACHABLE = {
     ("batch.evolve", "        case _:"),
     ("domain.task_events", "        case _:"),
     # Where signatures are required; see tests/unit/signing.
-    ("domain.fold", "        stream.ignored_decision = decision"),
     ("domain.fold", "    if record.trust is not stream.trust:"),
 }
 REFUSALS = {

@@ -68,7 +68,7 @@ def test_a_private_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "dispatcher.key"
     path.write_bytes(pem_of(new_signer()))
     path.chmod(0o640)
-    with pytest.raises(ValueError, match=re.escape(f"(mode 0640): run chmod 600 {path}")):
+    with pytest.raises(ValueError, match=re.escape(f"(mode 0640): expected 0600, as `chmod 600 {path}`")):
         read_signing_key(path)
 
 

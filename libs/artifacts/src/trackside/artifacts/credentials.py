@@ -1,7 +1,5 @@
 """Credentials by name: records and settings have a name, and a file of the host has what belongs to it."""
 
-import os
-import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +7,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from trackside.artifacts.errors import CredentialMissing
+from trackside.artifacts.private_files import PrivateFileError, read_private
 
 MODE = 0o600
-SHARED = 0o077
-"""What others than the owner may do with a file."""
 
 
 class Credential(BaseModel):
@@ -74,24 +71,11 @@ class Credentials:
 
 def _read_private(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise CredentialMissing(f"{path} is not a file: expected a TOML file with credentials")
-            if found.st_uid not in (os.geteuid(), 0):
-                raise CredentialMissing(
-                    f"{path} is another user's: credentials are read from a file of this user or of root"
-                )
-            if found.st_mode & SHARED:
-                raise CredentialMissing(
-                    f"{path} has the mode {stat.S_IMODE(found.st_mode):04o}, so others than its owner may "
-                    f"use it: run `chmod 600 {path}`, and replace the keys in it if others had access"
-                )
-            return file.read().decode()
-    except OSError as error:
+        return read_private(path).decode()
+    except PrivateFileError as error:
         raise CredentialMissing(
-            f"the credentials in {path} can't be read ({error.strerror}): TRACKSIDE_CREDENTIALS names "
-            "that file"
+            f"the credentials in {path}, which TRACKSIDE_CREDENTIALS names, can't be used: {error}; if "
+            "others had access, replace the keys in it"
         ) from error
     except UnicodeDecodeError:
         raise CredentialMissing(f"{path} isn't UTF-8: expected a TOML file with credentials") from None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trackside.artifacts.private_files import read_private
 from trackside.contracts.decision_signing import CHAIN, KEY_ID, SIGNATURE, record_digest, signed_octets
 from trackside.contracts.keys import key_id_of
 from trackside.eventlog.log import Outgoing
@@ -58,12 +59,7 @@ def read_signing_key(path: Path) -> DecisionSigner:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    try:
-        mode, text = path.stat().st_mode, path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"the signing key can't be read: {error.strerror}") from None
-    if mode & 0o077:
-        raise ValueError(f"others can read the signing key (mode {mode & 0o777:04o}): run chmod 600 {path}")
+    text = read_private(path)
     try:
         private = load_pem_private_key(text, None)
     except (ValueError, TypeError) as error:

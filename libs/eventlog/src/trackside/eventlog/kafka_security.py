@@ -7,9 +7,10 @@ from typing import Any
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaError
 
+from trackside.artifacts.private_files import check_private
 from trackside.contracts.redaction import redact
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.kafka_settings import KafkaSettings, check_owner_only
+from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.password_file import read_password
 
 TOKEN_S = 10.0
@@ -104,7 +105,7 @@ def _credentials(kafka: KafkaSettings) -> dict[str, Any]:
     path = kafka.kafka_password_file
     assert path is not None, "the settings were checked"
     try:
-        check_owner_only(path)
+        check_private(path)
         password = read_password(path)
     except ValueError as error:
         raise ValueError(f"TRACKSIDE_KAFKA_PASSWORD_FILE={path}: {error}") from error

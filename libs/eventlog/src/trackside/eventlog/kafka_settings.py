@@ -1,8 +1,6 @@
 """Where Kafka is, and how clients connect to it: encrypted or not, and as whom."""
 
-import os
 import ssl
-import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
@@ -10,6 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from trackside.artifacts.private_files import check_private
 from trackside.eventlog.password_file import read_password
 from trackside.eventlog.settings_problems import InvalidSettingsError, problems_of
 
@@ -76,7 +75,7 @@ class KafkaSettings(BaseSettings):
     @classmethod
     def _for_its_owner(cls, path: Path | None) -> Path | None:
         if path is not None:
-            check_owner_only(path)
+            check_private(path)
         return path
 
     @field_validator("kafka_password_file")
@@ -94,7 +93,7 @@ class KafkaSettings(BaseSettings):
                 f"{PREFIX}KAFKA_SSL_KEY_FILE"
             )
         if self.kafka_ssl_certificate_file and not self.kafka_ssl_key_file:  # then it has the key too
-            check_owner_only(self.kafka_ssl_certificate_file)
+            check_private(self.kafka_ssl_certificate_file)
         if self.uses_tls:
             self.tls()
         if self.uses_sasl:
@@ -184,25 +183,6 @@ def kafka_settings(kafka: KafkaSettings | str) -> KafkaSettings:
         return KafkaSettings(kafka_bootstrap=kafka)
     except ValidationError as error:
         raise InvalidSettingsError("\n".join(problems_of(error, PREFIX))) from error
-
-
-def check_owner_only(path: Path) -> None:
-    """Raises ValueError if others than the owner of a file may read it.
-
-    A file of root may be readable by a group: so mounted secrets are, for the user of a container.
-    """
-    try:
-        found = path.stat()
-    except OSError as error:
-        raise ValueError(f"the file can't be read: {error.strerror}") from None
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError("not a file")
-    group = 0o040 if found.st_uid == 0 != os.geteuid() else 0
-    if found.st_mode & 0o077 & ~group:
-        raise ValueError(
-            f"others than its owner may use the file (mode {stat.S_IMODE(found.st_mode):04o}): expected "
-            f"0600, as `chmod 600 {path}` sets it"
-        )
 
 
 def _no_passphrase() -> str:

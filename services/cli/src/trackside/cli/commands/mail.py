@@ -12,6 +12,7 @@ from email.message import EmailMessage
 from pathlib import Path
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.artifacts.private_files import PrivateFileError, read_private
 from trackside.cli.commands import tasks
 from trackside.cli.render import follow, report_page, screen
 from trackside.cli.render.report import StreamReport
@@ -133,11 +134,9 @@ def host_and_port(server: str) -> tuple[str, int]:
 def read_password(path: Path) -> str:
     """Returns the password in a file; raises BadUsage if other users may read it."""
     try:
-        if path.stat().st_mode & 0o077:
-            raise BadUsage(f"--password-file {path}: others may read it; chmod 600 it")
-        return path.read_text("utf-8").strip()
-    except OSError as error:
-        raise BadUsage(f"--password-file {path}: {error.strerror}") from error
+        return read_private(path).decode().strip()
+    except PrivateFileError as error:
+        raise BadUsage(f"--password-file {path}: {error}") from error
 
 
 async def _mail(mailer: Mailer, queue: MailQueue) -> None:

@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 import os
 import signal
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from trackside.artifacts.private_files import PrivateFileError, read_private
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.redaction import redact
 from trackside.worker.child.core_dumps import end_core_dumps
@@ -94,30 +94,10 @@ def secret_source(settings: WorkerSettings) -> SecretSource:
 
 
 def _read(name: str, path: Path) -> bytes:
-    """Reads a file that only its owner, the worker's user, may read."""
-    expected = f"{name}: expected {path} with mode 0600, owned by the user of the worker"
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise SecretMissingError(f"{expected}: {error.strerror}") from None
-    try:
-        if problem := _wrong_with(os.fstat(descriptor)):
-            raise SecretMissingError(f"{expected}: {problem}")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_BYTES + 1)
-    finally:
-        os.close(descriptor)
-
-
-def _wrong_with(status: os.stat_result) -> str:
-    """Returns why a file must not be used for a secret, "" if it may."""
-    if not stat.S_ISREG(status.st_mode):
-        return "it is not a file"
-    if status.st_uid != os.geteuid():
-        return f"its owner is {status.st_uid}, the worker's user is {os.geteuid()}; chown it"
-    if (mode := stat.S_IMODE(status.st_mode)) & 0o077:
-        return f"its mode is {mode:04o}, with which others can read or write it; chmod 600 it"
-    return ""
+        return read_private(path, MAX_BYTES + 1)
+    except PrivateFileError as error:
+        raise SecretMissingError(f"{name}: {path}: {error}") from None
 
 
 def _text(name: str, octets: bytes) -> str:
