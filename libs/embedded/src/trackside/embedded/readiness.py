@@ -9,19 +9,26 @@ from trackside.embedded.files import last_lines
 from trackside.embedded.folder import ProcessStatus, StackStatus, is_locked
 from trackside.embedded.jars import ReportProgress
 from trackside.embedded.live_status import current_status
+from trackside.embedded.start_progress import StartProgress
 from trackside.embedded.supervised import STARTS_BEFORE_FAILED
 
 LOOK_EVERY_S = 0.02
+LOOK_AT_PROGRESS_S = 0.5
+SAY_EVERY_S = 10.0
 OPTIONAL_S = 60.0
 """How long a start waits for Prometheus and Grafana; they continue to start after that."""
 
 
 def await_ready(folder: Path, timeout_s: float, progress: ReportProgress) -> StackStatus:
-    """Waits until all that a stack needs is ready; returns its status. StackError if that takes too long."""
-    deadline = time.monotonic() + timeout_s
+    """Waits until all that a stack needs is ready; returns its status.
+
+    StackError if it makes no progress for `timeout_s` seconds, see `StartProgress`.
+    """
+    start = StartProgress(time.monotonic(), timeout_s)
+    is_over, look_due_s, say_due_s = False, 0.0, start.began_s + SAY_EVERY_S
     shown: set[tuple[str, str]] = set()
     while True:
-        alive = is_locked(folder)
+        alive, now_s = is_locked(folder), time.monotonic()
         with contextlib.suppress(StackMissing):
             status = current_status(folder)
             needed = [each for each in status.processes.values() if not each.optional]
@@ -33,12 +40,17 @@ def await_ready(folder: Path, timeout_s: float, progress: ReportProgress) -> Sta
                 raise StackError(status.reason)
             if status.state == "running":
                 return status
+            if now_s >= look_due_s:
+                is_over, look_due_s = start.look(needed, now_s), now_s + LOOK_AT_PROGRESS_S
+            if now_s >= say_due_s:
+                say_due_s = now_s + SAY_EVERY_S
+                progress(_waiting(needed, now_s - start.began_s))
         if not (folder / "lock").exists():
             raise StackError(f"{folder} was removed while its stack started: start it again")
         if not alive:
             raise StackError(f"the supervisor ended:\n{last_lines(folder / 'logs' / 'supervisor.log')}")
-        if time.monotonic() > deadline:
-            raise StackError(_why_late(folder, timeout_s))
+        if is_over:
+            raise StackError(_why_late(folder, now_s - start.last_s))
         time.sleep(LOOK_EVERY_S)
 
 
@@ -75,7 +87,13 @@ def _is_settled(each: ProcessStatus) -> bool:
     return each.state in ("ready", "blocked") or each.restarts >= STARTS_BEFORE_FAILED
 
 
-def _why_late(folder: Path, timeout_s: float) -> str:
+def _waiting(needed: list[ProcessStatus], since_s: float) -> str:
+    """Says what a start waits for, and for how long it has."""
+    late = [each.name for each in needed if each.state not in ("ready", "ended", "waiting")]
+    return f"still waiting for {', '.join(late) or 'the next process'}, {since_s:.0f} s after the begin"
+
+
+def _why_late(folder: Path, silent_s: float) -> str:
     try:
         needed = [each for each in current_status(folder).processes.values() if not each.optional]
     except StackMissing:
@@ -85,4 +103,7 @@ def _why_late(folder: Path, timeout_s: float) -> str:
         for each in needed
         if each.state not in ("ready", "ended")
     ]
-    return f"the stack in {folder} was not ready within {timeout_s:.0f} s\n" + "\n".join(tails)
+    return (
+        f"the stack in {folder} did not get ready, and made no progress for {silent_s:.0f} s\n"
+        + "\n".join(tails)
+    )

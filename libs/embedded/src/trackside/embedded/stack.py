@@ -31,6 +31,7 @@ from trackside.embedded.folder import (
 from trackside.embedded.live_status import current_status
 from trackside.embedded.ports import HOST, kept_ports
 from trackside.embedded.processes import ProcessSpec, open_log
+from trackside.embedded.service_health import STUCK_S
 from trackside.telemetry.disk_limits import DiskLimits
 
 if TYPE_CHECKING:
@@ -83,11 +84,12 @@ class StackOptions:
     of the login of dashboards in that Postgres. Artifacts are in the folder of the stack unless `store` is
     the URL of another store. `durable=False` is for tests: their servers start faster and may lose data at a
     power cut. `ephemeral` removes the folder after the stop. The stack stops by
-    itself when no process holds `leash` any more. It must be ready within `timeout_s` seconds, downloads not
-    counted; at the stop each tier gets `grace_s` seconds before it is killed. No new task is started while a
-    disk is low by `disk`. With `dashboards` Prometheus and Grafana run too, where their programs are found.
-    With `secure` the Kafka takes only users, over TLS: each service is one, `users` are others. A folder that
-    was started so stays so.
+    itself when no process holds `leash` any more. Its start fails if it makes no progress for
+    `timeout_s` seconds; at the stop each tier gets `grace_s` seconds before it is killed. No new task is
+    started while a disk is low by `disk`. With `dashboards` Prometheus and Grafana run too, where their
+    programs are found. With `secure` the Kafka takes only users, over TLS: each service is one, `users` are
+    others. A folder that was started so stays so. A service whose event loop takes no turn for `stuck_s`
+    seconds is started again.
     """
 
     services: Sequence[ServiceSpec] = ()
@@ -98,7 +100,7 @@ class StackOptions:
     durable: bool = True
     ephemeral: bool = False
     leash: Path | None = None
-    timeout_s: float = 180.0
+    timeout_s: float = 60.0
     grace_s: float = 10.0
     disk: DiskLimits = field(default_factory=DiskLimits)
     store: str | None = None
@@ -106,6 +108,7 @@ class StackOptions:
     dashboards: "DashboardSettings | None" = None
     secure: bool = False
     users: Sequence[str] = ()
+    stuck_s: float = STUCK_S
 
 
 @dataclass(frozen=True)
@@ -232,11 +235,10 @@ def _plan(
     env = _environment(folder, options, servers, bootstrap, dsn, store) | {
         "TRACKSIDE_READER_PASSWORD_FILE": str(password_file or "")
     }
-    tier = SETUP_TIER + len(options.setup)
     processes = [
         *servers,
         *setup_processes(folder, options.setup, env, secure),
-        *service_processes(folder, options.services, env, ports, tier, secure),
+        *service_processes(folder, options.services, env, ports, SETUP_TIER + len(options.setup), secure),
     ]
     reader = "" if password_file is None else reader_dsn(dsn, password_file)
     if options.dashboards is not None:
@@ -253,6 +255,7 @@ def _plan(
         store=store,
         reader_dsn=reader,
         secure=str(secure or ""),
+        stuck_s=options.stuck_s,
     )
     return plan, locks
 

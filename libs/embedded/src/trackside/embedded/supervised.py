@@ -1,10 +1,14 @@
 """A process under the supervisor: its spec, its status, and how long it waits before it is started again."""
 
+import math
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from trackside.embedded.folder import ProcessStatus
 from trackside.embedded.processes import ProcessSpec
+from trackside.embedded.service_health import DUMP_S, STUCK_S, HealthWatch, described_end
+from trackside.telemetry.context import now_ns
 
 FIRST_BACKOFF_S = 0.2
 LONGEST_BACKOFF_S = 5.0
@@ -12,6 +16,7 @@ LONGEST_OPTIONAL_BACKOFF_S = 60.0
 """Of Prometheus and Grafana, which are optional: a start of Grafana takes seconds of a processor."""
 STEADY_AFTER_S = 10.0
 STARTS_BEFORE_FAILED = 3
+STUCK = "it was stuck: no turn of its event loop for {seconds:g} s; its log has the stack traces"
 
 
 def next_backoff(backoff_s: float, alive_s: float, longest_s: float = LONGEST_BACKOFF_S) -> float:
@@ -26,6 +31,7 @@ class SupervisedProcess:
     """A process spec, its status, and the process that runs now, if any."""
 
     spec: ProcessSpec
+    stuck_s: float = STUCK_S
     status: ProcessStatus = field(init=False)
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
@@ -33,6 +39,10 @@ class SupervisedProcess:
     backoff_s: float = 0.0
     was_ready: bool = False
     failed_starts: int = 0
+    health: HealthWatch | None = None
+    """What asks a service whether it works; None before it is ready."""
+    kill_due_s: float = math.inf
+    """When it is killed, as it was stuck; math.inf if it is not."""
 
     def __post_init__(self) -> None:
         spec = self.spec
@@ -56,6 +66,27 @@ class SupervisedProcess:
         self.due = now + self.backoff_s
         self.status.state = "restarting"
         self.failed_starts += not self.was_ready
+
+    def judge(self, now_s: float, has_log: Callable[[], bool]) -> bool:
+        """Returns whether the process is to write its stack traces and end: it is stuck, and Kafka is not."""
+        if self.process is None or self.status.state != "ready" or self.spec.health_port is None:
+            return False
+        if self.health is None:
+            self.health = HealthWatch(self.spec.health_port, self.process.pid, self.stuck_s)
+        if self.kill_due_s < math.inf or not self.health.look(now_s) or not has_log():
+            return False
+        self.kill_due_s = now_s + DUMP_S
+        return True
+
+    def note_end(self, code: int) -> None:
+        """Records how the process ended, and that there is none any more."""
+        was_stuck = self.kill_due_s < math.inf
+        self.status.last_end = STUCK.format(seconds=self.stuck_s) if was_stuck else described_end(code)
+        self.status.last_end_ms = now_ns() // 1_000_000
+        if self.health is not None:
+            self.health.close()
+        self.process = self.status.pid = self.health = None
+        self.kill_due_s = math.inf
 
     @property
     def has_failed(self) -> bool:

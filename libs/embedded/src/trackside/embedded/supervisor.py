@@ -37,11 +37,13 @@ from trackside.embedded.folder import (
 from trackside.embedded.postgres import server as postgres
 from trackside.embedded.problems import ProblemLog
 from trackside.embedded.supervised import STARTS_BEFORE_FAILED, SupervisedProcess
+from trackside.telemetry.core_dumps import end_core_dumps
 from trackside.telemetry.disk_space import DiskWatch, write_obstacle
 
 CHECK_EVERY_S = 0.05
 DISKS_EVERY_S = 1.0
 """How often the disks are read, and how often a blocked process is tried."""
+HEALTH_EVERY_S = 1.0
 STATUS_FILE = "status_file"
 SERVERS = ("kafka", "kafka-tls", "postgres")
 """Checks of processes without which no other can run."""
@@ -62,11 +64,12 @@ class Supervisor:
     plan_changed: bool = False
     published: str = ""
     disks_due: float = 0.0
+    health_due: float = 0.0
     listening: socket.socket | None = None
 
     def __post_init__(self) -> None:
         for spec in self.plan.processes:
-            self.supervised.append(SupervisedProcess(spec))
+            self.supervised.append(SupervisedProcess(spec, self.plan.stuck_s))
         self.status = StackStatus(
             state="starting",
             supervisor_pid=os.getpid(),
@@ -105,6 +108,7 @@ class Supervisor:
                 self._add_processes,
                 self._start_due,
                 self._check,
+                self._check_health,
                 self._publish,
             ):
                 self._take(step)
@@ -162,7 +166,7 @@ class Supervisor:
         self.plan = read_plan(self.folder)
         for spec in self.plan.processes:
             if spec.name not in self.status.processes:
-                self.supervised.append(added := SupervisedProcess(spec))
+                self.supervised.append(added := SupervisedProcess(spec, self.plan.stuck_s))
                 self.status.processes[spec.name] = added.status
 
     def _pause_s(self) -> float:
@@ -243,6 +247,27 @@ class Supervisor:
         if self.status.state == "starting" and all(each.was_ready for each in required):
             self.status.state = "running"
 
+    def _check_health(self) -> None:
+        """Ends services that are stuck: they are started again as if they had ended by themselves."""
+        now = time.monotonic()
+        if now < self.health_due:
+            return
+        self.health_due = now + HEALTH_EVERY_S
+        for each in self.supervised:
+            if each.process is None:
+                continue
+            if each.judge(now, self._has_log):
+                # Its faulthandler writes the stack traces of all threads; one that is stopped has to go on.
+                each.process.send_signal(signal.SIGABRT)
+                each.process.send_signal(signal.SIGCONT)
+            elif now >= each.kill_due_s:
+                processes.signal_group(each.process.pid, signal.SIGKILL)
+
+    def _has_log(self) -> bool:
+        """Returns whether the stack's Kafka answers; one elsewhere is not asked."""
+        servers = (each for each in self.supervised if each.spec.name == "kafka")
+        return all(is_responding(each.spec.check, each.port) for each in servers)
+
     def _reap(self) -> None:
         for each in self.supervised:
             if each.process is not None and (code := each.process.poll()) is not None:
@@ -253,8 +278,7 @@ class Supervisor:
     def _ended(self, each: SupervisedProcess, code: int) -> None:
         """Records that a process ended: it is done, restarted, blocked, or the stack has failed."""
         now = time.monotonic()
-        each.process = None
-        each.status.pid = None
+        each.note_end(code)
         if each.is_once and code == 0:
             each.status.state = "ended"
             each.was_ready = True
@@ -360,6 +384,7 @@ def main() -> int:
     _detach()
     for lock in given.locks:
         os.set_inheritable(lock, False)
+    end_core_dumps()  # one of a service that is ended with SIGABRT would fill the disk, and has secrets
     plan = read_plan(given.folder)
     try:
         code = Supervisor(given.folder, plan, given.locks[0]).run()

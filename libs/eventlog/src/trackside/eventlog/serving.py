@@ -1,6 +1,7 @@
 """How every service process starts and ends: telemetry, health, signals, exit code."""
 
 import asyncio
+import faulthandler
 import platform
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
@@ -60,6 +61,7 @@ def run_service(
     the role's if not given. `keys` are those of encrypted streams. `run_loop` runs the event loop.
     """
     telemetry = configure(role, instance=settings.instance)
+    faulthandler.enable()  # on SIGABRT too, which a supervisor sends to a service that is stuck
     try:
         with collecting_seldom():
             log = partial(KafkaLog, settings, f"trackside-{role}", waits_for_rights=True, keys=keys)

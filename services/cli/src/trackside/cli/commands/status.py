@@ -1,6 +1,7 @@
 """The command `status`. It imports nothing that only a start of the stack needs: it begins sooner."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 from trackside.cli.render import screen
@@ -85,6 +86,8 @@ def _process(each: ProcessStatus, answer: dict[str, Any] | None) -> dict[str, An
         "lag_s": max(lags.values(), default=None),
         "waiting": waiting,
         "log": each.log,
+        "last_end": each.last_end,
+        "last_end_ms": each.last_end_ms,
     }
 
 
@@ -120,6 +123,7 @@ def _show(
     ]
     names = ("name", "state", "pid", "restarts", "port", "lag_s", "waiting")
     screen.show_table(columns, [[row[name] for name in names] for row in processes])
+    _show_ends(processes)
     columns = [
         Column("device", keep=True),
         Column("kind"),
@@ -144,3 +148,11 @@ def _show(
     waiting = ", ".join(f"{row['tasks']} in {row['queue']}" for row in queue) or "empty"
     pause = "; no task is started before there is room" if DISK_LOW in state.problems else ""
     screen.say(f"\nqueue: {waiting}{pause}")
+
+
+def _show_ends(processes: list[dict[str, Any]]) -> None:
+    """Says when and how processes ended that were started again."""
+    for row in processes:
+        if row["restarts"] and row["last_end"]:
+            at = datetime.fromtimestamp(row["last_end_ms"] / 1000, UTC).isoformat(" ", "seconds")
+            screen.say(f"{row['name']} was started again, last at {at}: {row['last_end']}")

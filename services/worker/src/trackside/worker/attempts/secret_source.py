@@ -10,7 +10,7 @@ from pathlib import Path
 from trackside.artifacts.private_files import PrivateFileError, read_private
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.redaction import redact
-from trackside.worker.child.core_dumps import end_core_dumps
+from trackside.telemetry.core_dumps import end_core_dumps
 from trackside.worker.settings import WorkerSettings
 
 MAX_BYTES = 65_536

@@ -9,9 +9,9 @@ import sys
 from typing import NoReturn
 
 from trackside.sdk import trial
+from trackside.telemetry.core_dumps import end_core_dumps
 from trackside.worker.child import at_exit, masking, orphans, phases
 from trackside.worker.child.control_channel import ControlChannel, WorkerGoneError
-from trackside.worker.child.core_dumps import end_core_dumps
 from trackside.worker.child.parent_death import die_with
 from trackside.worker.child.process_memory import ProcessMemory
 from trackside.worker.child.process_reset import ProcessBaseline
