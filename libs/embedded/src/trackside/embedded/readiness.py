@@ -69,7 +69,7 @@ def await_optional(folder: Path, progress: ReportProgress, timeout_s: float = OP
     shown: set[tuple[str, str]] = set()
     while True:
         status = current_status(folder)
-        optional = [each for each in status.processes.values() if each.optional]
+        optional = [each for each in status.processes.values() if each.optional and not each.once]
         for each in optional:
             _show(each, shown, progress)
         if all(_is_settled(each) for each in optional) or time.monotonic() > deadline or status.reason:

@@ -202,7 +202,7 @@ def _plan(
     folder: Path, options: StackOptions, cluster: str, progress: "ReportProgress", holds: contextlib.ExitStack
 ) -> tuple[Plan, list[int]]:
     """Prepares the servers; returns what the supervisor runs, and the locks that it takes over."""
-    from trackside.embedded import kafka
+    from trackside.embedded import kafka, kafka_start
     from trackside.embedded.dashboards import servers as dashboards
     from trackside.embedded.postgres import server as postgres
     from trackside.embedded.postgres.reader import own_password, reader_dsn
@@ -243,6 +243,7 @@ def _plan(
     reader = "" if password_file is None else reader_dsn(dsn, password_file)
     if options.dashboards is not None:
         processes += dashboards.prepare(folder, processes, ports, reader, options.dashboards)
+    processes += kafka_start.processes(folder, processes, durable=options.durable)
     plan = Plan(
         processes,
         bootstrap,

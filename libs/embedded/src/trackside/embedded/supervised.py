@@ -52,6 +52,7 @@ class SupervisedProcess:
             log=spec.log,
             port=spec.port or spec.health_port,
             optional=spec.optional,
+            once=self.is_once,
         )
 
     @property

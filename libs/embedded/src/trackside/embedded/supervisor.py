@@ -291,7 +291,7 @@ class Supervisor:
             return
         name, log = each.spec.name, each.spec.log
         failed = f"{name} ended with {code} {STARTS_BEFORE_FAILED} times before it was ready"
-        if each.is_once or each.spec.check in SERVERS:
+        if (each.is_once and not each.spec.optional) or each.spec.check in SERVERS:
             self.status.reason = f"{failed}; the end of {log}:\n{last_lines(Path(log))}"
         elif each.spec.optional:
             self.problems.set(f"{name}_failed", f"{failed}, and is tried again; its output is in {log}")

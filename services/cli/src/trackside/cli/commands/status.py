@@ -55,7 +55,7 @@ async def _asked(found: Stack) -> tuple[list[dict[str, Any]], tuple[list[ViewRow
 
 
 async def _processes(state: StackStatus) -> list[dict[str, Any]]:
-    listed = [each for each in state.processes.values() if not each.name.startswith("setup-")]
+    listed = [each for each in state.processes.values() if not each.once]
     answers = await asyncio.gather(*(asyncio.to_thread(readiness, each.health_port) for each in listed))
     return [_process(each, answer) for each, answer in zip(listed, answers, strict=True)]
 
