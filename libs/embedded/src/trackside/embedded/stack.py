@@ -211,8 +211,7 @@ def _plan(
 
     ports = holds.enter_context(_ports(folder, options))
     bootstrap, dsn, password_file = options.bootstrap_servers, options.postgres_dsn, options.reader_password
-    servers: list[ProcessSpec] = []
-    locks: list[int] = []
+    servers, locks = list[ProcessSpec](), list[int]()
     secure = prepare_secrets(folder, options) if bootstrap is None else None
     if bootstrap is None:
         server, bootstrap = kafka.prepare(
