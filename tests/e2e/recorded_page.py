@@ -14,7 +14,8 @@ from pathlib import Path
 BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"`(?P<name>[\w.-]+)`:\s*\Z")
 TYPED, CONTINUED = "$ ", "> "
-PROGRESS = re.compile(r"  \d+/\d+ \w+ ended")
+PROGRESS = re.compile(r"  \d+/\d+ \w+ ended|  still waiting for ")
+"""Lines whose number depends on how busy the machine is."""
 GAP = "..."
 """A line of a session that stands for any number of lines."""
 

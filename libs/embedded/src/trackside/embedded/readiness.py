@@ -15,6 +15,7 @@ from trackside.embedded.supervised import STARTS_BEFORE_FAILED
 LOOK_EVERY_S = 0.02
 LOOK_AT_PROGRESS_S = 0.5
 SAY_EVERY_S = 10.0
+"""How long a start may show nothing before it says what it waits for."""
 OPTIONAL_S = 60.0
 """How long a start waits for Prometheus and Grafana; they continue to start after that."""
 
@@ -35,7 +36,8 @@ def await_ready(folder: Path, timeout_s: float, progress: ReportProgress) -> Sta
             for each in needed:
                 if each.state == "blocked":
                     raise StackError(f"{each.name} can't start: {each.obstacle}")
-                _show(each, shown, progress)
+                if _show(each, shown, progress):
+                    say_due_s = now_s + SAY_EVERY_S
             if status.reason:
                 raise StackError(status.reason)
             if status.state == "running":
@@ -77,10 +79,12 @@ def await_optional(folder: Path, progress: ReportProgress, timeout_s: float = OP
         time.sleep(LOOK_EVERY_S)
 
 
-def _show(each: ProcessStatus, shown: set[tuple[str, str]], progress: ReportProgress) -> None:
-    if each.state in ("starting", "ready", "ended") and (each.name, each.state) not in shown:
-        shown.add((each.name, each.state))
-        progress(f"{each.name}: {each.state}")
+def _show(each: ProcessStatus, shown: set[tuple[str, str]], progress: ReportProgress) -> bool:
+    if each.state not in ("starting", "ready", "ended") or (each.name, each.state) in shown:
+        return False
+    shown.add((each.name, each.state))
+    progress(f"{each.name}: {each.state}")
+    return True
 
 
 def _is_settled(each: ProcessStatus) -> bool:
