@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from trackside.embedded.processes import processor_times_s
 from trackside.embedded.service_health import (
     LONGEST_LOOK_S,
     REQUEST,
     STUCK_S,
     HealthWatch,
-    described_end,
-    waited_for_processor_s,
 )
+from trackside.telemetry.process_ends import how_ended
+
+
+def waited_s(pid: int) -> float:
+    return processor_times_s(Path(f"/proc/{pid}"))[1]
 
 
 @pytest.fixture
@@ -91,13 +95,13 @@ def test_what_a_process_waits_for_a_processor_is_counted() -> None:
         for _ in range(3)
     ]
     try:
-        while waited_for_processor_s(busy[0].pid) < 0.05:
+        while waited_s(busy[0].pid) < 0.05:
             assert busy[0].poll() is None
     finally:
         for process in busy:
             process.kill()
             process.wait()
-    assert waited_for_processor_s(busy[0].pid) == 0.0  # there is none
+    assert waited_s(busy[0].pid) == 0.0  # there is none
 
 
 @pytest.mark.parametrize(
@@ -110,4 +114,4 @@ def test_what_a_process_waits_for_a_processor_is_counted() -> None:
     ],
 )
 def test_an_end_is_described_by_its_code_or_its_signal(code: int, text: str) -> None:
-    assert described_end(code) == text
+    assert f"it {how_ended(code)}" == text

@@ -9,8 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from trackside.artifacts.errors import CredentialMissing
 from trackside.artifacts.private_files import PrivateFileError, read_private
 
-MODE = 0o600
-
 
 class Credential(BaseModel):
     """Where an object store is, and its keys. `options` are further arguments of its fsspec protocol."""

@@ -136,6 +136,19 @@ def _children_by_scan(parent: int) -> list[int]:
     return found
 
 
+def processor_times_s(folder: Path) -> tuple[float, float]:
+    """Returns for how long a thread has run, and was ready to run and had no processor, in seconds.
+
+    `folder` is /proc/PID for the main thread of a process, or one of /proc/PID/task. Source: schedstats of
+    the Linux kernel; (0, 0) where there are none.
+    """
+    try:
+        ran, waited, _ = (folder / "schedstat").read_text().split()
+        return int(ran) / 1e9, int(waited) / 1e9
+    except (OSError, ValueError):  # it has just ended
+        return 0.0, 0.0
+
+
 def is_alive(pid: int) -> bool:
     """Returns whether a process runs (a zombie does not)."""
     try:

@@ -3,11 +3,11 @@
 The supervisor has one thread, so nothing here waits: a request is sent, and its answer read at a later look.
 """
 
-import signal
 import socket
 from pathlib import Path
 
 from trackside.embedded.ports import HOST
+from trackside.embedded.processes import processor_times_s
 
 STUCK_S = 30.0
 """A service that has not answered for so long is stuck. What it waited for a processor does not count."""
@@ -30,7 +30,7 @@ class HealthWatch:
 
     def look(self, now_s: float) -> bool:
         """Reads an answer or asks again; returns whether the process is stuck at this monotonic time."""
-        waited_s = waited_for_processor_s(self._pid)
+        _, waited_s = processor_times_s(Path(f"/proc/{self._pid}"))
         if self._connection is None:
             self.silent_s = 0.0
             self._ask()
@@ -69,24 +69,3 @@ class HealthWatch:
         except OSError:  # it has closed the connection: it works, or has ended
             pass
         return True
-
-
-def waited_for_processor_s(pid: int) -> float:
-    """Returns for how long the main thread of a process was ready to run and had no processor, in seconds.
-
-    Source: schedstats of the Linux kernel, /proc/PID/schedstat; 0 where there is none.
-    """
-    try:
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
-        return 0.0
-
-
-def described_end(code: int) -> str:
-    """Describes how a process ended by its exit code, which is negative for a signal."""
-    if code >= 0:
-        return f"it ended with exit code {code}"
-    try:
-        return f"it was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"it was killed by signal {-code}"

@@ -4,11 +4,12 @@ On a busy machine or a slow disk a start takes minutes, and nothing is wrong.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trackside.embedded.folder import ProcessStatus
-from trackside.embedded.processes import children_of
+from trackside.embedded.processes import children_of, processor_times_s
 
 ACTIVE_SHARE = 0.2
 """What part of the time a process has to run, or to be ready to, to count as one that starts."""
@@ -52,22 +53,13 @@ class StartProgress:
 
 
 def active_seconds(pid: int) -> float:
-    """Returns for how many seconds the threads of a process and its children have run, or were ready to.
-
-    Source: schedstats of the Linux kernel, /proc/PID/task/TID/schedstat; 0 where there is none.
-    """
-    return sum(_active_s(each) for each in (pid, *children_of(pid)))
-
-
-def _active_s(pid: int) -> float:
-    total_ns = 0
-    try:
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            ran, waited, _ = (thread / "schedstat").read_text().split()
-            total_ns += int(ran) + int(waited)
-    except (OSError, ValueError):  # it, or a thread of it, has just ended
-        pass
-    return total_ns / 1e9
+    """Returns for how many seconds the threads of a process and its children have run, or were ready to."""
+    total_s = 0.0
+    for each in (pid, *children_of(pid)):
+        with suppress(OSError):  # it has just ended
+            for thread in Path(f"/proc/{each}/task").iterdir():
+                total_s += sum(processor_times_s(thread))
+    return total_s
 
 
 def _size(log: str) -> int:

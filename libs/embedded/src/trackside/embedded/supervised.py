@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from trackside.embedded.folder import ProcessStatus
 from trackside.embedded.processes import ProcessSpec
-from trackside.embedded.service_health import DUMP_S, STUCK_S, HealthWatch, described_end
-from trackside.telemetry.context import now_ns
+from trackside.embedded.service_health import DUMP_S, STUCK_S, HealthWatch
+from trackside.eventlog.clock import now_ms
+from trackside.telemetry.process_ends import how_ended
 
 FIRST_BACKOFF_S = 0.2
 LONGEST_BACKOFF_S = 5.0
@@ -82,8 +83,8 @@ class SupervisedProcess:
     def note_end(self, code: int) -> None:
         """Records how the process ended, and that there is none any more."""
         was_stuck = self.kill_due_s < math.inf
-        self.status.last_end = STUCK.format(seconds=self.stuck_s) if was_stuck else described_end(code)
-        self.status.last_end_ms = now_ns() // 1_000_000
+        self.status.last_end = STUCK.format(seconds=self.stuck_s) if was_stuck else f"it {how_ended(code)}"
+        self.status.last_end_ms = now_ms()
         if self.health is not None:
             self.health.close()
         self.process = self.status.pid = self.health = None

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, TaskError, TaskStatus
+from trackside.telemetry.process_ends import how_ended
 from trackside.worker.attempts.memory_at_end import MEMORY_UNKNOWN, MemoryAtEnd
 from trackside.worker.process_messages import AttemptEnding
 
@@ -124,10 +125,6 @@ def _death_message(code: int, memory: MemoryAtEnd) -> str:
     if memory.limit is not None and code in _KILLED:
         return f"the process was {memory.reason}"
     if code >= 0:
-        return f"the process ended with exit code {code} before it reported the end of the attempt"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
+        return f"the process {how_ended(code)} before it reported the end of the attempt"
     outside = f" from outside, not for memory: {memory.amounts}" if -code == signal.SIGKILL else ""
-    return f"the process was killed by {name}{outside}"
+    return f"the process {how_ended(code)}{outside}"

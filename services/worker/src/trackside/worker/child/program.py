@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from typing import Any
 
 from trackside.sdk import trial
 from trackside.sdk.saving import SaveError
+from trackside.telemetry.process_ends import how_ended
 from trackside.worker.child import orphans
 from trackside.worker.child.control_channel import ControlChannel
 from trackside.worker.child.parent_death import die_with
@@ -131,7 +131,7 @@ class ProgramTask:
                 os.close(answers_write)
                 self._memory.record_program(listener.peak_bytes)
         if code != 0:
-            raise ProgramFailedError(code, _manner(code) + listener.last_lines())
+            raise ProgramFailedError(code, f"the program {how_ended(code)}" + listener.last_lines())
         if self._unsaved is not None:
             raise self._unsaved
         return listener.result
@@ -236,12 +236,3 @@ def _check_runnable(name: str, environment: Mapping[str, str]) -> None:
         raise UnstartableError(
             f"{name} can't be run: it is not an executable file; chmod +x it, or name its interpreter first"
         )
-
-
-def _manner(code: int) -> str:
-    if code >= 0:
-        return f"the program ended with exit code {code}"
-    try:
-        return f"the program was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"the program was killed by signal {-code}"
