@@ -17,6 +17,7 @@ from trackside.embedded.errors import StackError, StackMissing
 from trackside.embedded.files import write_whole
 from trackside.embedded.folder import read_status
 from trackside.embedded.jars import ReportProgress
+from trackside.eventlog import log_id
 
 NOTE = "installation.json"
 
@@ -103,6 +104,8 @@ def _check_copied_whole(folder: Path, known: Installation) -> None:
 def _separate(folder: Path) -> str:
     """Gives a copy an id of its own, in its log; returns it. A kill halfway leaves a copy."""
     shutil.rmtree(folder / "postgres", ignore_errors=True)  # perhaps only a link to the original's data
+    for note in (folder / "services").glob(f"*/{log_id.NOTE}"):
+        note.unlink()  # the journals are copies too, and belong to the log of the copy
     own = new_id()
     kafka.set_cluster_id(folder / "kafka", own)
     return own

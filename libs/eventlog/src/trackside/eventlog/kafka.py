@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError, for_code
+from aiokafka.protocol.metadata import MetadataRequest
 
 from trackside.contracts.topic_rights import AclOperation
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
@@ -27,6 +28,7 @@ from trackside.eventlog.kafka_security import client_options
 from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.log import TopicPartition as Partition
+from trackside.eventlog.log_id import AnotherLogError
 from trackside.eventlog.preflight import check_partitions, check_settings
 
 log = structlog.get_logger("trackside.eventlog")
@@ -67,6 +69,7 @@ class KafkaLog:
         self._lock = asyncio.Lock()
         self._readers: set[KafkaReader] = set()
         self._disposals: set[asyncio.Task[None]] = set()
+        self._cluster = ""
 
     async def __aenter__(self) -> "KafkaLog":
         return self
@@ -190,11 +193,28 @@ class KafkaLog:
     async def _started(self, client: AIOKafkaProducer | AIOKafkaConsumer, topic: str) -> None:
         try:
             await start_within(client, ANSWER_S)
+            await self._check_cluster(client)
         except (KafkaError, OSError, TimeoutError) as error:
             # A user who may write no topic at all gets no idempotent producer either.
             raise_if_denied(self._kafka, error, topic, AclOperation.WRITE)
             reason = await reason_of(error, self._kafka)
             raise TransientError(f"no Kafka at {self._bootstrap}: {reason}") from error
+
+    async def _check_cluster(self, client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
+        """Raises AnotherLogError if the address leads to another cluster than it did when it was first used.
+
+        Also if that has a restored copy of the log: what this process knows is not of it.
+        """
+        connection = client.client if isinstance(client, AIOKafkaProducer) else client._client
+        answer = await connection.send(connection.get_random_node(), MetadataRequest([]))
+        found = str(getattr(answer, "cluster_id", "") or "")
+        if found and self._cluster and found != self._cluster:
+            await stopped(client)
+            raise AnotherLogError(
+                f"Kafka at {self._bootstrap} is the cluster {found}, and was {self._cluster} when this "
+                f"process began: what it knows belongs to {self._cluster}; start it again if {found} is right"
+            )
+        self._cluster = found or self._cluster
 
     async def _acknowledged(self, producer: AIOKafkaProducer, topic: str, sending: Any) -> Appended:
         try:

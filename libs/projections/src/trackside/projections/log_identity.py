@@ -3,21 +3,10 @@
 It is a comment on their schema: it needs no table, is in every dump, and an earlier release ignores it.
 """
 
-from trackside.contracts.topics import Topics
-from trackside.eventlog.log import Log
+from trackside.eventlog.log_id import AnotherLogError
 from trackside.projections.postgres import Connection, execute_allowed, sql
 
 BEGINNING = "Trackside read models of the log "
-
-
-class AnotherLogError(Exception):
-    """The read models come from another log than the one that is read."""
-
-
-async def log_id_of(log: Log, topics: Topics) -> str:
-    """Returns the name of a log: its cluster's id, with the prefix of its topics; raises TransientError."""
-    cluster = await log.cluster_id()
-    return f"{cluster}/{topics.prefix}" if topics.prefix else cluster
 
 
 async def check_log(connection: Connection, schema: str, log_id: str) -> None:

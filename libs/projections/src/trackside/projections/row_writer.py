@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from trackside.domain.table import Table, TableWrite
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.log import TopicPartition
+from trackside.eventlog.log_id import log_id_of
 from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.failed_transactions import OnWaiting, count_failures
 from trackside.projections.forgetting import forget_rows
-from trackside.projections.log_identity import claim_schema, log_id_of
+from trackside.projections.log_identity import claim_schema
 from trackside.projections.migrate import migrate
 from trackside.projections.notifications import notify
 from trackside.projections.owners import SUMMARY_INDEXER, Owner

@@ -13,11 +13,12 @@ from trackside.eventlog.installation_keys import AnotherKeyError, set_up_keys
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_acls import apply_acls
 from trackside.eventlog.key_folder import BadKeyFileError, KeyFolder
+from trackside.eventlog.log_id import AnotherLogError, log_id_of
 from trackside.eventlog.password_file import read_password
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.definitions import NewerSchemaError
-from trackside.projections.log_identity import AnotherLogError, claim_schema, log_id_of
+from trackside.projections.log_identity import claim_schema
 from trackside.projections.migrate import migrate
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, PostgresGoneError, database
 from trackside.projections.reader_login import LoginRefusedError, ensure_login

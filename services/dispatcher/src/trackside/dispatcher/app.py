@@ -24,6 +24,7 @@ from trackside.dispatcher.settings import DispatcherSettings, topics_of
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import TopicPartition
+from trackside.eventlog.log_id import log_id_of
 from trackside.eventlog.log_lag import follow_log_lag
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
@@ -32,7 +33,6 @@ from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_end, from_start, run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import keep_rows
-from trackside.projections.log_identity import log_id_of
 from trackside.projections.owners import DISPATCHER, OWNERS
 from trackside.projections.past.forgetting import keep_forgotten
 from trackside.projections.past.open_store import open_past_store

@@ -4,6 +4,7 @@ from functools import partial
 
 import structlog
 
+from trackside.eventlog.log_id import log_id_of
 from trackside.eventlog.log_lag import follow_log_lag
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
@@ -12,7 +13,6 @@ from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_end, from_start, run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import keep_rows
-from trackside.projections.log_identity import log_id_of
 from trackside.projections.owners import OWNERS, SCHEDULER
 from trackside.projections.peaks import newest_peaks
 from trackside.projections.reachability import say_until_postgres_answers

@@ -7,12 +7,12 @@ import structlog
 
 from trackside.artifacts.settings import StoreSettings
 from trackside.eventlog.encryption import Decryption
+from trackside.eventlog.log_id import log_id_of
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.failed_transactions import count_failures
-from trackside.projections.log_identity import log_id_of
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.postgres import database
 from trackside.projections.reachability import say_until_postgres_answers

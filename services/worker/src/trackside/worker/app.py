@@ -19,6 +19,7 @@ from trackside.contracts.fleet import WorkerJoined, WorkerLeft
 from trackside.contracts.ids import new_id
 from trackside.contracts.topics import HOST, Topics
 from trackside.eventlog.log import Appended, Log, TopicPartition
+from trackside.eventlog.log_id import claim_folder, log_id_of
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import Response, retry_until_reachable
 from trackside.eventlog.service_context import ServiceContext
@@ -146,6 +147,7 @@ class WorkerRunner:
         cache = Cache(settings.cache_dir or data_dir / "cache", settings.cache_bytes)
         uuids = {each.id: each.device.uuid for each in host_devices if each.device.uuid}
         try:
+            claim_folder(data_dir, await self._retry(partial(log_id_of, self._log, self._topics)))
             context = AttemptContext(
                 journal=Journal(data_dir),
                 locks=DeviceLocks(data_dir / "locks", self._shared_folder, uuids),

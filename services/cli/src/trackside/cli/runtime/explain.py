@@ -7,9 +7,9 @@ from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.contracts.codec import UndecodableError
 from trackside.embedded.errors import StackError
 from trackside.eventlog.errors import DeniedError, OffsetGoneError, PreflightError, TransientError
+from trackside.eventlog.log_id import AnotherLogError
 from trackside.eventlog.settings_problems import InvalidSettingsError
 from trackside.projections.definitions import NewerSchemaError
-from trackside.projections.log_identity import AnotherLogError
 from trackside.projections.postgres import (
     BadDsnError,
     PostgresGoneError,

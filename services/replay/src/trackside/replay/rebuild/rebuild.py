@@ -9,8 +9,9 @@ from trackside.contracts.topics import Topics
 from trackside.domain.table import Table
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log, TopicPartition
+from trackside.eventlog.log_id import log_id_of
 from trackside.projections.forgetting import forget_all_metrics, forget_copied
-from trackside.projections.log_identity import check_log, log_id_of
+from trackside.projections.log_identity import check_log
 from trackside.projections.metric_tables import ITEMS, POINTS, UPDATER_FAILURES
 from trackside.projections.metric_writes import count_metrics, purge
 from trackside.projections.migrate import create_tables

@@ -15,7 +15,7 @@ from trackside.contracts.topics import Topic, Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, PreflightError
 from trackside.eventlog.log import Log, TopicPartition
-from trackside.projections.log_identity import log_id_of
+from trackside.eventlog.log_id import log_id_of
 from trackside.replay.history.errors import AnotherInstallationError, BusyError, IncompleteLogError
 from trackside.replay.history.recorded_stream import read_entries
 from trackside.replay.transfer.backup_files import (
