@@ -1,4 +1,4 @@
-"""`trackside replay export --all` and `import --all`, with artifacts, on a real Kafka and two stores."""
+"""`trackside backup` and `restore`, with artifacts, on a real Kafka and two stores."""
 
 import asyncio
 import json
@@ -44,42 +44,25 @@ def test_an_installation_is_backed_up_and_restored_with_its_artifacts_by_command
             await (_begin(given) if work == "begin" else given.delete_topics())
 
     def output(*arguments: str, code: int = 0) -> str:
-        assert call(["replay", *arguments]) == code
+        assert call(arguments) == code
         captured = capsys.readouterr()
         return captured.out if code == 0 else captured.err
 
-    export = ("export", "--all", str(folder))
+    add = ("backup", str(folder))
     asyncio.run(with_log("begin"))
-    made = json.loads(output(*export, "--with-artifacts", "--json"))
+    made = json.loads(output(*add, "--json"))
     assert (made["runs"], made["file"], made["blobs"], made["gaps"]) == (1, "000001.jsonl.gz", 1, [])
-    assert "nothing is new since" in output(*export, "--with-artifacts")
-    assert "has artifacts: add --with-artifacts" in output(*export, code=2)
-    assert "replay_target_live" in output("import", "--all", str(folder), code=1)
+    assert "nothing is new since" in output(*add)
+    assert "has artifacts: leave out --without-artifacts" in output(*add, "--without-artifacts", code=2)
+    assert "replay_target_live" in output("restore", str(folder), code=1)
     asyncio.run(with_log("delete"))
     monkeypatch.setenv("TRACKSIDE_STORE", str(second))
     blob = folder / blob_path(weights.sha256)
     blob.chmod(0o600)
     blob.write_bytes(b"damaged")
-    assert "file_damaged" in output("import", "--all", str(folder), code=1)
+    assert "file_damaged" in output("restore", str(folder), code=1)
     blob.write_bytes(b"weights")
-    restored = json.loads(output("import", "--all", str(folder), "--json"))
+    restored = json.loads(output("restore", str(folder), "--json"))
     assert restored["records"] == restored["written"] == made["records"]
     assert open_store(StoreSettings(store=str(second))).verify(weights) == "ok"
-    assert "another_installation" not in output(*export, "--with-artifacts")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("export",), "give the id of a stream, or --all FOLDER"),
-        (("export", "s", "--all", "folder"), "not both"),
-        (("export", "s", "--json"), "--json needs --all"),
-        (("import",), "give the file of a stream, or --all FOLDER"),
-        (("import", "file", "--all", "folder"), "give no FILE and no --as"),
-    ],
-)
-def test_what_contradicts_itself_is_refused_as_bad_usage(
-    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(["replay", *arguments]) == 2
-    assert message in capsys.readouterr().err
+    assert "another_installation" not in output(*add)

@@ -60,7 +60,7 @@ class Commands:
         return found
 
     async def run(self, *arguments: str) -> Any:
-        """Runs a command of `trackside replay` that succeeds; returns what it printed."""
+        """Runs a command that succeeds; returns what it printed."""
         assert await self._call(*arguments, "--json") == 0
         return json.loads(self._capsys.readouterr().out)
 
@@ -73,13 +73,12 @@ class Commands:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self._variables.items():
                 patch.setenv(name, value)
-            return await asyncio.to_thread(call, ["replay", *arguments])
+            return await asyncio.to_thread(call, arguments)
 
     async def kill(self, arguments: Sequence[str], when: Callable[[], Awaitable[bool]]) -> None:
         """Runs a command in a process, and kills it as soon as something holds, which is before it ends."""
         process = await asyncio.create_subprocess_exec(
             COMMAND,
-            "replay",
             *arguments,
             env={**os.environ, **self._variables},
             stdin=subprocess.DEVNULL,
@@ -93,7 +92,7 @@ class Commands:
         assert process.returncode == -signal.SIGKILL
 
 
-async def test_an_import_that_was_killed_is_repeated_and_restores_the_same_log_and_artifacts(
+async def test_a_restore_that_was_killed_is_repeated_and_restores_the_same_log_and_artifacts(
     given: Given, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = (Commands(given, tmp_path / name, capsys) for name in ("first", "second"))
@@ -101,9 +100,9 @@ async def test_an_import_that_was_killed_is_repeated_and_restores_the_same_log_a
     for _ in range(LINES):
         await given.say(os.urandom(LINE_BYTES))
     before = await given.entries()
-    await first.run("export", "--all", str(given.folder), "--with-artifacts")
+    await first.run("backup", str(given.folder))
     await given.delete_topics()
-    restore = ("import", "--all", str(given.folder))
+    restore = ("restore", str(given.folder))
 
     async def has_a_blob() -> bool:
         return any(second.store.list_blobs())
@@ -133,19 +132,19 @@ async def test_a_disk_that_is_full_while_artifacts_are_backed_up_leaves_the_back
     commands.save(1)
     with small_disk(tmp_path / "small", "16m") as disk:
         folder = disk.folder / "backup"
-        export = ("export", "--all", str(folder), "--with-artifacts")
-        await commands.run(*export)
+        add = ("backup", str(folder))
+        await commands.run(*add)
         kept = (folder / MANIFEST).read_bytes()
         commands.save(4)
         await given.say(b"a line")
         disk.fill(leave_bytes=3 * MIB)
         assert f"the disk of the backup in {folder} is full: the backup is as it was" in await commands.fail(
-            *export
+            *add
         )
         assert (folder / MANIFEST).read_bytes() == kept
         assert not list(folder.glob(".*"))
         disk.empty()
-        made = await commands.run(*export)
+        made = await commands.run(*add)
         assert (made["runs"], made["records"], made["blobs"]) == (2, 1, 5)
         manifest = read_manifest(folder)
         assert manifest is not None
@@ -153,23 +152,23 @@ async def test_a_disk_that_is_full_while_artifacts_are_backed_up_leaves_the_back
         check_blobs(folder, commands.blobs(), lambda done, total: None)
 
 
-async def test_a_store_that_is_full_during_an_import_has_whole_artifacts_and_gets_the_rest_when_repeated(
+async def test_a_store_that_is_full_during_a_restore_has_whole_artifacts_and_gets_the_rest_when_repeated(
     given: Given, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = Commands(given, tmp_path / "store", capsys)
     first.save(5)
     before = await given.entries()
-    await first.run("export", "--all", str(given.folder), "--with-artifacts")
+    await first.run("backup", str(given.folder))
     await given.delete_topics()
     with small_disk(tmp_path / "small", "16m") as disk:
         second = Commands(given, disk.folder / "store", capsys)
         disk.fill(leave_bytes=3 * MIB)
-        message = await second.fail("import", "--all", str(given.folder))
+        message = await second.fail("restore", str(given.folder))
         assert f"the store {second.store.url} is full, no record was written: make room there" in message
         assert len(second.blobs()) < 5
         assert list(second.store.list_unfinished()) == []
         assert await times_of(given.bootstrap, given.topics.shared) == {}
         disk.empty()
-        assert (await second.run("import", "--all", str(given.folder)))["written"] == len(before)
+        assert (await second.run("restore", str(given.folder)))["written"] == len(before)
         assert await given.entries() == before
         assert second.blobs() == first.blobs()

@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 
 from trackside.cli.interface import (
     artifacts,
+    backups,
     change,
     convert,
     datasets,
@@ -109,6 +110,8 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "dead-letters": inspect.dead_letters,
     },
     LOG: {
+        "backup": backups.backup,
+        "restore": backups.restore,
         "events": log.events,
         "schemas": log.schemas,
         "verify-log": log.verify_log,

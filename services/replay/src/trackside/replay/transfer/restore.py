@@ -49,9 +49,7 @@ def manifest_to_restore(topics: Topics, folder: Path) -> BackupManifest:
     """
     manifest = read_manifest(folder)
     if manifest is None:
-        raise DamagedFileError(
-            f"{folder} has no backup: expected the folder of `trackside replay export --all`"
-        )
+        raise DamagedFileError(f"{folder} has no backup: expected the folder of `trackside backup`")
     if manifest.prefix != topics.prefix:
         raise AnotherInstallationError(
             f"the backup is of topics with the prefix {manifest.prefix!r}, TRACKSIDE_TOPIC_PREFIX is "

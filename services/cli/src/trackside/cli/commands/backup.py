@@ -1,4 +1,4 @@
-"""Commands that back an installation up and restore it: `replay export --all`, `replay import --all`."""
+"""Commands that back an installation up and restore it: `backup`, `restore`."""
 
 import errno
 import os
@@ -12,9 +12,17 @@ from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.store import Store
 from trackside.cli.commands import stack_process
 from trackside.cli.commands.artifacts.finding import installed_store
+from trackside.cli.commands.installation_settings import (
+    InstallationSettings,
+    put_catalogue,
+    read_settings_of,
+    settings_here,
+    write_settings,
+)
 from trackside.cli.render import screen
 from trackside.cli.render.progress import late_progress
 from trackside.cli.render.screen import StepReporter
+from trackside.cli.runtime import examples
 from trackside.cli.runtime.addresses import BOOTSTRAP, Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
@@ -33,17 +41,22 @@ from trackside.replay.transfer.backup_blobs import check_blobs, copy_to_backup, 
 from trackside.replay.transfer.backup_files import BackupManifest, check_runs, read_manifest
 from trackside.replay.transfer.restore import RestoreSummary, check_target, manifest_to_restore, restore
 
-CLIENT = "trackside-replay"
+CLIENT = "trackside-backup"
 
 
-def export_all(folder: Path, *, with_artifacts: bool, as_json: bool) -> None:
-    """Adds what is new in the log to a backup, and prints what that was."""
+def add(folder: Path, *, with_artifacts: bool, as_json: bool) -> None:
+    """Adds what is new in the log to a backup, with the settings, and prints what that was."""
     with _readable(folder), _roomy(folder), backup_lock(folder):
         known = read_manifest(folder)
         if known is not None and known.runs and (known.blobs is not None) != with_artifacts:
-            has = "has artifacts: add --with-artifacts" if known.blobs is not None else "has no artifacts"
-            raise BadUsage(f"the backup in {folder} {has}; what a backup has is chosen by its first run")
+            has = "has artifacts: leave out" if known.blobs is not None else "has no artifacts: add"
+            raise BadUsage(
+                f"the backup in {folder} {has} --without-artifacts; what a backup has is chosen by its first "
+                "run"
+            )
+        settings = settings_here()
         made = run(_add(folder, _copier(folder) if with_artifacts else None))
+        write_settings(folder, settings)
     manifest, last = made.manifest, made.run
     if as_json:
         screen.emit(
@@ -51,6 +64,7 @@ def export_all(folder: Path, *, with_artifacts: bool, as_json: bool) -> None:
             | {"file": None if last is None else last.file, "records": 0 if last is None else last.records}
             | {"until_ms": manifest.until_ms, "gaps": list(made.gaps)}
             | {"blobs": None if manifest.blobs is None else len(manifest.blobs)}
+            | {"separate": list(settings.separate)}
         )
         return
     blobs = "" if manifest.blobs is None else f"; {counted(len(manifest.blobs), 'artifact blob')} in all"
@@ -63,24 +77,29 @@ def export_all(folder: Path, *, with_artifacts: bool, as_json: bool) -> None:
         )
     for gap in made.gaps:
         screen.complain(f"the log has deleted records that no run has: {gap}; a restore begins after them")
+    screen.say(f"settings: {settings}")
+    _say_separate(settings)
 
 
-def import_all(folder: Path, *, as_json: bool) -> None:
-    """Restores a backup: checks all of it, then writes its artifacts, then its records."""
+def restore_here(folder: Path, *, as_json: bool) -> None:
+    """Restores a backup: checks all of it, then writes its artifacts, its records, and its catalogue."""
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
     with _readable(folder):
         manifest = manifest_to_restore(topics, folder)
+        settings = read_settings_of(folder)
         with late_progress("checking records") as report:
             check_runs(folder, manifest, report)
         with late_progress("checking artifacts") as report:
             check_blobs(folder, manifest.blobs or (), report)
     with _target() as (kafka, store):
         made = run(_restore(folder, kafka, topics, manifest, store))
+    put = put_catalogue(settings)
     if as_json:
         screen.emit(
             {"records": made.written + made.found, "written": made.written, "until_ms": manifest.until_ms}
             | {"blobs": None if manifest.blobs is None else len(manifest.blobs)}
+            | {"variables": settings.variables or {}, "separate": list(settings.separate)}
         )
         return
     again = f", {made.found} of them by an earlier try" if made.found else ""
@@ -89,7 +108,18 @@ def import_all(folder: Path, *, as_json: bool) -> None:
         f"restored {counted(made.written + made.found, 'record')}{again}{blobs}: the log as it was at "
         f"{rfc3339(manifest.until_ms)}"
     )
-    screen.say("next: start the services; open searches continue, what ran is tried again")
+    if put:
+        screen.say(f"{examples.CATALOGUE} is that of the backup")
+    for name, value in (settings.variables or {}).items():
+        screen.say(f"the first installation has {name}={value}")
+    _say_separate(settings)
+    slots = f" --slots {settings.slots}" if settings.slots else ""
+    screen.say(f"next: trackside up{slots}; open searches continue, what ran is tried again")
+
+
+def _say_separate(settings: InstallationSettings) -> None:
+    for name in settings.separate:
+        screen.say(f"not in the backup: {name}")
 
 
 @contextmanager
@@ -196,5 +226,5 @@ def _copy_to(store: Store, folder: Path, digests: Sequence[str]) -> None:
         # `artifacts gc`, which the store suggests, would take what has no record yet for garbage.
         raise CommandFailed(
             f"{error.code}: the store {store.blobs.url} is full, no record was written: make room there, and "
-            "repeat the import, which continues"
+            "repeat the restore, which continues"
         ) from error

@@ -1,0 +1,54 @@
+"""The commands `trackside backup` and `restore`: a whole installation in a folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trackside.cli.interface.options import JsonOption
+
+BackupArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the backup.")]
+
+
+def backup(
+    folder: BackupArgument,
+    without_artifacts: Annotated[
+        bool, typer.Option("--without-artifacts", help="Leave out the bytes of artifacts.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Add all that is new in the log to a backup, with artifacts and settings. Services continue meanwhile.
+
+    The first run begins the backup. A run writes one file with the records since the last run, up to one
+    moment in all partitions, then copies the artifacts that the backup lacks. A run that fails or is killed
+    leaves the backup as it was. Whether a backup has artifacts is chosen by its first run.
+
+    Settings are the catalogue, the number of slots and the TRACKSIDE_ variables that the stack was started
+    with. Passwords and keys are never copied: the output names what is to be brought separately.
+
+    \b
+    Examples:
+      trackside backup /backup/trackside
+      trackside backup /backup/trackside --without-artifacts --json
+    """
+    from trackside.cli.commands import backup
+
+    backup.add(folder, with_artifacts=not without_artifacts, as_json=as_json)
+
+
+def restore(folder: BackupArgument, as_json: JsonOption = False) -> None:
+    """Restore a backup to a new installation: in this folder, or at TRACKSIDE_KAFKA_BOOTSTRAP.
+
+    The installation may have no data yet. In this folder Kafka runs for the restore only. All files are
+    checked before the first record is written. Each record gets the offset and the time that it had, so the
+    read models that services make from the log are the same. Once services are started, open searches
+    continue. A catalogue is written into this folder if it has none. Repeat a restore that was interrupted.
+
+    \b
+    Examples:
+      trackside restore /backup/trackside
+      trackside restore /backup/trackside --json
+    """
+    from trackside.cli.commands import backup
+
+    backup.restore_here(folder, as_json=as_json)
