@@ -100,6 +100,20 @@ def test_t17_a_task_that_was_killed_at_its_limit_is_tried_again_where_more_is_al
     assert harness.task("a").end is AttemptEnd.OOM_HOST
 
 
+def test_a_task_that_was_killed_at_its_estimate_is_tried_again_with_more_each_time() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", cpus=1, memory=16)
+    harness.submit("a", memory=1)
+    allowed: list[int] = []
+    for _ in range(3):
+        assert harness.assignments() == [("a", "w1/cpu-0")]
+        allowed.append(int(harness.task("a").attempt.reserved.memory_bytes * 1.2))
+        # Its worker may have measured less than the limit, or nothing yet.
+        harness.end("a", AttemptEnd.OOM_HOST, limit="estimate", limit_bytes=allowed[-1])
+    assert [round(size / GIB, 2) for size in allowed] == [1.2, 1.8, 2.7]
+    assert harness.task("a").end is AttemptEnd.OOM_HOST, "after two more attempts, as `retry` says by default"
+
+
 def test_t17_a_worker_without_a_limit_allows_more() -> None:
     harness = SchedulerHarness()
     harness.join_worker("w1", cpus=1, memory=16, limits={"digits": 0.5})

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from trackside.worker.attempts.cgroups import Cgroups, cgroups_of
+from trackside.worker.attempts.memory_cap import MemoryCap
 
 MIB = 2**20
 WAITS = "import sys; sys.stdin.readline(); bytearray(int(sys.argv[1])); print('fits')"
@@ -96,7 +97,7 @@ async def test_what_takes_more_than_its_type_may_is_killed_and_nothing_else(real
     for size in (400 * MIB, 4 * MIB):
         with waiting(size) as process:
             exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-            await real.enter(process.pid, exited, 100 * MIB)
+            await real.enter(process.pid, exited, MemoryCap("max_memory", 100 * MIB))
             folders = [folder / str(process.pid) for folder in real.folders.values()]
             assert all(str(process.pid) in (folder / "cgroup.procs").read_text() for folder in folders)
             await asyncio.to_thread(process.communicate, "\n", 60)
@@ -128,12 +129,30 @@ async def test_a_kill_is_blamed_on_the_task_it_came_in_and_on_no_later_one(tmp_p
     found = Cgroups(dict.fromkeys(("memory", "pids"), tmp_path), 2)
     gone = asyncio.get_running_loop().create_future()
     assert killed_in(found, 8) is None, "it has no cgroup"
-    await found.enter(7, gone, MIB)
+    cap = MemoryCap("max_memory", MIB)
+    await found.enter(7, gone, cap)
     assert killed_in(found, 7) is False
     events.write_text("oom 1\noom_kill 1\n")
     assert killed_in(found, 7)
-    await found.enter(7, gone, MIB)
+    await found.enter(7, gone, cap)
     assert killed_in(found, 7) is False, "the process has another task now"
+
+
+async def test_a_process_has_the_limit_of_the_task_that_it_runs_now(real: Cgroups) -> None:
+    with waiting(100 * MIB) as process:
+        exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        limits: list[int] = []
+        for size in (50, 0, 60):
+            cap = MemoryCap("estimate", size * MIB) if size else None
+            await real.enter(process.pid, exited, cap)
+            counted = real.memory(process.pid)
+            limits.append(counted.limit_bytes if counted is not None else -1)
+        await real.set_limit(process.pid, MemoryCap("estimate", 200 * MIB))
+        out, _ = await asyncio.to_thread(process.communicate, "\n", 60)
+        exited.set_result(process.returncode)
+    await asyncio.sleep(0)
+    assert limits == [50 * MIB, 0, 60 * MIB]
+    assert (out, process.returncode) == ("fits\n", 0), "its limit was raised while it ran"
 
 
 async def test_what_an_earlier_worker_left_in_its_cgroups_is_killed(real: Cgroups, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.secret_samples import PLAIN, SECRETS
 from trackside.contracts.redaction import REDACTED, looks_secret, redact
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.attempts.memory_at_end import MemoryAtEnd
+from trackside.worker.attempts.memory_cap import MemoryCap
 from trackside.worker.attempts.outcome import determine_ending, recovered_ending
 from trackside.worker.child.serialise import UnreportableError, error_fields, to_plain_json
 from trackside.worker.output_text import keep_end, printable
@@ -34,8 +35,8 @@ FINISHED = AttemptEnding(
     final=None,
     requests=0,
 )
-FULL = MemoryAtEnd("host", 0, 3 * GIB, 100 * MIB, 16 * GIB)
-ROOMY = MemoryAtEnd(None, 0, 80 * MIB, 15 * GIB, 16 * GIB)
+FULL = MemoryAtEnd("host", None, 3 * GIB, 100 * MIB, 16 * GIB)
+ROOMY = MemoryAtEnd(None, None, 80 * MIB, 15 * GIB, 16 * GIB)
 FAILED = FINISHED._replace(
     end="failed", result=None, error={"stage": "TRAIN", "type": "E", "message": ""}, train_time_ms=-1
 )
@@ -102,7 +103,7 @@ def text_of(ending: dict[str, Any]) -> str:
 
 def test_an_end_by_memory_names_the_limit_what_was_used_and_what_was_left() -> None:
     """It said that the host had no memory left, with 15 GiB free: the task was killed at its own ceiling."""
-    ceiling = MemoryAtEnd("max_memory", 300 * MIB, 300 * MIB, 15 * GIB, 16 * GIB)
+    ceiling = MemoryAtEnd("max_memory", MemoryCap("max_memory", 300 * MIB), 300 * MIB, 15 * GIB, 16 * GIB)
     for memory, limit_bytes, sentence in (
         (ceiling, 300 * MIB, "killed at max_memory of its task type, 300 MiB: the task used 300 MiB, "),
         (FULL, 0, "killed because the host ran out of memory: the task used 3 GiB, "),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.worker.harness import EXAMPLES
-from trackside.worker.catalogue.task_catalogue import CatalogueError, read_catalogue
+from trackside.worker.catalogue.task_catalogue import ENFORCE_FACTOR, CatalogueError, read_catalogue
 
 
 def write(folder: Path, text: str) -> Path:
@@ -79,6 +79,12 @@ def test_a_folder_is_found_from_where_the_file_is(tmp_path: Path) -> None:
         ("tasks: {a: {entry: 'm:C', runner: hot}}", r"\$\.tasks\.a\.runner: .* 'warm' or 'service'"),
         ("tasks: {a: {entry: 'm:C', max_tasks: 3}}", r"\$\.tasks\.a: max_tasks and max_growth are for"),
         ("tasks: {a: {entry: 'm:C', runner: warm, max_tasks: 0}}", r"\$\.tasks\.a\.max_tasks: "),
+        ("tasks: {a: {entry: 'm:C', enforce: memory}}", r"\$\.tasks\.a\.enforce: .*'estimate'"),
+        (
+            "tasks: {a: {entry: 'm:C', enforce_factor: 2}}",
+            r"\$\.tasks\.a: enforce_factor is for enforce",
+        ),
+        ("tasks: {a: {entry: 'm:C', enforce: estimate, enforce_factor: 0.9}}", r"\.a\.enforce_factor: "),
         ("tasks: {a: {program: [x], runner: warm}}", r"\$\.tasks\.a: runner: warm is for classes"),
     ],
 )
@@ -119,6 +125,16 @@ def test_ceilings_and_the_runner_are_kept(tmp_path: Path) -> None:
     assert (plain.max_memory_bytes, plain.max_cuda_memory_bytes, plain.parameters) == (None, None, None)
     assert catalogue.max_memory_bytes == {"a": 4 * 2**30}, "what is told to the scheduler"
     assert catalogue.max_cuda_memory_bytes == {"a": 1_500_000_000}
+
+
+def test_the_factor_of_an_estimate_that_is_enforced_is_kept(tmp_path: Path) -> None:
+    text = (
+        "tasks: {a: {entry: 'm:C'}, b: {entry: 'm:C', enforce: estimate}, "
+        "c: {entry: 'm:C', enforce: estimate, enforce_factor: 2}}"
+    )
+    tasks = read_catalogue(write(tmp_path, text)).tasks
+    assert [tasks[name].enforce_factor for name in "abc"] == [None, ENFORCE_FACTOR, 2.0]
+    assert len({tasks[name].digest for name in "abc"}) == 3
 
 
 def test_secrets_are_those_of_variables_and_those_that_parameters_may_name(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 Parameters, all optional: `notes`, a file that gets a line for each phase that begins; `load` and `train`,
 lists of what each load or train does in its turn: "ok", "wait" (for a line from the pipe `gate`), or the name
-of one of RAISES, or "wait_" and such a name; `keep` bytes that train holds when it raises; `report` before
-that, and `tell_pid` as the first; `linger` at the gate once the end has been said.
+of one of RAISES, or "wait_" and such a name; `keep` bytes that train holds when it raises, or a list of them
+for each train; `report` before that, and `tell_pid` as the first; `linger` at the gate once the end has been
+said.
 """
 
 import io
@@ -103,7 +104,8 @@ class Scripted(Task):
     def train(self, device: str) -> dict[str, Any]:
         assert self.loaded is not None
         before = resident_bytes()
-        scratch = bytearray(self.requested.get("keep", 0))
+        keep = self.requested.get("keep", 0)
+        scratch = bytearray(keep.pop(0) if isinstance(keep, list) else keep)
         scratch[::4096] = b"x" * len(scratch[::4096])
         pid = [os.getpid()] if self.requested.get("tell_pid") else []
         for value in pid + self.requested.get("report", []):

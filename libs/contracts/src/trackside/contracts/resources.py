@@ -14,9 +14,10 @@ Timeout = Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S, allow_inf_nan=False)]
 Priority = Annotated[int, Field(ge=0, le=9)]
 DEFAULT_PRIORITY = 5
 DEFAULT_GRACE_S = 30.0
-MemoryLimit = Literal["max_memory", "cgroup", "host"]
-"""Which limit of host memory a killed task hit: that of its type in the worker's catalogue, that of the
-cgroup that the worker itself is in (such as a container's), or the memory of the host.
+MemoryLimit = Literal["max_memory", "estimate", "cgroup", "host"]
+"""Which limit of host memory a killed task hit: that of its type in the worker's catalogue, its own estimate
+if the type has that enforced, that of the cgroup that the worker itself is in (such as a container's), or the
+memory of the host.
 """
 
 

@@ -325,7 +325,8 @@ class MetricReported(Event):
 class AttemptEnded(Event):
     """An attempt is over: by its worker's word, or by the scheduler's if the worker is lost.
 
-    `limit` is which limit of host memory it was killed for, if known; `limit_bytes` that of `max_memory`.
+    `limit` is which limit of host memory it was killed for, if known; `limit_bytes` the amount, if it is
+    `max_memory` or `estimate`.
     `memory_measure` is how the peak of host memory was measured: `own` memory of the task, or all that is
     `resident` in its processes, as in older releases, with what the worker had loaded before.
     """

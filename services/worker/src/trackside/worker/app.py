@@ -142,8 +142,8 @@ class WorkerRunner:
         data_dir_lock = await self._lock_data_dir(data_dir / "worker.lock")
         forkserver = ForkserverClient(self._modules(), _environment(host_devices))
         cgroups = cgroups_of(settings.id, data_dir, settings.max_processes)
-        neighbourhood = Neighbourhood(self._shared_folder, data_dir)
-        store = StoreProcess(os.environ)
+        self._health.facts["memory_limits"] = cgroups.enforcement
+        neighbourhood, store = Neighbourhood(self._shared_folder, data_dir), StoreProcess(os.environ)
         cache = Cache(settings.cache_dir or data_dir / "cache", settings.cache_bytes)
         uuids = {each.id: each.device.uuid for each in host_devices if each.device.uuid}
         try:

@@ -84,6 +84,7 @@ class HostMonitor:
             if allocation is not None:
                 allocation.record_usage(use.peak.memory_bytes, use.peak.cuda_memory_bytes)
             if placement is not None:
+                placement.check_memory(use.usage.memory_bytes)
                 self._add_points(placement, use.usage, _gpu_percent(placement, snapshot))
         self._gauges.set(snapshot, ledger, {key: use.usage for key, use in snapshot.tasks.items()})
         self._placements.advance()

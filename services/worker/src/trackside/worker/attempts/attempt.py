@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import signal
-from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
 
@@ -90,7 +89,7 @@ class AttemptRun:
         self._requested_end: AttemptEnd | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._sent_ending: AttemptEnding | None = None
-        self.conversation = Conversation(reporter, spec.instruction, spec.unresponsive_s, self._kill)
+        self.conversation = Conversation(reporter, spec.instruction, spec.unresponsive_s, self.kill)
         self._last_request = self._last_answered = self._last_received = 0
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Ending] = loop.create_future()
@@ -213,10 +212,11 @@ class AttemptRun:
 
     def _kill_after(self, grace_s: float, what: str) -> None:
         if self._deadline is None:
-            kill = partial(self._kill, f"trackside: still there {grace_s:g} s after {what}: killed")
+            kill = partial(self.kill, f"trackside: still there {grace_s:g} s after {what}: killed")
             self._deadline = asyncio.get_running_loop().call_later(grace_s, kill)
 
-    def _kill(self, sentence: str) -> None:
+    def kill(self, sentence: str) -> None:
+        """Kills the processes of the task, if there are any; the sentence gets into its output."""
         if self._process is not None:
             self._killed = True
             self._reporter.output("stderr", [sentence])
@@ -247,7 +247,7 @@ class AttemptRun:
 
     async def _run_in_process(self, process: TaskProcess, locks: list[int], has_devices: bool) -> int | None:
         """Runs the task in its process; returns the exit code, or None if the process is free."""
-        await self._context.cgroups.enter(process.pid, process.exited, self.spec.task_type.max_memory_bytes)
+        await self._context.cgroups.enter(process.pid, process.exited, self._listener.memory_cap())
         if self._requested_end is not None:  # stopped while it was forked: no code of the task has run
             self._context.forkserver.kill(process, signal.SIGKILL)
         outputs = process.new_outputs() if process is self.spec.process else []
@@ -295,6 +295,7 @@ class AttemptRun:
             return
         try:
             assert self._process is not None, "its channel is open"
+            await self._context.cgroups.set_limit(self._process.pid, self._listener.memory_cap())
             with contextlib.suppress(OSError):  # it is dead: its exit code is reported
                 await writer.drain()
                 writer.write(send_with_descriptors(self._process.channel, self._train_command(), locks))
@@ -378,9 +379,8 @@ class AttemptRun:
 
     def _memory_at_end(self, process: TaskProcess) -> MemoryAtEnd:
         counted = self._context.cgroups.memory(process.pid)
-        found = memory_at_end(counted, self._context.pressure, self._listener.peak_bytes())
-        # The catalogue's number, as the scheduler knows it: the kernel's is rounded to whole pages.
-        return replace(found, max_bytes=self.spec.task_type.max_memory_bytes or 0)
+        pressure, listener = self._context.pressure, self._listener
+        return memory_at_end(counted, pressure, listener.peak_bytes(), listener.memory_cap())
 
     def _on_free(self, free: ProcessFree) -> None:
         """Frees the process for another task, unless a signal for this task is on its way to it."""

@@ -1,9 +1,9 @@
 """A cgroup for each task process, where the host permits it: limits memory and the number of processes.
 
-The memory limit is `max_memory` of the task type in the catalogue: the kernel kills the task that exceeds it,
-and nothing else. Where no cgroup can be written, as in most containers, this is logged once and tasks run
-without. Sources: the kernel's Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
-cgroup-v1/pids.rst.
+The memory limit is `max_memory` of the task type in the catalogue, or the estimate of the task if that is
+enforced: the kernel kills the task that exceeds it, and nothing else. Where no cgroup can be written, as in
+most containers, this is logged once and tasks run without. Sources: the kernel's
+Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and cgroup-v1/pids.rst.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from trackside.worker.attempts.memory_cap import MemoryCap
 from trackside.worker.attempts.memory_pressure import parse_oom_kills
 from trackside.worker.host.usage import ROOT, own_cgroups
 from trackside.worker.own_memory import numbers
@@ -27,6 +28,7 @@ _LIMITS = {
     "memory": {1: "memory.limit_in_bytes", 2: "memory.max"},
     "pids": {1: "pids.max", 2: "pids.max"},
 }
+_NO_LIMIT = {1: "-1", 2: "max"}
 _KILLS = {1: "memory.oom_control", 2: "memory.events"}
 _USED = {1: "memory.usage_in_bytes", 2: "memory.current"}
 _TOTAL = {1: "total_", 2: ""}
@@ -62,29 +64,50 @@ class Cgroups:
     max_processes: int = 0
     _kills: dict[str, int] = field(default_factory=dict)
     """By existing cgroup: the number of OOM kills when its task began."""
+    _sizes: dict[str, int] = field(default_factory=dict)
+    """By existing cgroup: its memory limit in bytes, 0 for none."""
     _ended: dict[str, CgroupMemory] = field(default_factory=dict)
     """By cgroup whose process has ended, for the last ones: what the kernel had counted in it."""
     _removing: set[str] = field(default_factory=set)
 
-    async def enter(self, pid: int, exited: asyncio.Future[int], memory_bytes: int | None) -> None:
+    @property
+    def enforcement(self) -> str:
+        """How the memory limits of tasks are enforced, for `/ready`: `cgroup`, or `watch` without one."""
+        return "cgroup" if "memory" in self.folders else "watch"
+
+    async def enter(self, pid: int, exited: asyncio.Future[int], cap: MemoryCap | None) -> None:
         """Moves a process into a cgroup before it runs a task, if there is a limit.
 
-        The cgroup is removed with the process. A warm process keeps its cgroup.
+        The cgroup is removed with the process. A warm process keeps its cgroup, with the limit of its task.
         """
-        name = str(pid)
+        name, memory_bytes = str(pid), 0 if cap is None else cap.size_bytes
         self._ended.pop(name, None)
-        if not self.folders or not (memory_bytes or self.max_processes):
-            return
         if name in self._kills:
+            await self.set_limit(pid, cap)
             self._kills[name] = self._count(name) or 0
             return
-        self._kills[name] = 0
+        if not self.folders or not (memory_bytes or self.max_processes):
+            return
+        self._kills[name], self._sizes[name] = 0, memory_bytes
         try:
             # In a thread: the kernel may take 15 ms to move a process.
-            await asyncio.to_thread(self._put, name, memory_bytes or 0)
+            await asyncio.to_thread(self._put, name, memory_bytes)
         except OSError as error:
             log.warning("a process has no cgroup", pid=pid, reason=str(error))
         exited.add_done_callback(lambda _: self._on_exit(name))
+
+    async def set_limit(self, pid: int, cap: MemoryCap | None) -> None:
+        """Changes the memory limit of a process, if it has a cgroup and another limit than this one."""
+        name, memory_bytes = str(pid), 0 if cap is None else cap.size_bytes
+        if "memory" not in self.folders or self._sizes.get(name, memory_bytes) == memory_bytes:
+            return
+        self._sizes[name] = memory_bytes
+        file = self.folders["memory"] / name / _LIMITS["memory"][self.version]
+        try:
+            # In a thread: with a lower limit the kernel first takes back pages of files.
+            await asyncio.to_thread(_write, file, memory_bytes or _NO_LIMIT[self.version])
+        except OSError as error:
+            log.warning("the memory limit of a process can't be changed", pid=pid, reason=str(error))
 
     def memory(self, pid: int) -> CgroupMemory | None:
         """Returns what the kernel has counted in a process's cgroup, also after its end; None without one.
@@ -165,6 +188,7 @@ class Cgroups:
             if len(self._ended) > MAX_ENDED:
                 del self._ended[next(iter(self._ended))]
         self._kills.pop(name, None)
+        self._sizes.pop(name, None)
         self._removing.add(name)
         self._kill(name)
         self._remove_gone()
@@ -194,7 +218,11 @@ def cgroups_of(worker_id: str, data_dir: Path, max_processes: int, root: Path = 
     try:
         found = _create(f"trackside-{worker_id}-{identity.st_dev:x}-{identity.st_ino:x}", root)
     except UnwritableError as error:
-        log.info("tasks run without cgroups: max_memory is checked, not enforced", reason=str(error))
+        log.info(
+            "tasks run without cgroups: max_memory is checked, not enforced, and `enforce: estimate` is "
+            "enforced by watching the memory of tasks",
+            reason=str(error),
+        )
         return Cgroups({}, 0)
     found.max_processes = max_processes
     found.clear()

@@ -73,7 +73,8 @@ def _blame_memory(found: Ending, memory: MemoryAtEnd) -> Ending:
     killed = found.get("exit_code") in _KILLED or "killed by signal: Killed" in message
     if found.get("end") == AttemptEnd.FAILED and killed and memory.limit is not None:
         blamed = error | {"message": f"{memory.reason}; {message}"}
-        return found | {"end": AttemptEnd.OOM_HOST, "error": blamed} | memory.hit
+        known = {"error": blamed, "peak_memory_bytes": memory.used_bytes}
+        return found | {"end": AttemptEnd.OOM_HOST} | known | memory.hit
     return found
 
 

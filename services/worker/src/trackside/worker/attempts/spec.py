@@ -14,6 +14,7 @@ from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.cgroups import Cgroups
 from trackside.worker.attempts.device_locks import DeviceLocks
 from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess, allowed_environment
+from trackside.worker.attempts.memory_cap import MemoryCap
 from trackside.worker.attempts.memory_pressure import MemoryPressure
 from trackside.worker.attempts.secret_source import SecretSource
 from trackside.worker.catalogue.task_catalogue import TaskType
@@ -86,7 +87,8 @@ class AttemptListener:
     """Is called when training was interrupted, an artifact is in the spool, the process is gone, or it
     is free for another task.
 
-    `peak_bytes` returns the highest measured host memory of the attempt until now, 0 if there is none.
+    `peak_bytes` returns the highest measured host memory of the attempt until now, 0 if there is none;
+    `memory_cap` the most that it may use.
     """
 
     interrupted: Callable[[TrainingInterrupted], None]
@@ -94,6 +96,7 @@ class AttemptListener:
     gone: Callable[[], None]
     free: Callable[[TaskProcess, ProcessFree], None]
     peak_bytes: Callable[[], int]
+    memory_cap: Callable[[], MemoryCap | None]
 
 
 def checkpoints_of(

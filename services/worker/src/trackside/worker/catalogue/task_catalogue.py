@@ -17,6 +17,8 @@ A command contains a task's type and parameters; code, folders and environment c
         parameters: {type: object, required: [lr], properties: {lr: {type: number}}}
         max_memory: 8GiB                 the most one task may request; max_cuda_memory per GPU.
                                          Where cgroups are available, a task that uses more is killed
+        enforce: estimate                a task is killed that uses more host memory than is reserved for it
+        enforce_factor: 1.2              times this, which is the default; never more than max_memory
         runner: warm                     classes only: one process runs many tasks, one after another,
         max_tasks: 100                   at most this many, 1,000 if not given,
         max_growth: 512MiB               until it has grown by this much, which is the default
@@ -60,6 +62,12 @@ PLACEHOLDERS = ("parameters_file", "workdir", "device")
 MAX_ITEMS = 1_000
 WARM_TASKS = 1_000
 WARM_GROWTH_BYTES = 536_870_912
+ENFORCE_FACTOR = 1.2
+"""A learned estimate is 10% over the highest peak; tasks of a type differ by some more between two runs.
+
+What is raised after a kill is 1.5 times as much, so each attempt may use more than the one before.
+"""
+MAX_ENFORCE_FACTOR = 10.0
 _ENTRY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -79,7 +87,8 @@ class TaskType:
     `parameters` is the JSON Schema of its parameters, None for any. `max_memory_bytes` and
     `max_cuda_memory_bytes` (per device) are the most one task may request, None for no limit. A warm
     process ends after `max_tasks`, or once its memory has grown by `max_growth_bytes` since the end of its
-    first task. `digest` is the SHA-256 of what the catalogue says of it, as it is written there.
+    first task. `enforce_factor` is how many times its estimate a task may use, None if that isn't enforced.
+    `digest` is the SHA-256 of what the catalogue says of it, as it is written there.
     """
 
     name: str
@@ -96,6 +105,7 @@ class TaskType:
     digest: str = ""
     secret_environment: tuple[tuple[str, str], ...] = ()
     secrets: tuple[str, ...] = ()
+    enforce_factor: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +170,8 @@ class _Task(BaseModel):
     parameters: dict[str, Any] | None = None
     max_memory: Memory | None = None
     max_cuda_memory: Memory | None = None
+    enforce: Literal["estimate"] | None = None
+    enforce_factor: float | None = Field(default=None, ge=1, le=MAX_ENFORCE_FACTOR, allow_inf_nan=False)
     runner: Literal["process", "warm", "service"] = "process"
     max_tasks: int | None = Field(default=None, ge=1, le=1_000_000)
     max_growth: Memory | None = None
@@ -216,6 +228,8 @@ class _Task(BaseModel):
             )
         if self.runner != "warm" and (self.max_tasks is not None or self.max_growth is not None):
             raise PydanticCustomError("not_warm", "max_tasks and max_growth are for runner: warm")
+        if self.enforce is None and self.enforce_factor is not None:
+            raise PydanticCustomError("not_enforced", "enforce_factor is for enforce: estimate")
         return self
 
 
@@ -340,6 +354,7 @@ def _task(path: Path, name: str, task: _Task) -> TaskType:
         runner=task.runner,
         max_tasks=(task.max_tasks or WARM_TASKS) if task.runner == "warm" else None,
         max_growth_bytes=(task.max_growth or WARM_GROWTH_BYTES) if task.runner == "warm" else None,
+        enforce_factor=(task.enforce_factor or ENFORCE_FACTOR) if task.enforce else None,
         digest=canonical_digest(task.model_dump(mode="json", exclude_defaults=True)),
     )
 

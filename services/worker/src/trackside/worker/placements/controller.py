@@ -301,6 +301,7 @@ class PlacementController:
                 partial(self._process_gone, placement),
                 partial(self._process_free, placement),
                 lambda: self._record_peaks(placement, 0, 0)["peak_memory_bytes"],
+                lambda: placement.memory_cap,
             )
             devices = [self._host_devices[device_id] for device_id in entry.device_ids]
             spec = spec_of(

@@ -15,6 +15,7 @@ from trackside.worker.artifacts.checkpoints import Checkpoints
 from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.attempt import AttemptRun
 from trackside.worker.attempts.forkserver_client import TaskProcess
+from trackside.worker.attempts.memory_cap import MemoryCap, memory_cap
 from trackside.worker.attempts.spec import AttemptSpec
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.devices import HostDevice
@@ -83,11 +84,18 @@ class LocalPlacement:
     """The cause of the command that requested that end."""
     blocked_s: float | None = None
     """Since when, in monotonic seconds, it waits although no task here uses devices; None if one does."""
+    exceeded_bytes: int = 0
+    """The host memory that it used when it was killed for that; 0 if it wasn't."""
 
     @property
     def claim(self) -> Claim:
         """What it requests now."""
         return claim_of(self.command, self.reserved)
+
+    @property
+    def memory_cap(self) -> MemoryCap | None:
+        """The most host memory that it may use; None for any amount."""
+        return memory_cap(self.task_type, self.allocation.claim.memory_bytes, self.exceeded_bytes)
 
     @property
     def begun(self) -> bool:
@@ -130,6 +138,16 @@ class LocalPlacement:
             self.run.stop_after_checkpoint(end, checkpoint_s)
         elif self.run is not None:
             self.run.stop(end, grace_s)
+
+    def check_memory(self, used_bytes: int) -> None:
+        """Kills it if it uses more host memory than it may, unless the kernel has done that at the limit."""
+        cap = self.memory_cap
+        if cap is None or not cap.is_exceeded_by(used_bytes) or self.exceeded_bytes:
+            return
+        if self.run is None or self.run.pid is None:
+            return
+        self.exceeded_bytes = used_bytes
+        self.run.kill(f"trackside: killed at {cap.described}: it used {shown(used_bytes)}")
 
     def leave(self, grace_s: float) -> None:
         """Ends it because the worker leaves, which gives its processes and its uploads so many seconds."""

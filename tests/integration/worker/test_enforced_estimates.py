@@ -1,0 +1,88 @@
+"""Estimates of memory that are enforced: by cgroups where they can be made, else by watching."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.worker.harness import Gate, WorkerHarness, memory_log, running, scripted_settings
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, Reservation
+from trackside.contracts.topics import Topics
+from trackside.domain.reservation_growth import raised
+from trackside.worker.attempts.cgroups import Cgroups, cgroups_of
+
+MIB = 2**20
+CGROUP, WATCH = "cgroup", "watch"
+
+
+@pytest.fixture(params=[CGROUP, WATCH])
+async def harness(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[WorkerHarness]:
+    """A worker whose host has cgroups, or has none."""
+    root = Path("/") if request.param == CGROUP else tmp_path / "host-without-cgroups"
+
+    def cgroups_there(worker_id: str, data_dir: Path, max_processes: int) -> Cgroups:
+        return cgroups_of(worker_id, data_dir, max_processes, root)
+
+    probe = cgroups_there("probe", tmp_path, 0)
+    probe.close()
+    if probe.enforcement != request.param:
+        pytest.skip("this host has no memory cgroup that may be written to")
+    monkeypatch.setattr("trackside.worker.app.cgroups_of", cgroups_there)
+    topics = Topics("t.")
+    settings = scripted_settings(tmp_path / "worker", watch_interval_s=0.1)
+    async with running(await memory_log(topics), topics, settings) as made:
+        yield made
+
+
+def killed_at(end: AttemptEnded, reserved: Reservation) -> bool:
+    assert (end.end, end.limit) == (AttemptEnd.OOM_HOST, "estimate"), end
+    assert end.limit_bytes == int(reserved.memory_bytes * 1.2)
+    return end.peak_memory_bytes >= end.limit_bytes * 0.95
+
+
+async def test_a_task_that_uses_more_than_its_estimate_is_tried_again_with_more(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    parameters = {"train": ["wait"], "gate": str(gate.path), "keep": 150 * MIB}
+    reserved = Reservation(memory_bytes=100 * MIB, estimated_by="task")
+    await harness.run("a", parameters, task_type="estimated", reserved=reserved)
+    first = await harness.end("a")
+    assert killed_at(first, reserved)
+    assert first.error is not None
+    assert first.error.message.startswith(
+        "the process was killed at 120 MiB, 1.2 times its estimate of 100 MiB (`enforce: estimate` of its "
+        "task type): the task used 1"
+    )
+    assert "request what it needs with estimate_memory" in first.error.message
+    more = raised(reserved, "host", max(first.peak_memory_bytes, first.limit_bytes))
+    await harness.run("a", parameters, task_type="estimated", reserved=more, attempt=2)
+    await gate.pass_one()
+    assert (await harness.end("a", nth=2)).end is AttemptEnd.FINISHED
+
+
+async def test_a_program_that_uses_more_than_its_estimate_is_killed(harness: WorkerHarness) -> None:
+    reserved = Reservation(memory_bytes=100 * MIB, estimated_by="task")
+    await harness.run("a", task_type="estimated-program", reserved=reserved)
+    assert killed_at(await harness.end("a"), reserved)
+
+
+async def test_a_training_that_runs_out_of_memory_trains_again_with_a_higher_limit(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    parameters = {"train": ["host", "wait"], "gate": str(gate.path), "keep": [80 * MIB, 150 * MIB]}
+    reserved = Reservation(memory_bytes=100 * MIB, estimated_by="task")
+    await harness.run("a", parameters, task_type="estimated", reserved=reserved, interrupts=1)
+    await gate.pass_one()
+    assert (await harness.end("a")).end is AttemptEnd.FINISHED
+
+
+async def test_a_task_whose_type_does_not_enforce_its_estimate_may_use_more(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:
+    reserved = Reservation(memory_bytes=20 * MIB, estimated_by="task")
+    await harness.run("a", {"train": ["much", "ok"]}, task_type="scripted", reserved=reserved)
+    assert (await harness.end("a")).end is AttemptEnd.FINISHED
