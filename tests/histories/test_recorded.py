@@ -49,6 +49,7 @@ CAUSES = {
     "trimmed",
     "unfinished",
     "commands_at",
+    "incarnations",  # to show who had a placement: histories of older releases lack it
 }
 MORE_CAUSES = {
     "answered": {"offset", "answered_at"},

@@ -9,7 +9,7 @@ from tests.unit.aggregates.rounds.given import APPLIED, JOB, JobLog, job_body
 from tests.unit.aggregates.rounds.test_deployments import ALWAYS, deploying
 from tests.unit.aggregates.rounds.test_random_jobs import live_through
 from tests.unit.docs.test_state_diagrams import START, Transition, drawn
-from tests.unit.domain.given import ended
+from tests.unit.domain.given import adopted, assigned, ended
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.rounds.deploy_messages import (
     ModelUpdateConfirmed,
@@ -65,6 +65,7 @@ def logs() -> Iterator[JobLog]:
         log.command(JOB, "trackside.delete-incremental-job.v1", {})
         yield log
     yield refused()
+    yield adopted_at_once()
     yield with_child()
     yield approved()
     yield without_targets(confirmed=False)
@@ -84,6 +85,18 @@ def refused() -> JobLog:
     end = ended(AttemptEnd.REFUSED, placement=0).model_copy(update={"task_id": task.task_id})
     assert log.tell(end, role="scheduler") == APPLIED
     log.settle()
+    return log
+
+
+def adopted_at_once() -> JobLog:
+    """A task whose worker has died after its start, before the log had the acceptance."""
+    log = JobLog()
+    log.create()
+    log.append(10)
+    log.work(1)
+    (task,) = log.tasks()
+    for event in (assigned(), adopted()):
+        assert log.tell(event.model_copy(update={"task_id": task.task_id})) == APPLIED
     return log
 
 

@@ -14,6 +14,7 @@ from tests.unit.domain.given import (
     STREAM,
     Told,
     accepted,
+    adopted,
     assigned,
     begun,
     ended,
@@ -303,6 +304,7 @@ def tasks() -> Iterable[Told]:
     refused = TaskRefused(**token(), code="busy", message="")
     again = {"retry": {"failed": {"times": 1, "backoff_s": 0.0}}}
     yield after(task_queued(), assigned(), begun(), ended())
+    yield after(task_queued(), assigned(), adopted(), begun(incarnation="i-2"))
     yield after(task_active(**again), ended(AttemptEnd.FAILED))
     yield after(task_active(), preemption(), ended(AttemptEnd.PREEMPTED))
     for event in (refused, TaskReturned(**token()), ended(AttemptEnd.PREEMPTED)):

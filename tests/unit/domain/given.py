@@ -19,6 +19,7 @@ from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived
 from trackside.contracts.message import Envelope, Event, Message, Record
 from trackside.contracts.parts import Part, number_of
 from trackside.contracts.tasks import (
+    AttemptAdopted,
     AttemptEnd,
     AttemptEnded,
     MetricReported,
@@ -207,6 +208,18 @@ def token(trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str
 def begun(trial: int = 0, **which: Any) -> TaskAccepted:
     """Gives the worker's word that it starts a placement."""
     return TaskAccepted(**token(trial, **which))
+
+
+def adopted(
+    trial: int = 0,
+    incarnation: str = "i-2",
+    earlier: tuple[str, ...] = ("i-1",),
+    worker: str = "w1",
+    **which: Any,
+) -> AttemptAdopted:
+    """Gives the word of a worker's next incarnation that it has a placement now."""
+    where = token(trial, **which, incarnation=incarnation)
+    return AttemptAdopted(**where, worker_id=worker, earlier=earlier)
 
 
 def status(value: TaskStatus, trial: int = 0, interrupts: int = 0, **which: Any) -> TaskStatusChanged:

@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 21): "4e12c7d49d071dff",
-    ("scheduler", 17): "8bf11e5bb44dfe50",
+    ("dispatcher", 22): "25103e497da98302",
+    ("scheduler", 18): "6a7bd51de5b7757f",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

@@ -67,6 +67,7 @@ EVENTS: tuple[type[Event], ...] = (
     tasks.TaskRecallRequested,
     tasks.TimeLimitReached,
     tasks.TaskAccepted,
+    tasks.AttemptAdopted,
     tasks.TaskRefused,
     tasks.TaskReturned,
     tasks.TaskInterrupted,

@@ -198,11 +198,10 @@ TASK_EVENTS: list[Message] = [
     tasks.TimeLimitReached(task_id="digits-1.7", attempt=2, limit="run", due_ms=1_767_225_600_000),
     tasks.ParametersRequested(**TOKEN, request=2),
     tasks.TaskContinued(**COUNTED, request=2, part=PART, parameters=PARAMETERS),
-    tasks.ParametersWithheld(
-        task_id="digits-1.7", attempt=2, placement=1, request=2, reason="tuner_no_more_trial"
-    ),
+    tasks.ParametersWithheld(**COUNTED, request=2, reason="tuner_no_more_trial"),
     tasks.ParametersTaken(**TOKEN, request=2),
     tasks.TaskAccepted(**TOKEN),
+    tasks.AttemptAdopted(**TOKEN, worker_id="w1", earlier=("w1-1", "w1-2")),
     tasks.TaskReturned(**TOKEN),
     tasks.TaskInterrupted(**TOKEN, interrupt=1, resource="device", reserved=RESERVED, error=ERROR),
     tasks.TaskRefused(**TOKEN, code="busy", message="the device runs digits-1.6"),

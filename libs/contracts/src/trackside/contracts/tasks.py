@@ -202,6 +202,23 @@ class TaskAccepted(Event):
     incarnation: str
 
 
+class AttemptAdopted(Event):
+    """A new incarnation of a worker has an attempt whose process outlived an earlier one.
+
+    `earlier` are the incarnations that may have it until then: the one that it was assigned to, and each that
+    has written such an event of it before. Any of these may have died before its event was in the log.
+    The worker appends it before it joins.
+    """
+
+    written_by: ClassVar[frozenset[str]] = WORKER
+    task_id: str
+    attempt: int
+    placement: int
+    worker_id: str
+    incarnation: str
+    earlier: tuple[str, ...]
+
+
 class TaskRefused(Event):
     """The worker won't run this placement; the scheduler places the task again."""
 

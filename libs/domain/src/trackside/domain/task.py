@@ -55,7 +55,7 @@ class Place:
     worker_id: str
     """The worker that it is assigned to."""
     incarnation: str
-    """The incarnation of that worker: events of another one are ignored."""
+    """The incarnation of that worker that has it: events of another one are ignored. Adopting changes it."""
     device_ids: list[str]
     """The ids of its devices on that worker."""
 
@@ -126,6 +126,10 @@ class Attempt:
     """The number of its newest placement, from 1; 0 before the first."""
     worker_id: str = ""
     """The worker of its newest placement, also after that has ended; empty before the first."""
+    incarnations: tuple[str, ...] = ()
+    """The incarnations of that worker that have had its newest placement: the one that it was assigned to,
+    then those that adopted it, the newest last. Empty before the first placement.
+    """
     device_ids: list[str] = field(default_factory=list)
     """The device ids of its newest placement, also after that has ended; empty before the first."""
     reserved: Reservation = field(default_factory=lambda: NO_RESERVATION)

@@ -7,6 +7,7 @@ from trackside.contracts.artifacts import ArtifactSaved, TaskResumed
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
 from trackside.contracts.message import Message, Record
 from trackside.contracts.tasks import (
+    AttemptAdopted,
     AttemptEnd,
     AttemptEnded,
     MetricReported,
@@ -34,6 +35,7 @@ from trackside.domain import reports, retries, task_artifacts, task_causes, task
 from trackside.domain.outcome import Outcome
 from trackside.domain.reservation_growth import raised
 from trackside.domain.task import Attempt, PastPlacement, Place, Task, TaskState, last_status, shared
+from trackside.domain.task_acceptance import accepted, adopted
 
 TaskEvent = (
     TaskSubmitted
@@ -46,6 +48,7 @@ TaskEvent = (
     | TaskRecallRequested
     | TimeLimitReached
     | TaskAccepted
+    | AttemptAdopted
     | TaskRefused
     | TaskReturned
     | TaskInterrupted
@@ -62,7 +65,7 @@ TaskEvent = (
     | TaskReady
     | AttemptEnded
 )
-_OfPlacement = TaskAccepted | TaskRefused | TaskReturned | TaskInterrupted | TaskStatusChanged | AttemptEnded
+_OfPlacement = TaskRefused | TaskReturned | TaskInterrupted | TaskStatusChanged | AttemptEnded
 KINDS = frozenset(get_args(TaskEvent))
 """The same, to ask quickly whether a message is one."""
 
@@ -160,6 +163,7 @@ def _assigned(task: Task, event: TaskAssigned, record: Record) -> Outcome:
     task.unschedulable = ""
     attempt.placement = event.placement
     attempt.worker_id = event.worker_id
+    attempt.incarnations = (event.incarnation,)
     attempt.device_ids = event.device_ids
     attempt.reserved = event.reserved
     attempt.behind = event.behind
@@ -170,17 +174,6 @@ def _assigned(task: Task, event: TaskAssigned, record: Record) -> Outcome:
     attempt.accepted_ms = 0
     task_reuse.reset_requests(task)
     task_artifacts.begin_placement(task)
-    return Outcome.APPLIED
-
-
-def _accepted(task: Task, event: TaskAccepted, record: Record) -> Outcome:
-    if not _is_current(task, event):
-        return Outcome.OVERTAKEN
-    if task.state is TaskState.ACTIVE:
-        return Outcome.DUPLICATE
-    task.state = TaskState.ACTIVE
-    task.attempt.accepted_ms = record.append_time_ms
-    task.attempt.recalled = False
     return Outcome.APPLIED
 
 
@@ -380,7 +373,8 @@ _FOLDS: Mapping[type[Message], Callable[[Task, Any, Record], Outcome]] = {
     TaskPreemptionRequested: lambda task, event, record: _preemption_requested(task, event),
     TaskRecallRequested: lambda task, event, record: _recall_requested(task, event),
     TimeLimitReached: _time_limit_reached,
-    TaskAccepted: _accepted,
+    TaskAccepted: accepted,
+    AttemptAdopted: adopted,
     TaskRefused: lambda task, event, record: _given_back(
         task, event, record, "refused", event.code, event.message
     ),

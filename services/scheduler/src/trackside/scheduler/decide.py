@@ -45,12 +45,15 @@ def lost_attempts(
     fleet: Fleet,
     positions: Mapping[int, int],
     live: frozenset[tuple[str, str]] = frozenset(),
+    is_silent: Callable[[str], bool] = lambda _: False,
 ) -> Iterable[tuple[Task, Proposal]]:
     """Yields the end of every attempt whose worker's incarnation is gone.
 
     Where a worker has joined again, the events that it wrote before joining must have been folded first:
     `positions` are the next offsets to fold, by partition of the events topic. `live` are (worker id,
-    incarnation) of workers known to be present: if all attempts are on these, none is checked.
+    incarnation) of workers known to be present: if all attempts are on these, none is checked. An incarnation
+    that has not joined may be about to, or its join may not be folded yet: it is gone once `is_silent` says
+    that its lease has run out. So ends one that adopted an attempt and died before it joined.
     """
     if live.issuperset(cluster.tasks_on):
         return
@@ -58,7 +61,7 @@ def lost_attempts(
         if fleet.current(worker_id, incarnation):
             continue
         worker = fleet.workers.get(worker_id)
-        if worker is None or not fleet.knows(incarnation):
+        if worker is None or not (fleet.knows(incarnation) or is_silent(incarnation)):
             continue
         if any(positions.get(partition, 0) < offset for partition, offset in worker.after.items()):
             continue

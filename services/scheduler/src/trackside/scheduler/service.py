@@ -5,13 +5,12 @@ from collections.abc import Iterable
 import structlog
 
 from trackside.contracts.fleet import (
-    RunningPlacement,
     SchedulerHeartbeat,
     WorkerHeartbeat,
     WorkerHeartbeatDigest,
 )
 from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, MetricReported, TaskAssigned, TaskRefused
 from trackside.domain import fleet
 from trackside.domain.fleet import Worker
 from trackside.domain.fold import DRAINS, UNPARKING
@@ -37,16 +36,14 @@ from trackside.scheduler.decision_descriptions import describe
 from trackside.scheduler.device_commands import (
     CommandKey,
     DeviceMessage,
-    OrphanKey,
     PendingCommand,
-    commands_for_orphans,
-    orphan_key,
     pending_commands,
     with_key,
 )
 from trackside.scheduler.estimates import MemoryPeaks
 from trackside.scheduler.instruction_times import InstructionTimes
 from trackside.scheduler.lease import Leases
+from trackside.scheduler.orphans import OrphanWatch
 from trackside.scheduler.parked_tasks import ParkedTasks
 from trackside.scheduler.planner import Planner
 from trackside.scheduler.refusing_devices import avoid_refusing_devices
@@ -80,6 +77,7 @@ class Scheduler:
         self._streams = streams
         self._background = service.background
         self._settings = settings
+        self._lease_ms = int(settings.lease_s * 1000)
         self._fleet = fleet.Fleet()
         service.spans.describe = lambda stream, proposal: describe(streams.find(stream), proposal)
         self._cluster = ClusterState(settings.policy)
@@ -89,7 +87,7 @@ class Scheduler:
         self._sent: dict[CommandKey, int] = {}
         self._instruction_times = InstructionTimes()
         self._orphan_commands: list[PendingCommand] = []
-        self._suspects: dict[str, set[OrphanKey]] = {}
+        self._orphans = OrphanWatch(streams)
         self._ended_incarnations: set[str] = set()
         self._full_incarnations: set[str] = set()
         self._health = service.health
@@ -136,8 +134,7 @@ class Scheduler:
         """Returns lost workers, ended attempts, time limits that were reached, and actions on tasks."""
         if self._lease_check_due and not facts.busy(self._topics.fleet.name, ""):
             self._lease_check_due = False
-            lease_ms = int(self._settings.lease_s * 1000)
-            for worker, lost in decide.lost_workers(self._fleet, self._leases, lease_ms):
+            for worker, lost in decide.lost_workers(self._fleet, self._leases, self._lease_ms):
                 silent_ms = self._leases.silent_ms(worker.incarnation)
                 log.warning("worker lost", worker=worker.worker_id, silent_ms=silent_ms)
                 self._lease_check_due = True  # check again until it is in the log
@@ -187,7 +184,7 @@ class Scheduler:
 
     def _attempt_events(self, facts: Facts) -> Iterable[Decision]:
         for task, ended in decide.lost_attempts(
-            self._cluster, self._fleet, self._streams.positions, self._live_workers
+            self._cluster, self._fleet, self._streams.positions, self._live_workers, self._is_silent
         ):
             if not self._is_busy(facts, self._cluster.stream_of[task.task_id]):
                 yield self._decision(task, ended)
@@ -198,6 +195,9 @@ class Scheduler:
             self._cluster, facts.now_ms, lambda stream: self._is_busy(facts, stream)
         ):
             yield self._decision(task, reached)
+
+    def _is_silent(self, incarnation: str) -> bool:
+        return self._leases.silent_ms(incarnation) > self._lease_ms
 
     def _is_busy(self, facts: Facts, stream: str) -> bool:
         return stream in self._parked.streams or facts.busy(self._topics.events.name, stream)
@@ -242,9 +242,9 @@ class Scheduler:
             for worker in self._fleet.workers.values()
             if not worker.gone
         )
-        self._leases.retain(current)
+        self._leases.retain(current | {incarnation for _, incarnation in self._cluster.tasks_on})
         self._heartbeats.retain(lambda name: name in current or not self._fleet.knows(name))
-        self._suspects = {name: keys for name, keys in self._suspects.items() if name in current}
+        self._orphans.retain(current)
         self._ended_incarnations &= current
         self._full_incarnations &= current
         self._sync_hosts()
@@ -289,10 +289,25 @@ class Scheduler:
             avoid_refusing_devices(self._cluster.hosts, message, task, now_ms())
         if self._health.ready and not self._settings.standby:
             decision_counts.count_return(message)
+        if type(message) is AttemptAdopted:
+            self._take_in_adopted(message)
         if task is not None:
             self._cluster.update(stream.stream_id, task)
             if task.state is TaskState.ENDED:
                 self._instruction_times.forget(task.task_id)
+
+    def _take_in_adopted(self, event: AttemptAdopted) -> None:
+        """Closes the earlier incarnation to new tasks, and has commands sent again, to the new one.
+
+        To adopt is a sign of life: the lease of an incarnation that has not joined yet begins with it.
+        """
+        self._leases.renew(event.incarnation)
+        placement = (event.task_id, event.attempt, event.placement)
+        self._sent = {key: sent_ms for key, sent_ms in self._sent.items() if key[1:] != placement}
+        worker = self._fleet.workers.get(event.worker_id)
+        if worker is not None and worker.incarnation in event.earlier:
+            self._ended_incarnations.add(worker.incarnation)
+            self._sync_hosts()
 
     def _retry_later(self, task: Task | None) -> None:
         if task is not None and task.state is TaskState.QUEUED:
@@ -316,41 +331,7 @@ class Scheduler:
         if bool(heartbeat.disk_low) != (heartbeat.incarnation in self._full_incarnations):
             self._full_incarnations ^= {heartbeat.incarnation}
             self._sync_hosts()
-        self._orphan_commands += commands_for_orphans(
-            self._orphans(heartbeat), heartbeat.worker_id, heartbeat.incarnation, self._changed_at
-        )
-
-    def _orphans(self, heartbeat: WorkerHeartbeat) -> list[RunningPlacement]:
-        """Returns the placements that a worker runs although the log has replaced or ended them.
-
-        A heartbeat that was sent just before the end of a placement may be read after that end, so two
-        heartbeats in a row must list it.
-        """
-        suspects = {orphan_key(each): each for each in heartbeat.running if not self._is_current(each)}
-        before = self._suspects.pop(heartbeat.incarnation, set())
-        if suspects:
-            self._suspects[heartbeat.incarnation] = set(suspects)
-        return [placement for key, placement in suspects.items() if key in before]
-
-    def _is_current(self, running: RunningPlacement) -> bool:
-        """Returns whether a placement that a worker runs may still be the current one in the log.
-
-        Heartbeats may be read before the events they rest on: a placement that is not folded yet is current.
-        """
-        stream = self._streams.find(running.stream)
-        task = None if stream is None else stream.tasks.get(running.task_id)
-        if stream is None or task is None:
-            return stream is None or not stream.is_settled(running.task_id)
-        folded = (task.attempt.number, task.attempt.placement)
-        reported = (running.attempt, running.placement)
-        return folded < reported or (folded == reported and task.place is not None)
-
-    def _changed_at(self, orphan: RunningPlacement) -> int:
-        """Returns the offset of the last event that changed the task of an orphan, or ended its stream."""
-        stream = self._streams.find(orphan.stream)
-        assert stream is not None  # it is an orphan by the state of its stream
-        found = stream.tasks.get(orphan.task_id) or stream.root
-        return -1 if found is None else int(found.changed_at)
+        self._orphan_commands += self._orphans.commands(heartbeat)
 
     def _decision(self, task: Task, proposal: Proposal) -> Decision:
         stream = self._cluster.stream_of[task.task_id]

@@ -16,7 +16,7 @@ from trackside.aggregates.rounds.state import IncrementalJob, job_of
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Json, Message, Record
 from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskReturned, TaskSubmitted
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, TaskAccepted, TaskReturned, TaskSubmitted
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, forget_settled
@@ -198,7 +198,7 @@ class JobCollector:
                 item = ItemTrace(now_ms, message.needs.resources.devices)
                 self.tasks[message.task_id] = number, item
                 self._note_compared(message, number)
-            case TaskAccepted() if message.task_id in self.tasks:
+            case TaskAccepted() | AttemptAdopted() if message.task_id in self.tasks:
                 item = self.tasks[message.task_id][1]
                 if item.since_ms < 0:
                     item.begin(now_ms)

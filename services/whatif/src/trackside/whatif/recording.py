@@ -12,6 +12,7 @@ from trackside.aggregates.search.state import RESUMED, Search, Trial, search_of
 from trackside.contracts.artifacts import TaskResumed
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import (
+    AttemptAdopted,
     AttemptEnded,
     MetricReported,
     TaskAccepted,
@@ -124,7 +125,7 @@ class _TimingCollector:
         match message:
             case MetricReported() if message.kind == "PERIODICAL":
                 self._of(message.task_id).report(now_ms, message.step, message.value)
-            case TaskAccepted() if not stream.tasks[message.task_id].attempt.behind:
+            case TaskAccepted() | AttemptAdopted() if not stream.tasks[message.task_id].attempt.behind:
                 self._of(message.task_id).begin(now_ms)
             case TaskStatusChanged() if message.status is TaskStatus.TRAINING:
                 self._of(message.task_id).begin(now_ms)

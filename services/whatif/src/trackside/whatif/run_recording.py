@@ -13,7 +13,7 @@ from trackside.aggregates.run.step_messages import GateDecided, GateOpened
 from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.children import ChildEnded, ChildRequested
 from trackside.contracts.message import Message, Record
-from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskReturned, TaskSubmitted
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, TaskAccepted, TaskReturned, TaskSubmitted
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, forget_settled
@@ -106,7 +106,7 @@ class _Collector:
                 self._new(run, message.child_id, ItemTrace(now_ms, wait_ms=0, since_ms=now_ms))
             case GateOpened():
                 self.traces[message.step, 0] = ItemTrace(now_ms, wait_ms=0, since_ms=now_ms)
-            case TaskAccepted():
+            case TaskAccepted() | AttemptAdopted():
                 self._begin(self._of(run, message.task_id), now_ms)
             case TaskReturned():
                 self._end(self._of(run, message.task_id), now_ms, "", None)

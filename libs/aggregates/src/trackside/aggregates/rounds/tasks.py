@@ -28,7 +28,7 @@ from trackside.contracts.fleet import COPY_MODEL, WRITE_MANIFEST
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven
 from trackside.contracts.message import Json, Record
 from trackside.contracts.parts import Part
-from trackside.contracts.tasks import AttemptEnd, TaskAccepted, TaskSubmitted
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnd, TaskAccepted, TaskSubmitted
 from trackside.domain.child import REFUSED, Child
 from trackside.domain.retries import backoff_ms
 from trackside.domain.task import Task
@@ -36,6 +36,7 @@ from trackside.domain.trained_models import models_of_child, trained_model
 
 SUCCEEDED = frozenset({"SUCCEEDED", "DONE"})
 """The statuses of a child that has done what it was for."""
+_STARTS = frozenset({TaskAccepted, AttemptAdopted})
 
 
 def admits(job: IncrementalJob, event: TaskSubmitted) -> bool:
@@ -142,7 +143,7 @@ def task_changed(job: IncrementalJob, task: Task, record: Record) -> None:
                 deletion.task_ended(job, _outcome_of(task, record), record)
             else:
                 _note(job, part, _outcome_of(task, record), record)
-        elif isinstance(record.message, TaskAccepted) and part.kind == ROUND and part.name == job.stage:
+        elif type(record.message) in _STARTS and part.kind == ROUND and part.name == job.stage:
             job.stage_state = StageState.RUNNING
         else:
             return

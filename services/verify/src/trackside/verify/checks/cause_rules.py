@@ -24,6 +24,7 @@ from trackside.contracts.labels import AnnotateStream, StreamAnnotated
 from trackside.contracts.message import Command, Message
 from trackside.contracts.parking import RecordSkipped, SkipRecord
 from trackside.contracts.tasks import (
+    AttemptAdopted,
     AttemptEnded,
     MetricReported,
     ParametersRequested,
@@ -58,6 +59,7 @@ OF_ONE_TASK: frozenset[type[Message]] = frozenset(
         TaskRecallRequested,
         TimeLimitReached,
         TaskAccepted,
+        AttemptAdopted,
         TaskRefused,
         TaskReturned,
         TaskInterrupted,

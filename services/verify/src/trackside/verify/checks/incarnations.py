@@ -75,12 +75,15 @@ class IncarnationChecks:
         elif 0 <= incarnation.end_offset < seen:
             self.findings.add("INV-7", record, f"assigned to {target}, which {incarnation.end}")
 
-    def check_event(self, name: str, record: Record) -> None:
-        """Checks that a worker writes an event between its join and its leave, by its own numbers."""
+    def check_event(self, name: str, record: Record, *, adopts: bool = False) -> None:
+        """Checks that a worker writes an event between its join and its leave, by its own numbers.
+
+        What it writes of an attempt that it `adopts` may come before its join.
+        """
         incarnation, sequence = self.by_name.get(name), record.envelope.sequence
         if incarnation is None or not sequence:
             return
-        if sequence < incarnation.joined_sequence:
+        if sequence < incarnation.joined_sequence and not adopts:
             self.findings.add("INV-7", record, f"incarnation {name} acts before it has joined")
         elif 0 < incarnation.left_sequence < sequence:
             self.findings.add("INV-7", record, f"incarnation {name} acts after its worker had left")

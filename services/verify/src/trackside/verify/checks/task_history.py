@@ -25,7 +25,8 @@ class TaskPhase(Enum):
 class TaskHistory:
     """The state of a task. It may not be placed again before `not_before_ms`.
 
-    `assigned_at` is the offset of its last assignment, `final` its FINAL value.
+    `assigned_at` is the offset of its last assignment, `final` its FINAL value. `adopted`: `incarnation` has
+    taken its placement over from an earlier one of the same worker.
     `interrupts` are those of the attempt, by resource; `ends` counts the ends of its attempts by kind.
     `end_requested`: its worker must end the placement. `exhausted`: the retry policy allows no further
     attempt. `held`: it may not be placed, by hold number `hold_number`. `part` is what it is for, or was last
@@ -45,6 +46,7 @@ class TaskHistory:
     attempt: int = 1
     placement: int = 0
     incarnation: str = ""
+    adopted: bool = False
     assigned_at: int = -1
     final: float | None = None
     reserved: Reservation = field(default_factory=Reservation)

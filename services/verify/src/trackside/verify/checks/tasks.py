@@ -1,13 +1,14 @@
 """INV-2, 3, 5, 6 and 10 of tasks: the legal order of events, of those that were applied, by own histories."""
 
-from dataclasses import dataclass
-from typing import cast, get_args
+from dataclasses import dataclass, replace
+from typing import cast
 
 from trackside.contracts.artifacts import ArtifactSaved, TaskResumed
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven, TaskReady
 from trackside.contracts.message import Record
 from trackside.contracts.resources import Retry
 from trackside.contracts.tasks import (
+    AttemptAdopted,
     AttemptEnd,
     AttemptEnded,
     MetricReported,
@@ -36,39 +37,14 @@ from trackside.domain.task_events import TaskEvent
 from trackside.verify.checks import running_tasks
 from trackside.verify.checks.devices import AssignedPlace, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationChecks
+from trackside.verify.checks.placement_events import (
+    WORKER_EVENTS,
+    ParametersEvent,
+    PlacementEvent,
+    WorkerEvent,
+)
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase, describe_placement
 from trackside.verify.checks.writers import check_worker
-
-WorkerEvent = (
-    TaskAccepted
-    | TaskRefused
-    | TaskReturned
-    | TaskInterrupted
-    | TaskStatusChanged
-    | ParametersRequested
-    | ParametersTaken
-    | AttemptEnded
-)
-WORKER_EVENTS = frozenset(get_args(WorkerEvent))
-ParametersEvent = ParametersRequested | ParametersWithheld | TaskContinued | ParametersTaken
-
-PlacementEvent = (
-    TaskAssigned
-    | TaskAccepted
-    | TaskRefused
-    | TaskReturned
-    | TaskInterrupted
-    | TaskStatusChanged
-    | ParametersRequested
-    | ParametersWithheld
-    | TaskContinued
-    | ParametersTaken
-    | MetricReported
-    | AttemptEnded
-    | TaskRecallRequested
-    | TaskPreemptionRequested
-)
-"""The events that name a placement."""
 
 
 @dataclass(slots=True)
@@ -99,7 +75,8 @@ class TaskChecks:
         if type(event) in WORKER_EVENTS and record.envelope.role == "worker":
             self.findings.checked["INV-5"] += 1
             if not (type(event) is AttemptEnded and event.recovered):
-                self.incarnations.check_event(cast(WorkerEvent, event).incarnation, record)
+                adopts = task.adopted or type(event) is AttemptAdopted
+                self.incarnations.check_event(cast(WorkerEvent, event).incarnation, record, adopts=adopts)
         if task.has_ended:
             self._after_end(task, event, record)
             return False
@@ -112,6 +89,8 @@ class TaskChecks:
                 self._assigned(task, event, record)
             case TaskAccepted():
                 self._accepted(task, event, record)
+            case AttemptAdopted():
+                self._adopted(task, event, record)
             case AttemptEnded():
                 self._attempt_ended(task, event, record)
             case TaskRefused() | TaskReturned():
@@ -174,7 +153,7 @@ class TaskChecks:
         task.phase, task.attempt, task.placement = TaskPhase.PLACED, event.attempt, event.placement
         task.incarnation, task.reserved, task.behind = (event.incarnation, event.reserved, event.behind)
         task.assigned_at = record.offset
-        task.recalled = task.end_requested = False
+        task.recalled = task.end_requested = task.adopted = False
         task.requested = task.answered = task.taken = task.continued = 0
         running_tasks.begin_placement(task)
         task.place = AssignedPlace(
@@ -208,6 +187,23 @@ class TaskChecks:
             device_bytes = None if task.behind else task.reserved.cuda_memory_bytes
             host_bytes = task.reserved.memory_bytes
             self.resources.start(record, task.place, host_bytes, device_bytes, begins=True)
+
+    def _adopted(self, task: TaskHistory, event: AttemptAdopted, record: Record) -> None:
+        place = task.place
+        of_worker = place is not None and place.worker_id == event.worker_id
+        if not of_worker or task.incarnation not in event.earlier or task.incarnation == event.incarnation:
+            has_it = f"incarnation {task.incarnation or 'unknown'} of worker {place and place.worker_id}"
+            message = f"{_describe(event)} is adopted by worker {event.worker_id}, and {has_it} has it"
+            self._add("INV-7", record, message)
+        task.incarnation, task.adopted = event.incarnation, True
+        if not self._is_current(task, event, record) or place is None:
+            return
+        if task.phase is TaskPhase.PLACED:
+            task.phase, task.accepted_ms, task.recalled = TaskPhase.ACTIVE, record.append_time_ms, False
+        task.place = replace(place, incarnation=self.incarnations.by_name.get(event.incarnation))
+        waits = task.behind and task.status < TaskStatus.TRAINING
+        device_bytes = None if waits else task.reserved.cuda_memory_bytes
+        self.resources.start(record, task.place, task.reserved.memory_bytes, device_bytes, begins=True)
 
     def _status(self, task: TaskHistory, event: TaskStatusChanged, record: Record) -> None:
         if not self._is_current(task, event, record):

@@ -1,0 +1,165 @@
+"""What the scheduler does about attempts that a new incarnation of their worker has adopted."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.domain.given import (
+    Told,
+    adopted,
+    submitted,
+    suggested,
+    task_active,
+)
+from tests.unit.scheduler.given import cluster_of, fleet_of, worker
+from tests.unit.scheduler.test_service import FACTS, TOPICS, ServiceHarness
+from trackside.contracts.device_commands import StopTask
+from trackside.contracts.fleet import SchedulerHeartbeat, WorkerHeartbeat, WorkerLeft, WorkerLost
+from trackside.contracts.tasks import AttemptEnded, TaskStopRequested
+from trackside.domain.fleet import Fleet
+from trackside.domain.outcome import Outcome
+from trackside.scheduler import decide
+from trackside.scheduler.settings import SchedulerSettings
+
+LEASE_MS = int(SchedulerSettings().lease_s * 1000)
+LOST = WorkerLost(worker_id="w1", incarnation="i-1", silent_ms=LEASE_MS + 1)
+
+
+def task_adopted() -> Told:
+    """Returns a log in which incarnation i-2 has adopted the attempt of i-1."""
+    told = task_active()
+    assert told.tell(adopted()) == [Outcome.APPLIED]
+    return told
+
+
+def lost(told: Told, fleet: Fleet, is_silent: Callable[[str], bool] = lambda _: False) -> list[str]:
+    """Returns the incarnations whose attempts are lost."""
+    found = decide.lost_attempts(cluster_of(told), fleet, told.streams.positions, is_silent=is_silent)
+    events = [event for _, proposal in found for event in proposal.events]
+    return [event.incarnation for event in events if isinstance(event, AttemptEnded)]
+
+
+def test_an_adopted_attempt_is_not_lost_when_its_new_incarnation_joins() -> None:
+    told = task_adopted()
+    assert lost(told, fleet_of(worker(), worker("w1", "i-2", after={"3": told.next_offset}))) == []
+
+
+def test_an_attempt_that_the_new_incarnation_has_not_adopted_is_lost_once_it_has_joined() -> None:
+    told = task_active()
+    assert lost(told, fleet_of(worker(), worker("w1", "i-2"))) == ["i-1"]
+
+
+def test_an_attempt_of_an_incarnation_that_has_not_joined_is_lost_when_its_lease_runs_out() -> None:
+    told = task_adopted()
+    for fleet in (fleet_of(worker()), fleet_of(worker(), LOST), fleet_of(worker(), worker("w1", "i-3"))):
+        assert lost(told, fleet) == []
+        assert lost(told, fleet, lambda name: name == "i-2") == ["i-2"]
+
+
+def test_what_a_later_incarnation_appended_before_it_joined_is_waited_for() -> None:
+    told = task_adopted()
+    later = worker("w1", "i-3", after={"3": told.next_offset + 1})
+    assert lost(told, fleet_of(worker(), later), lambda _: True) == []
+    told.tell(adopted(incarnation="i-3", earlier=("i-1", "i-2")))
+    assert lost(told, fleet_of(worker(), later), lambda _: True) == []
+
+
+class AdoptionHarness(ServiceHarness):
+    """A scheduler, worker w1 as incarnation i-1, and a task that it runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = task_active()
+        self._folded = 0
+        self._time_ms = 0
+        self.fold(TOPICS.fleet.name, worker())
+        self.fold_new()
+
+    def fold_new(self) -> None:
+        """Folds what the log has more than before."""
+        for record in self.told.records[self._folded :]:
+            self.scheduler.fold(record)
+        self._folded = len(self.told.records)
+
+    def adopt(self, incarnation: str = "i-2", earlier: tuple[str, ...] = ("i-1",)) -> None:
+        """Folds an adoption."""
+        self.told.tell(adopted(incarnation=incarnation, earlier=earlier))
+        self.fold_new()
+
+    def lost_within(self, passed_ms: int) -> list[str]:
+        """Returns the incarnations whose attempts are lost within a time, by a heartbeat each second."""
+        own = SchedulerHeartbeat(instance=self.service.writer.instance)
+        for _ in range(passed_ms // 1_000):
+            self._time_ms += 1_000
+            self.fold(TOPICS.heartbeats.name, own, self._time_ms)
+            decided = [
+                event for decision in self.scheduler.decide(FACTS) for event in decision.proposal.events
+            ]
+            found = [event.incarnation for event in decided if isinstance(event, AttemptEnded)]
+            if found:
+                return found
+        return []
+
+
+@pytest.mark.parametrize("gone", [LOST, WorkerLeft(worker_id="w1", incarnation="i-1"), None])
+def test_an_incarnation_that_adopts_and_never_joins_has_one_lease(
+    gone: WorkerLost | WorkerLeft | None,
+) -> None:
+    harness = AdoptionHarness()
+    assert harness.lost_within(2_000) == []
+    harness.adopt()
+    harness.fold(TOPICS.fleet.name, gone or worker("w1", "i-3"))
+    assert harness.lost_within(LEASE_MS) == []
+    assert harness.lost_within(1_000) == ["i-2"]
+
+
+def test_an_adoption_gives_its_incarnation_a_lease_also_if_it_was_heard_of_long_before() -> None:
+    harness = AdoptionHarness()
+    harness.fold(TOPICS.heartbeats.name, WorkerHeartbeat(worker_id="w1", incarnation="i-2", running=[]))
+    harness.fold(TOPICS.fleet.name, LOST.model_copy(update={"worker_id": "w1"}))
+    harness.told.tell(adopted())
+    assert harness.lost_within(0) == []
+    harness.fold_new()
+    assert harness.lost_within(LEASE_MS - 1_000) == []
+    harness.adopt("i-3", ("i-1", "i-2"))
+    assert harness.lost_within(LEASE_MS) == []
+    assert harness.lost_within(1_000) == ["i-3"]
+
+
+def test_an_adopted_attempt_lives_on_if_its_incarnation_joins_before_its_lease_runs_out() -> None:
+    harness = AdoptionHarness()
+    harness.adopt()
+    assert harness.lost_within(LEASE_MS) == []
+    harness.fold(TOPICS.fleet.name, worker("w1", "i-2"))
+    assert harness.lost_within(LEASE_MS) == []
+
+
+def test_an_incarnation_whose_attempt_was_adopted_gets_no_new_tasks() -> None:
+    harness = AdoptionHarness()
+    harness.told.tell(suggested(1), submitted(1, needs={"resources": {"devices": 0}}))
+    harness.fold_new()
+    assert harness.assignments() == ["i-1"]
+    harness.scheduler._cluster.discard_tentative(lambda _: False)
+    harness.adopt()
+    assert harness.assignments() == []
+    harness.fold(TOPICS.fleet.name, worker("w1", "i-2", after={"3": harness.told.next_offset}))
+    assert harness.assignments() == ["i-2"]
+
+
+def test_an_adoption_without_effect_closes_no_incarnation() -> None:
+    harness = AdoptionHarness()
+    harness.told.tell(adopted(worker="w2", incarnation="i-8", earlier=("i-1",)))
+    harness.told.tell(suggested(1), submitted(1, needs={"resources": {"devices": 0}}))
+    harness.fold_new()
+    assert harness.assignments() == ["i-1"]
+
+
+async def test_a_command_goes_to_the_new_incarnation_at_once_when_that_has_joined() -> None:
+    harness = AdoptionHarness()
+    harness.told.tell(TaskStopRequested(task_id=harness.told.task().task_id, reason="user"))
+    harness.fold_new()
+    assert [stop.incarnation for stop in await harness.sent() if isinstance(stop, StopTask)] == ["i-1"]
+    harness.adopt()
+    harness.fold(TOPICS.fleet.name, worker("w1", "i-2"))
+    stops = [stop.incarnation for stop in await harness.sent() if isinstance(stop, StopTask)]
+    assert stops == ["i-1", "i-2"]
