@@ -19,6 +19,7 @@ from tests.unit.domain.given import (
     token,
 )
 from trackside.contracts.tasks import AttemptEnd, TaskRefused, TaskStatus, TaskStopRequested
+from trackside.domain.display.task_state import task_fields
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import dump
 from trackside.domain.task import TaskState
@@ -126,3 +127,10 @@ def test_nothing_is_adopted_that_has_ended_or_waits() -> None:
 def test_no_other_role_says_that_a_worker_has_adopted_an_attempt() -> None:
     told = task_active()
     assert told.tell(adopted(), role="scheduler") == OVERTAKEN
+
+
+def test_it_is_shown_who_started_an_attempt_and_who_has_adopted_it() -> None:
+    told = task_active()
+    told.tell(adopted(), adopted(incarnation="i-3", earlier=("i-1", "i-2")))
+    shown = task_fields(told.task(), ())["attempts"][-1]
+    assert (shown["started_by"], shown["adopted_by"]) == ("i-1", ["i-2", "i-3"])

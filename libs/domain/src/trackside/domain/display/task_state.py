@@ -135,6 +135,8 @@ def _attempt_fields(attempt: Attempt) -> Fields:
         "placement": attempt.placement,
         "status": attempt.status.name,
         "worker_id": attempt.worker_id,
+        "started_by": attempt.incarnations[0] if attempt.incarnations else None,
+        "adopted_by": list(attempt.incarnations[1:]),
         "device_ids": list(attempt.device_ids),
         "reserved_memory_bytes": attempt.reserved.memory_bytes,
         "reserved_cuda_memory_bytes": attempt.reserved.cuda_memory_bytes,

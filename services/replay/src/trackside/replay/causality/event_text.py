@@ -11,6 +11,7 @@ from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.memory import shown
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import (
+    AttemptAdopted,
     AttemptEnded,
     MetricReported,
     TaskAssigned,
@@ -53,6 +54,8 @@ def brief(event: Event) -> str:
         case TaskAssigned():
             behind = ", behind another task" if event.behind else ""
             return f"to {event.worker_id}/{','.join(event.device_ids)}{behind}{_placement(event)}"
+        case AttemptAdopted():
+            return f"by {event.incarnation} of {event.worker_id}, after {', '.join(event.earlier)}"
         case TaskStatusChanged():
             return event.status.name
         case MetricReported():
