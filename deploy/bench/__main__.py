@@ -32,6 +32,7 @@ from bench import (
     recovery,
     replay_queries,
     report_table,
+    restarts,
     resumption,
     rounds,
     scale,
@@ -54,7 +55,8 @@ from trackside.telemetry.logs import configure_logs
 
 PARTS = (
     *("idle", "trials", "batch", "slots", "starts", "answers", "rebuild"),
-    *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
+    *("points", "scheduling", "suggestions", "verdicts", "recovery", "restarts", "ended"),
+    *("replay", "simulation"),
     *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests", "boards", "sizes"),
     "service-memory",
     "console",
@@ -78,6 +80,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--events", type=int, default=1_000_000, help="events of the rebuild, at least (1000000)"
     )
     parser.add_argument("--ended", type=int, default=10_000, help="ended trials of the recovery (10000)")
+    parser.add_argument("--kills", type=int, default=5, help="kills of each process, quiet and loaded (5)")
     parser.add_argument("--points", type=int, default=1_000_000, help="metric points (1000000)")
     parser.add_argument("--idle", type=float, default=5.0, help="seconds that an idle worker is watched (5)")
     parser.add_argument("--decisions", type=int, default=5_000, help="decisions of the scheduler (5000)")
@@ -112,16 +115,15 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--only",
         choices=(*PARTS, PEERS, scale.PART, *summaries.PARTS, "summaries", *rounds.PARTS, "rounds"),
         action="append",
-        help="measure only this; may be repeated; summaries, rounds: all parts of these",
+        help="measure only this; may be repeated; summaries, rounds: all parts; recovery: also restarts",
     )
     options = parser.parse_args(argv)
     options.parts = {*(options.only or (*PARTS, *summaries.PARTS, *rounds.PARTS))}
     if options.peers:
         options.parts |= {PEERS}
-    if "summaries" in options.parts:
-        options.parts |= {*summaries.PARTS}
-    if "rounds" in options.parts:
-        options.parts |= {*rounds.PARTS}
+    groups = {"summaries": summaries.PARTS, "rounds": rounds.PARTS, "recovery": ("restarts",)}
+    for group in groups.keys() & options.parts:
+        options.parts |= {*groups[group]}
     return options
 
 
@@ -193,6 +195,9 @@ async def measure_log(
     """Measures the parts about states, queries and sizes of the log, metric points, and boards."""
     parts = options.parts
     measurements: list[Measurements] = []
+    if "restarts" in parts:
+        console.print(f"each process of the stack, killed {options.kills} times, quiet and under load")
+        measurements.append(await restarts.measure(stack, log, options.kills))
     if "ended" in parts:
         console.print(f"the state of a search with {ended_trials.TRIALS:,} ended trials")
         measurements.append(await ended_trials.measure())

@@ -10,6 +10,9 @@ from trackside.contracts.topics import Topic
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Log, Reader
+from trackside.eventlog.retry import retry_until_reachable
+
+AWAY_RETRY_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,9 @@ class LogWatch:
                 await self._moved.wait()
 
     async def read(self, reader: Reader) -> None:
-        """Reads until it is cancelled."""
+        """Reads until it is cancelled, also after Kafka was away."""
         while True:
-            entries = await reader.read(1.0)
+            entries = await retry_until_reachable(lambda: reader.read(1.0), lambda _: None, AWAY_RETRY_S)
             at_s = monotonic_s()
             self.seen += [SeenRecord(record, at_s) for record in map(decode, entries) if record is not None]
             self._moved.set()
