@@ -14,6 +14,7 @@ from trackside.projections.positions import ensure_positions, move_position
 from trackside.projections.postgres import database as opened_database
 from trackside.replay.rebuild.parallel_fold import LogTooShortError
 from trackside.replay.rebuild.rebuild import rebuild
+from trackside.replay.rebuild.upgrade_check import check_upgrade
 from trackside.summary_indexer.validation import decode_summaries
 
 
@@ -151,3 +152,31 @@ async def test_artifacts_have_rows_of_all_versions_and_say_when_their_stream_for
         ("checkpoint", "checkpoint", "one.1", "digits-1/digits-1.3/checkpoint@2", None, 10),
         ("input", "digits", "one.0", "prepare-1/prepare-1.1.1/digits@1", "datasets", None),
     ]
+
+
+async def test_a_check_of_an_upgrade_counts_what_would_change_and_changes_nothing(
+    log: MemoryLog, database: str
+) -> None:
+    await index_points(log, database)
+    report = await check_upgrade(log, TOPICS, database)
+    assert (report.changes, report.made_again) == ([], [])
+    assert str(report).endswith("rows; nothing changes")
+    for change in (
+        "UPDATE trials SET value = 0.25 WHERE task_id IN ('one.1', 'one.2')",
+        "DELETE FROM attempts WHERE task_id = 'two.1'",
+        "INSERT INTO devices VALUES ('w1', 'a', 'cpu', 'x', 1)",
+        "ALTER TABLE tasks DROP COLUMN result CASCADE",
+        "ALTER TABLE tasks ADD COLUMN former text",
+        "UPDATE definitions SET digest = 'of another release' WHERE owner = 'scheduler'",
+    ):
+        await query(database, change)
+    before = await all_rows(database)
+    report = await check_upgrade(log, TOPICS, database)
+    assert report.made_again == ["scheduler"]
+    said = {change.table: str(change) for change in report.changes}
+    assert "2 rows changed; first: table trials, key (one, 1), column value" in said["trials"]
+    assert "1 rows added; first: table attempts, key (two.1, two, 1)" in said["attempts"]
+    assert "1 rows removed; first: table devices, key (w1, a)" in said["devices"]
+    assert said["tasks"] == "table tasks: new columns result, without columns former"
+    assert len(said) == 4 and str(report).endswith("4 rows in 4 tables would change")
+    assert await all_rows(database) == before

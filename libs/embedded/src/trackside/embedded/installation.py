@@ -34,9 +34,16 @@ def identify(folder: Path, progress: ReportProgress, *, has_log: bool) -> str:
     """Returns the id of the installation in a folder, and makes a copy of another one independent.
 
     `has_log` says whether its log is in the folder too. StackError, with both ids, if the log is of another
-    installation; StackError if the folder was copied while its stack ran. The folder's lock is held.
+    installation, or is here and another Kafka was named; StackError if the folder was copied while its stack
+    ran. The folder's lock is held.
     """
     known, log = _read(folder), kafka.cluster_id(folder / "kafka")
+    if log is not None and not has_log:
+        raise StackError(
+            f"{folder} has a log of its own, {log}, but TRACKSIDE_KAFKA_BOOTSTRAP names another Kafka: unset "
+            "it, start the stack in another folder, or remove "
+            f"{folder / 'kafka'} and {folder / 'services'} to give that log up"
+        )
     if known is None:
         known = Installation(log or new_id(), str(folder))
     elif is_copy(folder, known):

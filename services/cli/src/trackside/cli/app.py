@@ -112,6 +112,8 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     LOG: {
         "backup": backups.backup,
         "restore": backups.restore,
+        "clone": backups.clone,
+        "upgrade": backups.upgrade,
         "events": log.events,
         "schemas": log.schemas,
         "verify-log": log.verify_log,

@@ -32,6 +32,7 @@ from trackside.contracts.topics import Topics
 from trackside.domain.display.text import counted
 from trackside.embedded import stack
 from trackside.embedded.folder import claim, held_leash
+from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import rfc3339
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_settings import KafkaSettings
@@ -46,7 +47,7 @@ CLIENT = "trackside-backup"
 
 def add(folder: Path, *, with_artifacts: bool, as_json: bool) -> None:
     """Adds what is new in the log to a backup, with the settings, and prints what that was."""
-    with _readable(folder), _roomy(folder), backup_lock(folder):
+    with readable(folder), roomy(folder), backup_lock(folder):
         known = read_manifest(folder)
         if known is not None and known.runs and (known.blobs is not None) != with_artifacts:
             has = "has artifacts: leave out" if known.blobs is not None else "has no artifacts: add"
@@ -55,7 +56,7 @@ def add(folder: Path, *, with_artifacts: bool, as_json: bool) -> None:
                 "run"
             )
         settings = settings_here()
-        made = run(_add(folder, _copier(folder) if with_artifacts else None))
+        made = run(add_records(folder, _copier(folder) if with_artifacts else None))
         write_settings(folder, settings)
     manifest, last = made.manifest, made.run
     if as_json:
@@ -85,7 +86,7 @@ def restore_here(folder: Path, *, as_json: bool) -> None:
     """Restores a backup: checks all of it, then writes its artifacts, its records, and its catalogue."""
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
-    with _readable(folder):
+    with readable(folder):
         manifest = manifest_to_restore(topics, folder)
         settings = read_settings_of(folder)
         with late_progress("checking records") as report:
@@ -123,7 +124,7 @@ def _say_separate(settings: InstallationSettings) -> None:
 
 
 @contextmanager
-def _readable(folder: Path) -> Iterator[None]:
+def readable(folder: Path) -> Iterator[None]:
     """Turns what a folder refuses into a message; a full disk has a message of its own."""
     try:
         yield
@@ -132,7 +133,7 @@ def _readable(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _roomy(folder: Path) -> Iterator[None]:
+def roomy(folder: Path) -> Iterator[None]:
     """Says what a full disk means for a backup: the store that is full is the backup's."""
     try:
         yield
@@ -164,7 +165,8 @@ def _copier(folder: Path) -> CopyArtifacts:
     return copy
 
 
-async def _add(folder: Path, copy: CopyArtifacts | None) -> BackupSummary:
+async def add_records(folder: Path, copy: CopyArtifacts | None) -> BackupSummary:
+    """Adds the records of the log that is found here to a backup, and what `copy` copies."""
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
     # Without keys: what is encrypted in the log stays so in the backup, and is forgotten there too.
@@ -186,13 +188,21 @@ def _target() -> Iterator[tuple[KafkaSettings | str, Store | None]]:
         url = settings.store or (found.store if found is not None else "")
         yield kafka, _store_at(settings, url)
         return
-    home = claim(stack_process.folder())
+    with started_kafka(stack_process.folder(), settings.store) as made:
+        yield made.kafka(ADMIN), _store_at(settings, made.store)
+
+
+@contextmanager
+def started_kafka(folder: Path, store: str = "", *, secure: bool = False) -> Iterator[Stack]:
+    """Runs the stack of a folder without services while the block does."""
+    home = claim(folder)
     with held_leash(home / "leash") as leash:
         steps = StepReporter()
+        options = stack.StackOptions(leash=leash, store=store or None, secure=secure)
         with steps.shown():
-            made = stack.start(home, stack.StackOptions(leash=leash, store=settings.store or None), steps)
+            made = stack.start(home, options, steps)
         try:
-            yield made.kafka(ADMIN), _store_at(settings, made.store)
+            yield made
         finally:
             stack.stop(home)
 

@@ -52,3 +52,59 @@ def restore(folder: BackupArgument, as_json: JsonOption = False) -> None:
     from trackside.cli.commands import backup
 
     backup.restore_here(folder, as_json=as_json)
+
+
+def clone(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder of the clone.")],
+    without_artifacts: Annotated[
+        bool, typer.Option("--without-artifacts", help="Leave out the bytes of artifacts.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy the installation of this folder into another one, to try an upgrade there. Services continue.
+
+    The clone has a Kafka, a Postgres, a store, ports and an id of its own, so both can run next to each
+    other, and the workers of one refuse the log of the other. The catalogue is a link to the one of this
+    installation: tasks of the clone run the same code. What has not ended runs in both.
+
+    \b
+    Examples:
+      trackside clone ../trial && cd ../trial && trackside up
+    """
+    from trackside.cli.commands import clone
+
+    clone.clone(folder, with_artifacts=not without_artifacts, as_json=as_json)
+
+
+def upgrade(
+    check: Annotated[
+        bool, typer.Option("--check", help="Say what this release would change; change nothing.")
+    ] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes", min=1, max=64, metavar="N", help="Processes at most; without it one for each core."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check what this release would change in the read models that the running release has made of the log.
+
+    Reads the whole log with the code of this release and compares every table with the live one: rows that
+    would change, be added or removed, and columns. Exit 0 if nothing would change, 1 if something would. The
+    services of the running release continue.
+
+    \b
+    Examples:
+      trackside upgrade --check
+      trackside upgrade --check --json
+    """
+    from trackside.cli.commands import upgrade
+    from trackside.cli.runtime.failures import BadUsage
+
+    if not check:
+        raise BadUsage(
+            "services are upgraded by starting those of another release, see docs/operations.md: this only "
+            "checks what would change; add --check"
+        )
+    upgrade.check(processes, as_json=as_json)

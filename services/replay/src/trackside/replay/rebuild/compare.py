@@ -71,6 +71,45 @@ async def _first_difference(table: Table, live: TableSource, rebuilt: TableSourc
         return _difference_of_rows(table, live_row, rebuilt_row)
 
 
+@dataclass(slots=True)
+class RowDifferences:
+    """How many rows of a table differ, and the first of the differences."""
+
+    changed: int = 0
+    added: int = 0
+    removed: int = 0
+    first: TableDifference | None = None
+
+    @property
+    def count(self) -> int:
+        """The rows that differ."""
+        return self.changed + self.added + self.removed
+
+
+async def row_differences(table: Table, live: TableSource, rebuilt: TableSource) -> RowDifferences:
+    """Counts the rows of a table that a rebuild changes, adds and removes."""
+    found = RowDifferences()
+    if await _digest(table, live) == await _digest(table, rebuilt):
+        return found
+    width = table.key_width
+    live_rows = stream_rows(live.connection, live.select(table))
+    rebuilt_rows = stream_rows(rebuilt.connection, rebuilt.select(table))
+    live_row, rebuilt_row = await _next_row(live_rows), await _next_row(rebuilt_rows)
+    while live_row is not None or rebuilt_row is not None:
+        if repr(live_row) != repr(rebuilt_row) and found.first is None:
+            found.first = _difference_of_rows(table, live_row, rebuilt_row)
+        if live_row is None or (rebuilt_row is not None and _before(rebuilt_row[:width], live_row[:width])):
+            found.added += 1
+            rebuilt_row = await _next_row(rebuilt_rows)
+        elif rebuilt_row is None or live_row[:width] != rebuilt_row[:width]:
+            found.removed += 1
+            live_row = await _next_row(live_rows)
+        else:
+            found.changed += repr(live_row) != repr(rebuilt_row)
+            live_row, rebuilt_row = await _next_row(live_rows), await _next_row(rebuilt_rows)
+    return found
+
+
 async def _next_row(rows: AsyncIterator[RowValues]) -> RowValues | None:
     return await anext(rows, None)
 

@@ -107,8 +107,8 @@ async def rebuild(
             await create_tables(rebuilt, name)
             async with open_repeatable_read(dsn, schema) as live:
                 await check_log(live, schema, await log_id_of(log, topics))
-                fold_range = await _fold_range(log, topics, live, report, keep_states=swap)
-                states = await _fold(log, fold_range, rebuilt, report, progress, processes)
+                fold_range = await fold_range_of(log, topics, live, report, keep_states=swap)
+                states = await fold_log(log, fold_range, rebuilt, report, progress, processes)
                 began_s = monotonic_s()
                 report.first = await _compare(live, rebuilt, fold_range)
                 report.compare_s = monotonic_s() - began_s
@@ -121,8 +121,8 @@ async def rebuild(
     return report
 
 
-async def _fold_range(
-    log: Log, topics: Topics, live: Connection, report: RebuildReport, *, keep_states: bool
+async def fold_range_of(
+    log: Log, topics: Topics, live: Connection, report: RebuildReport, *, keep_states: bool = False
 ) -> FoldRange:
     """Returns what is to be folded: all partitions up to the positions of the live rows."""
     for name in OWNERS:
@@ -134,7 +134,7 @@ async def _fold_range(
     return FoldRange(topics, await _start_offsets(log, topics, places), report.live, keep_states)
 
 
-async def _fold(
+async def fold_log(
     log: Log,
     fold_range: FoldRange,
     rebuilt: Connection,
@@ -189,12 +189,13 @@ async def _start_offsets(
 _MAY_REPEAT = (POINTS, ITEMS, UPDATER_FAILURES)
 
 
-def _tables() -> Iterator[Table]:
+def tables_of_owners() -> Iterator[Table]:
+    """Yields all tables whose rows come from the log."""
     return (table for owner in OWNERS.values() for table in owner.tables)
 
 
 async def _copy(rebuilt: Connection, pending: PendingRows, report: RebuildReport) -> None:
-    tables = {table.name: table for table in _tables()}
+    tables = {table.name: table for table in tables_of_owners()}
     if purged := pending.get(PURGED.name):
         for name, count in (await purge(rebuilt, [job for (job,) in purged])).items():
             report.rows[name] = report.rows.get(name, 0) - count
@@ -213,17 +214,20 @@ async def _copy(rebuilt: Connection, pending: PendingRows, report: RebuildReport
 
 
 async def _compare(live: Connection, rebuilt: Connection, fold_range: FoldRange) -> TableDifference | None:
-    for table in _tables():
-        condition = ""
-        if table.name == "dead_letters":
-            starts, name = fold_range.starts, fold_range.topics.dead_letters.name
-            places = [place for place in starts if place[0] == name]
-            retained = " OR ".join(
-                f"letter_partition = {p[1]} AND letter_offset >= {starts[p]}" for p in places
-            )
-            condition = retained or "false"
+    for table in tables_of_owners():
+        condition = condition_on(table, fold_range)
         if difference := await first_difference(
             table, TableSource(live, condition), TableSource(rebuilt, condition)
         ):
             return difference
     return None
+
+
+def condition_on(table: Table, fold_range: FoldRange) -> str:
+    """Returns which rows can be compared: of dead letters those that the log still has, else all of them."""
+    if table.name != "dead_letters":
+        return ""
+    starts, name = fold_range.starts, fold_range.topics.dead_letters.name
+    places = [place for place in starts if place[0] == name]
+    retained = " OR ".join(f"letter_partition = {p[1]} AND letter_offset >= {starts[p]}" for p in places)
+    return retained or "false"
