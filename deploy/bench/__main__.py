@@ -16,6 +16,7 @@ from bench import (
     artifact_saves,
     assessments,
     back_tests,
+    backup_restore,
     board_queries,
     command_latency,
     ended_trials,
@@ -59,6 +60,7 @@ PARTS = (
     *("replay", "simulation"),
     *("promotion", "artifacts", "instructions", "resumption", "pipelines", "back-tests", "boards", "sizes"),
     "service-memory",
+    "backup",
     "console",
     security.PART,
 )
@@ -127,6 +129,21 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return options
 
 
+async def _measure_long_logs(
+    stack: Stack, log: KafkaLog, options: argparse.Namespace, console: Console
+) -> list[Measurements]:
+    """Measures what reads a long log: its rebuild, its backup and restore."""
+    measurements: list[Measurements] = []
+    endpoints = rebuild_rate.Endpoints(log, stack.bootstrap_servers, stack.postgres_dsn)
+    if "rebuild" in options.parts:
+        console.print(f"a log of {options.events:,} events, read raw and rebuilt")
+        measurements.append(await rebuild_rate.measure(endpoints, options.events))
+    if "backup" in options.parts:
+        console.print(f"a backup of {options.events:,} events, restored to another Kafka")
+        measurements.append(await backup_restore.measure(endpoints, options.events))
+    return measurements
+
+
 async def measure(stack: Stack, options: argparse.Namespace, console: Console) -> list[Measurements]:
     """Measures part after part on a running stack."""
     parts = options.parts
@@ -160,10 +177,7 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
         if "instructions" in parts:
             console.print(f"{options.commands} instructions to a service")
             measurements.append(await instructions.measure(log, options.commands, append_ms))
-        if "rebuild" in parts:
-            console.print(f"a log of {options.events:,} events, read raw and rebuilt")
-            endpoints = rebuild_rate.Endpoints(log, stack.bootstrap_servers, stack.postgres_dsn)
-            measurements.append(await rebuild_rate.measure(endpoints, options.events))
+        measurements += await _measure_long_logs(stack, log, options, console)
         if "recovery" in parts:
             console.print(f"a dispatcher with {options.ended:,} ended trials, killed and started again")
             measurements.append(

@@ -55,7 +55,7 @@ def stack_of(folder: UserFolder) -> dict[str, Any]:
     return found
 
 
-def test_a_clone_of_a_running_installation_runs_next_to_it_and_their_workers_refuse_the_other_log(
+def test_a_clone_of_a_running_installation_has_its_data_and_runs_next_to_it(
     folders: tuple[UserFolder, UserFolder],
 ) -> None:
     first, clone = folders
@@ -81,22 +81,3 @@ def test_a_clone_of_a_running_installation_runs_next_to_it_and_their_workers_ref
     assert clone.json_output("show", "short") == first.json_output("show", "short")
     checked = clone.json_output("upgrade", "--check")
     assert not checked["changes"] and checked["events"] > made["records"] / 2
-
-    clone.run_ok("stop", "long")
-    clone.run_ok("watch", "long")
-    assert first.json_output("show", "long")["search"]["status"] == "RUNNING"
-    first.run_ok("down")
-    addresses = {
-        "TRACKSIDE_KAFKA_BOOTSTRAP": stack_of(clone)["bootstrap_servers"],
-        "TRACKSIDE_WORKER_ID": "worker",
-        "TRACKSIDE_WORKER_PRELOAD": "",
-        "TRACKSIDE_WORKER_DATA_DIR": str(first.path / ".trackside" / "services" / "worker"),
-    }
-    worker = UserFolder(first.path, addresses)
-    stranger = worker.run("worker", timeout_s=120)
-    assert stranger.returncode == 1
-    assert f"belongs to the log {installation(first)['id']}" in stranger.stdout + stranger.stderr
-    up = UserFolder(first.path, {"TRACKSIDE_KAFKA_BOOTSTRAP": addresses["TRACKSIDE_KAFKA_BOOTSTRAP"]}).run(
-        "up"
-    )
-    assert up.returncode == 1 and "has a log of its own" in up.stderr
