@@ -10,10 +10,18 @@ from pathlib import Path
 
 from tests.chaos.harness import ChaosHarness, rival, until_file
 from tests.chaos.history import TIMEOUT_S
+from tests.integration.worker.harness import parent_of
 from trackside.aggregates.search.messages import TrialEnded
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
 from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
+from trackside.contracts.tasks import (
+    AttemptAdopted,
+    AttemptEnd,
+    AttemptEnded,
+    TaskAccepted,
+    TaskAssigned,
+    TaskSubmitted,
+)
 from trackside.domain.task import TaskState
 from trackside.embedded import processes
 
@@ -59,10 +67,33 @@ async def scheduler_before_it_commands_the_device(harness: ChaosHarness) -> None
 
 
 async def worker_with_attempts(harness: ChaosHarness) -> None:
-    """Kills the worker when attempts run that can't have ended: they are lost and run again."""
-    lost = {task.task_id for task in harness.history.in_flight}
+    """Kills the worker when attempts run that can't have ended: the next worker adopts them."""
+    running = {task.task_id for task in harness.history.in_flight}
     position = harness.history.position
     await harness.kill_and_wait("worker")
+    for task_id in running:
+        await harness.history.next(AttemptAdopted, position, lambda e, _, task=task_id: e.task_id == task)  # type: ignore[misc]
+
+
+async def forkserver_with_attempts(harness: ChaosHarness) -> None:
+    """Kills the process that would keep attempts beyond their worker: they are lost and run again."""
+    await _kill_forkserver(harness, with_worker=False)
+
+
+async def forkserver_and_worker_with_attempts(harness: ChaosHarness) -> None:
+    """Kills the worker and the process that would keep its attempts: they are lost and run again."""
+    await _kill_forkserver(harness, with_worker=True)
+
+
+async def _kill_forkserver(harness: ChaosHarness, with_worker: bool) -> None:
+    running = harness.history.in_flight
+    numbers = [number for task in running if (number := number_of(task.part, "trial")) is not None]
+    lost, position = {task.task_id for task in running}, harness.history.position
+    for pid in {parent_of(await harness.task_pid(number)) for number in numbers}:
+        os.kill(pid, signal.SIGKILL)
+        harness.note(f"SIGKILL forkserver {pid}")
+    if with_worker:
+        await harness.kill_and_wait("worker")
     for task_id in lost:
         await harness.history.next(TaskAccepted, position, lambda e, _, task=task_id: e.task_id == task)  # type: ignore[misc]
 
@@ -226,6 +257,8 @@ TARGETED: tuple[Fault, ...] = (
     scheduler_with_a_task_unanswered,
     scheduler_before_it_commands_the_device,
     worker_with_attempts,
+    forkserver_with_attempts,
+    forkserver_and_worker_with_attempts,
     worker_with_an_unreported_end,
     task_process,
     summary_indexer_behind,

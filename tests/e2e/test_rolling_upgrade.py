@@ -131,14 +131,17 @@ class Installation:
 
     async def until_more(self, name: str, build: str | None = None, count: int = TRIALS) -> None:
         """Waits until the log has so many more events of a type."""
-        known = len(self.of(name, build))
+        await self.until(name, len(self.of(name, build)) + count, build)
+
+    async def until(self, name: str, count: int, build: str | None = None) -> None:
+        """Waits until the log has so many events of a type."""
         try:
             async with asyncio.timeout(WAIT_S), self._changed:
-                while len(self.of(name, build)) < known + count:
+                while len(self.of(name, build)) < count:
                     await self._changed.wait()
         except TimeoutError:
             last = [f"{e.kind} {e.source}" for e in self.events[-20:]]
-            raise AssertionError(f"the log never had {count} more {name} of {build}: {last}") from None
+            raise AssertionError(f"the log never had {count} {name} of {build}: {last}") from None
 
 
 @asynccontextmanager

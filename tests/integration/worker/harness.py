@@ -25,9 +25,10 @@ from trackside.eventlog.log import Log
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.telemetry.health import Health
-from trackside.worker.app import WorkerRunner, run_until_stopped
+from trackside.worker.app import run_until_stopped
 from trackside.worker.catalogue.task_catalogue import read_catalogue
 from trackside.worker.settings import WorkerSettings
+from trackside.worker.worker_runner import WorkerRunner
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "deploy" / "examples"
@@ -284,9 +285,12 @@ def parent_of(pid: int) -> int:
 
 @contextmanager
 def killable_worker(
-    data_dir: Path, parameters: dict[str, Any], *task: str
+    data_dir: Path, parameters: dict[str, Any], *task: str, adopt: bool = False
 ) -> Iterator[subprocess.Popen[str]]:
-    """Starts a worker in a separate process with one task: of `noop`, or of a catalogue and a type."""
+    """Starts a worker in a separate process with one task: of `noop`, or of a catalogue and a type.
+
+    With `adopt` the task outlives it.
+    """
     command = [
         sys.executable,
         "-m",
@@ -295,7 +299,8 @@ def killable_worker(
         json.dumps(parameters),
     ]
     command += task
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    environment = {**os.environ, "TRACKSIDE_WORKER_ADOPT": str(adopt)}
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             yield process
         finally:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.integration.worker.harness import LIMIT_S, running, settings_for
+from tests.integration.worker.harness import LIMIT_S, running, settings_for, stream_of
 from tests.polling import poll_until
-from trackside.contracts.tasks import AttemptEnded
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnded
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
@@ -40,20 +40,30 @@ async def main(
     """Runs until it is killed.
 
     With the parameter `held`, another task `b` waits for its device; with `before`, another task has ended.
+    With `adopts` it gets no task, and prints its incarnation once it has adopted that one. `lease_s` is that
+    of the command, `device` that of the task.
     """
     held, before = parameters.pop("held", False), parameters.pop("before", False)
+    adopts, lease_s = str(parameters.pop("adopts", "")), parameters.pop("lease_s", 60.0)
+    device = parameters.pop("device", "cpu-0")
     topics, entries = Topics("t."), data_dir / "journal"
     log = StallingLog()
     await log.ensure(topics.shared)
     given: dict[str, Any] = {"catalogue": Path(catalogue)} if catalogue else {}
     async with running(log, topics, settings_for(data_dir, **given)) as harness:
+        if adopts:
+            adopted = await harness.first(AttemptAdopted, topics.events, stream_of(adopts))
+            await harness.joined()
+            sys.stdout.write(f"{adopted.incarnation}\n")
+            sys.stdout.flush()
+            await asyncio.Event().wait()
         if before:
             log.stalls = False
             await harness.run("first", {}, task_type=task_type)
             await harness.end("first")
             await poll_until(lambda: asyncio.to_thread(lambda: not [*entries.glob("*.json")]), LIMIT_S)
             log.stalls = True
-        command = await harness.run("a", parameters, task_type=task_type)
+        command = await harness.run("a", parameters, task_type=task_type, lease_s=lease_s, device=device)
         sys.stdout.write(f"{command.incarnation}\n")
         pid = await harness.pid("a")
         if held:

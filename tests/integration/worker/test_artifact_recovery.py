@@ -172,7 +172,7 @@ def store_processes() -> Iterator[int]:
             )
         except OSError:
             continue
-        if b"store_process" in command and int(parent) == os.getpid():
+        if b"trackside.worker.artifacts.store_process" in command and int(parent) == os.getpid():
             yield int(path.name)
 
 

@@ -29,7 +29,7 @@ async def harness(
     probe.close()
     if probe.enforcement != request.param:
         pytest.skip("this host has no memory cgroup that may be written to")
-    monkeypatch.setattr("trackside.worker.app.cgroups_of", cgroups_there)
+    monkeypatch.setattr("trackside.worker.worker_runner.cgroups_of", cgroups_there)
     topics = Topics("t.")
     settings = scripted_settings(tmp_path / "worker", watch_interval_s=0.1)
     async with running(await memory_log(topics), topics, settings) as made:

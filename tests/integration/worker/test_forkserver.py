@@ -9,12 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.integration.worker.harness import LIMIT_S, parent_of, wait_until_gone
-from trackside.worker.attempts.forkserver_client import (
-    ForkserverClient,
-    ForkserverGoneError,
-    TaskProcess,
-    allowed_environment,
-)
+from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
+from trackside.worker.attempts.forkserver_connection import ForkserverGoneError, TaskProcess
 
 
 @pytest.fixture
@@ -29,7 +25,7 @@ async def test_a_process_that_is_told_to_end_before_it_has_begun_ends(forkserver
     """The forkserver ignores SIGTERM, and so does a process that has just been forked off."""
     for _ in range(20):
         process = await forkserver.acquire()
-        forkserver.kill(process, signal.SIGTERM)
+        process.kill(signal.SIGTERM)
         assert await asyncio.wait_for(process.exited, LIMIT_S) == -signal.SIGTERM
         process.close()
 
@@ -48,7 +44,7 @@ async def test_a_forkserver_whose_death_was_not_heard_yet_is_as_one_that_has_die
     died = parent_of(taken[0].pid)
     os.kill(died, signal.SIGKILL)
     assert wait_until_gone(died)
-    forkserver.kill(taken[0], signal.SIGTERM)
+    taken[0].kill(signal.SIGTERM)
     with pytest.raises(ForkserverGoneError):
         await taken_until_none_is_left(forkserver, taken)
     for process in taken:
@@ -67,8 +63,8 @@ async def test_a_signal_to_a_forkserver_that_takes_no_more_waits_until_it_does(
     died = parent_of(first.pid)
     os.kill(died, signal.SIGSTOP)
     for _ in range(1_000):
-        forkserver.kill(first, signal.SIGCONT)
-    forkserver.kill(last, signal.SIGTERM)
+        first.kill(signal.SIGCONT)
+    last.kill(signal.SIGTERM)
     os.kill(died, signal.SIGCONT)
     assert await asyncio.wait_for(last.exited, LIMIT_S) == -signal.SIGTERM
     for process in (first, last):
@@ -85,7 +81,7 @@ async def test_what_a_process_was_not_sent_any_more_is_in_no_later_connections_w
     number = process.channel.fileno()
     writer.write(b" " * 10_000_000)
     process.close()
-    forkserver.kill(process, signal.SIGKILL)
+    process.kill(signal.SIGKILL)
     assert await asyncio.wait_for(process.exited, LIMIT_S) == -signal.SIGKILL
     later: list[socket.socket] = []
     while number not in [each.fileno() for each in later]:

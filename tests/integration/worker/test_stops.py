@@ -23,7 +23,8 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.worker.process_messages import Assignment, ProcessMessage, encode
+from trackside.worker.assignment import Assignment
+from trackside.worker.process_messages import ProcessMessage, encode
 
 
 @pytest.fixture

@@ -13,8 +13,14 @@ import pytest
 
 from tests.integration.worker.harness import EXAMPLES, LIMIT_S, WorkerHarness, alive, of
 from tests.stack import Servers
-from trackside.contracts.fleet import WorkerLeft
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
+from trackside.contracts.fleet import WorkerJoined, WorkerLeft
+from trackside.contracts.tasks import (
+    AttemptAdopted,
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    TaskStatusChanged,
+)
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 
@@ -68,9 +74,50 @@ async def test_the_demo_task_learns_digits(harness: WorkerHarness, stack: Server
     await harness.first(WorkerLeft, harness.topics.fleet, harness.worker_id)
 
 
-async def test_a_worker_killed_on_kafka_comes_back_and_says_what_was_lost(
+async def test_a_worker_killed_on_kafka_comes_back_and_has_its_task_still(
     harness: WorkerHarness, stack: Servers, tmp_path: Path
 ) -> None:
+    with worker(harness, stack, tmp_path, "noop") as process:
+        command = await harness.run("a", {"tell_pid": True, "wait_for_stop": True})
+        pid = await harness.pid("a")
+        process.kill()
+    with worker(harness, stack, tmp_path, "noop"):
+        joined = await harness.joined(nth=2)
+        adopted = await harness.first(AttemptAdopted, harness.topics.events, "s-a")
+        assert (adopted.incarnation, adopted.earlier) == (joined.incarnation, (command.incarnation,))
+        assert alive(pid) and joined.after
+        await harness.stop(command.model_copy(update={"incarnation": joined.incarnation}))
+        end = await harness.end("a")
+        assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.FINISHED, False, joined.incarnation)
+        assert end.result is not None and end.result["pid"] == pid
+        await harness.run("b", incarnation=joined.incarnation)
+        story = await harness.events_until_end("b")
+    assert isinstance(story[-1], AttemptEnded) and story[-1].end is AttemptEnd.FINISHED
+    assert len(of(story, TaskStatusChanged)) == 4
+
+
+async def test_a_worker_that_is_told_to_hand_over_ends_with_0_and_its_task_is_where_it_was(
+    harness: WorkerHarness, stack: Servers, tmp_path: Path
+) -> None:
+    with worker(harness, stack, tmp_path, "noop") as process:
+        command = await harness.run("a", {"tell_pid": True, "wait_for_stop": True})
+        pid = await harness.pid("a")
+        process.send_signal(signal.SIGUSR1)
+        assert await asyncio.to_thread(process.wait, LIMIT_S) == 0
+        assert alive(pid)
+    with worker(harness, stack, tmp_path, "noop"):
+        joined = await harness.joined(nth=2)
+        await harness.stop(command.model_copy(update={"incarnation": joined.incarnation}))
+        end = await harness.end("a")
+        assert end.result is not None and end.result["pid"] == pid
+    fleet = await harness.messages(harness.topics.fleet, "w1", lambda all_: len(of(all_, WorkerJoined)) == 2)
+    assert not of(fleet, WorkerLeft)
+
+
+async def test_a_worker_killed_on_kafka_that_adopts_no_tasks_comes_back_and_says_what_was_lost(
+    harness: WorkerHarness, stack: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKSIDE_WORKER_ADOPT", "false")
     with worker(harness, stack, tmp_path, "noop") as process:
         command = await harness.run("a", {"tell_pid": True, "seconds": 600})
         pid = await harness.pid("a")
@@ -81,10 +128,6 @@ async def test_a_worker_killed_on_kafka_comes_back_and_says_what_was_lost(
         end = await harness.end("a")
         assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, command.incarnation)
         assert joined.after and joined.incarnation != command.incarnation
-        await harness.run("b", incarnation=joined.incarnation)
-        story = await harness.events_until_end("b")
-    assert isinstance(story[-1], AttemptEnded) and story[-1].end is AttemptEnd.FINISHED
-    assert len(of(story, TaskStatusChanged)) == 4
 
 
 async def test_fm_13_a_worker_that_slept_past_its_lease_ends_its_tasks_and_joins_anew(

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from trackside.worker.assignment import Assignment
 from trackside.worker.child.control_channel import ControlChannel, WorkerGoneError
 from trackside.worker.child.control_states import ControlGuard, ControlState
 from trackside.worker.process_messages import (
     CONTROL,
-    Assignment,
     ControlMessage,
     ExitCommand,
     FetchAnswer,

@@ -9,12 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trackside.worker import process_messages
+from trackside.worker.assignment import Assignment
 from trackside.worker.forkserver_messages import (
     ForkFailed,
     ForkProcess,
+    ForkserverOffer,
     ForkserverReady,
+    HeldProcess,
+    HoldProcess,
+    LogContact,
     ProcessExited,
     ProcessForked,
+    ReleaseProcess,
     SignalProcess,
 )
 from trackside.worker.process_messages import (
@@ -23,11 +29,12 @@ from trackside.worker.process_messages import (
     ENDING_FILE,
     FROM_FORKSERVER,
     FROM_TASK,
+    PROGRESS,
     SPOOL_RECORD,
     TO_FORKSERVER,
     AnswerReceived,
+    AnswerTaken,
     ArtifactReleased,
-    Assignment,
     AttemptEnding,
     AttemptOver,
     CheckpointAnswer,
@@ -70,6 +77,12 @@ ERROR = {"stage": "TRAIN", "type": "ValueError", "message": "no", "traceback": "
 MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
     (TO_FORKSERVER, ForkProcess(7)),
     (TO_FORKSERVER, SignalProcess(7, 15)),
+    (TO_FORKSERVER, HoldProcess(7, "0a1b", 10.0, 7.0)),
+    (TO_FORKSERVER, ReleaseProcess(7)),
+    (TO_FORKSERVER, LogContact(12.5)),
+    (FROM_FORKSERVER, ForkserverOffer(4_711, 1, 2)),
+    (FROM_FORKSERVER, HeldProcess(7, 4_712, "0a1b", None, [])),
+    (FROM_FORKSERVER, HeldProcess(7, 4_712, "0a1b", 9, ["4713 sleep 600"])),
     (FROM_FORKSERVER, ForkserverReady(4_711, {"sklearn": "ModuleNotFoundError: no module"})),
     (FROM_FORKSERVER, ProcessForked(7, 4_712)),
     (FROM_FORKSERVER, ForkFailed(7, "fork: Cannot allocate memory")),
@@ -125,6 +138,7 @@ MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
     (FROM_TASK, AttemptEnding("failed", None, ERROR, 3, ["7 sleep"], -1, -1, 10, 0, 1, [], SEVERAL, 2)),
     (ENDING_FILE, AttemptEnding("lost", {}, None, None, [], 1, 2, 10, 0, 0, [StepReport(0, 0.5, 1)], 0.5, 0)),
     (FROM_TASK, ProcessFree(10, 2)),
+    (PROGRESS, AnswerTaken("fetch-request", 3)),
 ]
 
 
@@ -144,7 +158,7 @@ def test_the_items_of_a_batch_have_names_again() -> None:
 def test_every_message_is_tried_and_is_expected_somewhere() -> None:
     kinds = set(get_args(process_messages.ProcessMessage))
     assert {type(message) for _, message in MESSAGES} == kinds
-    tables = (TO_FORKSERVER, FROM_FORKSERVER, ASSIGNMENT, CONTROL, FROM_TASK, ENDING_FILE)
+    tables = (TO_FORKSERVER, FROM_FORKSERVER, ASSIGNMENT, CONTROL, PROGRESS, ENDING_FILE)
     assert {kind for table in tables for kind in table.values()} == kinds
 
 

@@ -4,29 +4,31 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Sequence
 
 import pytest
 
 from trackside.contracts.fleet import Device
-from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess
+from trackside.worker.attempts.forkserver_connection import ForkserverConnection, TaskProcess
 from trackside.worker.catalogue.task_catalogue import TaskType
+from trackside.worker.forkserver_messages import SignalProcess
 from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, IDLE, Claim, Ledger, Stage
 from trackside.worker.placements.warm_processes import ProcessKind, WarmProcessPool
-from trackside.worker.process_messages import ProcessFree
+from trackside.worker.process_messages import ProcessFree, ToForkserver
 
 MEMORY = ProcessFree(memory_bytes=10, cuda_memory_bytes=2)
 
 
-class RecordingForkserver(ForkserverClient):
-    """Forks nothing, and records the signals that it was told to send."""
+class RecordingConnection(ForkserverConnection):
+    """Sends nothing, and records the signals that it was told to send."""
 
     def __init__(self) -> None:
-        super().__init__([], {})
         self.killed: list[tuple[int, int]] = []
 
-    def kill(self, process: TaskProcess, number: int) -> None:
+    def send(self, message: ToForkserver, descriptors: Sequence[int] = ()) -> None:
         """Remembers it."""
-        self.killed.append((process.number, number))
+        assert isinstance(message, SignalProcess), f"{message}, {descriptors}"
+        self.killed.append((message.number, message.signal))
 
 
 def kind_of(name: str, cuda_visible_devices: str = "") -> ProcessKind:
@@ -44,9 +46,9 @@ class HostWithPool:
             Device(device_id="gpu-0", kind="gpu", name="", memory_bytes=10),
         ]
         self.ledger = Ledger({each.device_id: each for each in devices}, memory_bytes=100)
-        self.forkserver = RecordingForkserver()
+        self.forkserver = RecordingConnection()
         self.changes = 0
-        self.warm = WarmProcessPool(self.ledger, self.forkserver, self._changed)
+        self.warm = WarmProcessPool(self.ledger, self._changed)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -57,7 +59,7 @@ class HostWithPool:
         theirs.close()
         stdout, stderr = os.pipe()
         process = TaskProcess(
-            number, number, ours, stdout, stderr, asyncio.get_running_loop().create_future()
+            number, number, ours, stdout, stderr, asyncio.get_running_loop().create_future(), self.forkserver
         )
         self.warm.add(kind_of(kind), process, (device,), MEMORY)
         return process

@@ -62,6 +62,10 @@ def start_helpers() -> None:
         forked.start()
 
 
+def say_much() -> None:
+    sys.stdout.write("".join(f"line {number}\n" for number in range(2_000)))
+
+
 def kill_itself() -> None:
     os.kill(os.getpid(), 9)
 
@@ -74,6 +78,7 @@ RAISES = {
     "chained": exhaust_host_and_hide_it,
     "disk": fill_disk,
     "killed": kill_itself,
+    "say": say_much,
     "helpers": start_helpers,
 }
 

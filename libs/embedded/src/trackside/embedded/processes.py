@@ -15,6 +15,10 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 
+FORKSERVER = b"trackside.worker.child.forkserver"
+"""The module of the processes that keep the tasks of a worker that was killed for the next one."""
+
+
 @dataclass(frozen=True)
 class ProcessSpec:
     """A process to keep running: its command, environment, log file, and its readiness check.
@@ -122,6 +126,18 @@ def children_of(parent: int) -> list[int]:
         return [int(each) for each in text.split()]
     except OSError:
         return _children_by_scan(parent)
+
+
+def outlives_parent(pid: int) -> bool:
+    """Returns whether a process runs on without its parent: the forkserver of a worker, with the tasks.
+
+    It ends by itself if no next worker takes them over.
+    """
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return FORKSERVER in command
 
 
 def _children_by_scan(parent: int) -> list[int]:

@@ -297,10 +297,10 @@ class Supervisor:
             self.problems.set(f"{name}_failed", f"{failed}, and is tried again; its output is in {log}")
 
     def _kill_orphans(self) -> None:
-        """Kills orphans of dead children; a process of the stack never outlives its own parent."""
+        """Kills orphans of dead children, but for those that keep the tasks of a worker for the next one."""
         known = {each.process.pid for each in self.supervised if each.process is not None}
         for pid in processes.children_of(os.getpid()):
-            if pid in known:
+            if pid in known or processes.outlives_parent(pid):
                 continue
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)

@@ -1,68 +1,22 @@
-"""Wires a worker together and runs its incarnations, one after another."""
+"""Wires a worker together and runs it until it is stopped."""
 
 import asyncio
-import os
-import socket
+import signal
 import sys
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import structlog
 
-from trackside.artifacts.cache import Cache
-from trackside.artifacts.errors import CredentialMissing
-from trackside.artifacts.opening import load_credentials
-from trackside.artifacts.settings import StoreSettings
-from trackside.contracts.fleet import WorkerJoined, WorkerLeft
-from trackside.contracts.ids import new_id
-from trackside.contracts.topics import HOST, Topics
-from trackside.eventlog.log import Appended, Log, TopicPartition
-from trackside.eventlog.log_id import claim_folder, log_id_of
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.retry import Response, retry_until_reachable
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.telemetry.disk_limits import DiskLimits
-from trackside.telemetry.disk_space import DiskWatch
-from trackside.telemetry.health import Health
 from trackside.telemetry.metrics import declare
-from trackside.worker.artifacts.inputs import InputCache
-from trackside.worker.artifacts.store_client import StoreProcess
-from trackside.worker.attempts.cgroups import cgroups_of
-from trackside.worker.attempts.device_locks import RETRY_S, DeviceLocks, try_lock
-from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
-from trackside.worker.attempts.memory_pressure import MemoryPressure
-from trackside.worker.attempts.secret_source import secret_source
-from trackside.worker.attempts.spec import AttemptContext
-from trackside.worker.catalogue.built_in import BUILT_IN, BUILT_IN_SERVICES, environment_for_tasks
-from trackside.worker.catalogue.catalogue_watch import CatalogueWatch, known_types
 from trackside.worker.catalogue.task_catalogue import CatalogueError, TaskCatalogue, read_catalogue
-from trackside.worker.host.devices import HostDevice, discover
-from trackside.worker.host.neighbours import Neighbourhood
-from trackside.worker.host.nvml import Nvml
-from trackside.worker.host.sampler import HostSampler
 from trackside.worker.host.shared_folder import SharedFolder, SharedFolderError
-from trackside.worker.host.usage import memory_pool, read_host
-from trackside.worker.incarnation import Incarnation
-from trackside.worker.monitor import HostMonitor
-from trackside.worker.placements.controller import PlacementController
-from trackside.worker.placements.fencing import FencingTable
-from trackside.worker.placements.ledger import Ledger
-from trackside.worker.placements.local_placement import PlacementPolicy
-from trackside.worker.recovery import report_missing_ends
-from trackside.worker.reporting.journal import Journal
-from trackside.worker.reporting.outbox import WorkerOutbox
-from trackside.worker.reporting.reporter import EventNumbers, Publisher
 from trackside.worker.settings import WorkerSettings
+from trackside.worker.worker_runner import HandedOver, WorkerRunner
 
 log = structlog.get_logger("trackside.worker")
-
-LEAVE_S = 2.0
-"""Seconds a leaving worker waits until its last events are in the log."""
-RETRY_LOG_S = 0.5
 
 
 def main() -> None:
@@ -92,10 +46,20 @@ async def _run(service: ServiceContext, settings: WorkerSettings, catalogue: Tas
         declare("trackside.worker.dropped.batches", topic=[topics.metrics.name, topics.logs.name])
         limits, own = service.settings.disk_limits, RecordWriter("worker", settings.id, service.writer.signer)
         worker = WorkerRunner(service.log, topics, settings, catalogue, service.health, limits, own)
-        await run_until_stopped(worker, service.stop)
+
+        def hand_over() -> None:
+            worker.hands_over = True
+            service.stop.set()
+
+        if settings.adopt:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, hand_over)
+        try:
+            await run_until_stopped(worker, service.stop)
+        except* HandedOver:
+            log.info("handed over", worker=worker.id)
 
 
-async def run_until_stopped(worker: "WorkerRunner", leaving: asyncio.Event) -> None:
+async def run_until_stopped(worker: WorkerRunner, leaving: asyncio.Event) -> None:
     """Runs a worker until `leaving` is set; cancels it at once if it hasn't joined by then."""
     running = asyncio.create_task(worker.run(leaving))
     told_to_leave = asyncio.create_task(leaving.wait())
@@ -107,294 +71,3 @@ async def run_until_stopped(worker: "WorkerRunner", leaving: asyncio.Event) -> N
         await running
     except asyncio.CancelledError:
         log.info("left before joining", worker=worker.id)
-
-
-class WorkerRunner:
-    """A worker on a log; `joined` is whether its current incarnation has joined the fleet."""
-
-    def __init__(
-        self,
-        log: Log,
-        topics: Topics,
-        settings: WorkerSettings,
-        catalogue: TaskCatalogue,
-        health: Health,
-        disk_limits: DiskLimits | None = None,
-        writer: RecordWriter | None = None,
-    ) -> None:
-        self.id = settings.id
-        self.joined = False
-        self._log, self._topics = log, topics
-        self._settings = settings
-        self._writer = writer or RecordWriter("worker", self.id)
-        self._catalogue = CatalogueWatch(settings.catalogue, catalogue)
-        self._health = health
-        self._shared_folder = SharedFolder(settings.host_dir)
-        self._disk = DiskWatch([settings.data_dir], disk_limits or DiskLimits())
-
-    async def run(self, leaving: asyncio.Event) -> None:
-        """Joins and works until `leaving` is set; joins again each time it was declared lost."""
-        settings = self._settings
-        data_dir = settings.data_dir.resolve()
-        data_dir.mkdir(parents=True, exist_ok=True)
-        nvml = Nvml()
-        host_devices = discover(settings.cpu_slots, nvml)
-        data_dir_lock = await self._lock_data_dir(data_dir / "worker.lock")
-        forkserver = ForkserverClient(self._modules(), _environment(host_devices))
-        cgroups = cgroups_of(settings.id, data_dir, settings.max_processes)
-        self._health.facts["memory_limits"] = cgroups.enforcement
-        neighbourhood, store = Neighbourhood(self._shared_folder, data_dir), StoreProcess(os.environ)
-        cache = Cache(settings.cache_dir or data_dir / "cache", settings.cache_bytes)
-        uuids = {each.id: each.device.uuid for each in host_devices if each.device.uuid}
-        try:
-            claim_folder(data_dir, await self._retry(partial(log_id_of, self._log, self._topics)))
-            context = AttemptContext(
-                journal=Journal(data_dir),
-                locks=DeviceLocks(data_dir / "locks", self._shared_folder, uuids),
-                forkserver=forkserver,
-                host=environment_for_tasks(os.environ),
-                stop_grace_s=settings.stop_grace_s,
-                pressure=MemoryPressure(),
-                cgroups=cgroups,
-                neighbourhood=neighbourhood,
-                store=store,
-                spool_bytes=settings.spool_bytes,
-                upload_timeout_s=settings.upload_timeout_s,
-                inputs=InputCache(store, cache),
-                secrets=secret_source(settings),
-            )
-            async with asyncio.TaskGroup() as group:
-                group.create_task(forkserver.start())  # importing torch takes seconds: meanwhile recover
-                await self._run_incarnations(host_devices, context, nvml, group, leaving)
-        finally:
-            await store.close()
-            forkserver.close()
-            neighbourhood.close()
-            cgroups.close()
-            nvml.close()
-            os.close(data_dir_lock)
-
-    async def _run_incarnations(
-        self,
-        host_devices: list[HostDevice],
-        context: AttemptContext,
-        nvml: Nvml,
-        group: asyncio.TaskGroup,
-        leaving: asyncio.Event,
-    ) -> None:
-        outbox = WorkerOutbox(self._log, self._health, group)
-        publisher = Publisher(outbox, self._writer, self._topics)
-        while not leaving.is_set():
-            await self._run_incarnation(host_devices, context, nvml, publisher, group, leaving)
-        outbox.close()
-
-    async def _run_incarnation(
-        self,
-        host_devices: list[HostDevice],
-        context: AttemptContext,
-        nvml: Nvml,
-        publisher: Publisher,
-        group: asyncio.TaskGroup,
-        leaving: asyncio.Event,
-    ) -> None:
-        """Recovers, joins, works until `leaving` is set or it is lost, and ends its tasks."""
-        settings = self._settings
-        after = await report_missing_ends(
-            context, publisher, settings.keep_workdirs, settings.recovery_timeout_s
-        )
-        publisher = replace(publisher, numbers=EventNumbers())
-        starts = await self._device_topics(host_devices)
-        fleet_start = (await self._retry(partial(self._log.beginnings, self._topics.fleet.name)))[0]
-        incarnation, sampler = self._incarnation(host_devices, context, nvml, publisher, group)
-        monitor = HostMonitor(
-            sampler,
-            incarnation.placements,
-            context.pressure,
-            settings.watch_interval_s,
-            partial(self._check_disk, context.journal),
-        )
-        background = [
-            group.create_task(incarnation.execute_commands(self._log, starts), name="execute-commands"),
-            group.create_task(incarnation.watch_fleet(self._log, fleet_start), name="watch-fleet"),
-            group.create_task(monitor.run(), name="monitor"),
-        ]
-        await context.forkserver.start()
-        await self._join(incarnation, host_devices, publisher, after)
-        send_heartbeats = incarnation.send_heartbeats(
-            self._log, settings.heartbeat_interval_s, monitor.with_readings
-        )
-        heartbeats = group.create_task(send_heartbeats, name="heartbeats")
-        background.append(group.create_task(incarnation.guard_exclusive(), name="guard"))
-        watch = self._catalogue.run(incarnation.use_catalogue)
-        background.append(group.create_task(watch, name="watch-catalogue"))
-        self.joined = self._health.ready = True
-        await _wait_for_first(leaving, incarnation.lost)
-        self._health.ready = False
-        for task in background:
-            task.cancel()
-        await self._end(incarnation, publisher, leaving)
-        heartbeats.cancel()
-        await asyncio.gather(*background, heartbeats, return_exceptions=True)
-        self.joined = False
-
-    def _check_disk(self, journal: Journal) -> str:
-        """Returns what keeps new tasks from being started, "" if nothing does."""
-        sentence = self._disk.check() or journal.obstacle()
-        self._health.set_disk_low(sentence)
-        return sentence
-
-    async def _device_topics(self, host_devices: list[HostDevice]) -> dict[TopicPartition, int]:
-        """Creates the topics of the devices and the host; returns the offsets to read them from."""
-        names = [*(host_device.id for host_device in host_devices), HOST]
-        topics = [self._topics.device(self.id, name) for name in names]
-        await self._retry(partial(self._log.ensure, topics))
-        starts: dict[TopicPartition, int] = {}
-        for topic in topics:
-            starts[topic.name, 0] = (await self._retry(partial(self._log.beginnings, topic.name)))[0]
-        return starts
-
-    def _incarnation(
-        self,
-        host_devices: list[HostDevice],
-        context: AttemptContext,
-        nvml: Nvml,
-        publisher: Publisher,
-        group: asyncio.TaskGroup,
-    ) -> tuple[Incarnation, HostSampler]:
-        settings = self._settings
-        reserve_bytes, memory_bytes = split_host_memory(settings.host_reserve)
-        ledger = Ledger(
-            devices={host_device.id: host_device.device for host_device in host_devices},
-            memory_bytes=memory_bytes,
-            max_tasks=settings.max_tasks,
-            reserve_bytes=reserve_bytes,
-            memory_pool=memory_pool(),
-        )
-        known = self._catalogue.current
-        fencing = FencingTable(
-            new_id(), frozenset((*known.tasks, *BUILT_IN)), known.services | BUILT_IN_SERVICES
-        )
-        placements = PlacementController(
-            {host_device.id: host_device for host_device in host_devices},
-            ledger,
-            fencing,
-            context,
-            publisher,
-            group,
-            PlacementPolicy(settings.load_early, settings.keep_workdirs),
-        )
-        incarnation = Incarnation(fencing, placements, known, publisher, _credential_names())
-        sampler = HostSampler(
-            host_devices,
-            nvml,
-            placements.owned,
-            incarnation.device_failed,
-            settings.watch_interval_s,
-            neighbours=lambda: ledger.neighbours,
-        )
-        placements.peak = sampler.peak
-        sampler.cgroup_bytes = context.cgroups.used_bytes
-        return incarnation, sampler
-
-    async def _join(
-        self,
-        incarnation: Incarnation,
-        host_devices: list[HostDevice],
-        publisher: Publisher,
-        after: dict[str, int],
-    ) -> None:
-        joined = WorkerJoined(
-            worker_id=self.id,
-            incarnation=incarnation.id,
-            host=socket.gethostname(),
-            devices=[host_device.device for host_device in host_devices],
-            queues=self._settings.queue_names,
-            after=after,
-            memory_bytes=incarnation.placements.ledger.memory_bytes,
-            max_tasks=self._settings.max_tasks,
-            memory_pool=incarnation.placements.ledger.memory_pool,
-            credentials=sorted(incarnation.credentials),
-            built_in=sorted(BUILT_IN),
-            **known_types(self._catalogue.current),
-        )
-        in_log: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        fleet, writer = self._topics.fleet, publisher.writer
-        record = writer.signed(fleet, writer.single(self.id, joined, sequence=publisher.draw_number()))
-        publisher.outbox.event(fleet, record, in_log.set_result)
-        incarnation.joined_at = (await in_log).offset
-        log.info("joined", worker=self.id, incarnation=incarnation.id, devices=len(host_devices))
-
-    async def _end(self, incarnation: Incarnation, publisher: Publisher, leaving: asyncio.Event) -> None:
-        if not leaving.is_set():
-            log.warning("this worker was declared lost: its tasks end", worker=self.id)
-            await incarnation.placements.end_all(grace_s=0)
-            return
-        grace_s = self._settings.stop_grace_s
-        await incarnation.placements.end_all(max(grace_s - 1, grace_s / 2))
-        incarnation.report(WorkerLeft(worker_id=self.id, incarnation=incarnation.id))
-        try:
-            async with asyncio.timeout(LEAVE_S):
-                await publisher.outbox.drained()
-        except TimeoutError:
-            log.warning("left without reporting it: the log is unreachable", worker=self.id)
-
-    def _modules(self) -> list[str]:
-        return list(dict.fromkeys([*self._settings.preload_modules, *self._catalogue.current.preload]))
-
-    async def _lock_data_dir(self, path: Path) -> int:
-        """Waits until no other worker uses the data directory; returns the descriptor of its lock."""
-        waiting = False
-        while (descriptor := try_lock(path)) is None:
-            if not waiting:
-                waiting = True
-                self._health.waiting(f"another worker uses {path.parent}")
-                log.warning(
-                    "waiting until the other worker that uses this folder ends: each needs one of its own",
-                    worker=self.id,
-                    data_dir=str(path.parent),
-                )
-            await asyncio.sleep(RETRY_S)
-        if waiting:
-            log.info("the other worker that used this folder has ended", worker=self.id)
-        self._health.waiting(None)
-        return descriptor
-
-    async def _retry(self, request: Callable[[], Awaitable[Response]]) -> Response:
-        response = await retry_until_reachable(request, self._log_unreachable, RETRY_LOG_S)
-        self._health.waiting(None)
-        return response
-
-    def _log_unreachable(self, reason: str) -> None:
-        self._health.waiting("waiting for the log")
-        log.info("the log is unreachable", reason=reason)
-
-
-async def _wait_for_first(*events: asyncio.Event) -> None:
-    waits = [asyncio.create_task(event.wait()) for event in events]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
-    await asyncio.gather(*waits, return_exceptions=True)
-
-
-def split_host_memory(reserve_bytes: int) -> tuple[int, int]:
-    """Returns the bytes of host memory for others and for tasks: at least half is for tasks."""
-    total = read_host().memory_bytes
-    reserved = min(reserve_bytes, total // 2)
-    return reserved, total - reserved
-
-
-def _credential_names() -> list[str]:
-    """Returns the names of the credentials of this host: none if their file can't be used."""
-    try:
-        return load_credentials(StoreSettings()).names
-    except CredentialMissing as error:
-        log.error("this host's credentials can't be used", reason=str(error))
-        return []
-
-
-def _environment(host_devices: list[HostDevice]) -> dict[str, str]:
-    """Returns the forkserver's environment; numeric libraries use a slot's share of the cores, not all."""
-    slots = max(1, sum(host_device.device.kind == "cpu" for host_device in host_devices))
-    share = str(max(1, (os.cpu_count() or 1) // slots))
-    return {"OMP_NUM_THREADS": share, **allowed_environment(os.environ)}

@@ -32,15 +32,13 @@ from trackside.worker.catalogue.task_catalogue import TaskCatalogue
 from trackside.worker.own_membership import OwnMembership
 from trackside.worker.placements.controller import PlacementController
 from trackside.worker.placements.fencing import CommandAction, FencingTable, Refusal
-from trackside.worker.placements.local_placement import GiveBack, journal_entry_of
+from trackside.worker.placements.local_placement import GiveBack, journal_entry_of, silence_allowed_s
 from trackside.worker.reporting.reporter import Publisher, Reporter
 
 log = structlog.get_logger("trackside.worker")
 
 READ_S = 1.0
 LEASE_CHECK_S = 0.1
-LEASE_MARGIN_S = 3.0
-"""Seconds before the end of its lease at which a worker without contact to the log ends exclusive tasks."""
 
 
 class Incarnation:
@@ -89,11 +87,16 @@ class Incarnation:
             await reader.close()
 
     async def send_heartbeats(
-        self, log_: Log, every_s: float, with_readings: Callable[[WorkerHeartbeat], WorkerHeartbeat]
+        self,
+        log_: Log,
+        every_s: float,
+        with_readings: Callable[[WorkerHeartbeat], WorkerHeartbeat],
+        on_contact: Callable[[float], None],
     ) -> None:
         """Sends heartbeats until it is cancelled, whole ones and digests. One that can't be sent is skipped.
 
-        `with_readings` adds the last readings of devices and host.
+        `with_readings` adds the last readings of devices and host; `on_contact` is told when the log was
+        reached, in monotonic seconds.
         """
         writer, digester = self._publisher.writer, HeartbeatDigester()
         topic = self._publisher.topics.heartbeats.name
@@ -106,6 +109,7 @@ class Incarnation:
                 await log_.publish(topic, 0, record)
                 digester.sent(heartbeat, began_s)
                 self._contact_s = began_s
+                on_contact(began_s)
             await asyncio.sleep(every_s)
 
     def _heartbeat(self) -> WorkerHeartbeat:
@@ -159,8 +163,7 @@ class Incarnation:
 
     def _end_exclusive(self, silent_s: float) -> None:
         for placement in list(self.placements.active.values()):
-            lease_s = placement.command.lease_s
-            over = silent_s > max(lease_s - LEASE_MARGIN_S, lease_s / 2)
+            over = silent_s > silence_allowed_s(placement.command.lease_s)
             if over and placement.command.exclusive and placement.requested_end is None:
                 log.warning(
                     "no contact to the log: an exclusive task ends", task=placement.key, silent_s=silent_s

@@ -1,18 +1,19 @@
 """The messages between worker, forkserver and task processes, and their encoding. Pure.
 
-    worker  -> forkserver     fork, signal                       a packet each, on a Unix socket
-    forkserver -> worker      ready, forked, fork-failed, exited
+    worker  -> forkserver     fork, signal, hold, release, contact   a packet each, on a Unix socket
+    forkserver -> worker      ready, forked, fork-failed, exited, offer, held
     worker  -> task process   assignment, LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED,      a line each
                               STORED, INSTRUCTION
     task process -> worker    status, reports, final, points, parameters-request, answer-received,
                               ready-to-serve, alive, instruction-answer, checkpoint-request, fetch-request,
                               release, resumed, interrupted, artifact, summary, summary-omitted,
                               stored-request, ending, over, free
-    task process -> its files ending, artifact
+    task process -> its files ending, artifact; its progress: what decides of the above, answer-taken
 
-A message is a JSON object on one line: `type` and the fields of its class. All processes are of one release,
-so there are no versions. File descriptors are sent with a message, next to it. The forkserver imports this
-module: it uses the standard library only, and named tuples, which are defined faster than dataclasses.
+A message is a JSON object on one line: `type` and the fields of its class. The processes are of one release,
+except where a worker takes over what an earlier one has started: see PROTOCOL of forkserver_messages. File
+descriptors are sent with a message, next to it. The forkserver imports this module: it uses the standard
+library only, and named tuples, which are defined faster than dataclasses.
 """
 
 import json
@@ -21,12 +22,18 @@ from functools import cache, partial
 from types import UnionType
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
+from trackside.worker.assignment import Assignment
 from trackside.worker.forkserver_messages import (
     ForkFailed,
     ForkProcess,
+    ForkserverOffer,
     ForkserverReady,
+    HeldProcess,
+    HoldProcess,
+    LogContact,
     ProcessExited,
     ProcessForked,
+    ReleaseProcess,
     SignalProcess,
 )
 from trackside.worker.report_messages import (
@@ -48,44 +55,6 @@ MAX_SHOWN_BYTES = 200
 
 class UnreadableMessageError(Exception):
     """A line or packet that is not one of the expected messages; the text says what was expected."""
-
-
-class Assignment(NamedTuple):
-    """The task to run. Lock files of its devices come with it as descriptors, after `outputs` of them."""
-
-    entry: str
-    """The class, as `module:Class`; empty for a program."""
-    program: list[str]
-    """The program and its arguments; empty for a class."""
-    path: str
-    """The folder of the code; empty for installed code."""
-    parameters: dict[str, Any]
-    environment: dict[str, str]
-    workdir: str
-    ending: str
-    """The path of the file that gets the ending."""
-    interrupts: int = 0
-    """How often training may run out of memory without ending the attempt."""
-    interrupted: int = 0
-    """How often it has, in earlier placements."""
-    outputs: int = 0
-    """How many of the descriptors replace stdout and stderr: 0 or 2."""
-    max_tasks: int | None = None
-    """How many tasks a warm process may run; None for a process that ends with its task."""
-    max_growth_bytes: int = 0
-    """How much the memory of a warm process may grow."""
-    spool: str = ""
-    """The folder for what the task saves; empty if there is no store."""
-    spool_bytes: int = 0
-    """How much the spools of the worker may hold."""
-    saved: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
-    """The newest version of each artifact that the task has saved in earlier placements, by name."""
-    service: bool = False
-    """Whether it serves until it is stopped, instead of training."""
-    unresponsive_s: float = 0.0
-    """After how long without a sign of life a service is ended; 0 for never."""
-    secrets: list[str] = []  # noqa: RUF012 - nothing changes it
-    """The values of secrets in its parameters and its environment, to be masked in what it writes."""
 
 
 class LoadCommand(NamedTuple):
@@ -250,6 +219,13 @@ class AttemptOver(NamedTuple):
     """The attempt has ended, and its ending is in its file."""
 
 
+class AnswerTaken(NamedTuple):
+    """The task has the answer to a request of this type, such as `fetch-request`; in its progress only."""
+
+    kind: str
+    request: int
+
+
 class ProcessFree(NamedTuple):
     """A warm process waits for another task; what it uses now, in bytes."""
 
@@ -257,8 +233,8 @@ class ProcessFree(NamedTuple):
     cuda_memory_bytes: int
 
 
-ToForkserver = ForkProcess | SignalProcess
-FromForkserver = ForkserverReady | ProcessForked | ForkFailed | ProcessExited
+ToForkserver = ForkProcess | SignalProcess | HoldProcess | ReleaseProcess | LogContact
+FromForkserver = ForkserverReady | ProcessForked | ForkFailed | ProcessExited | ForkserverOffer | HeldProcess
 ControlMessage = (
     LoadCommand
     | TrainCommand
@@ -292,14 +268,22 @@ FromTask = (
     | AttemptOver
     | ProcessFree
 )
-ProcessMessage = ToForkserver | FromForkserver | Assignment | ControlMessage | FromTask
+ProcessMessage = ToForkserver | FromForkserver | Assignment | ControlMessage | FromTask | AnswerTaken
 
-TO_FORKSERVER: Mapping[str, type[ToForkserver]] = {"fork": ForkProcess, "signal": SignalProcess}
+TO_FORKSERVER: Mapping[str, type[ToForkserver]] = {
+    "fork": ForkProcess,
+    "signal": SignalProcess,
+    "hold": HoldProcess,
+    "release": ReleaseProcess,
+    "contact": LogContact,
+}
 FROM_FORKSERVER: Mapping[str, type[FromForkserver]] = {
     "ready": ForkserverReady,
     "forked": ProcessForked,
     "fork-failed": ForkFailed,
     "exited": ProcessExited,
+    "offer": ForkserverOffer,
+    "held": HeldProcess,
 }
 ASSIGNMENT: Mapping[str, type[Assignment]] = {"assignment": Assignment}
 CONTROL: Mapping[str, type[ControlMessage]] = {
@@ -336,10 +320,11 @@ FROM_TASK: Mapping[str, type[FromTask]] = {
     "free": ProcessFree,
 }
 ENDING_FILE: Mapping[str, type[AttemptEnding]] = {"ending": AttemptEnding}
+PROGRESS: Mapping[str, type[FromTask | AnswerTaken]] = {**FROM_TASK, "answer-taken": AnswerTaken}
 SPOOL_RECORD: Mapping[str, type[ArtifactReady]] = {"artifact": ArtifactReady}
 _TYPES: dict[type, str] = {
     kind: name
-    for kinds in (TO_FORKSERVER, FROM_FORKSERVER, ASSIGNMENT, CONTROL, FROM_TASK)
+    for kinds in (TO_FORKSERVER, FROM_FORKSERVER, ASSIGNMENT, CONTROL, PROGRESS)
     for name, kind in kinds.items()
 }
 _ITEMS: dict[Any, Any] = {list[StepReport]: StepReport, list[MetricPoint]: MetricPoint}

@@ -1,6 +1,9 @@
 """Recovery after a crash: reports the end of each placement that is still in the journal."""
 
 import asyncio
+import contextlib
+from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -19,43 +22,68 @@ from trackside.worker.report_messages import ArtifactReady
 from trackside.worker.reporting.attempt_spans import AttemptSpans
 from trackside.worker.reporting.journal import Journal, JournalEntry
 from trackside.worker.reporting.reporter import Publisher, Reporter
+from trackside.worker.settings import WorkerSettings
 
 log = structlog.get_logger("trackside.worker")
 
 
 async def report_missing_ends(
-    context: AttemptContext, publisher: Publisher, keep_workdirs: bool, upload_timeout_s: float
+    context: AttemptContext,
+    publisher: Publisher,
+    settings: WorkerSettings,
+    incarnation: str,
+    survivors: Collection[JournalEntry],
 ) -> dict[str, int]:
     """Reports missing ends once the processes are gone; returns the offset after the last one by partition.
+
+    The placements that are `survivors` run on, and are spared with their devices. One that an earlier
+    incarnation has adopted is adopted by this `incarnation` first, as the log may not have that.
 
     A placement whose process wrote an ending gets that end, and all its deciding values again (readers ignore
     repeated events); any other is lost, and what it reported before its last checkpoint is reported again. A
     placement that was held for its device is returned first, which has an effect only if it had not begun.
     Processes that are left of it are killed and listed. What it saved is uploaded before its end, for which
-    the store has `upload_timeout_s`.
+    the store has `recovery_timeout_s`.
     """
     journal, locks = context.journal, context.locks
-    entries = journal.entries_without_end()
-    leftovers = await asyncio.to_thread(_kill_leftovers, journal, locks, entries)
-    devices = {device_id for entry in entries for device_id in entry.device_ids}
+    spared = {entry.key for entry in survivors}
+    in_use = {device_id for entry in survivors for device_id in entry.device_ids}
+    entries = [entry for entry in journal.entries_without_end() if entry.key not in spared]
+    leftovers = await asyncio.to_thread(_kill_leftovers, journal, locks, entries, in_use)
+    devices = {device_id for entry in entries for device_id in entry.device_ids} - in_use
     await asyncio.gather(*(locks.wait_until_free(device_id) for device_id in devices))
     after: dict[str, int] = {}
-    ends = [_end(context, publisher, entry, leftovers[entry.key], upload_timeout_s) for entry in entries]
+    limit_s = settings.recovery_timeout_s
+    owned = [_owned(journal, entry, incarnation) for entry in entries]
+    ends = [_end(context, publisher, entry, leftovers[entry.key], limit_s) for entry in owned]
     for entry, (partition, appended_at) in zip(entries, await asyncio.gather(*ends), strict=True):
         offset = (await appended_at).offset + 1
         after[str(partition)] = max(offset, after.get(str(partition), 0))
-        await journal.remove(entry, keep_workdirs)
+        await journal.remove(entry, settings.keep_workdirs)
     await asyncio.to_thread(journal.clear_leftovers)
     return after
 
 
+def _owned(journal: Journal, entry: JournalEntry, incarnation: str) -> JournalEntry:
+    """Returns an entry as this incarnation has it: one that was adopted before is adopted again."""
+    if not entry.adopters:
+        return entry
+    adopted = replace(entry, adopters=(*entry.adopters, incarnation))
+    with contextlib.suppress(OSError):  # it ends now, and the log will have it
+        journal.write(adopted)
+    return adopted
+
+
 def _kill_leftovers(
-    journal: Journal, locks: DeviceLocks, entries: list[JournalEntry]
+    journal: Journal, locks: DeviceLocks, entries: list[JournalEntry], in_use: Collection[str]
 ) -> dict[str, list[str]]:
-    """Kills the processes that are left of placements; returns their names by placement."""
+    """Kills the processes that are left of placements; returns their names by placement.
+
+    Those on devices that are `in_use` are known by their working directory only.
+    """
     workdirs = {entry.key: str(journal.workdir(entry)) for entry in entries}
     paths = {
-        entry.key: [str(locks.path(device_id).resolve()) for device_id in entry.device_ids]
+        entry.key: [str(locks.path(each).resolve()) for each in entry.device_ids if each not in in_use]
         for entry in entries
     }
     names = kill_marked(list(workdirs.values()), [*chain.from_iterable(paths.values())]) if entries else {}
@@ -78,6 +106,8 @@ async def _end(
     reporter = Reporter(
         publisher, entry, AttemptSpans(entry, publisher.writer.instance, began_ns=accepted_ns)
     )
+    if entry.adopters:
+        reporter.adopted(lambda _: None)
     if entry.held and written is None:
         reporter.returned()
     else:
@@ -92,6 +122,7 @@ async def _end(
             if saved.kind == CHECKPOINT:
                 _report(reporter, saved)
     ending = await uploads.finish(recovered_ending(written), upload_timeout_s)
+    ending["recovered"] = not entry.adopters  # else it is the end of a placement of this incarnation
     ending["leftovers"] = [*ending.get("leftovers", []), *leftovers][:MAX_NAMED]
     event, partition = reporter.ended(ending, partial(_set_result, appended_at))
     log.info("recovered an attempt", task=entry.task_id, attempt=entry.attempt, end=event.end.value)

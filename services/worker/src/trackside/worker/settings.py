@@ -108,6 +108,11 @@ class WorkerSettings(BaseSettings):
         description="Time that the store may take for what an earlier process of this worker has left, s; "
         "the worker joins after it.",
     )
+    adopt: bool = Field(
+        True,
+        description="Let tasks outlive the worker's process, so that the next one takes them over; false "
+        "ends them with it.",
+    )
     keep_workdirs: bool = Field(
         False,
         description="Keep the working directories of tasks after their end is in the log, but for tasks "

@@ -36,6 +36,8 @@ class Checkpoints:
     limit_s: float
     """Seconds for which a store that is away is tried for the checkpoints, all together."""
     is_used: bool = False
+    offered_before: list[CheckpointReference] = field(default_factory=list)
+    """What an earlier worker may have offered the task."""
     _requests: int = 0
     _offered: list[CheckpointReference] = field(default_factory=list)
 
@@ -57,7 +59,8 @@ class Checkpoints:
 
     def known(self, checkpoint: object) -> CheckpointReference | None:
         """Returns the checkpoint that the task got, if it names that."""
-        return next((each for each in self._offered if each.model_dump(mode="json") == checkpoint), None)
+        offered = [*self._offered, *self.offered_before]
+        return next((each for each in offered if each.model_dump(mode="json") == checkpoint), None)
 
     async def fetch(self, message: CheckpointRequest) -> CheckpointAnswer:
         """Fetches the newest checkpoint that can be read; answers without one if there is none at all."""

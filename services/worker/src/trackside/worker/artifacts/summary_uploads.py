@@ -69,7 +69,6 @@ class SummaryUploads:
         self._limit_s = limit_s
         self._outage = StoreOutage(limit_s)
         self.deadline = UploadDeadline()
-        self._answers = 0
 
     def handle(self, message: SummaryMessage) -> None:
         """Takes what the process sends."""
@@ -116,9 +115,9 @@ class SummaryUploads:
             while self._waiting:
                 batch = self._first_batch()
                 if not batch:
-                    self._waiting.popleft()
-                    self._answers += 1
-                    self._write(encode(StoredAnswer(self._answers)))
+                    asked = self._waiting.popleft()
+                    assert isinstance(asked, StoredRequest)
+                    self._write(encode(StoredAnswer(asked.request)))
                 elif not await self._upload(batch):
                     await asyncio.sleep(self._outage.pause_s)
 

@@ -7,6 +7,7 @@ event that was in the log already has the same number, so readers ignore its cop
 
 import asyncio
 import contextlib
+import json
 import shutil
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,8 @@ log = structlog.get_logger("trackside.worker")
 
 MAX_TOGETHER = 64
 """How many artifacts are uploaded with one request."""
+CHECKPOINTS = "stored-checkpoints.jsonl"
+"""The file in the spool with the checkpoints that are in the store."""
 
 
 @dataclass(slots=True)
@@ -179,6 +182,22 @@ class Uploads:
         if ready.kind == CHECKPOINT and ready.step is not None:
             named = CheckpointReference.model_validate({**reference, "source": source, "step": ready.step})
             self.checkpoints.append((ready.requests, named))
+            self._record_checkpoint(ready.requests, named)
+
+    def _record_checkpoint(self, requests: int, checkpoint: CheckpointReference) -> None:
+        """Writes where a checkpoint is to the spool, for a worker that takes the placement over."""
+        line = json.dumps([requests, checkpoint.model_dump(mode="json")]) + "\n"
+        with contextlib.suppress(OSError), (self.folder / CHECKPOINTS).open("a") as file:
+            file.write(line)
+
+    def restore(self) -> None:
+        """Takes what an earlier worker has left: the checkpoints that it has stored, and what it has not."""
+        with contextlib.suppress(OSError):
+            for line in (self.folder / CHECKPOINTS).read_text().splitlines():
+                requests, fields = json.loads(line)
+                self.checkpoints.append((requests, CheckpointReference.model_validate(fields)))
+        for ready in _records(self.folder):
+            self.add(ready)
 
     def _on_appended(self, ready: ArtifactReady, _: Appended) -> None:
         removal = asyncio.create_task(asyncio.to_thread(_remove, self.folder, ready.number))

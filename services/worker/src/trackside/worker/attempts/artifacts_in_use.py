@@ -1,7 +1,7 @@
 """What an attempt uses of the cache of the host: its inputs, and what its task fetches while it runs."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -60,10 +60,26 @@ class ArtifactsInUse:
 
     def handle(self, message: FetchRequest | ArtifactReleased) -> None:
         """Answers a request of the task, or releases what it no longer uses."""
-        answer = self._answer(message) if isinstance(message, FetchRequest) else self._release(message)
-        answering = asyncio.create_task(answer)
+        self._begin(self._answer(message) if isinstance(message, FetchRequest) else self._release(message))
+
+    def hold_inputs(self, inputs: Mapping[str, ArtifactReference]) -> None:
+        """Holds inputs that an earlier worker has fetched."""
+        for reference in inputs.values():
+            self._begin(self._hold(reference))
+
+    def hold_again(self, message: FetchRequest) -> None:
+        """Holds what an earlier worker has fetched for the task."""
+        with suppress(ValidationError):  # then it was refused
+            self._begin(self._hold(ArtifactReference.model_validate(message.reference)))
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        answering = asyncio.create_task(work)
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)
+
+    async def _hold(self, reference: ArtifactReference) -> None:
+        with suppress(StoreError):  # the task may have read all of it already
+            await self._path(reference)
 
     async def close(self) -> None:
         """Ends what is under way, and lets the cache remove what was held: the process is gone."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import signal
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
 import structlog
 
@@ -18,45 +18,27 @@ from trackside.worker.attempts.attempt_secrets import AttemptSecrets
 from trackside.worker.attempts.checkpoint_exchange import CheckpointExchange
 from trackside.worker.attempts.conversation import Conversation
 from trackside.worker.attempts.descriptors import close_all, send_with_descriptors
-from trackside.worker.attempts.forkserver_client import ForkserverGoneError, TaskProcess
+from trackside.worker.attempts.forkserver_connection import ForkserverGoneError, TaskProcess
 from trackside.worker.attempts.memory_at_end import MemoryAtEnd, memory_at_end
 from trackside.worker.attempts.outcome import Ending, determine_ending, finished, load_failure, start_failure
 from trackside.worker.attempts.output import read_lines
 from trackside.worker.attempts.spec import AttemptContext, AttemptListener, AttemptSpec, assignment_of
+from trackside.worker.attempts.task_messages import TaskMessages
 from trackside.worker.child.orphans import MAX_NAMED
 from trackside.worker.child.summary_spool import summaries_below
 from trackside.worker.process_messages import (
     FROM_TASK,
-    AnswerReceived,
-    ArtifactReleased,
+    AnswerTaken,
     AttemptEnding,
     AttemptOver,
-    CheckpointRequest,
     ExitCommand,
-    FetchRequest,
     FromTask,
-    InstructionAnswer,
     LoadCommand,
-    ParametersRequest,
-    PhaseBegan,
     ProcessFree,
-    ServiceAlive,
-    ServiceReady,
     TrainCommand,
-    TrainingInterrupted,
-    TrainingResumed,
     UnreadableMessageError,
     decode,
     encode,
-)
-from trackside.worker.report_messages import (
-    ArtifactReady,
-    FinalValue,
-    PointBatch,
-    ReportBatch,
-    StoredRequest,
-    SummaryOmitted,
-    SummaryValueReport,
 )
 from trackside.worker.reporting.journal import INPUTS
 from trackside.worker.reporting.reporter import Reporter
@@ -78,7 +60,6 @@ class AttemptRun:
         traceparent: str,
     ) -> None:
         self.spec = spec
-        self.phase = TaskStatus.INIT
         self._context = context
         self._reporter = reporter
         self._listener = listener
@@ -90,17 +71,25 @@ class AttemptRun:
         self._deadline: asyncio.TimerHandle | None = None
         self._sent_ending: AttemptEnding | None = None
         self.conversation = Conversation(reporter, spec.instruction, spec.unresponsive_s, self.kill)
-        self._last_request = self._last_answered = self._last_received = 0
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Ending] = loop.create_future()
         self._writer: asyncio.Future[asyncio.StreamWriter] = loop.create_future()
         self._giving_devices: asyncio.Task[None] | None = None
+        self._is_adopted, self._cut = False, b""
+        self._unanswered: list[FromTask] = []
         self._exchange = CheckpointExchange(spec.checkpoints, reporter, self._send, self.stop)
         spool, waiting = summaries_below(context.journal.spool(spec.entry)), self.conversation.waiting
         limit_s = context.upload_timeout_s
         self.summaries = SummaryUploads(context.store, spool, reporter, self._send, waiting, limit_s)
         self._secrets = AttemptSecrets(context.secrets, spec)
         self._artifacts = ArtifactsInUse(context.inputs, reporter, self.conversation, self._send)
+        said = self.conversation, self._exchange, self._artifacts, self.summaries
+        self._messages = TaskMessages(reporter, listener, *said, self._on_over, self._on_free)
+
+    @property
+    def phase(self) -> TaskStatus:
+        """The last phase that the task has reported."""
+        return self._messages.phase
 
     @property
     def pid(self) -> int | None:
@@ -133,14 +122,16 @@ class AttemptRun:
         """Sends the process TRAIN with its devices, after it began without them or was interrupted."""
         self._giving_devices = asyncio.get_running_loop().create_task(self._give_devices())
 
+    def restore(self, process: TaskProcess, progress: list[FromTask | AnswerTaken]) -> None:
+        """Takes over the process of an earlier worker, which the task told its `progress`; call it first."""
+        self._process, self._is_adopted, self._cut = process, True, b"\n"
+        self._artifacts.hold_inputs(self.spec.inputs)
+        self._unanswered = self._messages.restore(progress)
+
     def send_parameters(self, request: int, parameters: Json | None, problem: str) -> None:
         """Sends the process the answer to its request, once; reports again an answer that it has received."""
-        if request <= self._last_received:
-            self._reporter.parameters_taken(request)
-        elif self._last_answered < request == self._last_request:
-            # The channel is open: the request came over it.
-            self._last_answered = request
-            self._writer.result().write(encode(self._secrets.answer(request, parameters, problem)))
+        if self._is_connected and self._messages.needs_parameters(request):
+            self._send(encode(self._secrets.answer(request, parameters, problem)))
 
     def stop(self, end: AttemptEnd, grace_s: float | None = None) -> None:
         """Tells the process to end, and kills its group after `grace_s`; only the first call has an effect.
@@ -153,9 +144,9 @@ class AttemptRun:
         self._artifacts.cancel_inputs()
         self._secrets.cancel()
         if self._process is not None:
-            if self._writer.done() and not self._writer.cancelled():
-                self._writer.result().write(encode(ExitCommand()))
-            self._context.forkserver.kill(self._process, signal.SIGTERM)
+            if self._is_connected:
+                self._send(encode(ExitCommand()))
+            self._process.kill(signal.SIGTERM)
             self._kill_after(self._context.stop_grace_s if grace_s is None else grace_s, "SIGTERM")
 
     def stop_after_checkpoint(self, end: AttemptEnd, seconds: float) -> None:
@@ -163,6 +154,8 @@ class AttemptRun:
         self._exchange.stop_after_checkpoint(end, seconds, self.phase is TaskStatus.TRAINING)
 
     async def _run_to_end(self, has_devices: bool) -> Ending:
+        if self._is_adopted:
+            return await self._continue()
         warm_process = self.spec.process
         locks: list[int] = []
         try:
@@ -187,6 +180,19 @@ class AttemptRun:
             close_all(locks)
             if warm_process is not None:
                 warm_process.close()  # it has exited, or does so when its channel closes
+
+    async def _continue(self) -> Ending:
+        """Follows the process of an earlier worker, unless its output can't be masked: then it is lost."""
+        assert self._process is not None
+        process = self._process
+        process.exited.add_done_callback(self._on_exit)
+        if await self._secrets.resolve() is not None:
+            log.error("a task can't be taken over: a secret is missing", task=self.spec.entry.task_id)
+            self._requested_end = AttemptEnd.LOST
+            process.kill(signal.SIGKILL)
+            process.close()
+            return determine_ending(None, None, self._requested_end, self.phase)
+        return await self._follow(process, [], has_devices=False)
 
     async def _fetch_inputs(self) -> Ending | None:
         """Fetches the inputs; returns the ending of a check, if that fails, or if the attempt is stopped."""
@@ -220,7 +226,7 @@ class AttemptRun:
         if self._process is not None:
             self._killed = True
             self._reporter.output("stderr", [sentence])
-            self._context.forkserver.kill(self._process, signal.SIGKILL)
+            self._process.kill(signal.SIGKILL)
 
     async def _follow(self, process: TaskProcess, locks: list[int], has_devices: bool) -> Ending:
         code: int | None
@@ -247,26 +253,20 @@ class AttemptRun:
 
     async def _run_in_process(self, process: TaskProcess, locks: list[int], has_devices: bool) -> int | None:
         """Runs the task in its process; returns the exit code, or None if the process is free."""
-        await self._context.cgroups.enter(process.pid, process.exited, self._listener.memory_cap())
-        if self._requested_end is not None:  # stopped while it was forked: no code of the task has run
-            self._context.forkserver.kill(process, signal.SIGKILL)
-        outputs = process.new_outputs() if process is self.spec.process else []
-        assignment = assignment_of(self._context, self.spec, self._traceparent, len(outputs))
-        messages = encode(self._secrets.given(assignment)) + encode(LoadCommand())
-        if has_devices:
-            messages += self._train_command()
-        unsent = send_with_descriptors(process.channel, messages, [*outputs, *locks])
-        close_all(outputs)
-        close_all(locks)  # from here on the process holds them, until its end
+        if self._is_adopted:
+            self._context.cgroups.follow(process.pid, process.exited)
+        else:
+            await self._give_task(process, locks, has_devices)
         channel, writer = await process.connected()
-        writer.write(unsent)
         self._writer.set_result(writer)
-        self.conversation.open(writer.write)
-        report, mask = self._reporter.output, self._secrets.mask
+        for message in self._unanswered:
+            self._messages.handle(message)
+        self.conversation.open(self._send)
+        report, mask, unread = self._reporter.output, self._secrets.mask, process.take_unread()
         readers = [
             asyncio.create_task(self._read_messages(channel)),
-            asyncio.create_task(read_lines(process.stdout, partial(report, "stdout"), mask)),
-            asyncio.create_task(read_lines(process.stderr, partial(report, "stderr"), mask)),
+            asyncio.create_task(read_lines(process.stdout, partial(report, "stdout"), mask, unread[0])),
+            asyncio.create_task(read_lines(process.stderr, partial(report, "stderr"), mask, unread[1])),
         ]
         try:
             over: list[asyncio.Future[Any]] = [process.exited, self._process_free]
@@ -285,6 +285,27 @@ class AttemptRun:
                 log.warning("messages or output of a task can't be read", task=task_id, reason=repr(failure))
         return code
 
+    async def _give_task(self, process: TaskProcess, locks: list[int], has_devices: bool) -> None:
+        """Gives a process the task, and the locks."""
+        await self._context.cgroups.enter(process.pid, process.exited, self._listener.memory_cap())
+        if self._requested_end is not None:  # stopped while it was forked: no code of the task has run
+            process.kill(signal.SIGKILL)
+        outputs = process.new_outputs() if process is self.spec.process else []
+        if self.spec.keep_s:
+            process.hold(self.spec.entry.key, self.spec.keep_s, self.spec.silent_s)
+        assignment = assignment_of(self._context, self.spec, self._traceparent, len(outputs))
+        messages = encode(self._secrets.given(assignment)) + encode(LoadCommand())
+        if has_devices:
+            messages += self._train_command()
+        unsent = send_with_descriptors(process.channel, messages, [*outputs, *locks])
+        close_all(outputs)
+        close_all(locks)  # from here on the process holds them, until its end
+        (await process.connected())[1].write(unsent)
+
+    @property
+    def _is_connected(self) -> bool:
+        return self._writer.done() and not self._writer.cancelled()
+
     async def _give_devices(self) -> None:
         writer = await asyncio.shield(self._writer)
         try:
@@ -298,7 +319,8 @@ class AttemptRun:
             await self._context.cgroups.set_limit(self._process.pid, self._listener.memory_cap())
             with contextlib.suppress(OSError):  # it is dead: its exit code is reported
                 await writer.drain()
-                writer.write(send_with_descriptors(self._process.channel, self._train_command(), locks))
+                octets = self._begun_anew() + self._train_command()
+                writer.write(send_with_descriptors(self._process.channel, octets, locks))
         finally:
             close_all(locks)
 
@@ -307,12 +329,27 @@ class AttemptRun:
         return encode(TrainCommand(host_devices[0].torch_name if host_devices else "cpu"))
 
     def _send(self, octets: bytes) -> None:
-        self._writer.result().write(octets)
+        if self._process is not None and not self._process.exited.done():  # else what it sent would be lost
+            self._writer.result().write(self._begun_anew() + octets)
+
+    def _begun_anew(self) -> bytes:
+        """Returns the end of the line that an earlier worker may have died in, once."""
+        found, self._cut = self._cut, b""
+        return found
 
     async def _read_messages(self, channel: asyncio.StreamReader) -> None:
+        is_cut = self._is_adopted  # an earlier worker may have read the beginning of the first message
         try:
             while not self._process_free.done() and (octets := await channel.readline()):
-                self._handle(self._secrets.mask.message(decode(octets, FROM_TASK)))
+                try:
+                    message = decode(octets, FROM_TASK)
+                except UnreadableMessageError:
+                    if not is_cut:
+                        raise
+                    continue
+                finally:
+                    is_cut = False
+                self._messages.handle(self._secrets.mask.message(message))
                 if self._reporter.flow.is_full:  # the task waits too, once the channel is full
                     with self.conversation.waiting():
                         await self._reporter.flow.room()
@@ -322,50 +359,10 @@ class AttemptRun:
             reason = self._secrets.mask.text(str(error))
             log.error("a task process sent an unreadable message", pid=self.pid, reason=reason)
 
-    def _handle(self, message: FromTask) -> None:
-        match message:
-            case PhaseBegan(status):
-                self.phase = TaskStatus.of(status)
-                self._reporter.status(self.phase)
-            case ReportBatch(reports):
-                self._reporter.reports(reports)
-            case FinalValue(final):
-                self._reporter.final(final)
-            case PointBatch(points):
-                self._reporter.points(points)
-            case ParametersRequest(request):
-                self._last_request = request
-                self._reporter.parameters_requested(request)
-            case AnswerReceived(request, goes_on):
-                self._last_received = request
-                self._reporter.parameters_taken(request)
-                self._reporter.count_requests(request, goes_on)
-                if goes_on:
-                    self._exchange.begin_part(request)
-            case ServiceReady() | ServiceAlive() | InstructionAnswer():
-                self.conversation.handle(message)
-            case CheckpointRequest() | TrainingResumed():
-                self._exchange.handle(message)
-            case FetchRequest() | ArtifactReleased():
-                self._artifacts.handle(message)
-            case TrainingInterrupted():
-                self.phase = TaskStatus.INTERRUPT
-                self._listener.interrupted(message)
-            case SummaryValueReport() | SummaryOmitted() | StoredRequest():
-                self.summaries.handle(message)
-            case ArtifactReady():
-                self._listener.saved(message)
-                self._exchange.saved(message)
-            case AttemptOver() | AttemptEnding():
-                if not self._ended.done():
-                    self._on_over(message)
-            case ProcessFree():
-                self._on_free(message)
-            case _:
-                assert_never(message)
-
     def _on_over(self, message: AttemptOver | AttemptEnding) -> None:
         """Ends the attempt before its process: by the ending on disk, or the one that was sent."""
+        if self._ended.done():
+            return
         if isinstance(message, AttemptEnding):
             self._sent_ending = message
         else:
@@ -386,11 +383,12 @@ class AttemptRun:
         """Frees the process for another task, unless a signal for this task is on its way to it."""
         assert self._process is not None, "it sent a message"
         if self._requested_end is not None or self._killed or not self._ended.done():
-            self._context.forkserver.kill(self._process, signal.SIGKILL)
+            self._process.kill(signal.SIGKILL)
             return
         if self._deadline is not None:
             self._deadline.cancel()
         process, self._process = self._process, None
+        process.release()
         process.exited.remove_done_callback(self._on_exit)
         self._process_free.set_result(None)
         self._listener.free(process, free)

@@ -4,10 +4,11 @@ import asyncio
 
 from trackside.contracts.message import Json
 from trackside.contracts.secret_references import references_in, resolve
+from trackside.worker.assignment import Assignment
 from trackside.worker.attempts.outcome import Ending, start_error
 from trackside.worker.attempts.secret_source import SecretMissingError, SecretSource
 from trackside.worker.attempts.spec import AttemptSpec
-from trackside.worker.process_messages import Assignment, ParametersAnswer
+from trackside.worker.process_messages import ParametersAnswer
 from trackside.worker.secret_mask import SecretMask
 
 

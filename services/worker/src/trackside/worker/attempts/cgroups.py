@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,6 +109,15 @@ class Cgroups:
         except OSError as error:
             log.warning("the memory limit of a process can't be changed", pid=pid, reason=str(error))
 
+    def follow(self, pid: int, exited: asyncio.Future[int]) -> None:
+        """Follows a process whose task an earlier worker has started, if that has put it into a cgroup."""
+        name = str(pid)
+        if any((folder / name).is_dir() for folder in self.folders.values()):
+            self._kills[name] = 0
+            if "memory" in self.folders:
+                self._sizes[name] = self._bytes(name, _LIMITS["memory"][self.version])
+            exited.add_done_callback(lambda _: self._on_exit(name))
+
     def memory(self, pid: int) -> CgroupMemory | None:
         """Returns what the kernel has counted in a process's cgroup, also after its end; None without one.
 
@@ -172,10 +181,13 @@ class Cgroups:
             with contextlib.suppress(OSError):  # the worker itself is in it, or a process isn't gone yet
                 folder.rmdir()
 
-    def clear(self) -> None:
-        """Kills the processes in cgroups of an earlier worker, and removes these."""
+    def clear(self, spared: Collection[int] = ()) -> None:
+        """Kills the processes in cgroups of an earlier worker but those `spared`, and removes these."""
+        kept = {_OWN, *map(str, spared)}
         for folder in set(self.folders.values()):
-            self._removing |= {path.name for path in folder.iterdir() if path.is_dir() and path.name != _OWN}
+            self._removing |= {
+                path.name for path in folder.iterdir() if path.is_dir() and path.name not in kept
+            }
         for name in self._removing:
             self._kill(name)
         self._remove_gone()
@@ -208,8 +220,16 @@ class Cgroups:
                 self._removing.discard(name)
 
 
-def cgroups_of(worker_id: str, data_dir: Path, max_processes: int, root: Path = ROOT) -> Cgroups:
+def cgroups_of(
+    worker_id: str,
+    data_dir: Path,
+    max_processes: int,
+    root: Path = ROOT,
+    spared: Collection[int] = (),
+) -> Cgroups:
     """Returns the cgroups of a worker and clears those of an earlier one; logs why if there can be none.
+
+    The processes `spared` have outlived the earlier one.
 
     The name contains the identity of the data directory, which one worker at a time may use: two workers of
     the same id on one host don't touch each other's cgroups.
@@ -225,7 +245,7 @@ def cgroups_of(worker_id: str, data_dir: Path, max_processes: int, root: Path = 
         )
         return Cgroups({}, 0)
     found.max_processes = max_processes
-    found.clear()
+    found.clear(spared)
     return found
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from trackside.contracts.artifacts import CheckpointReference
 from trackside.contracts.tasks import AttemptEnd
 from trackside.worker.artifacts.checkpoints import Checkpoints
 from trackside.worker.process_messages import CheckpointAnswer, CheckpointRequest, TrainingResumed, encode
@@ -39,6 +40,12 @@ class CheckpointExchange:
             known = self._checkpoints.known(message.checkpoint)
             if known is not None:
                 self._reporter.resumed(known)
+
+    def resumed_before(self, message: TrainingResumed) -> None:
+        """Reports again what the training continued from, as the task has told an earlier worker."""
+        if self._checkpoints is not None:
+            self._checkpoints.is_used = True
+            self._reporter.resumed(CheckpointReference.model_validate(message.checkpoint))
 
     def saved(self, ready: ArtifactReady) -> None:
         """Takes note of an artifact; stops the task if it is the checkpoint that it was asked for."""

@@ -56,7 +56,7 @@ class Conversation:
         if instruction.number > newest:
             self._newest, self._cause = instruction, cause
             self._tell()
-        elif instruction.number == newest and self._answer is not None:
+        elif instruction.number == newest and self._answer is not None and self._answer_number == newest:
             self._report(self._answer)
         elif instruction.number == newest:
             self._cause = cause
@@ -69,10 +69,17 @@ class Conversation:
             self._reporter.ready(self._ready, message.detail)
         elif isinstance(message, InstructionAnswer):
             newest = 0 if self._newest is None else self._newest.number
-            if message.number == newest and (self._answer is None or self._answer.number < newest):
+            if message.number == newest and self._answer_number < newest:
                 self._answer = message
                 self._report(message)
         self._postpone()
+
+    def answered_before(self, answer: InstructionAnswer) -> None:
+        """Takes what the process has told an earlier worker, which may have given it later instructions."""
+        newest = 0 if self._newest is None else self._newest.number
+        if answer.number >= newest:
+            self._newest, self._answer = Instruction(number=answer.number, body={}), answer
+            self._report(answer)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -102,8 +109,12 @@ class Conversation:
         return {**ending, "end": AttemptEnd.FAILED, "error": error}
 
     def _tell(self) -> None:
-        if self._write is not None and self._newest is not None:
+        if self._write is not None and self._newest is not None and self._answer_number < self._newest.number:
             self._write(encode(InstructionMessage(self._newest.number, self._newest.body)))
+
+    @property
+    def _answer_number(self) -> int:
+        return 0 if self._answer is None else self._answer.number
 
     def _report(self, answer: InstructionAnswer) -> None:
         self._reporter.acknowledged(answer.number, answer.ok, answer.detail, self._cause)

@@ -39,6 +39,11 @@ class DeviceLocks:
         """Returns the lock file of a device."""
         return self._folder / f"{device_id}.lock"
 
+    def are_held_by(self, pid: int, device_ids: Collection[str]) -> bool:
+        """Returns whether a process has the lock files of all these devices open."""
+        process = Path("/proc") / str(pid)
+        return all(_has_open(process, str(self.path(each).resolve())) for each in device_ids)
+
     async def acquire(self, device_ids: Collection[str], shared: bool = False) -> list[int]:
         """Waits until the last tasks of devices are gone; returns descriptors that hold the locks.
 

@@ -10,10 +10,16 @@ from trackside.worker.secret_mask import SecretMask
 MAX_PART_OF_LINE = 65_536
 
 
-async def read_lines(descriptor: int, take: Callable[[Sequence[str]], None], mask: SecretMask) -> None:
-    """Passes the lines of a pipe to `take` until its end, masked; a very long line is passed in pieces."""
+async def read_lines(
+    descriptor: int, take: Callable[[Sequence[str]], None], mask: SecretMask, unread: bytes = b""
+) -> None:
+    """Passes the lines of a pipe to `take` until its end, masked; a very long line is passed in pieces.
+
+    What was read from it before and is `unread` comes first.
+    """
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
+    reader.feed_data(unread)
     pipe = os.fdopen(os.dup(descriptor), "rb", buffering=0)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     text = codecs.getincrementaldecoder("utf-8")("replace")

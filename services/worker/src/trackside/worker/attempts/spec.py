@@ -11,16 +11,18 @@ from trackside.worker.artifacts.checkpoints import ASKED_FILE, Checkpoints
 from trackside.worker.artifacts.inputs import InputCache
 from trackside.worker.artifacts.store_client import StoreProcess
 from trackside.worker.artifacts.uploads import Uploads
+from trackside.worker.assignment import Assignment
 from trackside.worker.attempts.cgroups import Cgroups
 from trackside.worker.attempts.device_locks import DeviceLocks
-from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess, allowed_environment
+from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
+from trackside.worker.attempts.forkserver_connection import TaskProcess
 from trackside.worker.attempts.memory_cap import MemoryCap
 from trackside.worker.attempts.memory_pressure import MemoryPressure
 from trackside.worker.attempts.secret_source import SecretSource
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.devices import HostDevice, cuda_visible_devices
 from trackside.worker.host.neighbours import Neighbourhood
-from trackside.worker.process_messages import Assignment, ProcessFree, TrainingInterrupted
+from trackside.worker.process_messages import ProcessFree, TrainingInterrupted
 from trackside.worker.report_messages import ArtifactReady
 from trackside.worker.reporting.journal import INPUTS, OUTPUTS, Journal, JournalEntry
 from trackside.worker.temporary_folders import temporary_folder
@@ -80,6 +82,10 @@ class AttemptSpec:
     """What it may continue from; None without a store."""
     process: TaskProcess | None = None
     """The warm process to run in; None for a new one."""
+    keep_s: float = 0.0
+    """How long its process outlives the worker; 0 if it ends with it."""
+    silent_s: float = 0.0
+    """How long it may be without contact to the log then; 0 for as long as it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,4 +154,5 @@ def assignment_of(context: AttemptContext, spec: AttemptSpec, traceparent: str, 
         saved=dict(spec.saved),
         service=spec.service,
         unresponsive_s=spec.unresponsive_s or 0.0,
+        progress=str(journal.progress_file(entry)) if spec.keep_s else "",
     )

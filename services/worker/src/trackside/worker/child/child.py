@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 from trackside.sdk import trial
@@ -15,6 +16,7 @@ from trackside.worker.child.control_channel import ControlChannel, WorkerGoneErr
 from trackside.worker.child.parent_death import die_with
 from trackside.worker.child.process_memory import ProcessMemory
 from trackside.worker.child.process_reset import ProcessBaseline
+from trackside.worker.child.progress import ProgressFile
 from trackside.worker.child.spool import spool_of
 from trackside.worker.child.worker_channel import WorkerChannel
 from trackside.worker.process_messages import ProcessFree
@@ -55,7 +57,8 @@ def _run(connection: socket.socket, control: ControlChannel) -> None:
             os.close(descriptor)
         masking.begin(assignment.secrets)
         baseline.apply(assignment)
-        channel = WorkerChannel(connection, assignment.parameters, spool_of(assignment))
+        progress = ProgressFile(Path(assignment.progress)) if assignment.progress else None
+        channel = WorkerChannel(connection, assignment.parameters, spool_of(assignment), progress)
         trial.connect(channel)
         finished = phases.run(assignment, channel, control, memory)
         if not finished or assignment.max_tasks is None:

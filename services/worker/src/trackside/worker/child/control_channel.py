@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from trackside.eventlog.clock import monotonic_s
+from trackside.worker.assignment import Assignment
 from trackside.worker.child.control_states import ControlGuard
 from trackside.worker.process_messages import (
     ASSIGNMENT,
     CONTROL,
-    Assignment,
     CheckpointAnswer,
     ControlMessage,
     ExitCommand,
@@ -54,6 +54,7 @@ class ControlChannel:
         self._accepted: list[ControlMessage] = []
         self._answers: list[ParametersAnswer | CheckpointAnswer | FetchAnswer | StoredAnswer] = []
         self._instruction: InstructionMessage | None = None
+        self._last_instruction = 0
         self.gone = False
         self._turn = threading.Condition()
         self._is_read = False
@@ -121,6 +122,7 @@ class ControlChannel:
         self._accepted.clear()
         self._answers.clear()
         self._instruction = None
+        self._last_instruction = 0
         self._close_locks()
 
     def over(self) -> None:
@@ -182,7 +184,7 @@ class ControlChannel:
 
     def _take_lines(self) -> None:
         *lines, self._unread = self._unread.split(b"\n")
-        for line in lines:
+        for line in filter(None, lines):  # a worker that takes over begins with an empty line
             try:
                 message = decode(line, CONTROL)
             except UnreadableMessageError as error:
@@ -193,6 +195,7 @@ class ControlChannel:
             elif isinstance(message, ParametersAnswer | CheckpointAnswer | FetchAnswer | StoredAnswer):
                 self._answers.append(message)
             elif isinstance(message, InstructionMessage):
-                self._instruction = message
+                if message.number > self._last_instruction:  # else a worker that took over repeats it
+                    self._instruction, self._last_instruction = message, message.number
             else:
                 self._accepted.append(message)

@@ -19,8 +19,9 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
 from trackside.sdk.checkpoints import CheckpointError
 from trackside.sdk.saving import RESULT, SaveError
+from trackside.worker.assignment import Assignment
 from trackside.worker.child import at_exit, masking, orphans
-from trackside.worker.child.control_channel import ControlChannel
+from trackside.worker.child.control_channel import AnswerT, ControlChannel
 from trackside.worker.child.out_of_memory import exception_chain, out_of_memory
 from trackside.worker.child.process_memory import ProcessMemory, release_memory
 from trackside.worker.child.program import ProgramTask, program_failure
@@ -34,7 +35,7 @@ from trackside.worker.child.serialise import (
 from trackside.worker.child.worker_channel import WorkerChannel
 from trackside.worker.durable_files import write_atomically
 from trackside.worker.process_messages import (
-    Assignment,
+    AnswerTaken,
     AttemptEnding,
     AttemptOver,
     CheckpointAnswer,
@@ -126,9 +127,18 @@ def _connect(channel: WorkerChannel, control: ControlChannel, assignment: Assign
     channel.answer = partial(_answer, control)
     channel.take_instruction = control.instruction
     channel.unresponsive_s = assignment.unresponsive_s
-    channel.answer_checkpoint = partial(control.answer, kind=CheckpointAnswer)
-    channel.answer_fetch = partial(control.answer, kind=FetchAnswer)
-    channel.summaries.answer = partial(control.answer, kind=StoredAnswer)
+    channel.answer_checkpoint = partial(_take, control, channel, CheckpointAnswer, "checkpoint-request")
+    channel.answer_fetch = partial(_take, control, channel, FetchAnswer, "fetch-request")
+    channel.summaries.answer = partial(_take, control, channel, StoredAnswer, "stored-request")
+
+
+def _take(
+    control: ControlChannel, channel: WorkerChannel, kind: type[AnswerT], asked: str, request: int
+) -> AnswerT | None:
+    """Waits for an answer, and notes that it came: another worker need not give it again."""
+    answer = control.answer(request, kind)
+    channel.note(AnswerTaken(asked, request))
+    return answer
 
 
 def _stage_of(failure: _Failure) -> str:

@@ -14,9 +14,9 @@ import threading
 from typing import Any
 
 from trackside.eventlog.clock import monotonic_s
+from trackside.worker.assignment import Assignment
 from trackside.worker.child import orphans
 from trackside.worker.child.process_memory import ProcessMemory, release_memory, torch_cuda
-from trackside.worker.process_messages import Assignment
 
 TORCH_SEED = 67_280_421_310_721
 """The seed of torch in a new process: c10::detail, default_rng_seed_val."""

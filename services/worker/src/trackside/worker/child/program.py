@@ -20,6 +20,7 @@ from typing import Any
 from trackside.sdk import trial
 from trackside.sdk.saving import SaveError
 from trackside.telemetry.process_ends import how_ended
+from trackside.worker.assignment import Assignment
 from trackside.worker.child import orphans
 from trackside.worker.child.control_channel import ControlChannel
 from trackside.worker.child.parent_death import die_with
@@ -37,7 +38,6 @@ from trackside.worker.child.program_talk import ProgramTalk
 from trackside.worker.child.stop_signal import StopSignal
 from trackside.worker.child.worker_channel import WorkerChannel
 from trackside.worker.output_text import printable
-from trackside.worker.process_messages import Assignment
 
 PARAMETERS_FILE = "parameters.json"
 _PLACEHOLDER = re.compile(r"\{(parameters_file|workdir|device)\}")

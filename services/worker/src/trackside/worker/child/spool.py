@@ -24,9 +24,10 @@ from trackside.contracts.artifacts import CHECKPOINT, FOLDER_MEDIA_TYPE, MAX_ART
 from trackside.contracts.memory import shown
 from trackside.contracts.message import Json
 from trackside.sdk.saving import FILE, SaveError, check_artifact
+from trackside.worker.assignment import Assignment
 from trackside.worker.child.masking import masked
 from trackside.worker.durable_files import write_atomically
-from trackside.worker.process_messages import Assignment, encode
+from trackside.worker.process_messages import encode
 from trackside.worker.report_messages import ArtifactReady, StepReport
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)

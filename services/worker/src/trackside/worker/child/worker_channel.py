@@ -19,10 +19,12 @@ from trackside.sdk.channel import FetchedCheckpoint, ReportedSummary, StopReques
 from trackside.sdk.checkpoints import CheckpointError
 from trackside.sdk.fetching import FetchError
 from trackside.sdk.saving import SaveError
+from trackside.worker.child.progress import ProgressFile
 from trackside.worker.child.spool import Labels, Spool
 from trackside.worker.child.summary_spool import SummarySender
 from trackside.worker.process_messages import (
     AnswerReceived,
+    AnswerTaken,
     ArtifactReleased,
     CheckpointAnswer,
     CheckpointRequest,
@@ -65,9 +67,14 @@ class WorkerChannel:
     """
 
     def __init__(
-        self, connection: socket.socket, parameters: Mapping[str, Any], spool: Spool | None = None
+        self,
+        connection: socket.socket,
+        parameters: Mapping[str, Any],
+        spool: Spool | None = None,
+        progress: ProgressFile | None = None,
     ) -> None:
         self._connection = connection
+        self._progress = progress
         self._parameters = dict(parameters)
         self._lock = threading.Condition()
         self._unsent_reports: list[StepReport] = []
@@ -157,6 +164,12 @@ class WorkerChannel:
             self._send_waiting()
             self._write(message)
 
+    def note(self, message: AnswerTaken) -> None:
+        """Writes a message to the progress of the task only."""
+        with self._lock:
+            if self._progress is not None:
+                self._progress.add(message)
+
     def close(self) -> None:
         """Sends the values that wait and ends the thread; later values are sent by the call after them."""
         with self._lock:
@@ -165,6 +178,8 @@ class WorkerChannel:
             self._lock.notify()
         if self._sender is not None:
             self._sender.join()
+        if self._progress is not None:
+            self._progress.close()
 
     def save(
         self,
@@ -358,6 +373,8 @@ class WorkerChannel:
         self.summaries.begin_in_fork()
 
     def _write(self, message: FromTask) -> None:
+        if self._progress is not None:
+            self._progress.add(message)
         self._connection.sendall(encode(message))
 
 

@@ -14,16 +14,14 @@ import structlog
 
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import RunningPlacement
-from trackside.contracts.message import Envelope
+from trackside.contracts.message import Envelope, Event
 from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.reservation_growth import raised
 from trackside.eventlog.log import Appended
 from trackside.telemetry import context, metrics
 from trackside.worker.artifacts.uploads import Uploads
-from trackside.worker.attempts.attempt import AttemptRun
-from trackside.worker.attempts.forkserver_client import TaskProcess
+from trackside.worker.attempts.forkserver_connection import TaskProcess
 from trackside.worker.attempts.outcome import Ending
-from trackside.worker.attempts.spec import AttemptContext, AttemptListener, checkpoints_of
+from trackside.worker.attempts.spec import AttemptContext, AttemptListener
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.child.out_of_memory import Resource
 from trackside.worker.host.devices import HostDevice
@@ -42,10 +40,9 @@ from trackside.worker.placements.local_placement import (
     claim_of,
     have_work,
     journal_entry_of,
-    limit_to_type,
     needs_secrets,
-    spec_of,
 )
+from trackside.worker.placements.placement_run import make_run
 from trackside.worker.placements.sharing import published
 from trackside.worker.placements.warm_processes import WarmProcessPool
 from trackside.worker.process_messages import ProcessFree, TrainingInterrupted
@@ -77,7 +74,7 @@ class PlacementController:
     ) -> None:
         self.active: dict[str, LocalPlacement] = {}
         self.ledger = ledger
-        self.warm = WarmProcessPool(ledger, context.forkserver, self.advance)
+        self.warm = WarmProcessPool(ledger, self.advance)
         self._admission = AdmissionControl(ledger, self.warm, host_devices)
         self._device_time = DeviceTime(ledger.devices)
         self.peak: Callable[[str], Usage] = lambda _: Usage()
@@ -142,15 +139,30 @@ class PlacementController:
             self._context.journal.write(entry)
         except OSError as error:
             return Refusal("journal_unwritable", f"{type(error).__name__}: {error}")
-        older = [each for each in self.active.values() if each.entry.task_id == command.task_id]
-        self._fencing.record_accepted(command.task_id, entry.token)
-        self.active[placement.key] = placement
-        self.ledger.add(placement.key, allocation)
-        for each in older:
-            each.stop(AttemptEnd.LOST)
+        self._add(placement)
         self.spawn(self._carry_out(placement))
         self.advance()
         return None
+
+    def adopt(self, placement: LocalPlacement, answer: Event) -> None:
+        """Takes over a placement that an earlier worker has begun; `answer` has said so in the log."""
+        placement.decide(Begin(trains=placement.adopted is not None and placement.adopted.trains))
+        self._add(placement)
+        self._fencing.record_answer(placement.entry.task_id, placement.entry.token, answer)
+
+    def follow_adopted(self) -> None:
+        """Follows the placements that were taken over: what their tasks say from here on is reported."""
+        for placement in [each for each in self.active.values() if each.adopted is not None]:
+            self.spawn(self._carry_out(placement))
+
+    def _add(self, placement: LocalPlacement) -> None:
+        entry = placement.entry
+        older = [each for each in self.active.values() if each.entry.task_id == entry.task_id]
+        self._fencing.record_accepted(entry.task_id, entry.token)
+        self.active[placement.key] = placement
+        self.ledger.add(placement.key, placement.allocation)
+        for each in older:
+            each.stop(AttemptEnd.LOST)
 
     def forbid(self, entry: JournalEntry, end: AttemptEnd | None) -> None:
         """Reports an end, or that it is given back, for a placement that never came; it will never run."""
@@ -225,9 +237,7 @@ class PlacementController:
         awaited: set[str] = set()
         blocked, self._waits_for_neighbours = self._waits_for_neighbours, set()
         waiting = [placement for placement in self.active.values() if placement.waits]
-        for placement in sorted(
-            waiting, key=lambda placement: placement.allocation.stage is not Stage.LOADED
-        ):
+        for placement in sorted(waiting, key=lambda each: each.allocation.stage is not Stage.LOADED):
             devices = set(placement.entry.device_ids)
             if not devices & awaited:
                 if self._admission.can_train(placement):
@@ -287,27 +297,20 @@ class PlacementController:
 
     async def _run(self, placement: LocalPlacement, trains: bool) -> None:
         entry = placement.entry
-        spans = placement.spans(self._publisher)
+        began_ns = 0 if placement.adopted is None else self._context.journal.accepted_ns(entry)
+        spans = placement.spans(self._publisher, began_ns)
         with context.within(spans.traceparent) as traceparent:
             placement.reporter = Reporter(self._publisher, entry, spans)
             placement.reporter.restart_steps(placement.interrupts)
             self._fencing.record_begun(entry.task_id, entry.token)
-            self._fencing.record_answer(entry.task_id, entry.token, placement.reporter.accepted())
-            spool = self._context.journal.spool(entry)
-            placement.uploads = uploads = Uploads(self._context.store, spool, placement.reporter)
-            listener = AttemptListener(
-                partial(self._interrupted, placement),
-                uploads.add,
-                partial(self._process_gone, placement),
-                partial(self._process_free, placement),
-                lambda: self._record_peaks(placement, 0, 0)["peak_memory_bytes"],
-                lambda: placement.memory_cap,
-            )
-            devices = [self._host_devices[device_id] for device_id in entry.device_ids]
-            spec = spec_of(
-                placement, devices, checkpoints_of(self._context, entry, placement.command, uploads)
-            )
-            placement.run = run = AttemptRun(self._context, spec, placement.reporter, listener, traceparent)
+            if placement.adopted is None:
+                self._fencing.record_answer(entry.task_id, entry.token, placement.reporter.accepted())
+            listener_of = partial(self._listener, placement)
+            run = make_run(self._context, placement, self._host_devices, listener_of, traceparent)
+            placement.run = run
+            if placement.adopted is not None:  # after what its task has said was read again
+                placement.allocation.stage = Stage.TRAINING if trains else Stage.LOADED
+                self.advance()
             if placement.requested_end is not None:
                 run.stop(*placement.requested_end)
             self._update_gauge()
@@ -319,13 +322,24 @@ class PlacementController:
                 placement.allocation.stage = Stage.ENDING
             self._fencing.record_finished(entry.task_id, entry.token)
             placement.follow_end(ending["end"])
-            ending = await uploads.finish(ending, self._context.upload_timeout_s)
+            assert placement.uploads is not None, "its run has them"
+            ending = await placement.uploads.finish(ending, self._context.upload_timeout_s)
             reported = ending.get("peak_memory_bytes", 0), ending.get("peak_cuda_memory_bytes", 0)
             self._end(entry, placement.reporter, ending | self._record_peaks(placement, *reported))
             self._update_gauge()
             await process
             placement.reporter.flush()  # output after the end: later the worker may have left
         self.active.pop(placement.key, None)
+
+    def _listener(self, placement: LocalPlacement, uploads: Uploads) -> AttemptListener:
+        return AttemptListener(
+            partial(self._interrupted, placement),
+            uploads.add,
+            partial(self._process_gone, placement),
+            partial(self._process_free, placement),
+            lambda: self._record_peaks(placement, 0, 0)["peak_memory_bytes"],
+            lambda: placement.memory_cap,
+        )
 
     def _interrupted(self, placement: LocalPlacement, interrupt: TrainingInterrupted) -> None:
         """Raises the reservation of a training that ran out of memory; it trains again once it fits."""
@@ -335,30 +349,18 @@ class PlacementController:
         resource: Resource = "host" if interrupt.resource == "host" else "device"
         most = peaks["peak_memory_bytes" if resource == "host" else "peak_cuda_memory_bytes"]
         placement.interrupts += 1
-        grown = claim_of(placement.command, raised(placement.reserved, resource, most))
-        limited = limit_to_type(self.ledger.limit_raised(grown), placement.task_type)
-        amounts = {"memory_bytes": limited.memory_bytes, "cuda_memory_bytes": limited.cuda_memory_bytes}
-        placement.reserved = placement.reserved.model_copy(update=amounts | {"estimated_by": "raised"})
+        limited = placement.raise_reservation(resource, most, self.ledger)
         placement.reporter.interrupted(placement.interrupts, resource, placement.reserved, interrupt.error)
         metrics.counter("trackside.worker.interrupted.tasks").labels(resource=resource).inc()
-        placement.allocation.stage = Stage.LOADED
+        had, placement.allocation.stage = placement.allocation.claim, Stage.LOADED
         # New placements must leave room for the raised device memory; its host memory stays as it was.
-        placement.allocation.claim = replace(
-            placement.allocation.claim, cuda_memory_bytes=limited.cuda_memory_bytes
-        )
+        placement.allocation.claim = replace(had, cuda_memory_bytes=limited.cuda_memory_bytes)
         self.advance()
 
-    def _record_peaks(
-        self, placement: LocalPlacement, memory_bytes: int, cuda_memory_bytes: int
-    ) -> dict[str, int]:
-        """Adds what a process reported to what was measured; returns the peaks as fields of an ending."""
-        measured, allocation = self.peak(placement.key), placement.allocation
-        allocation.record_usage(memory_bytes, cuda_memory_bytes)
-        allocation.record_usage(measured.memory_bytes, measured.cuda_memory_bytes)
-        return {
-            "peak_memory_bytes": allocation.peak_memory_bytes,
-            "peak_cuda_memory_bytes": allocation.peak_cuda_memory_bytes,
-        }
+    def _record_peaks(self, placement: LocalPlacement, memory_bytes: int, cuda_bytes: int) -> dict[str, int]:
+        placement.record_peaks(memory_bytes, cuda_bytes)
+        found = self.peak(placement.key)
+        return placement.record_peaks(found.memory_bytes, found.cuda_memory_bytes)
 
     def _process_gone(self, placement: LocalPlacement) -> None:
         placement.reporter.resources_freed()
@@ -380,9 +382,8 @@ class PlacementController:
         self.advance()
 
     def _update_gauge(self) -> None:
-        running = sum(
-            placement.allocation.stage in (Stage.LOADED, Stage.TRAINING) for placement in self.active.values()
-        )
+        stages = (Stage.LOADED, Stage.TRAINING)
+        running = sum(each.allocation.stage in stages for each in self.active.values())
         metrics.gauge("trackside.worker.running.tasks").set(running)
 
     def _return(self, entry: JournalEntry, reporter: Reporter) -> None:

@@ -11,21 +11,26 @@ from trackside.contracts.message import Envelope
 from trackside.contracts.secret_references import references_in
 from trackside.contracts.tasks import AttemptEnd, Reservation
 from trackside.contracts.topics import command_target
+from trackside.domain.reservation_growth import raised
 from trackside.worker.artifacts.checkpoints import Checkpoints
 from trackside.worker.artifacts.uploads import Uploads
 from trackside.worker.attempts.attempt import AttemptRun
-from trackside.worker.attempts.forkserver_client import TaskProcess
+from trackside.worker.attempts.forkserver_connection import TaskProcess
 from trackside.worker.attempts.memory_cap import MemoryCap, memory_cap
 from trackside.worker.attempts.spec import AttemptSpec
 from trackside.worker.catalogue.task_catalogue import TaskType
+from trackside.worker.child.out_of_memory import Resource
 from trackside.worker.host.devices import HostDevice
 from trackside.worker.host.sampler import OwnedSession
 from trackside.worker.placements.fencing import Refusal
-from trackside.worker.placements.ledger import Allocation, Claim, Stage
+from trackside.worker.placements.ledger import Allocation, Claim, Ledger, Stage
+from trackside.worker.process_messages import AnswerTaken, FromTask
 from trackside.worker.reporting.attempt_spans import AttemptSpans
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.reporter import Publisher, Reporter
 
+LEASE_MARGIN_S = 3.0
+"""Seconds before the end of its lease at which a worker without contact to the log ends exclusive tasks."""
 SEVERAL = 3
 """With so many placements that wait for it, a device has work for longer than an event may linger."""
 
@@ -54,6 +59,18 @@ PlacementDecision = Begin | GiveBack | AttemptEnd
 """What is decided about a held placement; an AttemptEnd is a requested one, such as by a StopTask."""
 
 
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """What has outlived the worker that began a placement.
+
+    `progress` is what its task had said; `trains` whether it had its devices.
+    """
+
+    process: TaskProcess
+    progress: list[FromTask | AnswerTaken]
+    trains: bool
+
+
 @dataclass(slots=True)
 class LocalPlacement:
     """One placement on this worker, from its RunTask until its process is gone."""
@@ -74,6 +91,8 @@ class LocalPlacement:
     """How often its training has run out of memory, earlier placements of the attempt included."""
     process: TaskProcess | None = None
     """The warm process that was assigned to it; None if it gets a new one."""
+    adopted: "Adopted | None" = None
+    """What it has had from an earlier worker; None if this one has begun it."""
     run: AttemptRun | None = None
     """None until it begins."""
     uploads: Uploads | None = None
@@ -162,6 +181,22 @@ class LocalPlacement:
         if self.cause_of_end and self.requested_end is not None and end == self.requested_end[0]:
             self.reporter.cause = self.cause_of_end
 
+    def raise_reservation(self, resource: Resource, most: int, ledger: Ledger) -> Claim:
+        """Raises its reservation after it has used `most` bytes; returns what it requests then."""
+        grown = claim_of(self.command, raised(self.reserved, resource, most))
+        limited = limit_to_type(ledger.limit_raised(grown), self.task_type)
+        amounts = {"memory_bytes": limited.memory_bytes, "cuda_memory_bytes": limited.cuda_memory_bytes}
+        self.reserved = self.reserved.model_copy(update=amounts | {"estimated_by": "raised"})
+        return limited
+
+    def record_peaks(self, memory_bytes: int, cuda_memory_bytes: int) -> dict[str, int]:
+        """Adds what was measured or reported; returns the peaks as fields of an ending."""
+        self.allocation.record_usage(memory_bytes, cuda_memory_bytes)
+        return {
+            "peak_memory_bytes": self.allocation.peak_memory_bytes,
+            "peak_cuda_memory_bytes": self.allocation.peak_cuda_memory_bytes,
+        }
+
     def running_placement(self) -> RunningPlacement:
         """Returns what heartbeats report of it."""
         return RunningPlacement(
@@ -181,11 +216,11 @@ class LocalPlacement:
         claimed = self.allocation.claim.cuda_memory_bytes
         return OwnedSession(self.key, self.run.pid, self.entry.device_ids, claimed)
 
-    def spans(self, publisher: Publisher) -> AttemptSpans:
-        """Returns its spans; it begins now."""
+    def spans(self, publisher: Publisher, began_ns: int = 0) -> AttemptSpans:
+        """Returns its spans; it begins now, unless it has begun before."""
         entry, worker_id, command = self.entry, publisher.writer.instance, self.command
         topic = publisher.topics.device(worker_id, command_target(entry.device_ids))
-        return AttemptSpans(entry, worker_id, command.part, command.task_type, topic.name)
+        return AttemptSpans(entry, worker_id, command.part, command.task_type, topic.name, began_ns)
 
 
 def claim_of(command: RunTask, reserved: Reservation) -> Claim:
@@ -250,10 +285,18 @@ def needs_secrets(command: RunTask, task_type: TaskType) -> bool:
     return bool(task_type.secret_environment) or any(references_in(command.parameters))
 
 
+def silence_allowed_s(lease_s: float) -> float:
+    """Returns for how long a worker may run an exclusive task without contact to the log."""
+    return max(lease_s - LEASE_MARGIN_S, lease_s / 2)
+
+
 def spec_of(
-    placement: LocalPlacement, host_devices: Sequence[HostDevice], checkpoints: Checkpoints | None
+    placement: LocalPlacement,
+    host_devices: Sequence[HostDevice],
+    checkpoints: Checkpoints | None,
+    outlives: bool,
 ) -> AttemptSpec:
-    """Returns what the attempt of a placement runs, on these devices."""
+    """Returns what the attempt of a placement runs, on these devices, and whether it outlives the worker."""
     command = placement.command
     return AttemptSpec(
         entry=placement.entry,
@@ -271,6 +314,8 @@ def spec_of(
         checkpoints=checkpoints,
         process=placement.process,
         shared=not command.whole_device and all(each.device.kind == "gpu" for each in host_devices),
+        keep_s=command.lease_s if outlives else 0.0,
+        silent_s=silence_allowed_s(command.lease_s) if command.exclusive else 0.0,
     )
 
 

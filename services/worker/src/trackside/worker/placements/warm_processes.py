@@ -10,7 +10,7 @@ import signal
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess
+from trackside.worker.attempts.forkserver_connection import TaskProcess
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.sampler import OwnedSession
 from trackside.worker.placements.ledger import Allocation, Claim, Ledger, Stage
@@ -33,9 +33,8 @@ class WarmProcess:
 class WarmProcessPool:
     """The warm processes of one incarnation; `changed` is called when one is gone."""
 
-    def __init__(self, ledger: Ledger, forkserver: ForkserverClient, changed: Callable[[], None]) -> None:
+    def __init__(self, ledger: Ledger, changed: Callable[[], None]) -> None:
         self._ledger = ledger
-        self._forkserver = forkserver
         self._changed = changed
         self._processes: dict[str, WarmProcess] = {}
 
@@ -43,7 +42,7 @@ class WarmProcessPool:
         self, kind: ProcessKind, process: TaskProcess, device_ids: tuple[str, ...], free: ProcessFree
     ) -> None:
         """Adds a process that waits for a task; `free` is what it reported."""
-        key = f"warm-{process.number}"
+        key = f"warm-{process.pid}"
         allocation = Allocation("", Claim(device_ids), Stage.IDLE)
         allocation.record_usage(free.memory_bytes, free.cuda_memory_bytes)
         self._processes[key] = WarmProcess(key, kind, process, allocation)
@@ -113,7 +112,7 @@ class WarmProcessPool:
 
     def _end(self, warm_process: WarmProcess) -> None:
         warm_process.allocation.stage = Stage.ENDING
-        self._forkserver.kill(warm_process.process, signal.SIGKILL)  # no code of a task runs in it
+        warm_process.process.kill(signal.SIGKILL)  # no code of a task runs in it
 
     def _on_exit(self, exited: asyncio.Future[int]) -> None:
         for each in list(self._processes.values()):

@@ -18,7 +18,15 @@ from pathlib import Path
 
 from trackside.telemetry.disk_space import write_obstacle
 from trackside.worker.durable_files import sync, write_atomically
-from trackside.worker.process_messages import ENDING_FILE, AttemptEnding, UnreadableMessageError, decode
+from trackside.worker.process_messages import (
+    ENDING_FILE,
+    PROGRESS,
+    AnswerTaken,
+    AttemptEnding,
+    FromTask,
+    UnreadableMessageError,
+    decode,
+)
 from trackside.worker.temporary_folders import remove_link
 
 OUTPUTS = "outputs"
@@ -36,7 +44,7 @@ class JournalEntry:
     `held` is true if it was written while the placement waited for its devices: it may never have begun.
     `cause` is the event that the command of the placement rests on, as `ce_causationid`. `secrets` is true
     if its task is given secrets: then its working directory is never kept. `public_key` is that of an
-    encrypted stream.
+    encrypted stream. `adopters` are the incarnations that have taken it over since, in their order.
     """
 
     stream: str
@@ -50,6 +58,12 @@ class JournalEntry:
     cause: str = ""
     secrets: bool = False
     public_key: str = ""
+    adopters: tuple[str, ...] = ()
+
+    @property
+    def owner(self) -> str:
+        """The incarnation that has the placement now, and writes its events."""
+        return self.adopters[-1] if self.adopters else self.incarnation
 
     @property
     def token(self) -> tuple[int, int]:
@@ -73,12 +87,20 @@ class Journal:
     def __init__(self, data_dir: Path) -> None:
         self._entries = data_dir / "journal"
         self._endings = data_dir / "endings"
+        self._placements = data_dir / "placements"
         self._workdirs = data_dir / "tasks"
         self.spools = data_dir / "spool"
         self.home = data_dir / "home"
         self._syncs: dict[str, asyncio.TimerHandle] = {}
         self._write_failed = False
-        for folder in (self._entries, self._endings, self._workdirs, self.spools, self.home):
+        for folder in (
+            self._entries,
+            self._endings,
+            self._placements,
+            self._workdirs,
+            self.spools,
+            self.home,
+        ):
             folder.mkdir(parents=True, exist_ok=True)
 
     def workdir(self, entry: JournalEntry) -> Path:
@@ -97,12 +119,28 @@ class Journal:
         """Returns the file that records the placement as accepted."""
         return self._entries / f"{entry.key}.json"
 
+    def progress_file(self, entry: JournalEntry) -> Path:
+        """Returns the file in which the task's process writes what the next worker has to know."""
+        return self._placements / f"{entry.key}.progress"
+
+    def placement_file(self, entry: JournalEntry) -> Path:
+        """Returns the file that records what the placement runs, for a worker that takes it over."""
+        return self._placements / f"{entry.key}.json"
+
+    def progress(self, entry: JournalEntry) -> list[FromTask | AnswerTaken] | None:
+        """Returns what the task has said until now; None if that isn't known. The last line may be cut."""
+        try:
+            lines = self.progress_file(entry).read_bytes().split(b"\n")[:-1]
+            return [decode(line, PROGRESS) for line in lines]
+        except (OSError, UnreadableMessageError):
+            return None
+
     def write(self, entry: JournalEntry) -> None:
         """Records a placement as accepted and creates its working directory. Raises OSError."""
         try:
             (self.workdir(entry) / OUTPUTS).mkdir(parents=True, exist_ok=True)
             fields = asdict(entry)
-            for name in ("secrets", "public_key"):
+            for name in ("secrets", "public_key", "adopters"):
                 if not fields[name]:
                     del fields[name]  # then an older release can read it
             write_atomically(self.entry_file(entry), json.dumps(fields).encode())
@@ -142,7 +180,8 @@ class Journal:
             # An entry is complete or absent; one that can't be read was written by another release.
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
                 fields = json.loads(path.read_text("utf-8"))
-                found.append(JournalEntry(**fields | {"device_ids": tuple(fields["device_ids"])}))
+                lists = {name: tuple(fields.get(name, ())) for name in ("device_ids", "adopters")}
+                found.append(JournalEntry(**fields | lists))
         return found
 
     def sync_soon(self, entry: JournalEntry) -> None:
@@ -171,6 +210,8 @@ class Journal:
     def _remove(self, entry: JournalEntry, keep_workdir: bool) -> None:
         self.entry_file(entry).unlink(missing_ok=True)
         self.ending_file(entry).unlink(missing_ok=True)
+        self.progress_file(entry).unlink(missing_ok=True)
+        self.placement_file(entry).unlink(missing_ok=True)
         shutil.rmtree(self.spool(entry), ignore_errors=True)
         remove_link(self.workdir(entry))
         if entry.secrets or not keep_workdir:
@@ -179,7 +220,7 @@ class Journal:
     def clear_leftovers(self) -> None:
         """Removes endings, spools and working directories that belong to no entry."""
         kept = {entry.key for entry in self.entries_without_end()}
-        for folder in (self._endings, self.spools, self._workdirs):
+        for folder in (self._endings, self._placements, self.spools, self._workdirs):
             for path in folder.iterdir():
                 if path.stem not in kept:
                     remove_link(path)

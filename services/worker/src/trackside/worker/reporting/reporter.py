@@ -14,6 +14,7 @@ from trackside.contracts.message import Event
 from trackside.contracts.redaction import redact
 from trackside.contracts.summaries import ItemArtifact
 from trackside.contracts.tasks import (
+    AttemptAdopted,
     AttemptEnded,
     MetricReported,
     ParametersRequested,
@@ -129,20 +130,27 @@ class Reporter:
 
     def accepted(self) -> TaskAccepted:
         """Reports that the placement is in the journal."""
-        event = TaskAccepted(**self._token, incarnation=self._entry.incarnation)
+        event = TaskAccepted(**self._token, incarnation=self._entry.owner)
         return self._event(event, linger=True)
+
+    def adopted(self, on_appended: Callable[[Appended], None]) -> tuple[AttemptAdopted, int]:
+        """Reports that this incarnation has the placement now; returns the event and its partition."""
+        entry = self._entry
+        who = {"worker_id": self._publisher.writer.instance, "incarnation": entry.owner}
+        event = AttemptAdopted(**self._token, **who, earlier=[entry.incarnation, *entry.adopters[:-1]])
+        return event, self._send(event, on_appended)
 
     def refused(self, code: str, message: str) -> TaskRefused:
         """Reports that the placement won't run."""
         return self._event(
             TaskRefused(
-                **self._token, incarnation=self._entry.incarnation, code=code, message=redact(message)[:1_000]
+                **self._token, incarnation=self._entry.owner, code=code, message=redact(message)[:1_000]
             )
         )
 
     def returned(self, on_appended: Callable[[Appended], None] | None = None) -> TaskReturned:
         """Reports that the placement is given back without having begun."""
-        event = TaskReturned(**self._token, incarnation=self._entry.incarnation)
+        event = TaskReturned(**self._token, incarnation=self._entry.owner)
         self._send(event, on_appended)
         return event
 
@@ -160,7 +168,7 @@ class Reporter:
         event = TaskInterrupted.model_validate(
             {
                 **self._token,
-                "incarnation": self._entry.incarnation,
+                "incarnation": self._entry.owner,
                 "interrupt": interrupt,
                 "resource": resource,
                 "reserved": reserved,
@@ -175,11 +183,11 @@ class Reporter:
 
     def parameters_requested(self, request: int) -> None:
         """Reports that the task asks for the parameters of another trial."""
-        self._event(ParametersRequested(**self._token, incarnation=self._entry.incarnation, request=request))
+        self._event(ParametersRequested(**self._token, incarnation=self._entry.owner, request=request))
 
     def parameters_taken(self, request: int) -> None:
         """Reports that the task has received the answer to its request."""
-        self._event(ParametersTaken(**self._token, incarnation=self._entry.incarnation, request=request))
+        self._event(ParametersTaken(**self._token, incarnation=self._entry.owner, request=request))
 
     def follow_parameters(self, request: int, cause: str) -> None:
         """Names the cause of the parameters that answer a request; those of an earlier one change nothing."""
@@ -200,7 +208,7 @@ class Reporter:
         self._reported = checkpoint.step
         event = TaskResumed(
             **self._token,
-            incarnation=self._entry.incarnation,
+            incarnation=self._entry.owner,
             step=checkpoint.step,
             checkpoint=checkpoint,
             interrupts=self._interrupts,
@@ -212,7 +220,7 @@ class Reporter:
         """Reports that the store has an artifact; `uri` is where it is. Returns its name as a source."""
         event = ArtifactSaved(
             **self._token,
-            incarnation=self._entry.incarnation,
+            incarnation=self._entry.owner,
             uri=uri,
             **ready._asdict(),
         )
@@ -221,12 +229,12 @@ class Reporter:
 
     def ready(self, number: int, detail: Mapping[str, Any]) -> None:
         """Reports that a service serves, or that what it says of that has changed."""
-        fields = {"incarnation": self._entry.incarnation, "number": number, "detail": dict(detail)}
+        fields = {"incarnation": self._entry.owner, "number": number, "detail": dict(detail)}
         self._event(TaskReady(**self._token, **fields))
 
     def acknowledged(self, number: int, ok: bool, detail: Mapping[str, Any], cause: str) -> None:
         """Reports what a task says of an instruction; `cause` is that of the command that gave it."""
-        fields = {"incarnation": self._entry.incarnation, "number": number, "ok": ok, "detail": dict(detail)}
+        fields = {"incarnation": self._entry.owner, "number": number, "ok": ok, "detail": dict(detail)}
         before, self.cause = self.cause, cause or self.cause
         self._event(InstructionAcknowledged(**self._token, **fields))
         self.cause = before
@@ -237,7 +245,7 @@ class Reporter:
             self._spans.begin(status)
         event = TaskStatusChanged(
             **self._token,
-            incarnation=self._entry.incarnation,
+            incarnation=self._entry.owner,
             status=status,
             interrupts=self._interrupts,
         )
@@ -279,7 +287,7 @@ class Reporter:
             self.output("stderr", [told])
             self.flush()
         self.resources_freed()
-        fields = {**self._token, "incarnation": self._entry.incarnation, "memory_measure": "own"}
+        fields = {**self._token, "incarnation": self._entry.owner, "memory_measure": "own"}
         event = AttemptEnded.model_validate({**fields, **ending})
         if self._spans is not None:
             on_appended = self._spans.ends_with(event, on_appended)

@@ -1,0 +1,221 @@
+"""A worker that is killed while tasks run: they run on, and the next worker takes them over."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.worker.harness import (
+    SCRIPTED,
+    Gate,
+    WorkerHarness,
+    alive,
+    killable_worker,
+    memory_log,
+    next_line,
+    of,
+    parent_of,
+    running,
+    settings_for,
+    stream_of,
+    wait_until_gone,
+)
+from trackside.contracts.tasks import (
+    AttemptAdopted,
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    TaskStatus,
+    TaskStatusChanged,
+)
+from trackside.contracts.topics import Topics
+from trackside.worker.attempts import held_forkservers
+from trackside.worker.forkserver_messages import PROTOCOL
+
+
+def killed_while_it_waits(data_dir: Path, gate: Gate, **more: Any) -> tuple[str, int]:
+    """Kills a worker whose task `a` waits at a gate; returns its incarnation, and the pid of the task."""
+    parameters = {"tell_pid": True, "train": ["wait"], "gate": str(gate.path), **more}
+    with killable_worker(data_dir, parameters, str(SCRIPTED), "scripted", adopt=True) as process:
+        incarnation, pid = next_line(process), int(float(next_line(process)))
+        process.kill()
+        process.wait()
+    assert alive(pid)
+    return incarnation, pid
+
+
+@asynccontextmanager
+async def next_worker(data_dir: Path, **more: Any) -> AsyncIterator[WorkerHarness]:
+    """Runs another worker on the folder of one that was killed; its log is empty at first."""
+    topics = Topics("t.")
+    settings = settings_for(data_dir, catalogue=SCRIPTED, **more)
+    async with running(await memory_log(topics), topics, settings) as harness:
+        yield harness
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Gate:
+    return Gate(tmp_path / "gate")
+
+
+async def test_a_task_outlives_its_worker_and_the_next_one_reports_all_of_it(
+    tmp_path: Path, gate: Gate
+) -> None:
+    data_dir = tmp_path / "w1"
+    earlier, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, report=[0.5, 0.25])
+    async with next_worker(data_dir) as harness:
+        joined = await harness.joined()
+        adopted = await harness.first(AttemptAdopted, harness.topics.events, stream_of("a"))
+        assert (adopted.worker_id, adopted.earlier, adopted.incarnation) == (
+            "w1",
+            (earlier,),
+            joined.incarnation,
+        )
+        assert joined.after, "the adoption counts before the join does"
+        assert alive(pid)
+        await gate.pass_one()
+        story = await harness.events_until_end("a")
+        end = story[-1]
+        assert isinstance(end, AttemptEnded)
+        assert (end.end, end.incarnation, end.recovered) == (
+            AttemptEnd.FINISHED,
+            joined.incarnation,
+            False,
+        )
+        assert end.result is not None and end.result["pid"] == pid, "it is the same process"
+        told = {event.step: event.value for event in of(story, MetricReported)}
+        assert told == {0: pid, 1: 0.5, 2: 0.25}
+        entered = [event.status for event in of(story, TaskStatusChanged)]
+        assert entered[-1] is TaskStatus.TRAINING
+    assert list((data_dir / "journal").iterdir()) == []
+    assert list((data_dir / "placements").iterdir()) == []
+
+
+async def test_a_task_that_ended_while_there_was_no_worker_is_reported_with_its_result(
+    tmp_path: Path, gate: Gate
+) -> None:
+    data_dir = tmp_path / "w1"
+    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, report=[0.5])
+    await gate.pass_one()
+    assert await asyncio.to_thread(wait_until_gone, pid)
+    async with next_worker(data_dir) as harness:
+        story = await harness.events_until_end("a")
+    end = story[-1]
+    assert isinstance(end, AttemptEnded)
+    assert (end.end, end.exit_code) == (AttemptEnd.FINISHED, 0)
+    assert len(of(story, AttemptAdopted)) == 1
+
+
+async def test_a_task_that_died_while_there_was_no_worker_has_failed_by_its_signal(
+    tmp_path: Path, gate: Gate
+) -> None:
+    data_dir = tmp_path / "w1"
+    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
+    os.kill(pid, signal.SIGSEGV)
+    assert await asyncio.to_thread(wait_until_gone, pid)
+    async with next_worker(data_dir) as harness:
+        end = await harness.end("a")
+    assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -signal.SIGSEGV)
+
+
+async def test_a_task_is_taken_over_again_by_the_worker_after_the_next_one(
+    tmp_path: Path, gate: Gate
+) -> None:
+    data_dir = tmp_path / "w1"
+    first, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
+    again = await asyncio.to_thread(adopt_and_die, data_dir)
+    assert alive(pid)
+    async with next_worker(data_dir) as harness:
+        adopted = await harness.first(AttemptAdopted, harness.topics.events, stream_of("a"))
+        assert adopted.earlier == (first, again)
+        await gate.pass_one()
+        assert (await harness.end("a")).end is AttemptEnd.FINISHED
+
+
+def adopt_and_die(data_dir: Path) -> str:
+    """Runs a worker that adopts the task `a`, and kills it; returns its incarnation."""
+    with killable_worker(data_dir, {"adopts": "a"}, str(SCRIPTED), "scripted", adopt=True) as process:
+        incarnation = next_line(process)
+        process.kill()
+        process.wait()
+    return incarnation
+
+
+async def test_a_task_whose_next_worker_does_not_come_ends_with_its_lease(tmp_path: Path, gate: Gate) -> None:
+    data_dir = tmp_path / "w1"
+    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, lease_s=0.5)
+    assert await asyncio.to_thread(wait_until_gone, pid)
+    async with next_worker(data_dir) as harness:
+        end = await harness.end("a")
+        assert (end.end, end.recovered) == (AttemptEnd.LOST, True)
+        assert await harness.joined()
+    assert not of(await harness.events_so_far("a"), AttemptAdopted)
+
+
+@pytest.mark.parametrize("both", [True, False], ids=["with the worker", "after it"])
+async def test_a_task_dies_with_the_forkserver_and_is_lost(tmp_path: Path, gate: Gate, both: bool) -> None:
+    data_dir = tmp_path / "w1"
+    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
+    if not both:
+        assert alive(pid)
+    os.kill(parent_of(pid), signal.SIGKILL)
+    assert await asyncio.to_thread(wait_until_gone, pid)
+    async with next_worker(data_dir) as harness:
+        assert (await harness.end("a")).end is AttemptEnd.LOST
+
+
+async def test_a_task_of_a_worker_with_another_protocol_is_ended_and_lost(
+    tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_forkservers, "PROTOCOL", PROTOCOL + 1)
+    data_dir = tmp_path / "w1"
+    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
+    async with next_worker(data_dir) as harness:
+        assert (await harness.end("a")).end is AttemptEnd.LOST
+    assert await asyncio.to_thread(wait_until_gone, pid)
+
+
+async def test_a_task_whose_device_the_next_worker_lacks_is_ended_and_lost(
+    tmp_path: Path, gate: Gate
+) -> None:
+    data_dir = tmp_path / "w1"
+    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, device="cpu-1")
+    async with next_worker(data_dir, cpu_slots=1) as harness:
+        assert (await harness.end("a")).end is AttemptEnd.LOST
+    assert await asyncio.to_thread(wait_until_gone, pid)
+
+
+async def test_what_a_task_prints_while_there_is_no_worker_is_written_by_the_next_one(
+    tmp_path: Path, gate: Gate
+) -> None:
+    data_dir = tmp_path / "w1"
+    train = ["wait_say"]
+    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, train=train)
+    await gate.pass_one()
+    assert await asyncio.to_thread(wait_until_gone, pid)
+    async with next_worker(data_dir) as harness:
+        assert "line 1999" in await harness.output("a", lambda text: "line 1999" in text)
+        assert (await harness.end("a")).end is AttemptEnd.FINISHED
+
+
+async def test_a_task_of_a_worker_that_adopts_none_dies_with_it(tmp_path: Path) -> None:
+    with killable_worker(tmp_path, {"tell_pid": True, "seconds": 600}) as process:
+        _, pid = next_line(process), int(float(next_line(process)))
+        process.kill()
+        assert await asyncio.to_thread(wait_until_gone, pid)
+
+
+async def test_an_adopted_task_can_be_stopped(tmp_path: Path, gate: Gate) -> None:
+    data_dir = tmp_path / "w1"
+    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
+    async with next_worker(data_dir) as harness:
+        joined = await harness.joined()
+        command = await harness.run("a", {}, task_type="scripted", incarnation=joined.incarnation)
+        await harness.stop(command)
+        assert (await harness.end("a")).end is AttemptEnd.CANCELLED
+    assert await asyncio.to_thread(wait_until_gone, pid)
