@@ -190,6 +190,24 @@ async def test_a_task_whose_device_the_next_worker_lacks_is_ended_and_lost(
     assert await asyncio.to_thread(wait_until_gone, pid)
 
 
+@pytest.mark.parametrize(
+    "line", ["no message", '{"type": "reports", "reports": [["x", 1, 2]]}'], ids=["unreadable", "nonsense"]
+)
+async def test_a_task_that_has_spoiled_its_progress_is_lost_and_the_worker_works(
+    tmp_path: Path, gate: Gate, line: str
+) -> None:
+    data_dir = tmp_path / "w1"
+    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
+    [progress] = (data_dir / "placements").glob("*.progress")
+    await asyncio.to_thread(progress.write_text, f"{line}\n")
+    async with next_worker(data_dir) as harness:
+        assert (await harness.end("a")).end is AttemptEnd.LOST
+        incarnation = (await harness.joined()).incarnation
+        await harness.run("b", task_type="scripted", incarnation=incarnation)
+        assert (await harness.end("b")).end is AttemptEnd.FINISHED
+    assert await asyncio.to_thread(wait_until_gone, pid)
+
+
 async def test_what_a_task_prints_while_there_is_no_worker_is_written_by_the_next_one(
     tmp_path: Path, gate: Gate
 ) -> None:

@@ -83,8 +83,8 @@ def test_help_begins_with_one_sentence_that_begins_with_a_verb(name: str) -> Non
     first = paragraphs(ALL[name])[0]
     assert first[0].isupper() and first.endswith((".", ")."))
     assert first.split()[0].rstrip(",") in {
-        "Add", "Approve", "Archive", "Cancel", "Change", "Check", "Copy", "Compare", "Create", "Define", "Delete",
-        "Draw", "Find", "Import", "List", "Load", "Measure", "Pause", "Place", "Print", "Publish",
+        "Add", "Approve", "Archive", "Cancel", "Change", "Check", "Compare", "Copy", "Create", "Define",
+        "Delete", "Draw", "Find", "Import", "List", "Load", "Measure", "Pause", "Place", "Print", "Publish",
         "Re-evaluate", "End", "Read", "Rebuild", "Register",
         "Reject", "Replace", "Restore", "Resume", "Retire", "Run", "Send", "Serve", "Set", "Show", "Simulate",
         "Skip", "Start", "Stop", "Submit", "Watch", "Write",

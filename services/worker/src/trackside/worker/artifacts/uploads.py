@@ -192,7 +192,7 @@ class Uploads:
 
     def restore(self) -> None:
         """Takes what an earlier worker has left: the checkpoints that it has stored, and what it has not."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # there is none, or its last line is cut
             for line in (self.folder / CHECKPOINTS).read_text().splitlines():
                 requests, fields = json.loads(line)
                 self.checkpoints.append((requests, CheckpointReference.model_validate(fields)))

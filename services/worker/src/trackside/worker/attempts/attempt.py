@@ -65,17 +65,16 @@ class AttemptRun:
         self._listener = listener
         self._traceparent = traceparent
         self._process: TaskProcess | None = None
-        self._killed = False
-        self._process_free: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._requested_end: AttemptEnd | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._sent_ending: AttemptEnding | None = None
         self.conversation = Conversation(reporter, spec.instruction, spec.unresponsive_s, self.kill)
         loop = asyncio.get_running_loop()
+        self._process_free: asyncio.Future[None] = loop.create_future()
         self._ended: asyncio.Future[Ending] = loop.create_future()
         self._writer: asyncio.Future[asyncio.StreamWriter] = loop.create_future()
         self._giving_devices: asyncio.Task[None] | None = None
-        self._is_adopted, self._cut = False, b""
+        self._killed, self._is_adopted, self._cut = False, False, b""
         self._unanswered: list[FromTask] = []
         self._exchange = CheckpointExchange(spec.checkpoints, reporter, self._send, self.stop)
         spool, waiting = summaries_below(context.journal.spool(spec.entry)), self.conversation.waiting
@@ -126,7 +125,9 @@ class AttemptRun:
         """Takes over the process of an earlier worker, which the task told its `progress`; call it first."""
         self._process, self._is_adopted, self._cut = process, True, b"\n"
         self._artifacts.hold_inputs(self.spec.inputs)
-        self._unanswered = self._messages.restore(progress)
+        self._unanswered, is_usable = self._messages.restore(progress)
+        if not is_usable:
+            self.stop(AttemptEnd.LOST, 0)
 
     def send_parameters(self, request: int, parameters: Json | None, problem: str) -> None:
         """Sends the process the answer to its request, once; reports again an answer that it has received."""
@@ -279,10 +280,9 @@ class AttemptRun:
             for task in readers:
                 task.cancel()
             failures = await asyncio.gather(*readers, return_exceptions=True)
-        for failure in failures:
-            if isinstance(failure, Exception):
-                task_id = self.spec.entry.task_id
-                log.warning("messages or output of a task can't be read", task=task_id, reason=repr(failure))
+        task_id = self.spec.entry.task_id
+        for failure in (each for each in failures if isinstance(each, Exception)):
+            log.warning("messages or output of a task can't be read", task=task_id, reason=repr(failure))
         return code
 
     async def _give_task(self, process: TaskProcess, locks: list[int], has_devices: bool) -> None:

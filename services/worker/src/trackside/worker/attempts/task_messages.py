@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
+import structlog
+
 from trackside.contracts.tasks import TaskStatus
 from trackside.worker.artifacts.summary_uploads import SummaryUploads
 from trackside.worker.attempts.artifacts_in_use import ArtifactsInUse
@@ -39,6 +41,8 @@ from trackside.worker.report_messages import (
     SummaryValueReport,
 )
 from trackside.worker.reporting.reporter import Reporter
+
+log = structlog.get_logger("trackside.worker")
 
 
 @dataclass(slots=True)
@@ -112,12 +116,20 @@ class TaskMessages:
             case _:
                 assert_never(message)
 
-    def restore(self, progress: Iterable[FromTask | AnswerTaken]) -> list[FromTask]:
-        """Takes what the task has said to an earlier worker; returns the requests that it waits for.
+    def restore(self, progress: Iterable[FromTask | AnswerTaken]) -> tuple[list[FromTask], bool]:
+        """Takes what the task has said to an earlier worker.
 
         What that worker may not have written is reported again. What the task has saved is in its spool, and
-        comes from there.
+        comes from there. Returns the requests that the task waits for, and whether all could be used: a task
+        can write to the file that this comes from.
         """
+        try:
+            return self._restore(progress), True
+        except Exception as error:  # noqa: BLE001 - see above: a worker doesn't stop for it
+            log.error("the progress of a task is unusable: it is lost", reason=repr(error))
+            return [], False
+
+    def _restore(self, progress: Iterable[FromTask | AnswerTaken]) -> list[FromTask]:
         waiting: dict[tuple[str, int], FromTask] = {}
         for message in progress:
             match message:
