@@ -49,7 +49,7 @@ def test_a_mistyped_command_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_without_a_stack_a_command_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["ls"], ["events", "x"], ["status"], ["stop", "x"]):
+    for arguments in (["ls"], ["events", "x"], ["status"], ["stop", "x"], ["restart"]):
         assert call(arguments) == 1
         assert "trackside up" in capsys.readouterr().err
     assert call(["down"]) == 0

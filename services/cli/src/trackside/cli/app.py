@@ -59,6 +59,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "init": stack.init,
         "up": stack.up,
         "down": stack.down,
+        "restart": stack.restart,
         "status": stack.status,
         "demo": stack.demo,
     },

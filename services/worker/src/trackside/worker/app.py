@@ -48,11 +48,10 @@ async def _run(service: ServiceContext, settings: WorkerSettings, catalogue: Tas
         worker = WorkerRunner(service.log, topics, settings, catalogue, service.health, limits, own)
 
         def hand_over() -> None:
-            worker.hands_over = True
+            worker.hands_over = settings.adopt
             service.stop.set()
 
-        if settings.adopt:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, hand_over)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, hand_over)
         try:
             await run_until_stopped(worker, service.stop)
         except* HandedOver:

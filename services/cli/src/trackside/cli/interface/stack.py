@@ -96,6 +96,26 @@ def down() -> None:
     stack.down()
 
 
+def restart(
+    services: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SERVICE]...", help="Services to restart; all if none is named."),
+    ] = None,
+) -> None:
+    """Restart the services of the stack of this folder, one after the other, as after an upgrade.
+
+    Tasks run on: the worker hands them over to its next process. Kafka and Postgres are not restarted.
+
+    \b
+    Examples:
+      trackside restart
+      trackside restart worker
+    """
+    from trackside.cli.commands import restart
+
+    restart.restart(services or [])
+
+
 def status(as_json: JsonOption = False) -> None:
     """Show the processes of the stack with their readiness and lag, the devices and the queue.
 
