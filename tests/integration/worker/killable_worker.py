@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.integration.worker.harness import LIMIT_S, running, settings_for, stream_of
 from tests.polling import poll_until
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnded
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, MetricReported
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
@@ -34,6 +34,16 @@ class StallingLog(MemoryLog):
         return await super().append(topic, partition, batch)
 
 
+async def until_a_heartbeat(log: StallingLog, topics: Topics) -> None:
+    """Waits for the next record of the heartbeats topic."""
+    reader = log.reader({(topics.heartbeats.name, 0): (await log.ends(topics.heartbeats.name))[0]})
+    try:
+        while not await reader.read(1.0):
+            pass
+    finally:
+        await reader.close()
+
+
 async def main(
     data_dir: Path, parameters: dict[str, object], catalogue: str = "", task_type: str = "noop"
 ) -> None:
@@ -41,11 +51,12 @@ async def main(
 
     With the parameter `held`, another task `b` waits for its device; with `before`, another task has ended.
     With `adopts` it gets no task, and prints its incarnation once it has adopted that one. `lease_s` is that
-    of the command, `device` that of the task.
+    of the command, `device` that of the task. With `settles` it waits until the log has what
+    the task reports, and three heartbeats.
     """
     held, before = parameters.pop("held", False), parameters.pop("before", False)
     adopts, lease_s = str(parameters.pop("adopts", "")), parameters.pop("lease_s", 60.0)
-    device = parameters.pop("device", "cpu-0")
+    device, settles = parameters.pop("device", "cpu-0"), parameters.pop("settles", False)
     topics, entries = Topics("t."), data_dir / "journal"
     log = StallingLog()
     await log.ensure(topics.shared)
@@ -66,6 +77,11 @@ async def main(
         command = await harness.run("a", parameters, task_type=task_type, lease_s=lease_s, device=device)
         sys.stdout.write(f"{command.incarnation}\n")
         pid = await harness.pid("a")
+        if settles:
+            reports = 1 + len(parameters["report"])
+            await harness.first(MetricReported, topics.events, stream_of("a"), reports)
+            for _ in range(3):
+                await until_a_heartbeat(log, topics)
         if held:
             await harness.run("b", wait=True)
             await poll_until(lambda: asyncio.to_thread(lambda: len([*entries.glob("*.json")]) == 2), LIMIT_S)

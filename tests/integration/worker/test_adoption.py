@@ -237,3 +237,15 @@ async def test_an_adopted_task_can_be_stopped(tmp_path: Path, gate: Gate) -> Non
         await harness.stop(command)
         assert (await harness.end("a")).end is AttemptEnd.CANCELLED
     assert await asyncio.to_thread(wait_until_gone, pid)
+
+
+async def test_what_is_in_the_log_is_not_reported_again(tmp_path: Path, gate: Gate) -> None:
+    """The next worker begins with another log here: what the last one has written would be missing in it."""
+    data_dir = tmp_path / "w1"
+    await asyncio.to_thread(killed_while_it_waits, data_dir, gate, report=[0.5, 0.25], settles=True)
+    async with next_worker(data_dir) as harness:
+        await harness.first(AttemptAdopted, harness.topics.events, stream_of("a"))
+        await gate.pass_one()
+        story = await harness.events_until_end("a")
+    assert of(story, TaskStatusChanged) == [], "only the last message may be reported again"
+    assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED

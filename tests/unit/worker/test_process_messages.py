@@ -20,6 +20,7 @@ from trackside.worker.forkserver_messages import (
     LogContact,
     ProcessExited,
     ProcessForked,
+    ProgressAppended,
     ReleaseProcess,
     SignalProcess,
 )
@@ -79,6 +80,7 @@ MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
     (TO_FORKSERVER, SignalProcess(7, 15)),
     (TO_FORKSERVER, HoldProcess(7, "0a1b", 10.0, 7.0)),
     (TO_FORKSERVER, ReleaseProcess(7)),
+    (TO_FORKSERVER, ProgressAppended(7, 12)),
     (TO_FORKSERVER, LogContact(12.5)),
     (FROM_FORKSERVER, ForkserverOffer(4_711, 1, 2)),
     (FROM_FORKSERVER, HeldProcess(7, 4_712, "0a1b", None, [])),

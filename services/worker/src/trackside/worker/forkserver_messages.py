@@ -40,6 +40,13 @@ class ReleaseProcess(NamedTuple):
     number: int
 
 
+class ProgressAppended(NamedTuple):
+    """So many messages of the progress of a held process are in the log, with all their events."""
+
+    number: int
+    messages: int
+
+
 class LogContact(NamedTuple):
     """The worker has reached the log, at `at_s` of the monotonic clock."""
 
@@ -95,6 +102,8 @@ class HeldProcess(NamedTuple):
     key: str
     status: int | None
     leftovers: list[str]
+    in_log: int = 0
+    """That of its last ProgressAppended."""
 
 
 PROTOCOL = 1

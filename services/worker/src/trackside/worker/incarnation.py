@@ -110,6 +110,8 @@ class Incarnation:
                 digester.sent(heartbeat, began_s)
                 self._contact_s = began_s
                 on_contact(began_s)
+                for placement in self.placements.active.values():
+                    placement.note_in_log()
             await asyncio.sleep(every_s)
 
     def _heartbeat(self) -> WorkerHeartbeat:

@@ -1,6 +1,6 @@
 """The messages between worker, forkserver and task processes, and their encoding. Pure.
 
-    worker  -> forkserver     fork, signal, hold, release, contact   a packet each, on a Unix socket
+    worker  -> forkserver     fork, signal, hold, release, progress-appended, contact    a packet each
     forkserver -> worker      ready, forked, fork-failed, exited, offer, held
     worker  -> task process   assignment, LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED,      a line each
                               STORED, INSTRUCTION
@@ -33,6 +33,7 @@ from trackside.worker.forkserver_messages import (
     LogContact,
     ProcessExited,
     ProcessForked,
+    ProgressAppended,
     ReleaseProcess,
     SignalProcess,
 )
@@ -233,7 +234,7 @@ class ProcessFree(NamedTuple):
     cuda_memory_bytes: int
 
 
-ToForkserver = ForkProcess | SignalProcess | HoldProcess | ReleaseProcess | LogContact
+ToForkserver = ForkProcess | SignalProcess | HoldProcess | ReleaseProcess | ProgressAppended | LogContact
 FromForkserver = ForkserverReady | ProcessForked | ForkFailed | ProcessExited | ForkserverOffer | HeldProcess
 ControlMessage = (
     LoadCommand
@@ -275,6 +276,7 @@ TO_FORKSERVER: Mapping[str, type[ToForkserver]] = {
     "signal": SignalProcess,
     "hold": HoldProcess,
     "release": ReleaseProcess,
+    "progress-appended": ProgressAppended,
     "contact": LogContact,
 }
 FROM_FORKSERVER: Mapping[str, type[FromForkserver]] = {

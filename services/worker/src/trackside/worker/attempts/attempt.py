@@ -125,9 +125,14 @@ class AttemptRun:
         """Takes over the process of an earlier worker, which the task told its `progress`; call it first."""
         self._process, self._is_adopted, self._cut = process, True, b"\n"
         self._artifacts.hold_inputs(self.spec.inputs)
-        self._unanswered, is_usable = self._messages.restore(progress)
+        self._unanswered, is_usable = self._messages.restore(progress, process.in_log)
         if not is_usable:
             self.stop(AttemptEnd.LOST, 0)
+
+    def note_in_log(self) -> None:
+        """Tells the forkserver how much of the task's progress is in the log."""
+        if self._process is not None and self.spec.keep_s:
+            self._process.note_in_log(self._reporter.progress.appended)
 
     def send_parameters(self, request: int, parameters: Json | None, problem: str) -> None:
         """Sends the process the answer to its request, once; reports again an answer that it has received."""
@@ -296,7 +301,7 @@ class AttemptRun:
         assignment = assignment_of(self._context, self.spec, self._traceparent, len(outputs))
         messages = encode(self._secrets.given(assignment)) + encode(LoadCommand())
         if has_devices:
-            messages += self._train_command()
+            messages += encode(TrainCommand(self.spec.torch_device))
         unsent = send_with_descriptors(process.channel, messages, [*outputs, *locks])
         close_all(outputs)
         close_all(locks)  # from here on the process holds them, until its end
@@ -319,14 +324,10 @@ class AttemptRun:
             await self._context.cgroups.set_limit(self._process.pid, self._listener.memory_cap())
             with contextlib.suppress(OSError):  # it is dead: its exit code is reported
                 await writer.drain()
-                octets = self._begun_anew() + self._train_command()
+                octets = self._begun_anew() + encode(TrainCommand(self.spec.torch_device))
                 writer.write(send_with_descriptors(self._process.channel, octets, locks))
         finally:
             close_all(locks)
-
-    def _train_command(self) -> bytes:
-        host_devices = self.spec.host_devices
-        return encode(TrainCommand(host_devices[0].torch_name if host_devices else "cpu"))
 
     def _send(self, octets: bytes) -> None:
         if self._process is not None and not self._process.exited.done():  # else what it sent would be lost

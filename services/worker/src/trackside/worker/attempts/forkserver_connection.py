@@ -18,6 +18,7 @@ from trackside.worker.forkserver_messages import (
     HoldProcess,
     ProcessExited,
     ProcessForked,
+    ProgressAppended,
     ReleaseProcess,
     SignalProcess,
 )
@@ -56,12 +57,20 @@ class TaskProcess:
     """Processes that it left and that were killed, at most 10."""
     unread: tuple[bytes, bytes, bytes] = (b"", b"", b"")
     """What it wrote to its channel, stdout and stderr while there was no worker."""
+    in_log: int = 0
+    """How many messages of its progress the forkserver knows to be in the log."""
 
     async def connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Returns the streams of the channel: the same ones for all tasks of the process."""
         if self.connection is None:
             self.connection = await _streams(self.channel, self.unread[0])
         return self.connection
+
+    def note_in_log(self, messages: int) -> None:
+        """Says how much of its progress is in the log, for the worker that takes it over."""
+        if messages > self.in_log:
+            self.in_log = messages
+            self.forkserver.send(ProgressAppended(self.number, messages))
 
     def take_unread(self) -> tuple[bytes, bytes]:
         """Removes and returns what it wrote to its output while there was no worker."""
@@ -77,6 +86,7 @@ class TaskProcess:
 
     def hold(self, key: str, keep_s: float, silent_s: float) -> None:
         """Lets it outlive the worker while it runs a placement; see HoldProcess."""
+        self.in_log = 0
         message = HoldProcess(self.number, key, keep_s, silent_s)
         self.forkserver.send(message, [self.channel.fileno(), self.stdout, self.stderr])
 

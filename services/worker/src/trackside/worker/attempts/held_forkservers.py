@@ -96,6 +96,7 @@ def _process(offer: HeldProcess, descriptors: list[int], connection: ForkserverC
         forkserver=connection,
         leftovers=list(offer.leftovers),
         unread=(first, second, third),
+        in_log=offer.in_log,
     )
     if offer.status is not None:
         exited.set_result(os.waitstatus_to_exitcode(offer.status))

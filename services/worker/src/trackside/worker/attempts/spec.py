@@ -87,6 +87,11 @@ class AttemptSpec:
     silent_s: float = 0.0
     """How long it may be without contact to the log then; 0 for as long as it is kept."""
 
+    @property
+    def torch_device(self) -> str:
+        """Torch's name of the first device."""
+        return self.host_devices[0].torch_name if self.host_devices else "cpu"
+
 
 @dataclass(frozen=True, slots=True)
 class AttemptListener:

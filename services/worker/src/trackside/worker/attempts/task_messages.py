@@ -1,6 +1,6 @@
 """What a task says while it runs: each message goes to the one that reports or answers it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -12,6 +12,7 @@ from trackside.worker.attempts.artifacts_in_use import ArtifactsInUse
 from trackside.worker.attempts.checkpoint_exchange import CheckpointExchange
 from trackside.worker.attempts.conversation import Conversation
 from trackside.worker.attempts.spec import AttemptListener
+from trackside.worker.child.progress import FORKED, is_kept
 from trackside.worker.process_messages import (
     AnswerReceived,
     AnswerTaken,
@@ -61,6 +62,7 @@ class TaskMessages:
     _last_request: int = 0
     _last_answered: int = 0
     _last_received: int = 0
+    _is_restored: bool = False
 
     def needs_parameters(self, request: int) -> bool:
         """Returns whether the task is to be sent the answer to its request, which happens once.
@@ -76,6 +78,12 @@ class TaskMessages:
 
     def handle(self, message: FromTask) -> None:
         """Takes a message of the process."""
+        self._handle(message)
+        # After a takeover it isn't known which of these are in the progress that was read then.
+        if not self._is_restored and is_kept(message):
+            self.reporter.progress.handled += 1
+
+    def _handle(self, message: FromTask) -> None:
         match message:
             case PhaseBegan(status):
                 self.phase = TaskStatus.of(status)
@@ -116,22 +124,29 @@ class TaskMessages:
             case _:
                 assert_never(message)
 
-    def restore(self, progress: Iterable[FromTask | AnswerTaken]) -> tuple[list[FromTask], bool]:
-        """Takes what the task has said to an earlier worker.
+    def restore(self, progress: Sequence[FromTask | AnswerTaken], in_log: int) -> tuple[list[FromTask], bool]:
+        """Takes what the task has said to an earlier worker, of which so many messages are in the log.
 
         What that worker may not have written is reported again. What the task has saved is in its spool, and
         comes from there. Returns the requests that the task waits for, and whether all could be used: a task
         can write to the file that this comes from.
         """
+        self._is_restored = True
         try:
-            return self._restore(progress), True
+            return self._restore(progress, in_log), True
         except Exception as error:  # noqa: BLE001 - see above: a worker doesn't stop for it
             log.error("the progress of a task is unusable: it is lost", reason=repr(error))
             return [], False
+        finally:
+            self.reporter.progress.muted = False
 
-    def _restore(self, progress: Iterable[FromTask | AnswerTaken]) -> list[FromTask]:
+    def _restore(self, progress: Sequence[FromTask | AnswerTaken], in_log: int) -> list[FromTask]:
         waiting: dict[tuple[str, int], FromTask] = {}
+        known = self.reporter.progress
+        known.appended = 0 if any(_is_fork(message) for message in progress) else in_log
         for message in progress:
+            known.muted = known.handled < known.appended
+            known.handled += not isinstance(message, AnswerTaken)
             match message:
                 case AnswerTaken(kind, request):
                     taken = waiting.pop((kind, request), None)
@@ -146,5 +161,9 @@ class TaskMessages:
                 case ArtifactReady():
                     self.exchange.saved(message)
                 case _:
-                    self.handle(message)
+                    self._handle(message)
         return list(waiting.values())
+
+
+def _is_fork(message: FromTask | AnswerTaken) -> bool:
+    return isinstance(message, AnswerTaken) and message.kind == FORKED

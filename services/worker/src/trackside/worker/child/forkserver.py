@@ -34,6 +34,7 @@ from trackside.worker.forkserver_messages import (
     LogContact,
     ProcessExited,
     ProcessForked,
+    ProgressAppended,
     ReleaseProcess,
     SignalProcess,
 )
@@ -193,6 +194,8 @@ class _Forkserver:
                     _close_all(descriptors)
             case ReleaseProcess(number):
                 self._held.release(number)
+            case ProgressAppended(number, messages):
+                self._held.appended(number, messages)
             case LogContact(at_s):
                 self._held.contact(at_s)
             case _:

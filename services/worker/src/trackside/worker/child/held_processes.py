@@ -50,6 +50,7 @@ class _Held:
     status: int | None = None
     leftovers: list[str] = field(default_factory=list)
     due_s: float = 0.0
+    in_log: int = 0
 
 
 class HeldProcesses:
@@ -75,6 +76,11 @@ class HeldProcesses:
         if number in self._held:
             for stream in self._held.pop(number).streams:
                 stream.close()
+
+    def appended(self, number: int, messages: int) -> None:
+        """Records how much of the progress of a process is in the log."""
+        if number in self._held:
+            self._held[number].in_log = messages
 
     def contact(self, at_s: float) -> None:
         """Records when the worker has last reached the log."""
@@ -116,7 +122,7 @@ class HeldProcesses:
         """Returns what a new worker is told of each process, and the descriptors that it gets."""
         return [
             (
-                HeldProcess(number, each.pid, each.told.key, each.status, each.leftovers),
+                HeldProcess(number, each.pid, each.told.key, each.status, each.leftovers, each.in_log),
                 [stream.descriptor for stream in each.streams] + [stream.unread for stream in each.streams],
             )
             for number, each in self._held.items()

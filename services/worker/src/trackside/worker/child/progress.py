@@ -12,8 +12,18 @@ from trackside.worker.child import masking
 from trackside.worker.process_messages import AnswerTaken, FromTask, ProcessFree, ServiceAlive, encode
 from trackside.worker.report_messages import PointBatch, SummaryOmitted, SummaryValueReport
 
-_LEFT_OUT = frozenset({PointBatch, SummaryValueReport, SummaryOmitted, ServiceAlive, ProcessFree})
+_LEFT_OUT: frozenset[type] = frozenset(
+    {PointBatch, SummaryValueReport, SummaryOmitted, ServiceAlive, ProcessFree}
+)
 """What is only to be looked at, and would make the file long, or says nothing later."""
+
+FORKED = "forked"
+"""Of an AnswerTaken: the task has forked a process that sends messages, too."""
+
+
+def is_kept(message: FromTask | AnswerTaken) -> bool:
+    """Returns whether a message is written to the file."""
+    return type(message) not in _LEFT_OUT
 
 
 class ProgressFile:
@@ -29,7 +39,7 @@ class ProgressFile:
 
     def add(self, message: FromTask | AnswerTaken) -> None:
         """Writes a message, unless it decides nothing; call it before the message is sent."""
-        if self._file < 0 or type(message) in _LEFT_OUT:
+        if self._file < 0 or not is_kept(message):
             return
         octets = encode(masking.masked(message))
         try:
@@ -37,6 +47,10 @@ class ProgressFile:
                 octets = octets[os.write(self._file, octets) :]
         except OSError as error:
             self._give_up(error)
+
+    def begin_in_fork(self) -> None:
+        """Notes that several processes write from here on: the worker may read them in another order."""
+        self.add(AnswerTaken(FORKED, os.getpid()))
 
     def close(self) -> None:
         """Closes the file."""

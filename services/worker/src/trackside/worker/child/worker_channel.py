@@ -370,6 +370,8 @@ class WorkerChannel:
         self._asking, self._saving = threading.Lock(), threading.Lock()
         self._unsent_reports, self._points = [], []
         self._is_forked = True
+        if self._progress is not None:
+            self._progress.begin_in_fork()
         self.summaries.begin_in_fork()
 
     def _write(self, message: FromTask) -> None:

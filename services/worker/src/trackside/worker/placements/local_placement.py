@@ -197,6 +197,11 @@ class LocalPlacement:
             "peak_cuda_memory_bytes": self.allocation.peak_cuda_memory_bytes,
         }
 
+    def note_in_log(self) -> None:
+        """Tells what outlives this worker how much of the task's progress is in the log."""
+        if self.run is not None:
+            self.run.note_in_log()
+
     def running_placement(self) -> RunningPlacement:
         """Returns what heartbeats report of it."""
         return RunningPlacement(

@@ -1,11 +1,11 @@
 """Metric points as the log has them: in columns, by tag."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks import NonFinite
-from trackside.worker.report_messages import MetricPoint
+from trackside.worker.report_messages import MetricPoint, ReportedValue
 from trackside.worker.reporting.journal import JournalEntry
 
 
@@ -32,3 +32,10 @@ def _series(tag: str, points: list[MetricPoint]) -> Series:
             if isinstance(point.value, str)
         },
     )
+
+
+def split_value(reported: ReportedValue) -> tuple[float | str | None, Mapping[str, float | str]]:
+    """Returns the deciding value of a report, if it has one, and the other values by name."""
+    if isinstance(reported, Mapping):
+        return reported.get("value"), reported.get("others") or {}
+    return reported, {}

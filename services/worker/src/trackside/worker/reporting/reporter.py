@@ -41,9 +41,10 @@ from trackside.worker.report_messages import (
 from trackside.worker.reporting.attempt_counts import count_end
 from trackside.worker.reporting.attempt_spans import AttemptSpans
 from trackside.worker.reporting.journal import JournalEntry
-from trackside.worker.reporting.metric_points import points_reported
+from trackside.worker.reporting.metric_points import points_reported, split_value
 from trackside.worker.reporting.outbox import WorkerOutbox
 from trackside.worker.reporting.output_lines import OutputLines, OutputSource
+from trackside.worker.reporting.progress_in_log import ProgressInLog
 from trackside.worker.reporting.summary_flow import SummaryFlow
 from trackside.worker.reporting.summary_items import ItemBatch
 from trackside.worker.reporting.tag_limit import TaskTags
@@ -103,6 +104,7 @@ class Reporter:
         self._spans = spans
         self._traceparent = entry.traceparent if spans is None else spans.traceparent
         self.cause = entry.cause
+        self.progress = ProgressInLog()
         self._points: list[MetricPoint] = []
         self._lines = OutputLines(entry)
         self._items = ItemBatch(entry)
@@ -296,6 +298,8 @@ class Reporter:
 
     def points(self, items: Sequence[MetricPoint]) -> None:
         """Sends metric points, in batches of 200 or at most every 0.1 s."""
+        if self.progress.muted:
+            return
         self._points += self._tags.taken(items)
         if len(self._points) >= MAX_BATCH_POINTS:
             self.flush()
@@ -366,11 +370,14 @@ class Reporter:
         linger: bool = False,
         number: int | None = None,
     ) -> int:
-        """Sends an event with its number, one that is drawn now if None is given."""
+        """Sends an event with its number, one that is drawn now if None is given; returns its partition."""
+        if self.progress.muted:
+            return -1
         numbered = self._publisher.draw_number() if number is None else number
         topic = self._publisher.topics.events
         record = self._publisher.writer.signed(topic, self._record(event, numbered))
-        return self._publisher.outbox.event(topic, record, on_appended, linger)
+        then = self.progress.when_appended(on_appended)
+        return self._publisher.outbox.event(topic, record, then, linger)
 
     def _metrics(self, event: Event, values: int) -> None:
         """Sends a batch of so many values."""
@@ -390,10 +397,3 @@ class Reporter:
             entry.stream, event, cause=self.cause, traceparent=self._traceparent, sequence=number
         )
         return writer.encrypted(record, entry.public_key)
-
-
-def split_value(reported: ReportedValue) -> tuple[float | str | None, Mapping[str, float | str]]:
-    """Returns the deciding value of a report, if it has one, and the other values by name."""
-    if isinstance(reported, Mapping):
-        return reported.get("value"), reported.get("others") or {}
-    return reported, {}
