@@ -22,7 +22,7 @@ from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import WorkerJoined
 from trackside.contracts.message import Message, Record
 from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import AttemptEnded, MetricReported, ParametersRequested, ParametersTaken
+from trackside.contracts.tasks import AttemptAdopted, MetricReported, ParametersRequested, ParametersTaken
 from trackside.contracts.topics import partition_of
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.domain.outcome import Outcome
@@ -215,15 +215,16 @@ async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answ
     assert (await verify_topics(place.log, place.settings.topics)).findings == []
 
 
-async def test_what_a_killed_worker_leaves_has_its_cause_too(place: Installation, gate: Path) -> None:
+async def test_a_task_that_asks_while_there_is_no_worker_is_answered_by_the_next_one(
+    place: Installation, gate: Path
+) -> None:
     await place.start(retry={"lost": 3}, max_trials=2)
     await place.heard(MetricReported)
     place.services["worker"].kill()
     await asyncio.to_thread(gate.unlink)
     place.services["worker"].start()
-    await place.heard(AttemptEnded)
-    [recovered] = [message for message in place.applied if isinstance(message, AttemptEnded)]
-    assert recovered.recovered
-    await place.until(lambda found: found.closed)
-    assert check_causes(place.records)[AttemptEnded] == 2
+    await place.heard(AttemptAdopted)
+    stream = await place.until(lambda found: found.closed)
+    assert [len(task.attempts) for task in stream.tasks.values()] == [1]
+    assert check_causes(place.records)[AttemptAdopted] == 1
     assert (await verify_topics(place.log, place.settings.topics)).findings == []
