@@ -221,6 +221,7 @@ async def test_a_task_that_asks_while_there_is_no_worker_is_answered_by_the_next
     await place.start(retry={"lost": 3}, max_trials=2)
     await place.heard(MetricReported)
     place.services["worker"].kill()
+    await asyncio.to_thread(gate.write_text, json.dumps("go on"))
     await asyncio.to_thread(gate.unlink)
     place.services["worker"].start()
     await place.heard(AttemptAdopted)
