@@ -14,7 +14,7 @@ from trackside.contracts.instructions import Instruction
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd
 from trackside.simulation.reporting import drawn
-from trackside.simulation.store import SimulatedUploads, StoreRefusesError
+from trackside.simulation.store import StoreRefusesError
 from trackside.simulation.tasks import (
     ANSWER_S,
     CoroutineTask,
@@ -46,6 +46,12 @@ class SimulatedWatcher(InstructedTask):
 
     _verified: Json | None = None
 
+    def begin(self) -> None:
+        """Watches, and knows what it has verified."""
+        if self.placement.carried_out is not None:
+            self._verified = self.placement.carried_out.body["end"]
+        super().begin()
+
     async def _carry_out(self, instruction: Instruction) -> tuple[bool, Json] | None:
         await asyncio.sleep(drawn(self._rng, ANSWER_S))
         if instruction.number < self._received:
@@ -58,8 +64,9 @@ class SimulatedWatcher(InstructedTask):
         return True, {}
 
     async def _run(self) -> None:
-        await asyncio.sleep(drawn(self._rng, self._workload.seconds))
-        self._ready({})
+        if not self._is_ready.is_set():
+            await asyncio.sleep(drawn(self._rng, self._workload.seconds))
+            self._ready({})
         dataset, reported = self._files.dataset, 0
         while True:
             lines = dataset.lines(asyncio.get_running_loop().time())
@@ -113,7 +120,7 @@ class SimulatedFit(SimulatedStage):
 
     def begin(self) -> None:
         """Takes its uploads up, and trains."""
-        self.uploads = SimulatedUploads(self._store, self.placement, self._reporter.saved)
+        self._take_uploads_up()
         super().begin()
 
     def _do_stage(self, command: RunTask) -> None:
@@ -179,12 +186,22 @@ class SimulatedInference(InstructedTask):
         return True, {"update": update, "sha256": digest}
 
     async def _run(self) -> None:
+        if not self._is_ready.is_set():
+            await asyncio.sleep(drawn(self._rng, self._workload.seconds))
+            if not await self._load():
+                await self._end(AttemptEnd.FAILED)
+                return
+        if self.placement.key[1] > ATTEMPTS_THAT_MAY_FAIL:
+            await asyncio.Event().wait()
+        await asyncio.sleep(drawn(self._rng, SERVED_S))
+        await self._end(AttemptEnd.FAILED)
+
+    async def _load(self) -> bool:
+        """Serves its first model; returns whether it can."""
         placement, command = self.placement, self.placement.command
         assert command is not None
-        await asyncio.sleep(drawn(self._rng, self._workload.seconds))
         if placement.fails:
-            await self._end(AttemptEnd.FAILED)
-            return
+            return False
         detail = None
         if (given := command.instruction) is not None:
             done = await self._load_given(given)
@@ -194,13 +211,9 @@ class SimulatedInference(InstructedTask):
             detail = {"update": command.parameters["service"]["update"]}
             detail["sha256"] = command.inputs["model"].sha256
             if not await self._is_readable(detail["sha256"]) and placement.key[1] <= ATTEMPTS_THAT_MAY_FAIL:
-                await self._end(AttemptEnd.FAILED)
-                return
+                return False
         self._serve(detail)
-        if placement.key[1] > ATTEMPTS_THAT_MAY_FAIL:
-            await asyncio.Event().wait()
-        await asyncio.sleep(drawn(self._rng, SERVED_S))
-        await self._end(AttemptEnd.FAILED)
+        return True
 
     def _serve(self, detail: Json) -> None:
         """Puts a model into use, and says so."""

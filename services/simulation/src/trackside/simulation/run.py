@@ -270,6 +270,8 @@ class Simulation:
         """Ends all faults: paused processes go on, killed ones are restarted, the network loses nothing."""
         self.faults_ended = True
         self.result.faults += self.log.faults + self.shared.store.faults + self.forger.forged
+        for disk in self.shared.disks.values():
+            self.result.faults += disk.faults
         self.log.network_faults, self.shared.store.store_faults = NO_FAULTS, StoreFaults()
         for supervised in self.supervised:
             assert supervised.process is not None

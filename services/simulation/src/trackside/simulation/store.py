@@ -9,7 +9,12 @@ from hashlib import sha256
 from random import Random
 
 from trackside.simulation.files import SimulatedFiles
-from trackside.simulation.worker_state import SharedGpus, SimulatedPlacement, SpooledArtifact
+from trackside.simulation.worker_state import (
+    SharedGpus,
+    SimulatedDisk,
+    SimulatedPlacement,
+    SpooledArtifact,
+)
 
 RETRY_S = 0.1
 """How long an upload that failed waits before it is tried again, s."""
@@ -80,11 +85,15 @@ class SimulatedStore:
 
 @dataclass(slots=True)
 class SharedResources:
-    """What all workers of a simulation share: the GPUs of their host, the store of artifacts, and files."""
+    """What all workers of a simulation share: the GPUs of their host, the store of artifacts, and files.
+
+    `disks` are those of all workers, by worker id: one may get the disk of another one.
+    """
 
     gpus: SharedGpus = field(default_factory=SharedGpus)
     store: SimulatedStore = field(default_factory=lambda: SimulatedStore(Random(0), StoreFaults()))
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
+    disks: dict[str, SimulatedDisk] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)

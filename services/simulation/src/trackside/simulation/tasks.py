@@ -24,11 +24,17 @@ ANSWER_S = (0.001, 1.0)
 SERVED_S = (0.1, 2.0)
 """How long a service that is to fail serves before that, s."""
 
+ENDING_S = 0.005
+"""How long after its result a process ends, s."""
+
 Finish = Callable[[SimulatedPlacement, AttemptEnd], None]
 
 
 class SimulatedTask(ABC):
-    """The process of a placement. It calls `finish` when it ends, and is cancelled then, or before."""
+    """The process of a placement. It calls `finish` when it ends, and is cancelled then, or before.
+
+    Its state is in the placement, so that it continues there after the death of its worker.
+    """
 
     def __init__(
         self,
@@ -50,7 +56,7 @@ class SimulatedTask(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Starts the process."""
+        """Starts the process, or continues with one that has outlived its worker."""
 
     @abstractmethod
     def cancel(self) -> None:
@@ -71,6 +77,9 @@ class ReportingTask(SimulatedTask):
         """Draws how long it takes, and reports its first value in time."""
         interval_s = drawn(self._rng, self._workload.seconds) / self._workload.reports
         values = self.placement.all_values(self._workload)
+        if self.placement.ending is not None:
+            self._later(ENDING_S, self._finish, self.placement, self.placement.ending)
+            return
         self._later(interval_s, self._report, values, interval_s)
 
     def cancel(self) -> None:
@@ -84,7 +93,7 @@ class ReportingTask(SimulatedTask):
         self._reporter.value(placement, "PERIODICAL", step, values[step])
         if placement.fails:
             placement.ending = AttemptEnd.FAILED
-            self._later(0.005, self._finish, placement, AttemptEnd.FAILED)
+            self._later(ENDING_S, self._finish, placement, AttemptEnd.FAILED)
             return
         if step + 1 < len(values):
             self._later(interval_s, self._report, values, interval_s)
@@ -92,7 +101,7 @@ class ReportingTask(SimulatedTask):
         placement.ending = AttemptEnd.FINISHED  # on disk: a later incarnation can report it
         placement.final = values[-1]
         self._reporter.value(placement, "FINAL", len(values), placement.final)
-        self._later(0.005, self._finish, placement, AttemptEnd.FINISHED)
+        self._later(ENDING_S, self._finish, placement, AttemptEnd.FINISHED)
 
     def _later(self, delay_s: float, what: Callable[..., None], *arguments: Any) -> None:
         self._timer = asyncio.get_running_loop().call_later(delay_s, what, *arguments)
@@ -103,7 +112,9 @@ class CoroutineTask(SimulatedTask):
 
     def begin(self) -> None:
         """Runs the coroutine."""
-        self._work = asyncio.get_running_loop().create_task(self._run())
+        ending = self.placement.ending
+        work = self._run() if ending is None else self._end(ending)
+        self._work = asyncio.get_running_loop().create_task(work)
 
     def cancel(self) -> None:
         """Cancels the coroutine."""
@@ -119,9 +130,15 @@ class CoroutineTask(SimulatedTask):
         self.placement.spool.append(artifact)
         self.uploads.add(artifact)
 
+    def _take_uploads_up(self) -> None:
+        """Uploads what is in the spool already, and what comes there."""
+        self.uploads = SimulatedUploads(self._store, self.placement, self._reporter.saved)
+        for artifact in self.placement.spool:
+            self.uploads.add(artifact)
+
     async def _end(self, end: AttemptEnd) -> None:
         self.placement.ending = end
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(ENDING_S)
         self._finish(self.placement, end)
 
 
@@ -130,7 +147,7 @@ class SimulatedTraining(CoroutineTask):
 
     def begin(self) -> None:
         """Takes its uploads up, and trains."""
-        self.uploads = SimulatedUploads(self._store, self.placement, self._reporter.saved)
+        self._take_uploads_up()
         self._end_after_checkpoint: AttemptEnd | None = None
         self._patience: asyncio.TimerHandle | None = None
         super().begin()
@@ -179,8 +196,11 @@ class SimulatedTraining(CoroutineTask):
         await self._end(AttemptEnd.FINISHED)
 
     async def _resume(self) -> tuple[bytes, int]:
-        """Returns state and step to begin with: those of the newest checkpoint that can be read."""
+        """Returns state and step to begin with: its own, or those of the newest readable checkpoint."""
         placement = self.placement
+        if placement.resumed is not None or placement.values:
+            step = placement.first_step + len(placement.values)
+            return state_after(placement.key[0], step), step
         for checkpoint in placement.command.checkpoints if placement.command is not None else ():
             content = await read_blob(self._store, checkpoint.sha256)
             if content is None:
@@ -196,9 +216,14 @@ class InstructedTask(CoroutineTask):
 
     def begin(self) -> None:
         """Loads, and serves."""
-        self._received = self._ready_number = 0
-        self._answer: InstructionAcknowledged | None = None
+        said = [event for event, _ in self.placement.said]
+        self._ready_number = sum(isinstance(event, TaskReady) for event in said)
+        answers = [event for event in said if isinstance(event, InstructionAcknowledged)]
+        self._answer = answers[-1] if answers else None
+        self._received = 0 if self._answer is None else self._answer.number
         self._is_ready = asyncio.Event()
+        if self._ready_number:
+            self._is_ready.set()
         self._answers: set[asyncio.Task[None]] = set()
         super().begin()
         command = self.placement.command
@@ -238,6 +263,9 @@ class InstructedTask(CoroutineTask):
             ok=done[0],
             detail=done[1],
         )
+        if done[0]:
+            placement.carried_out = instruction
+        placement.said.append((self._answer, cause))
         for _ in range(1 + (self._rng.random() < 0.2)):
             self._reporter.event(placement, self._answer, cause=cause)
 
@@ -246,6 +274,7 @@ class InstructedTask(CoroutineTask):
         self._ready_number += 1
         placement, number = self.placement, self._ready_number
         said = TaskReady(**placement.token, incarnation=placement.incarnation, number=number, detail=detail)
+        placement.said.append((said, placement.cause))
         self._reporter.event(placement, said)
         self._is_ready.set()
 
@@ -261,8 +290,9 @@ class SimulatedService(InstructedTask):
 
     async def _run(self) -> None:
         placement, command = self.placement, self.placement.command
-        await asyncio.sleep(drawn(self._rng, self._workload.seconds))
-        self._ready({"port": 8_000})
+        if not self._is_ready.is_set():
+            await asyncio.sleep(drawn(self._rng, self._workload.seconds))
+            self._ready({"port": 8_000})
         if placement.fails:
             await asyncio.sleep(drawn(self._rng, SERVED_S))
             self._ready({"port": 8_000})
@@ -277,6 +307,14 @@ class SimulatedService(InstructedTask):
 def first_state(task_id: str) -> bytes:
     """Returns what a training begins with: each task has its own."""
     return blake2b(task_id.encode(), digest_size=8).hexdigest().encode()
+
+
+def state_after(task_id: str, steps: int) -> bytes:
+    """Returns what a training has after so many steps."""
+    state = first_state(task_id)
+    for _ in range(steps):
+        state = trained(state)
+    return state
 
 
 def trained(state: bytes) -> bytes:

@@ -14,17 +14,16 @@ from trackside.contracts.fleet import (
     Device,
     WorkerHeartbeat,
     WorkerHeartbeatDigest,
-    WorkerJoined,
     WorkerLost,
 )
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import (
+    AttemptAdopted,
     AttemptEnd,
     TaskAccepted,
     TaskRefused,
     TaskReturned,
-    TaskStatus,
     TaskStatusChanged,
 )
 from trackside.contracts.topics import HOST, Topics
@@ -34,6 +33,7 @@ from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.incremental_tasks import TASKS
+from trackside.simulation.recovery import JournalRecovery, joined
 from trackside.simulation.reporting import SimulatedReporter
 from trackside.simulation.store import SharedResources, SimulatedUploads
 from trackside.simulation.tasks import ReportingTask, SimulatedTask
@@ -41,6 +41,7 @@ from trackside.simulation.worker_state import (
     BUILT_IN,
     LATE_END_S,
     LATE_ENDS,
+    PHASES,
     SERVICES,
     TASK_TYPES,
     PlacementKey,
@@ -52,8 +53,6 @@ from trackside.simulation.worker_state import (
     simulated_placement,
 )
 from trackside.worker.placements.fencing import CommandAction, FencingTable
-
-PHASES = (TaskStatus.AVAILABLE, TaskStatus.TRAINING)
 
 
 class SimulatedWorker:
@@ -72,7 +71,7 @@ class SimulatedWorker:
         self.worker_id = worker_id
         self.shared = shared or SharedResources()
         self.uuids = {device.device_id: device.uuid for device in devices if device.uuid}
-        self.disk = SimulatedDisk()
+        self.disk = self.shared.disks[worker_id] = SimulatedDisk()
         self.log = log
         self.decoded = decoded
         self.topics = topics
@@ -107,7 +106,6 @@ class _Incarnation:
     async def live(self) -> None:
         """Reports what an earlier incarnation left, joins, and works until the log declares this one lost."""
         worker = self._worker
-        worker.shared.gpus.release(list(worker.uuids.values()), worker.worker_id)
         after = await self._recover_journal()
         topics = [worker.topics.device(worker.worker_id, device.device_id) for device in worker.devices]
         topics.append(worker.topics.device(worker.worker_id, HOST))
@@ -140,59 +138,43 @@ class _Incarnation:
                 await asyncio.sleep(0.2)
 
     async def _recover_journal(self) -> dict[str, int]:
-        """Reports the ends of the placements in the journal; returns the next offset by partition."""
-        journal = self._worker.disk.journal
-        unreported = [placement for placement in journal.values() if not placement.reported]
-        places = set()
-        writes = []
-        for placement in unreported:
-            kind = TaskReturned if placement.wait and not placement.begun else TaskAccepted
-            self._reporter.event(placement, kind(**placement.token, incarnation=placement.incarnation))
-            self._repeat(placement)
-            end = placement.ending or AttemptEnd.LOST
-            if placement.spool and not await self._upload_again(placement) and end is AttemptEnd.FINISHED:
-                end = AttemptEnd.FAILED
-            written = asyncio.Event()
-            partition = self._reporter.event(placement, placement.ended(end, recovered=True), written)
-            places.add(partition)
-            writes.append(written)
-        for written in writes:
-            await written.wait()
-        journal.clear()
-        topic = self._worker.topics.events.name
-        return {str(partition): self._outbox.positions[topic, partition] for partition in sorted(places)}
+        """Ends and adopts what the journal has; returns the next offset by partition."""
+        worker = self._worker
+        recovery = JournalRecovery(
+            worker.worker_id,
+            self._id,
+            worker.disk,
+            worker.shared,
+            self._reporter,
+            worker.workload,
+            self._rng,
+        )
+        outlived = recovery.outlived()
+        in_use = {uuid for placement in outlived for uuid in placement.uuids(worker.uuids)}
+        worker.shared.gpus.release({*worker.uuids.values()} - in_use, worker.worker_id)
+        await recovery.report_ends(outlived)
+        adopted = await recovery.adopt_all(outlived)
+        for placement, event in zip(outlived, adopted, strict=True):
+            self._take_over(placement, event)
+        topic = worker.topics.events.name
+        partitions = sorted(recovery.partitions)
+        return {str(partition): self._outbox.positions[topic, partition] for partition in partitions}
 
-    def _repeat(self, placement: SimulatedPlacement) -> None:
-        """Reports again what was said before its end, or before the last checkpoint in its spool."""
-        steps = [artifact.step for artifact in placement.spool if artifact.step is not None]
-        if placement.ending is None and not steps:
-            return
-        if placement.resumed is not None:
-            self._reporter.event(placement, placement.resumed_event())
-        self._reporter.values(placement, until=None if placement.ending is not None else steps[-1])
-
-    async def _upload_again(self, placement: SimulatedPlacement) -> bool:
-        """Uploads what a placement has left in its spool; returns whether the store has all of it."""
-        uploads = SimulatedUploads(self._worker.shared.store, placement, self._reporter.saved)
-        for artifact in placement.spool:
-            uploads.add(artifact)
-        return await uploads.finish()
+    def _take_over(self, placement: SimulatedPlacement, adopted: AttemptAdopted) -> None:
+        """Has a placement whose task an earlier incarnation has begun."""
+        task_id, token = placement.key[0], placement.key[1:]
+        self._placements[placement.key] = placement
+        self._fencing.record_accepted(task_id, token)
+        self._fencing.record_begun(task_id, token)
+        self._fencing.record_answer(task_id, token, adopted)
+        self._device_users |= dict.fromkeys(placement.device_ids, placement.key)
+        self._worker.shared.gpus.take(placement.uuids(self._worker.uuids), self._worker.worker_id)
+        self._run_task(placement)
 
     async def _join(self, after: dict[str, int]) -> None:
         worker, written = self._worker, asyncio.Event()
-        joined = WorkerJoined(
-            worker_id=worker.worker_id,
-            incarnation=self._id,
-            host=worker.worker_id,
-            devices=worker.devices,
-            task_types=[*TASK_TYPES],
-            services=[each for each in SERVICES if each not in BUILT_IN],
-            queues=["default"],
-            after=after,
-            built_in=sorted(BUILT_IN),
-            memory_bytes=sum(device.memory_bytes for device in worker.devices if device.kind == "cpu"),
-        )
-        record = worker.writer.single(worker.worker_id, joined, sequence=self._reporter.numbers.draw())
+        event = joined(worker.worker_id, self._id, worker.devices, after)
+        record = worker.writer.single(worker.worker_id, event, sequence=self._reporter.numbers.draw())
         self._outbox.send(worker.topics.fleet, 0, worker.writer.signed(worker.topics.fleet, record), written)
         await written.wait()
 
@@ -350,6 +332,9 @@ class _Incarnation:
         for status in PHASES:
             changed = TaskStatusChanged(**placement.token, incarnation=self._id, status=status)
             self._reporter.event(placement, changed)
+        self._run_task(placement)
+
+    def _run_task(self, placement: SimulatedPlacement) -> None:
         kind = ReportingTask if placement.command is None else TASKS[placement.command.task_type]
         task = self._tasks[placement.key] = kind(
             placement,
@@ -363,6 +348,7 @@ class _Incarnation:
 
     def _finish(self, placement: SimulatedPlacement, end: AttemptEnd) -> None:
         """Frees its devices for the next placement, and reports the end at once or a little later."""
+        placement.over = True
         number = self._reporter.numbers.draw()
         task = self._tasks.pop(placement.key)
         task.cancel()

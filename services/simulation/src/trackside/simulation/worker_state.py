@@ -3,15 +3,16 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
 from trackside.contracts.artifacts import CheckpointReference, TaskResumed
 from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST, RunningPlacement
-from trackside.contracts.message import Json
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.instructions import Instruction
+from trackside.contracts.message import Event, Json
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStatus
 from trackside.contracts.topics import Topic
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log, Outgoing, TopicPartition
@@ -26,6 +27,8 @@ FIT_TYPE, COMPARE_TYPE, INFERENCE_TYPE = "fit", "compare", "inference"
 TASK_TYPES = (TASK_TYPE, TRAINING_TYPE, SERVICE_TYPE, FIT_TYPE, COMPARE_TYPE, INFERENCE_TYPE)
 BUILT_IN = (WATCH_DATASET, WRITE_MANIFEST, COPY_MODEL)
 SERVICES = (SERVICE_TYPE, INFERENCE_TYPE, WATCH_DATASET)
+PHASES = (TaskStatus.AVAILABLE, TaskStatus.TRAINING)
+"""The phases that every task reaches at once."""
 LATE_ENDS = 0.1
 """The share of ends that are reported after the devices of the placement went to another one."""
 LATE_END_S = 0.2
@@ -64,7 +67,8 @@ class SpooledArtifact:
 class SimulatedPlacement:
     """A placement in the journal; `ending` is its result, with the values that it reported.
 
-    `cause` is the event that its events rest on, as the command named it. `command` is that of a task which
+    `cause` is the event that its events rest on, as the command named it. `incarnation` has it now, `earlier`
+    had it before. `over`: its task has ended, or was killed. `command` is that of a task which
     saves or serves; what it saves is in the `spool`. `resumed` is the checkpoint that it continues from,
     `result` what it returns if it finishes.
     """
@@ -76,7 +80,9 @@ class SimulatedPlacement:
     parameters: dict[str, Any]
     wait: bool
     cause: str = ""
+    earlier: tuple[str, ...] = ()
     begun: bool = False
+    over: bool = False
     values: list[float] = field(default_factory=list)
     final: float = 0.0
     ending: AttemptEnd | None = None
@@ -85,6 +91,12 @@ class SimulatedPlacement:
     spool: list[SpooledArtifact] = field(default_factory=list)
     resumed: CheckpointReference | None = None
     result: Json | None = None
+    said: list[tuple[Event, str]] = field(default_factory=list)
+    carried_out: Instruction | None = None
+
+    def copy(self) -> "SimulatedPlacement":
+        """Returns a copy with lists of its own: what an earlier process still does changes the original."""
+        return replace(self, values=[*self.values], spool=[*self.spool], said=[*self.said])
 
     @property
     def first_step(self) -> int:
@@ -106,6 +118,14 @@ class SimulatedPlacement:
         """Returns the values that it reports in the end."""
         slope = float(self.parameters.get("x", 0.0))
         return [slope * (step + 1) for step in range(workload.reports)]
+
+    def run_on(self, workload: Workload) -> None:
+        """Lets a task that only reports do all that it does, unless it has ended, without a worker."""
+        if self.command is None and self.ending is None:
+            values = self.all_values(workload)
+            self.values = values[: max(1, len(self.values))] if self.fails else values
+            self.ending = AttemptEnd.FAILED if self.fails else AttemptEnd.FINISHED
+            self.final = values[-1]
 
     def uuids(self, of_devices: Mapping[str, str]) -> list[str]:
         """Returns the uuids of its devices, of those that have one."""
@@ -166,10 +186,11 @@ class SharedGpus:
 
 @dataclass(slots=True)
 class SimulatedDisk:
-    """What outlives a worker's process, and how often each placement was started."""
+    """What outlives a worker's process, how often each placement was started, and what happened to tasks."""
 
     journal: dict[PlacementKey, SimulatedPlacement] = field(default_factory=dict)
     begun: Counter[PlacementKey] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
 
 
 class SimulatedOutbox:

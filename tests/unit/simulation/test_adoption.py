@@ -1,0 +1,52 @@
+"""Workers that are killed often adopt what outlives them, whatever the tasks do."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.simulation.adopting import LONG_TASKS, WorkersKilledOften
+from trackside.domain.outcome import Outcome
+from trackside.simulation import recovery
+from trackside.simulation.config import SimulationConfig
+from trackside.simulation.running_scenarios import SCENARIO_TYPES
+from trackside.simulation.scenarios import StreamScenario
+
+pytestmark = pytest.mark.usefixtures("quiet_services")
+
+SEEDS = range(3)
+CONFIG = SimulationConfig(trials=12, workload=LONG_TASKS)
+
+
+def outcomes(config: SimulationConfig) -> Counter[Outcome]:
+    """Returns how many adoptions had which outcome; fails for a violation."""
+    found: Counter[Outcome] = Counter()
+    for seed in SEEDS:
+        simulation = WorkersKilledOften(seed, config)
+        try:
+            assert simulation.run().violations == [], seed
+            found.update(outcome for _, outcome in simulation.adoptions)
+        finally:
+            simulation.forget()
+    return found
+
+
+@pytest.mark.parametrize("scenario", SCENARIO_TYPES, ids=lambda each: each.name)
+def test_tasks_of_all_kinds_are_adopted_by_workers_that_are_killed_often(
+    scenario: type[StreamScenario],
+) -> None:
+    assert outcomes(replace(CONFIG, scenario=scenario))[Outcome.APPLIED] > 0
+
+
+def test_an_attempt_that_was_lost_first_is_not_adopted() -> None:
+    assert outcomes(replace(CONFIG, lease_s=0.4))[Outcome.OVERTAKEN] > 0
+
+
+def test_a_worker_that_has_the_journal_of_another_one_adopts_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recovery, "ALL_END", 1.0)  # so it adopts nothing of its own
+    monkeypatch.setattr(recovery, "FOREIGN_JOURNAL", 1.0)
+    found = outcomes(CONFIG)
+    assert found[Outcome.OVERTAKEN] > 0
+    assert found[Outcome.APPLIED] == 0
