@@ -1,0 +1,127 @@
+"""The simulator bites: rules of the adoption of attempts by a later incarnation of their worker, removed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.simulation.test_mutants import Mutate
+from tests.unit.simulation.adopting import KILLS_ONLY, LONG_TASKS, WorkersKilledOften
+from trackside.contracts.message import Record
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnd
+from trackside.domain import task_acceptance, task_events
+from trackside.domain.fleet import Fleet
+from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal
+from trackside.domain.task import Task
+from trackside.scheduler import decide
+from trackside.scheduler.cluster_state import ClusterState
+from trackside.scheduler.service import Scheduler
+from trackside.simulation import recovery
+from trackside.simulation.config import DEFAULT_FAULTS, SimulationConfig
+
+pytestmark = pytest.mark.usefixtures("quiet_services")
+
+SEEDS = 60
+ALL_FAULTS = SimulationConfig(workload=LONG_TASKS)
+SHORT_LEASE = replace(KILLS_ONLY, lease_s=1.2)
+LATE_APPENDS = replace(ALL_FAULTS, network_faults=replace(DEFAULT_FAULTS, late=0.3, late_s=4.0))
+
+
+def patch_adopted(patch: pytest.MonkeyPatch, believed: Any) -> None:
+    """Folds an adoption as another one: what `believed` returns of the task and the event."""
+    honest = task_acceptance.adopted
+
+    def lax(task: Task, event: AttemptAdopted, record: Record) -> Outcome:
+        return honest(task, event if task.place is None else believed(task, event), record)
+
+    folds: dict[Any, Any] = {**task_events._FOLDS}
+    patch.setattr(task_events, "_FOLDS", folds | {AttemptAdopted: lax})
+
+
+def any_worker_adopts(patch: pytest.MonkeyPatch) -> None:
+    """A worker may adopt what another one has."""
+    patch_adopted(patch, lambda task, event: event.model_copy(update={"worker_id": task.place.worker_id}))
+
+
+def any_placement_is_adopted(patch: pytest.MonkeyPatch) -> None:
+    """An adoption of an earlier placement or attempt is one of the present one."""
+
+    def believed(task: Task, event: AttemptAdopted) -> AttemptAdopted:
+        now = {"attempt": task.attempt.number, "placement": task.attempt.placement}
+        return event.model_copy(update=now)
+
+    patch_adopted(patch, believed)
+
+
+def any_incarnation_is_an_earlier_one(patch: pytest.MonkeyPatch) -> None:
+    """An adoption does not have to name the incarnation that has the placement: a late one takes it back."""
+    patch_adopted(patch, lambda task, event: event.model_copy(update={"earlier": (task.place.incarnation,)}))
+
+
+def adopted_attempts_are_lost_when_their_incarnation_joins(patch: pytest.MonkeyPatch) -> None:
+    """The scheduler ends all attempts that an earlier incarnation began, as if nothing were adopted."""
+    honest = decide.lost_attempts
+
+    def lax(
+        cluster: ClusterState, fleet: Fleet, positions: Mapping[int, int], *more: Any
+    ) -> Iterable[tuple[Task, Proposal]]:
+        yield from honest(cluster, fleet, positions, *more)
+        for task in list(cluster.placed.values()):
+            began, place = task.attempt.incarnations[0], task.place
+            if place is not None and began != place.incarnation and fleet.knows(place.incarnation):
+                ended = decide._ended(task, AttemptEnd.LOST, place.incarnation)
+                yield task, decide._about(task, "lose attempt", ended)
+
+    patch.setattr(decide, "lost_attempts", lax)
+
+
+def an_incarnation_that_never_joins_keeps_its_attempts(patch: pytest.MonkeyPatch) -> None:
+    """The lease of an incarnation begins when it joins, and not when it adopts."""
+    patch.setattr(Scheduler, "_is_silent", lambda *_: False)
+    patch.setattr(recovery, "JOURNAL_LOST", 0.5)  # else the next one adopts them
+
+
+def the_earlier_incarnation_still_gets_tasks(patch: pytest.MonkeyPatch) -> None:
+    """An adoption doesn't close the earlier incarnation to new tasks."""
+    honest = Scheduler._take_in_adopted
+
+    def lax(self: Scheduler, event: AttemptAdopted) -> None:
+        honest(self, event.model_copy(update={"earlier": ()}))
+
+    patch.setattr(Scheduler, "_take_in_adopted", lax)
+
+
+MUTANTS: Mapping[Mutate, SimulationConfig] = {
+    any_worker_adopts: KILLS_ONLY,
+    any_placement_is_adopted: SHORT_LEASE,
+    any_incarnation_is_an_earlier_one: LATE_APPENDS,
+    adopted_attempts_are_lost_when_their_incarnation_joins: KILLS_ONLY,
+    an_incarnation_that_never_joins_keeps_its_attempts: KILLS_ONLY,
+    the_earlier_incarnation_still_gets_tasks: KILLS_ONLY,
+}
+
+
+def violations(seed: int, config: SimulationConfig) -> list[str]:
+    simulation = WorkersKilledOften(seed, config)
+    try:
+        return simulation.run().violations
+    finally:
+        simulation.forget()
+
+
+def is_noticed(seed: int, config: SimulationConfig) -> bool:
+    try:
+        return bool(violations(seed, config))
+    except Exception:  # noqa: BLE001 - a mutant may break whatever looks at it
+        return True
+
+
+@pytest.mark.parametrize(("mutate", "config"), MUTANTS.items(), ids=[each.__name__ for each in MUTANTS])
+def test_a_rule_of_adoption_removed_is_noticed(
+    mutate: Mutate, config: SimulationConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [violations(seed, config) for seed in range(2)] == [[], []]
+    mutate(monkeypatch)
+    assert any(is_noticed(seed, config) for seed in range(SEEDS)), f"it survived {SEEDS} seeds"
