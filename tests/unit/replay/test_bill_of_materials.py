@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from tests.unit.aggregates.rounds.given import JOB, MODEL, JobLog, digest
 from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.message import Json, Record
+from trackside.contracts.message import Envelope, Json, Record
+from trackside.contracts.tasks import AttemptAdopted, TaskAccepted
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Outgoing, TopicPartition
 from trackside.eventlog.memory import MemoryLog
@@ -84,6 +86,33 @@ async def test_a_version_goes_back_through_its_base_models_to_the_first_one() ->
     assert newest["parameters"]["epochs"] == 3
     assert (first["base"], first["code"], first["round"]) == (None, None, None)
     assert first["unknown"] == ["its task: the artifact is from outside"]
+
+
+async def test_the_code_of_an_attempt_is_known_whose_acceptance_was_never_in_the_log() -> None:
+    accepted, adopted = three_rounds(), JobLog()
+    adopted.now_ms, adopted.records = accepted.now_ms, [adopted_first(each) for each in accepted.records]
+    for number in (2, 3):
+        of_accepted, of_adopted = (
+            await bill(await written(accepted), number),
+            await bill(await written(adopted), number),
+        )
+        assert of_adopted["versions"][0]["code"]["digest"] == CODE
+        assert of_adopted == of_accepted
+
+
+def adopted_first(record: Record) -> Record:
+    """Returns a record of a log in which each worker ends before it accepts, and the next one adopts."""
+    message: Any = record.message
+    if record.envelope.role != "worker" or not hasattr(message, "incarnation"):
+        return record
+    headers = dict(record.envelope.headers)
+    if isinstance(message, TaskAccepted):
+        token = message.model_dump(include={"task_id", "attempt", "placement"})
+        message = AttemptAdopted(**token, worker_id="w1", incarnation="i-2", earlier=(message.incarnation,))
+        headers["ce_type"] = AttemptAdopted.wire_type().encode()
+    else:
+        message = message.model_copy(update={"incarnation": "i-2"})
+    return replace(record, message=message, envelope=Envelope(headers))
 
 
 async def test_a_reader_of_bills_reads_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:

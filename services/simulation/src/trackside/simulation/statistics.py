@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskSubmitted
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, TaskAccepted, TaskSubmitted
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.simulation.virtual.segment_store import SegmentStore, size_of
 
@@ -50,8 +50,8 @@ class TaskTimes:
         self.last_ms = time_ms
         if type(event) is TaskSubmitted:
             self._submitted[event.task_id] = time_ms
-        elif type(event) is TaskAccepted:
-            self._begun[event.task_id] = time_ms
+        elif type(event) is TaskAccepted or type(event) is AttemptAdopted:  # an adopted one lacks the other
+            self._begun.setdefault(event.task_id, time_ms)
             submitted = self._submitted.pop(event.task_id, None)
             if submitted is not None:
                 self.queued_ms.append(time_ms - submitted)

@@ -15,7 +15,7 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.rounds import deploy_messages, messages
 from trackside.contracts.fleet import CatalogueChanged, WorkerJoined
 from trackside.contracts.message import Json, Message, Record
-from trackside.contracts.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
+from trackside.contracts.tasks import AttemptAdopted, TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet, evolve
 from trackside.domain.outcome import Outcome
@@ -35,7 +35,7 @@ MAX_STREAMS = 64
 """How many streams are kept for later bills: those that were asked for last."""
 _Decision = deploy_messages.DeployDecided | deploy_messages.DeployApproved | deploy_messages.DeployRejected
 _KEPT = (
-    *(ModelVersionAdded, TaskSubmitted, TaskAssigned, TaskAccepted),
+    *(ModelVersionAdded, TaskSubmitted, TaskAssigned, TaskAccepted, AttemptAdopted),
     *(messages.RoundStarted, messages.SampleManifestWritten, messages.ModelTrained),
     *(deploy_messages.DeployDecided, deploy_messages.DeployApproved, deploy_messages.DeployRejected),
     deploy_messages.ModelDeployed,
@@ -209,14 +209,11 @@ async def _add_task(reader: BillReader, entry: Json, task: Json) -> None:
     if stream is None or submitted is None:
         entry["unknown"].append(f"task {task_id} of {task['stream']}: it is not in the log")
         return
-    accepted = [
-        (one, at) for one, at in stream.of(TaskAccepted) if (one.task_id, one.attempt) == (task_id, attempt)
-    ]
     assigned = stream.last(TaskAssigned, lambda one: (one.task_id, one.attempt) == (task_id, attempt))
+    begun_ms = None if assigned is None else _begun_ms(stream, assigned)
     digest = None
-    if assigned is not None and accepted:
-        begun = accepted[-1][1].append_time_ms
-        digest = _digest(reader.catalogues, assigned, submitted.task_type, begun)
+    if assigned is not None and begun_ms is not None:
+        digest = _digest(reader.catalogues, assigned, submitted.task_type, begun_ms)
     if digest is None:
         entry["unknown"].append(f"the digest of task type {submitted.task_type}: no catalogue has it")
     worker = None if assigned is None else assigned.worker_id
@@ -225,6 +222,23 @@ async def _add_task(reader: BillReader, entry: Json, task: Json) -> None:
     entry["inputs"] = entry["inputs"] or {
         name: each.model_dump(mode="json") for name, each in submitted.inputs.items()
     }
+
+
+def _begun_ms(stream: _Applied, assigned: TaskAssigned) -> int | None:
+    """Returns when a placement was accepted, or adopted if its worker ended before that; None for neither."""
+    placement = (assigned.task_id, assigned.attempt, assigned.placement)
+    begins: list[tuple[TaskAccepted | AttemptAdopted, Record]] = [
+        *stream.of(TaskAccepted),
+        *stream.of(AttemptAdopted),
+    ]
+    return min(
+        (
+            record.append_time_ms
+            for event, record in begins
+            if (event.task_id, event.attempt, event.placement) == placement
+        ),
+        default=None,
+    )
 
 
 async def _add_round(reader: BillReader, entry: Json, job: str, asked_at: int) -> None:
