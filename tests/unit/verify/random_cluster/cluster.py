@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.unit.verify.random_cluster.tokens import token
 from tests.unit.verify.random_cluster.workers import DEVICES, MEMORY_BYTES, Worker, Workers
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import Draft, encode
@@ -17,14 +18,14 @@ from trackside.contracts.commands import Source
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Envelope, Event, Message, Record
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAssigned
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnd, AttemptEnded, TaskAssigned
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
-from trackside.domain.task import Task
+from trackside.domain.task import Task, TaskState
 from trackside.eventlog.clock import rfc3339
 
 TOPICS = Topics(event_partitions=3)
@@ -85,9 +86,11 @@ class Cluster:
         fleet.evolve(self.fleet, record)
 
     def join(self, worker_id: str) -> None:
-        """Lets a worker join with a new incarnation."""
+        """Lets a worker join with a new incarnation, which may adopt what earlier ones had."""
         self._joins += 1
-        worker = self.there[worker_id] = Worker(worker_id, f"i{self._joins}")
+        worker = Worker(worker_id, f"i{self._joins}")
+        self._adopt(worker)
+        self.there[worker_id] = worker
         event = WorkerJoined(
             worker_id=worker_id,
             incarnation=worker.incarnation,
@@ -99,6 +102,20 @@ class Cluster:
             memory_bytes=MEMORY_BYTES,
         )
         self.append_fleet("worker", event, worker_id)
+
+    def _adopt(self, worker: Worker) -> None:
+        """Adopts running placements, and one that its worker had not yet accepted in the log."""
+        left = [(stream, task) for stream, task in self.tasks() if _is_on(task, worker.worker_id)]
+        placed = [
+            (stream, task)
+            for stream, task in left
+            if task.state is TaskState.PLACED and not task.attempt.behind
+            if self.workers.has_room(stream.stream_id, task, with_device=True)
+        ]
+        running = [(stream, task) for stream, task in left if task.state is TaskState.ACTIVE]
+        for stream, task in placed[:1] + running:
+            if self.random.random() < 0.6:
+                self.append("worker", stream.stream_id, adoption(task, worker.worker_id, worker.incarnation))
 
     def missing(self) -> list[str]:
         """Returns the workers that are not there."""
@@ -186,6 +203,17 @@ class Cluster:
             )
         )
         return Record(topic, partition, offset, self.now_ms, Envelope(dict(headers)), message)
+
+
+def adoption(task: Task, worker_id: str, incarnation: str) -> AttemptAdopted:
+    """Returns the event by which an incarnation adopts the placement that a task has."""
+    assert task.place is not None
+    now = {**token(task), "incarnation": incarnation}
+    return AttemptAdopted(**now, worker_id=worker_id, earlier=(task.place.incarnation,))
+
+
+def _is_on(task: Task, worker_id: str) -> bool:
+    return task.place is not None and task.place.worker_id == worker_id
 
 
 def _command(stream: str, task: Task, event: TaskAssigned) -> RunTask:

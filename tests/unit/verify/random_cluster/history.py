@@ -4,7 +4,7 @@ from functools import partial
 from random import Random
 
 from tests.unit.verify.random_cluster import running_moves
-from tests.unit.verify.random_cluster.cluster import Cluster, Move
+from tests.unit.verify.random_cluster.cluster import Cluster, Move, adoption
 from tests.unit.verify.random_cluster.dispatcher_moves import (
     BATCHES,
     SEARCHES,
@@ -167,6 +167,10 @@ def invalid_for_task(cluster: Cluster, task: Task) -> list[tuple[str, list[Messa
         ("worker", [TaskAccepted(**after)]),
         ("worker", [TaskRefused(**before, code="busy", message="")]),
     ]
+    if task.place is not None:
+        theirs = adoption(task, "w0", "i0")
+        old = adoption(task, task.place.worker_id, "i0").model_copy(update={"earlier": ("i0", "i00")})
+        found += [("worker", [theirs]), ("worker", [old])]
     if task.state is not TaskState.ACTIVE:
         return found
     count = task.attempt.interrupted

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from trackside.contracts.fleet import Device
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
+    AttemptAdopted,
     Reservation,
     TaskAccepted,
     TaskInterrupted,
@@ -70,7 +71,8 @@ class Workers:
             whole = task.needs.resources.whole_device
             self.held[key] = Usage((place.worker_id, place.incarnation), place.device_ids, whole)
         held, reserved = self.held[key], task.attempt.reserved
-        if isinstance(message, TaskAccepted):
+        held.worker = (place.worker_id, place.incarnation)
+        if isinstance(message, TaskAccepted) or (isinstance(message, AttemptAdopted) and not held.memory):
             held.memory, held.cuda = reserved.memory_bytes, reserved.cuda_memory_bytes
             held.on_device = not task.attempt.behind
         elif isinstance(message, TaskInterrupted):
