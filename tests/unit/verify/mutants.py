@@ -15,8 +15,8 @@ from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import Search
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Envelope, Event, Record
-from trackside.contracts.tasks import AttemptEnded, TaskAssigned, TaskStatus, TimeLimitReached
-from trackside.domain import command, fold, retries, stream, task_events
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, TaskAssigned, TaskStatus, TimeLimitReached
+from trackside.domain import command, fold, retries, stream, task_acceptance, task_events
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of
@@ -211,6 +211,25 @@ def _trials_end_early(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(search, "_trial_ended", lax)
 
 
+def _any_worker_adopts(patch: pytest.MonkeyPatch) -> None:
+    _believe(patch, lambda task: {"worker_id": task.place.worker_id})
+
+
+def _any_incarnation_is_earlier(patch: pytest.MonkeyPatch) -> None:
+    _believe(patch, lambda task: {"earlier": (task.place.incarnation,)})
+
+
+def _believe(patch: pytest.MonkeyPatch, of_task: Callable[[Any], dict[str, Any]]) -> None:
+    """Folds an adoption as if it named what its task has."""
+
+    def lax(task: Task, event: AttemptAdopted, record: Record) -> Outcome:
+        believed = event if task.place is None else event.model_copy(update=of_task(task))
+        return task_acceptance.adopted(task, believed, record)
+
+    folds: dict[Any, Any] = {**task_events._FOLDS}
+    patch.setattr(task_events, "_FOLDS", folds | {AttemptAdopted: lax})
+
+
 def _tear_a_decision(cluster: Cluster) -> None:
     at = max(number for number, record in enumerate(cluster.records) if record.envelope.index > 0)
     del cluster.records[at]
@@ -248,6 +267,8 @@ MUTANTS = (
     Mutant("an end counts after the end", _expects("INV-2"), _any_end_counts),
     Mutant("the placement is not compared", _expects("INV-5", "INV-6"), _any_placement),
     Mutant("the incarnation is not compared", _expects("INV-7"), _any_incarnation),
+    Mutant("a worker adopts what another one has", _expects("INV-7"), _any_worker_adopts),
+    Mutant("an adoption names any incarnation", _expects("INV-7"), _any_incarnation_is_earlier),
     Mutant("time limits are reached before they are due", _expects("INV-10"), _any_time),
     Mutant("the role of a writer is not looked at", _expects("INV-7"), _any_role),
     Mutant("concurrency is not counted", _expects("INV-12"), _any_number_at_once),

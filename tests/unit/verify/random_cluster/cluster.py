@@ -133,6 +133,11 @@ class Cluster:
             self.append_fleet("scheduler", lost, worker.worker_id)
             self.zombies.append(worker)
 
+    def restart_one(self) -> None:
+        """Lets a worker that was killed join again at once."""
+        if self.there:
+            self.join(self.random.choice(sorted(self.there)))
+
     def leave_one(self) -> None:
         """Lets a worker leave that has nothing to do."""
         busy = {task.place.worker_id for _, task in self.tasks() if task.place is not None}

@@ -89,6 +89,7 @@ def valid_moves(cluster: Cluster) -> list[Move]:
         found = [
             cluster.lose_one,
             cluster.leave_one,
+            cluster.restart_one,
             *(lambda n=n: cluster.join(n) for n in cluster.missing()),
         ]
     return found
