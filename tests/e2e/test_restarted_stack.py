@@ -67,5 +67,5 @@ def test_a_service_that_the_stack_lacks_is_bad_usage_and_restarts_nothing(folder
     before = pids(folder)
     ended = folder.run("restart", "dispatcher", "kafka")
     assert ended.returncode == 2
-    assert "kafka is no service of this stack; it has dispatcher, scheduler" in ended.stderr
+    assert "kafka is not a service of this stack; it has dispatcher, scheduler" in ended.stderr
     assert pids(folder) == before

@@ -27,7 +27,7 @@ def restart(names: Sequence[str]) -> None:
     services = [each for each in current_status(found.folder).processes.values() if _is_service(each)]
     known = {each.name: each for each in services}
     if unknown := [name for name in names if name not in known]:
-        raise BadUsage(f"{unknown[0]} is no service of this stack; it has {', '.join(known)}")
+        raise BadUsage(f"{unknown[0]} is not a service of this stack; it has {', '.join(known)}")
     chosen = [known[name] for name in dict.fromkeys(names)] if names else services
     with (steps := StepReporter()).shown():
         for each in sorted(chosen, key=lambda each: each.name == stack_process.WORKER):
