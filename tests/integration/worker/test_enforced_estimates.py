@@ -1,6 +1,6 @@
 """Estimates of memory that are enforced: by cgroups where they can be made, else by watching."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 import pytest
@@ -22,8 +22,10 @@ async def harness(
     """A worker whose host has cgroups, or has none."""
     root = Path("/") if request.param == CGROUP else tmp_path / "host-without-cgroups"
 
-    def cgroups_there(worker_id: str, data_dir: Path, max_processes: int) -> Cgroups:
-        return cgroups_of(worker_id, data_dir, max_processes, root)
+    def cgroups_there(
+        worker_id: str, data_dir: Path, max_processes: int, spared: Collection[int] = ()
+    ) -> Cgroups:
+        return cgroups_of(worker_id, data_dir, max_processes, root, spared)
 
     probe = cgroups_there("probe", tmp_path, 0)
     probe.close()

@@ -85,7 +85,7 @@ def test_help_begins_with_one_sentence_that_begins_with_a_verb(name: str) -> Non
     assert first.split()[0].rstrip(",") in {
         "Add", "Approve", "Archive", "Cancel", "Change", "Check", "Compare", "Copy", "Create", "Define",
         "Delete", "Draw", "Find", "Import", "List", "Load", "Measure", "Pause", "Place", "Print", "Publish",
-        "Re-evaluate", "End", "Read", "Rebuild", "Register",
+        "Re-evaluate", "End", "Read", "Rebuild", "Register", "Restart",
         "Reject", "Replace", "Restore", "Resume", "Retire", "Run", "Send", "Serve", "Set", "Show", "Simulate",
         "Skip", "Start", "Stop", "Submit", "Watch", "Write",
     }  # fmt: skip
