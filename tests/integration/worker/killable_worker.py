@@ -78,8 +78,9 @@ async def main(
         sys.stdout.write(f"{command.incarnation}\n")
         pid = await harness.pid("a")
         if settles:
-            reports = 1 + len(json.loads(json.dumps(parameters["report"])))
-            await harness.first(MetricReported, topics.events, stream_of("a"), reports)
+            reports = parameters["report"]
+            assert isinstance(reports, list)
+            await harness.first(MetricReported, topics.events, stream_of("a"), 1 + len(reports))
             for _ in range(3):
                 await until_a_heartbeat(log, topics)
         if held:
