@@ -56,7 +56,7 @@ def add(folder: Path, *, with_artifacts: bool, as_json: bool) -> None:
                 "run"
             )
         settings = settings_here()
-        made = run(add_records(folder, _copier(folder) if with_artifacts else None))
+        made = run(add_records(folder, artifact_copier(folder) if with_artifacts else None))
         write_settings(folder, settings)
     manifest, last = made.manifest, made.run
     if as_json:
@@ -152,7 +152,8 @@ def _no_room(folder: Path) -> CommandFailed:
     )
 
 
-def _copier(folder: Path) -> CopyArtifacts:
+def artifact_copier(folder: Path) -> CopyArtifacts:
+    """Returns what copies all artifacts of this installation's store into a folder. Raises if it is away."""
     store = installed_store()
     store.check_reachable()
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from shutil import rmtree
 
 from trackside.cli.commands import backup, stack_process
-from trackside.cli.commands.artifacts.finding import installed_store
 from trackside.cli.commands.installation_settings import InstallationSettings, settings_here
 from trackside.cli.render import screen
 from trackside.cli.render.progress import late_progress
@@ -22,8 +21,7 @@ from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import rfc3339
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_settings import KafkaSettings
-from trackside.replay.transfer.backup import CopyArtifacts, backup_lock
-from trackside.replay.transfer.backup_blobs import copy_to_backup
+from trackside.replay.transfer.backup import backup_lock
 from trackside.replay.transfer.restore import RestoreSummary, manifest_to_restore, restore
 
 RECORDS = "clone.records"
@@ -39,7 +37,7 @@ def clone(folder: Path, *, with_artifacts: bool, as_json: bool) -> None:
     with backup.readable(folder), backup.roomy(folder), backup_lock(records):
         (home / STORE_FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
         home.chmod(0o711)
-        copied = _copier(home / STORE_FOLDER) if with_artifacts else None
+        copied = backup.artifact_copier(home / STORE_FOLDER) if with_artifacts else None
         run(backup.add_records(records, copied))
         _link_catalogue(folder, settings)
         with backup.started_kafka(home, secure=bool(found is not None and found.status.secure)) as made:
@@ -72,19 +70,6 @@ def _check_empty(folder: Path, home: Path, records: Path) -> None:
     here = stack_process.folder().parent.resolve()
     if folder.resolve() == here:
         raise BadUsage(f"{folder} is the folder of this installation; give the name of a new one")
-
-
-def _copier(store_folder: Path) -> CopyArtifacts:
-    store = installed_store()
-    store.check_reachable()
-
-    def copy() -> list[str]:
-        blobs = list(store.list_blobs())
-        with late_progress("copying artifacts") as report:
-            copy_to_backup(store.blobs, blobs, store_folder, report)
-        return [blob.sha256 for blob in blobs]
-
-    return copy
 
 
 def _link_catalogue(folder: Path, settings: InstallationSettings) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from trackside.worker.attempts.descriptors import close_all
 from trackside.worker.child.forkserver import PACKET_BYTES
 from trackside.worker.forkserver_messages import (
     ForkFailed,
@@ -172,7 +173,7 @@ class ForkserverConnection:
         asyncio.get_running_loop().remove_reader(self._control)
         self._control.close()
         while self._unsent:
-            _close_all(self._unsent.popleft()[1])
+            close_all(self._unsent.popleft()[1])
         waiting: list[asyncio.Future[Any]] = [self.ready, *self._started.values(), *self._exited.values()]
         for futures in (self._started, self._exited, self._leftovers):
             futures.clear()
@@ -193,7 +194,7 @@ class ForkserverConnection:
 
     def _send_rest(self) -> None:
         while self._unsent and self._sends(*self._unsent[0]):
-            _close_all(self._unsent.popleft()[1])
+            close_all(self._unsent.popleft()[1])
         if self._unsent:
             asyncio.get_running_loop().call_later(RETRY_S, self._send_rest)
 
@@ -226,11 +227,6 @@ class ForkserverConnection:
                 pass  # these come before the connection is used: see held_forkservers
             case _:
                 assert_never(message)
-
-
-def _close_all(descriptors: Sequence[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
 
 
 def _set_result(future: asyncio.Future[int], value: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from trackside.worker.attempts.descriptors import close_all
 from trackside.worker.attempts.forkserver_connection import ForkserverConnection, TaskProcess
 from trackside.worker.child.forkserver import PACKET_BYTES, SUFFIX, short_path
 from trackside.worker.forkserver_messages import PROTOCOL, ForkserverOffer, HeldProcess
@@ -65,7 +66,7 @@ def _connect(path: Path) -> tuple[socket.socket, list[_Offer]] | None:
     except (OSError, UnreadableMessageError) as error:
         log.warning("tasks of an earlier worker can't be taken over: they end", reason=str(error))
         for _, descriptors in offers:
-            _close_all(descriptors)
+            close_all(descriptors)
         control.close()
         with contextlib.suppress(OSError, ValueError):
             os.kill(int(path.stem), signal.SIGKILL)
@@ -77,7 +78,7 @@ def _receive(control: socket.socket) -> _Offer:
     packet, descriptors, _, _ = socket.recv_fds(control, PACKET_BYTES, _DESCRIPTORS)
     offer = decode(packet, FROM_FORKSERVER)
     if not isinstance(offer, HeldProcess) or len(descriptors) != _DESCRIPTORS:
-        _close_all(descriptors)
+        close_all(descriptors)
         raise UnreadableMessageError(f"expected a held process with {_DESCRIPTORS} descriptors, got {offer}")
     return offer, descriptors
 
@@ -109,11 +110,6 @@ def _content(descriptor: int) -> bytes:
     with open(descriptor, "rb") as file:
         file.seek(0)
         return file.read()
-
-
-def _close_all(descriptors: list[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
 
 
 def pids_of(processes: Mapping[str, Any]) -> frozenset[int]:
