@@ -22,7 +22,7 @@ from tests.unit.incremental.given import end_of
 from trackside.aggregates.dataset.messages import DatasetEnd
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnd, AttemptEnded
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 
@@ -36,12 +36,15 @@ async def harness(stack: Servers, topic_prefix: str) -> AsyncIterator[WorkerHarn
 
 
 @contextmanager
-def worker(harness: WorkerHarness, stack: Servers, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def worker(
+    harness: WorkerHarness, stack: Servers, folder: Path, *, adopt: bool = True
+) -> Iterator[subprocess.Popen[bytes]]:
     """Starts the worker's process."""
     environment = {
         **os.environ,
         "TRACKSIDE_KAFKA_BOOTSTRAP": stack.kafka_bootstrap,
         "TRACKSIDE_TOPIC_PREFIX": harness.topics.prefix,
+        "TRACKSIDE_WORKER_ADOPT": str(adopt),
         "TRACKSIDE_WORKER_ID": harness.worker_id,
         "TRACKSIDE_WORKER_DATA_DIR": str(folder / "worker"),
         "TRACKSIDE_WORKER_HOST_DIR": str(folder / "host"),
@@ -131,6 +134,26 @@ async def test_a_watcher_whose_worker_is_killed_goes_on_without_loss(
         process.kill()  # the growth may be in the log or not
     dataset.grow()
     with worker(harness, stack, tmp_path):
+        await harness.joined(nth=2)
+        (adopted,) = of(await harness.events_so_far("a"), AttemptAdopted)
+        assert adopted.attempt == command.attempt
+        await dataset.seen(command)
+        dataset.grow()
+        await dataset.seen(command)
+
+
+async def test_a_watcher_that_ends_with_its_worker_goes_on_without_loss(
+    harness: WorkerHarness, stack: Servers, tmp_path: Path
+) -> None:
+    dataset = GrowingDataset(harness, tmp_path / "data.txt")
+    with worker(harness, stack, tmp_path, adopt=False) as process:
+        dataset.grow()
+        command = await dataset.watch(1)
+        await dataset.seen(command)
+        dataset.grow()
+        process.kill()  # the growth may be in the log or not
+    dataset.grow()
+    with worker(harness, stack, tmp_path, adopt=False):
         again = await harness.joined(nth=2)
         assert await ended_as(harness, command) is AttemptEnd.LOST
         await dataset.take(command)
