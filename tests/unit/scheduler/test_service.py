@@ -195,6 +195,17 @@ def test_an_incarnation_whose_endings_were_recovered_gets_nothing_more() -> None
     assert harness.assignments() == ["i-2"]
 
 
+def test_an_incarnation_that_joins_after_its_endings_were_recovered_gets_nothing() -> None:
+    harness, told = ServiceHarness(), task_active()
+    told.tell(ended(AttemptEnd.LOST).model_copy(update={"recovered": True}))
+    harness.fold_all(told)
+    for joined in (worker("w2", "i-9", types=()), worker()):
+        harness.fold(TOPICS.fleet.name, joined)
+    assert harness.assignments() == []
+    harness.fold(TOPICS.fleet.name, worker(incarnation="i-2"))
+    assert harness.assignments() == ["i-2"]
+
+
 def waiting_task(harness: ServiceHarness) -> None:
     """Folds a worker, and a task whose placement was lost: it waits for a device."""
     told = task_active()

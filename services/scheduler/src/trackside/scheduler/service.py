@@ -243,10 +243,14 @@ class Scheduler:
             if not worker.gone
         )
         self._leases.retain(current | {incarnation for _, incarnation in self._cluster.tasks_on})
-        self._heartbeats.retain(lambda name: name in current or not self._fleet.knows(name))
         self._orphans.retain(current)
-        self._ended_incarnations &= current
-        self._full_incarnations &= current
+
+        def is_replaced(name: str) -> bool:  # if unknown, its join may not be folded yet
+            return name not in current and self._fleet.knows(name)
+
+        self._heartbeats.retain(lambda name: not is_replaced(name))
+        self._ended_incarnations.difference_update([*filter(is_replaced, self._ended_incarnations)])
+        self._full_incarnations.difference_update([*filter(is_replaced, self._full_incarnations)])
         self._sync_hosts()
         return outcome
 
@@ -297,17 +301,20 @@ class Scheduler:
                 self._instruction_times.forget(task.task_id)
 
     def _take_in_adopted(self, event: AttemptAdopted) -> None:
-        """Closes the earlier incarnation to new tasks, and has commands sent again, to the new one.
+        """Closes the earlier incarnations to new tasks, and has commands sent again, to the new one.
 
-        To adopt is a sign of life: the lease of an incarnation that has not joined yet begins with it.
+        To adopt is a sign of life: the lease of an incarnation that has not joined yet begins with it. An
+        earlier incarnation whose join is not folded yet is closed, too.
         """
         self._leases.renew(event.incarnation)
         placement = (event.task_id, event.attempt, event.placement)
         self._sent = {key: sent_ms for key, sent_ms in self._sent.items() if key[1:] != placement}
         worker = self._fleet.workers.get(event.worker_id)
-        if worker is not None and worker.incarnation in event.earlier:
-            self._ended_incarnations.add(worker.incarnation)
-            self._sync_hosts()
+        current = "" if worker is None else worker.incarnation
+        self._ended_incarnations.update(
+            name for name in event.earlier if name == current or not self._fleet.knows(name)
+        )
+        self._sync_hosts()
 
     def _retry_later(self, task: Task | None) -> None:
         if task is not None and task.state is TaskState.QUEUED:
