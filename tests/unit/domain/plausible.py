@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 from tests.unit.domain import (
+    plausible_adoptions,
     plausible_artifacts,
     plausible_batches,
     plausible_changes,
@@ -74,6 +75,7 @@ from trackside.domain.task import Task, TaskState
 Move = list[Message]
 RETRIED = ("lost", "failed", "oom_host", "oom_device", "timed_out_run")
 LIMITS = ("queue_timeout_s", "run_timeout_s")
+BEGINNINGS = plausible_models.REGISTERED, plausible_summaries.FOUND, defined(), plausible_datasets.REGISTERED
 
 
 @dataclass
@@ -157,14 +159,9 @@ class Chance:
             update={"command_id": command.command_id, "source": publication.source}
         )
         if not stream.kind and self.random.random() < 0.9:
-            if self.random.random() < 0.1:
-                return [answer, plausible_models.REGISTERED]
-            if self.random.random() < 0.1:
-                return [answer, plausible_summaries.FOUND]
-            if self.random.random() < 0.1:
-                return [answer, defined()]
-            if self.random.random() < 0.1:
-                return [answer, plausible_datasets.REGISTERED]
+            for beginning in BEGINNINGS:
+                if self.random.random() < 0.1:
+                    return [answer, beginning]
             if self.random.random() < 0.4:
                 return [answer, plausible_batches.batch(self.random, self._needs())]
             return [answer, started(**plausible_changes.limits(self.random), **self._needs())]
@@ -225,6 +222,8 @@ class Chance:
                 how = TrialStatus.SUCCEEDED if task.end is AttemptEnd.FINISHED else TrialStatus.FAILED
                 end = over(trial, task.final, how)
                 return [[end.model_copy(update={"values": plausible_changes.values(self.random)})]] * 2
+        if task.place is not None:
+            moves += plausible_adoptions.of_task(self.random, task, where)
         moves += plausible_changes.holds(self.random, task)
         if task.due_ms is not None and now_ms >= task.due_ms:
             moves += [[plausible_requests.limit_of(task)]] * 2
@@ -353,6 +352,7 @@ class Chance:
             guesses += stops * 2
         known_task = None if stream is None else stream.tasks.get(task_id(trial))
         guesses += plausible_requests.wrong(random, known_task, where) * 3
+        guesses += plausible_adoptions.wrong(known_task, where)
         guesses += plausible_artifacts.wrong(random, known_task, where)[:: random.choice([3, 4])]
         guesses += plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2
         if random.random() < 0.3:

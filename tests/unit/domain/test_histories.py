@@ -25,7 +25,16 @@ from trackside.aggregates.search import changes as search_changes
 from trackside.aggregates.search import evolve as search
 from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import OVER, search_of
-from trackside.domain import child, command, fold, reports, task_artifacts, task_events, task_reuse
+from trackside.domain import (
+    child,
+    command,
+    fold,
+    reports,
+    task_acceptance,
+    task_artifacts,
+    task_events,
+    task_reuse,
+)
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams, dump, load, pack
@@ -42,6 +51,7 @@ MODULES: tuple[ModuleType, ...] = (
     search,
     search_advice,
     search_changes,
+    task_acceptance,
     task_artifacts,
     task_events,
     task_reuse,
@@ -203,6 +213,8 @@ def keeps_promises_of_tasks(found: Stream) -> None:
     for known in found.tasks.values():
         holds = known.state in (TaskState.PLACED, TaskState.ACTIVE)
         assert holds == (known.place is not None)
+        had = known.attempt.incarnations
+        assert known.place is None or (had[-1], len({*had})) == (known.place.incarnation, len(had))
         assert not (known.state is TaskState.QUEUED and known.stop_reason)
         assert (known.end is not None) == (known.state is TaskState.ENDED)
         assert [attempt.number for attempt in known.attempts] == list(range(1, len(known.attempts) + 1))
