@@ -36,7 +36,8 @@ def test_a_program_that_keeps_dying_waits_longer_each_time_up_to_5_s(lives_s: li
 
 
 def test_a_program_that_lived_10_s_starts_again_at_once() -> None:
-    assert next_backoff(5.0, 10.0) == 0.2
+    assert next_backoff(5.0, 10.0) == 0.0
+    assert next_backoff(0.0, 1.0) == 0.2
 
 
 def test_ports_are_distinct_and_below_the_ephemeral_range() -> None:

@@ -21,10 +21,10 @@ STUCK = "it was stuck: no turn of its event loop for {seconds:g} s; its log has 
 
 
 def next_backoff(backoff_s: float, alive_s: float, longest_s: float = LONGEST_BACKOFF_S) -> float:
-    """Returns the pause in seconds before the next start: doubled up to the longest; 0.2 after 10 s alive."""
-    if alive_s >= STEADY_AFTER_S or backoff_s == 0.0:
-        return FIRST_BACKOFF_S
-    return min(2 * backoff_s, longest_s)
+    """Returns the pause in seconds before the next start: none after 10 s alive, then 0.2, doubled each time."""
+    if alive_s >= STEADY_AFTER_S:
+        return 0.0
+    return min(max(FIRST_BACKOFF_S, 2 * backoff_s), longest_s)
 
 
 @dataclass
