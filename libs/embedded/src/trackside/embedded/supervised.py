@@ -21,7 +21,7 @@ STUCK = "it was stuck: no turn of its event loop for {seconds:g} s; its log has 
 
 
 def next_backoff(backoff_s: float, alive_s: float, longest_s: float = LONGEST_BACKOFF_S) -> float:
-    """Returns the pause in seconds before the next start: none after 10 s alive, then 0.2, doubled each time."""
+    """Returns the pause in s before the next start: none after 10 s alive, else 0.2, doubled each time."""
     if alive_s >= STEADY_AFTER_S:
         return 0.0
     return min(max(FIRST_BACKOFF_S, 2 * backoff_s), longest_s)
