@@ -73,6 +73,7 @@ def test_a_task_is_shown_with_every_placement_and_the_memory_it_took(
     assert "returned" in text and "preempted" in text
     assert "3 GiB" in text and "raised" in text
     assert "attempt 1 left behind: sleep 60 (17)" in text
+    assert ["2", "2", "i2", "i4\ufffd"] in [line.split() for line in text.splitlines()], "it was adopted"
     assert "1 GiB memory, priority 9 in queue default" in text
     shown = answer(capsys, "show", "tasks.1.a")
     assert (len(shown["attempts"]), len(shown["placements"])) == (2, 5)

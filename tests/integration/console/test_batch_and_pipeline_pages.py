@@ -1,5 +1,6 @@
 """The pages of batches and pipelines, from the rows that real logs lead to."""
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -109,6 +110,14 @@ async def test_tasks_of_a_batch_are_filtered_by_group_state_and_text(batches: Br
     finished = await batches.page("/experiments/tasks?state=finished&sort=ended&order=desc")
     assert finished.count('id="task-') == 2
     assert "No task is like that" in await batches.page("/experiments/tasks?text=nothing+like+it")
+
+
+async def test_the_page_of_a_task_shows_who_started_an_attempt_and_who_adopted_it(batches: Browser) -> None:
+    page = await batches.page("/tasks/tasks/tasks.1.a")
+    assert '<th scope="col">started by</th><th scope="col">adopted by</th>' in page
+    started, adopted = re.findall(r'<td class="mono" title="(.*?)">', page[page.index("<h2>Attempts") :])[-2:]
+    assert (started, adopted) == ("i2", "i4\ufffd")
+    assert "started by" not in await batches.page("/tasks/tasks/tasks.1.c"), "it was adopted by none"
 
 
 async def test_only_a_batch_that_runs_can_be_stopped(batches: Browser) -> None:

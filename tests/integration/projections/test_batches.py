@@ -108,6 +108,15 @@ async def test_an_attempt_says_what_it_reserved_and_what_it_took(rows: str) -> N
     ]
 
 
+async def test_an_attempt_says_which_incarnation_started_it_and_which_have_adopted_it(rows: str) -> None:
+    found = await query(
+        rows,
+        "SELECT attempt, started_by, adopted_by FROM dashboards.attempts WHERE stream_id = 'tasks' "
+        "AND (task_id = 'tasks.1.a' OR started_by IS NULL) ORDER BY task_id DESC, 1",
+    )
+    assert found == [(1, "i2", []), (2, "i2", ["i3", "i4\ufffd"]), (1, None, [])]
+
+
 async def test_t21_what_tasks_of_a_type_took_stands_beside_what_was_said(rows: str) -> None:
     found = await query(
         rows,

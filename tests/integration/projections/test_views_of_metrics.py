@@ -8,9 +8,9 @@ from trackside.projections.postgres import database as opened_database
 
 ATTEMPT = """
 INSERT INTO trackside.attempts
-    (task_id, stream_id, attempt, placement, device_ids, behind, status, reserved_memory_bytes,
+    (task_id, stream_id, attempt, placement, adopted_by, device_ids, behind, status, reserved_memory_bytes,
      reserved_cuda_memory_bytes, interrupts, resumed_step, leftovers)
-VALUES ($1, 's', $2, 1, '{}', false, 'EXITED', 0, 0, 0, $3, '{}')
+VALUES ($1, 's', $2, 1, '{}', '{}', false, 'EXITED', 0, 0, 0, $3, '{}')
 """
 SERIES = "INSERT INTO trackside.metric_series VALUES ($1, 's', $2, $3, $4)"
 POINT = "INSERT INTO trackside.metric_points VALUES ($1, $2, 0, 0.5)"

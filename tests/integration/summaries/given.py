@@ -17,9 +17,9 @@ TABLES = "metric_series, metric_points, metric_totals, summary_items, summary_br
 )
 ATTEMPT = """
 INSERT INTO trackside.attempts
-    (task_id, stream_id, attempt, placement, device_ids, behind, status, reserved_memory_bytes,
+    (task_id, stream_id, attempt, placement, adopted_by, device_ids, behind, status, reserved_memory_bytes,
      reserved_cuda_memory_bytes, interrupts, resumed_step, leftovers)
-VALUES ($1, $2, $3, 1, '{}', false, 'EXITED', 0, 0, 0, $4, '{}')
+VALUES ($1, $2, $3, 1, '{}', '{}', false, 'EXITED', 0, 0, 0, $4, '{}')
 """
 JOB = """
 INSERT INTO trackside.summary_jobs

@@ -18,6 +18,7 @@ from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Json, Message
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import (
+    AttemptAdopted,
     AttemptEnded,
     MetricReported,
     TaskAccepted,
@@ -122,7 +123,16 @@ class BatchWriter:
         task_id = f"{self.batch_id}.{task}"
         return {"task_id": task_id, "attempt": attempt, "placement": placement, "incarnation": "i2"}
 
-    def ended(self, task: str, placement: int, attempt: int = 1, end: str = "finished") -> Decision:
+    def adopted(self, task: str, placement: int, attempt: int, *incarnations: str) -> Iterator[Decision]:
+        """Yields that the last of these incarnations of the worker adopts an attempt of the others."""
+        *earlier, newest = incarnations
+        token = {**self.token(task, placement, attempt), "incarnation": newest}
+        adopted = AttemptAdopted.model_validate({**token, "worker_id": "w2", "earlier": earlier})
+        yield self.decision("worker", adopted)
+
+    def ended(
+        self, task: str, placement: int, attempt: int = 1, end: str = "finished", incarnation: str = "i2"
+    ) -> Decision:
         """Returns the end of an attempt."""
         measured: Json = {"load_time_ms": 12, "train_time_ms": 345, "exit_code": 0}
         measured |= {"peak_memory_bytes": 2**29, "memory_measure": "own"}
@@ -133,7 +143,7 @@ class BatchWriter:
             "error": ERROR if end.startswith("oom") else None,
             "result": {"accuracy": 0.5, "file": "a\x00"} if end == "finished" else None,
         }
-        token = self.token(task, placement, attempt)
+        token = {**self.token(task, placement, attempt), "incarnation": incarnation}
         return self.decision("worker", AttemptEnded.model_validate({**token, **measured, **more, "end": end}))
 
 
@@ -155,7 +165,9 @@ def eventful_batch(batch_id: str) -> Iterator[Decision]:
     yield from _interrupted(batch, "1.a", 4)
     yield batch.ended("1.a", 4, end="oom_device")
     yield from batch.placed("1.a", 1, attempt=2)
-    yield batch.ended("1.a", 1, attempt=2)
+    yield from batch.adopted("1.a", 1, 2, "i2", "i3")
+    yield from batch.adopted("1.a", 1, 2, "i2", "i3", "i4\x00")
+    yield batch.ended("1.a", 1, attempt=2, incarnation="i4\x00")
     unschedulable = {"task_id": f"{batch_id}.1.2", "attempt": 1, "number": 1, "message": "too large\x00"}
     yield batch.decision("scheduler", TaskUnschedulable.model_validate(unschedulable))
     yield batch.decision("dispatcher", TaskStopRequested(task_id=f"{batch_id}.1.2", reason="user"))

@@ -10,7 +10,7 @@ from trackside.projections.postgres import sql
 
 DEFINED = {
     ("dispatcher", 22): "25103e497da98302",
-    ("scheduler", 18): "6a7bd51de5b7757f",
+    ("scheduler", 19): "9e50681c63c1269e",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

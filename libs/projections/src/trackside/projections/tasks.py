@@ -120,6 +120,8 @@ class AttemptRows:
             "attempt",
             "placement",
             "worker_id",
+            "started_by",
+            "adopted_by",
             "device_ids",
             "behind",
             "status",
@@ -169,6 +171,7 @@ class AttemptRows:
             *key,
             attempt.placement,
             attempt.worker_id or None,
+            *_incarnations(attempt),
             attempt.device_ids,
             attempt.behind,
             attempt.status.name,
@@ -325,6 +328,12 @@ def _objective(task: Task) -> float | None:
     if task.has_final:
         return task.final
     return task.reports[-1][1] if task.reports else None
+
+
+def _incarnations(attempt: Attempt) -> RowValues:
+    """Returns which incarnation started the newest placement, and which have adopted it."""
+    names = [without_nul(name) for name in attempt.incarnations]
+    return (names[0] if names else None, names[1:])
 
 
 def _error(attempt: Attempt) -> RowValues:

@@ -53,12 +53,15 @@ CREATE INDEX tasks_on_devices ON tasks (worker_id) WHERE state IN ('placed', 'ac
 
 CREATE INDEX services_of_streams ON tasks (stream_id) WHERE service;
 
+-- The incarnation of the worker that started the newest placement, and those that adopted it, the newest last.
 CREATE TABLE attempts (
     task_id text COLLATE "C" NOT NULL,
     stream_id text COLLATE "C" NOT NULL,
     attempt integer NOT NULL,
     placement integer NOT NULL,
     worker_id text,
+    started_by text,
+    adopted_by text[] NOT NULL,
     device_ids text[] NOT NULL,
     behind boolean NOT NULL,
     status text NOT NULL,

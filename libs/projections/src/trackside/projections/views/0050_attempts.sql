@@ -1,5 +1,5 @@
 SELECT
-    task_id, stream_id, attempt, placement, worker_id, device_ids, behind, status, ending,
+    task_id, stream_id, attempt, placement, worker_id, started_by, adopted_by, device_ids, behind, status, ending,
     to_timestamp(assigned_ms / 1000.0::float8) AS assigned_at,
     to_timestamp(accepted_ms / 1000.0::float8) AS accepted_at,
     to_timestamp(ended_ms / 1000.0::float8) AS ended_at,

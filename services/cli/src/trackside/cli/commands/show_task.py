@@ -35,6 +35,7 @@ async def show_task(models: ReadModels, task: ViewRow, as_json: bool) -> None:
     screen.show_table([Column(""), Column("", keep=True)], facts)
     screen.say("")
     _show_attempts(attempts)
+    _show_adoptions([row for row in attempts if row["adopted_by"]])
     if len(placements) > len(attempts):
         screen.say("")
         _show_placements(placements)
@@ -112,6 +113,26 @@ def _show_attempts(attempts: list[ViewRow]) -> None:
     ]
     screen.say("")
     screen.show_table(columns, [_memory_cells(row) for row in measured])
+
+
+def _show_adoptions(adopted: list[ViewRow]) -> None:
+    """Prints which incarnation of its worker started an attempt, and which has it now or had it last."""
+    if not adopted:
+        return
+    columns = [
+        Column("attempt", right=True),
+        Column("adoptions", right=True, optional=True),
+        Column("started by", keep=True),
+        Column("adopted by", keep=True),
+    ]
+    screen.say("")
+    screen.show_table(
+        columns,
+        [
+            [row["attempt"], len(row["adopted_by"]), row["started_by"], row["adopted_by"][-1]]
+            for row in adopted
+        ],
+    )
 
 
 def _has_memory(row: ViewRow) -> bool:
