@@ -7,11 +7,11 @@ from typing import Any
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaError
 
-from trackside.artifacts.private_files import check_private
+from trackside.artifacts.private_files import read_private
 from trackside.contracts.redaction import redact
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.kafka_settings import KafkaSettings
-from trackside.eventlog.password_file import read_password
+from trackside.eventlog.password_file import password_in
 
 TOKEN_S = 10.0
 """How long the command that prints a token may take, in s."""
@@ -105,8 +105,7 @@ def _credentials(kafka: KafkaSettings) -> dict[str, Any]:
     path = kafka.kafka_password_file
     assert path is not None, "the settings were checked"
     try:
-        check_private(path)
-        password = read_password(path)
+        password = password_in(read_private(path))
     except ValueError as error:
         raise ValueError(f"TRACKSIDE_KAFKA_PASSWORD_FILE={path}: {error}") from error
     return mechanism | {"sasl_plain_username": kafka.kafka_user, "sasl_plain_password": password}

@@ -8,8 +8,8 @@ from typing import Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from trackside.artifacts.private_files import check_private
-from trackside.eventlog.password_file import read_password
+from trackside.artifacts.private_files import check_private, read_private
+from trackside.eventlog.password_file import password_in
 from trackside.eventlog.settings_problems import InvalidSettingsError, problems_of
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -71,7 +71,7 @@ class KafkaSettings(BaseSettings):
         "shell, for each new connection, for 10 s at most.",
     )
 
-    @field_validator("kafka_ssl_key_file", "kafka_password_file")
+    @field_validator("kafka_ssl_key_file")
     @classmethod
     def _for_its_owner(cls, path: Path | None) -> Path | None:
         if path is not None:
@@ -82,7 +82,7 @@ class KafkaSettings(BaseSettings):
     @classmethod
     def _with_a_password(cls, path: Path | None) -> Path | None:
         if path is not None:
-            read_password(path)
+            password_in(read_private(path))
         return path
 
     @model_validator(mode="after")

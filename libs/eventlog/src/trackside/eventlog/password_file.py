@@ -7,10 +7,17 @@ from urllib.parse import quote, urlsplit, urlunsplit
 def read_password(path: Path) -> str:
     """Returns the first line of a file; ValueError if it can't be read or is empty."""
     try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "its bytes are no text"
-        raise ValueError(f"the password can't be read: {reason}") from None
+        return password_in(path.read_bytes())
+    except OSError as error:
+        raise ValueError(f"the password can't be read: {error.strerror}") from None
+
+
+def password_in(content: bytes) -> str:
+    """Returns the first line of a file's content; ValueError if it is empty or no text."""
+    try:
+        lines = content.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError("the password can't be read: its bytes are no text") from None
     if not lines or not lines[0]:
         raise ValueError("the file is empty: expected the password in its first line")
     return lines[0]
