@@ -28,6 +28,7 @@ log = structlog.get_logger("trackside.eventlog")
 
 NONCE_BYTES = 12
 RETRY_S = 0.5
+"""How long to wait, in s, before keys that could not be read are read again."""
 KEY_BYTES = 32
 INFO = b"trackside-stream-v1"
 MAX_STREAMS = 10_000
@@ -172,14 +173,15 @@ class Decryption:
         entry.value = b"" if cipher is None else _opened(cipher, entry.value, _authenticated(entry.headers))
 
 
-async def decrypt_with_retries(decryption: Decryption, entry: Entry) -> None:
-    """Decrypts an entry as `Decryption.decrypt` does; waits while the keys can't be read."""
-    while True:
-        try:
-            return await decryption.decrypt([entry])
-        except TransientError as error:
-            log.warning("waiting for the keys of encrypted streams", reason=str(error))
-            await asyncio.sleep(RETRY_S)
+async def decrypt_or_wait(decryption: Decryption, entries: Sequence[Entry], wait_s: float) -> bool:
+    """Decrypts entries as `Decryption.decrypt` does; waits and returns False if the keys can't be read."""
+    try:
+        await decryption.decrypt(entries)
+    except TransientError as error:
+        log.warning("waiting for the keys of encrypted streams", reason=str(error))
+        await asyncio.sleep(wait_s)
+        return False
+    return True
 
 
 def _cipher(data_key: bytes, private_key: bytes) -> "AESGCM | None":

@@ -11,7 +11,7 @@ from trackside.contracts.topic_rights import AclOperation
 from trackside.contracts.topics import MAX_RECORD_BYTES
 from trackside.eventlog.client_lifecycle import start_within, stopped
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.encryption import Decryption
+from trackside.eventlog.encryption import Decryption, decrypt_or_wait
 from trackside.eventlog.errors import DeniedError, OffsetGoneError, TransientError
 from trackside.eventlog.fetch_sessions import with_fetch_sessions
 from trackside.eventlog.kafka_rights import denial
@@ -113,13 +113,9 @@ class KafkaReader:
 
     async def _decrypted(self, max_wait_s: float) -> list[Entry]:
         """Returns the records read last once they are decrypted; none while the keys can't be read."""
-        if self._decryption is not None:
-            try:
-                await self._decryption.decrypt(self._undecrypted)
-            except TransientError as error:
-                log.warning("waiting for the keys of encrypted streams", reason=str(error))
-                await asyncio.sleep(max_wait_s)
-                return []
+        decryption = self._decryption
+        if decryption is not None and not await decrypt_or_wait(decryption, self._undecrypted, max_wait_s):
+            return []
         found, self._undecrypted = self._undecrypted, []
         return found
 

@@ -17,7 +17,7 @@ from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.summaries import SummaryUpdaterFailed
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.dead_letters import dead_letter
-from trackside.eventlog.encryption import Decryption, decrypt_with_retries, is_encrypted
+from trackside.eventlog.encryption import RETRY_S, Decryption, decrypt_or_wait, is_encrypted
 from trackside.eventlog.log import Entry
 from trackside.projections.metrics import Reported
 from trackside.summary_indexer.store import PositionAdvance
@@ -169,7 +169,8 @@ class Indexer:
     async def _decode(self, entry: Entry) -> Reported | None:
         if is_encrypted(entry):
             if self._decryption is not None:
-                await decrypt_with_retries(self._decryption, entry)
+                while not await decrypt_or_wait(self._decryption, [entry], RETRY_S):
+                    pass
             if is_encrypted(entry):
                 return None
         try:
