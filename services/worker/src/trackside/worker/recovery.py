@@ -21,6 +21,7 @@ from trackside.worker.process_messages import AttemptEnding
 from trackside.worker.report_messages import ArtifactReady
 from trackside.worker.reporting.attempt_spans import AttemptSpans
 from trackside.worker.reporting.journal import Journal, JournalEntry
+from trackside.worker.reporting.outbox import AppendedAt
 from trackside.worker.reporting.reporter import Publisher, Reporter
 from trackside.worker.settings import WorkerSettings
 
@@ -33,8 +34,8 @@ async def report_missing_ends(
     settings: WorkerSettings,
     incarnation: str,
     survivors: Collection[JournalEntry],
-) -> dict[str, int]:
-    """Reports missing ends once the processes are gone; returns the offset after the last one by partition.
+) -> list[AppendedAt]:
+    """Reports missing ends once the processes are gone; returns where the log has them.
 
     The placements that are `survivors` run on, and are spared with their devices. One that an earlier
     incarnation has adopted is adopted by this `incarnation` first, as the log may not have that.
@@ -52,16 +53,15 @@ async def report_missing_ends(
     leftovers = await asyncio.to_thread(_kill_leftovers, journal, locks, entries, in_use)
     devices = {device_id for entry in entries for device_id in entry.device_ids} - in_use
     await asyncio.gather(*(locks.wait_until_free(device_id) for device_id in devices))
-    after: dict[str, int] = {}
+    appended: list[AppendedAt] = []
     limit_s = settings.recovery_timeout_s
     owned = [_owned(journal, entry, incarnation) for entry in entries]
     ends = [_end(context, publisher, entry, leftovers[entry.key], limit_s) for entry in owned]
     for entry, (partition, appended_at) in zip(entries, await asyncio.gather(*ends), strict=True):
-        offset = (await appended_at).offset + 1
-        after[str(partition)] = max(offset, after.get(str(partition), 0))
+        appended.append((partition, await appended_at))
         await journal.remove(entry, settings.keep_workdirs)
     await asyncio.to_thread(journal.clear_leftovers)
-    return after
+    return appended
 
 
 def _owned(journal: Journal, entry: JournalEntry, incarnation: str) -> JournalEntry:

@@ -51,7 +51,7 @@ from trackside.worker.placements.ledger import Ledger
 from trackside.worker.placements.local_placement import PlacementPolicy
 from trackside.worker.recovery import report_missing_ends
 from trackside.worker.reporting.journal import Journal
-from trackside.worker.reporting.outbox import WorkerOutbox
+from trackside.worker.reporting.outbox import WorkerOutbox, offsets_after
 from trackside.worker.reporting.reporter import EventNumbers, Publisher
 from trackside.worker.settings import WorkerSettings
 
@@ -180,7 +180,7 @@ class WorkerRunner:
         """
         settings, name = self._settings, new_id()
         surviving = [survivor.entry for survivor in survivors]
-        after = await report_missing_ends(context, publisher, settings, name, surviving)
+        ended = await report_missing_ends(context, publisher, settings, name, surviving)
         publisher = replace(publisher, numbers=EventNumbers())
         starts = await self._device_topics(host_devices)
         fleet_start = (await self._retry(partial(self._log.beginnings, self._topics.fleet.name)))[0]
@@ -198,10 +198,9 @@ class WorkerRunner:
             group.create_task(monitor.run(), name="monitor"),
         ]
         adopted = await adopt(survivors, name, incarnation.placements, context, publisher)
-        after = {each: max(after.get(each, 0), adopted.get(each, 0)) for each in (*after, *adopted)}
         if not survivors:  # their lease ends soon; new ones can wait for the forkserver
             await context.forkserver.start()
-        await self._join(incarnation, host_devices, publisher, after)
+        await self._join(incarnation, host_devices, publisher, offsets_after([*ended, *adopted]))
         incarnation.placements.follow_adopted()
         send_heartbeats = incarnation.send_heartbeats(
             self._log, settings.heartbeat_interval_s, monitor.with_readings, context.forkserver.contact

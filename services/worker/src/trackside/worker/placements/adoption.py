@@ -16,6 +16,7 @@ from trackside.worker.placements.ledger import Allocation, Stage
 from trackside.worker.placements.local_placement import Adopted, LocalPlacement, claim_of
 from trackside.worker.placements.placement_record import PlacementRecord, read_record
 from trackside.worker.reporting.journal import JournalEntry
+from trackside.worker.reporting.outbox import AppendedAt
 from trackside.worker.reporting.reporter import Publisher, Reporter
 
 log = structlog.get_logger("trackside.worker")
@@ -66,8 +67,8 @@ async def adopt(
     placements: PlacementController,
     context: AttemptContext,
     publisher: Publisher,
-) -> dict[str, int]:
-    """Takes placements over; returns the offset after the last event about that, by partition.
+) -> list[AppendedAt]:
+    """Takes placements over; returns where the log has the events about that.
 
     They are followed from `placements.follow_adopted` on: the join comes first, as the lease ends soon.
     """
@@ -82,11 +83,7 @@ async def adopt(
         appended.append((partition, in_log))
         pid = survivor.adopted.process.pid
         log.info("adopted a task", task=entry.task_id, attempt=entry.attempt, pid=pid)
-    after: dict[str, int] = {}
-    for partition, in_log in appended:
-        offset = (await in_log).offset + 1
-        after[str(partition)] = max(offset, after.get(str(partition), 0))
-    return after
+    return [(partition, await in_log) for partition, in_log in appended]
 
 
 def _adopted_by(entry: JournalEntry, incarnation: str) -> JournalEntry:

@@ -7,7 +7,7 @@ the log. A queue retries without end: each event has an id, so readers ignore a 
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -28,6 +28,8 @@ FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
 AppendCallback = Callable[[Appended], None]
+AppendedAt = tuple[int, Appended]
+"""The partition of an event that is in the log, and its offset there."""
 
 
 @dataclass(slots=True)
@@ -212,3 +214,11 @@ class WorkerOutbox:
             self._tasks.add(task)
         queue.put([item], linger)
         return partition
+
+
+def offsets_after(appended: Iterable[AppendedAt]) -> dict[str, int]:
+    """Returns the offset after the last of some events, by partition."""
+    after: dict[str, int] = {}
+    for partition, place in appended:
+        after[str(partition)] = max(place.offset + 1, after.get(str(partition), 0))
+    return after
