@@ -140,6 +140,17 @@ class LineReader:
         self._digest.update(data)
         return body
 
+    def unchecked_body(self, data: bytes) -> JsonObject:
+        """Returns the object of a line of a file that was checked; raises DamagedFileError."""
+        self.number += 1
+        try:
+            body = json.loads(data)
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, dict):
+            raise self.damaged("is not JSON: the file was cut off or changed here")
+        return body
+
     def header(self, data: bytes) -> ExportHeader:
         """Parses the first line; raises UnsupportedFileError for a format of another release."""
         version = _version(data)
