@@ -21,7 +21,6 @@ from trackside.cli.commands.installation_settings import (
 )
 from trackside.cli.render import screen
 from trackside.cli.render.progress import late_progress
-from trackside.cli.render.screen import StepReporter
 from trackside.cli.runtime import examples
 from trackside.cli.runtime.addresses import BOOTSTRAP, Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
@@ -30,9 +29,7 @@ from trackside.contracts.memory import shown
 from trackside.contracts.topic_rights import ADMIN, VIEWER
 from trackside.contracts.topics import Topics
 from trackside.domain.display.text import counted
-from trackside.embedded import stack
-from trackside.embedded.folder import claim, held_leash
-from trackside.embedded.stack import Stack
+from trackside.embedded.stack import StackOptions
 from trackside.eventlog.clock import rfc3339
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_settings import KafkaSettings
@@ -189,23 +186,9 @@ def _target() -> Iterator[tuple[KafkaSettings | str, Store | None]]:
         url = settings.store or (found.store if found is not None else "")
         yield kafka, _store_at(settings, url)
         return
-    with started_kafka(stack_process.folder(), settings.store) as made:
+    options = StackOptions(store=settings.store or None)
+    with stack_process.started_servers(stack_process.folder(), options) as made:
         yield made.kafka(ADMIN), _store_at(settings, made.store)
-
-
-@contextmanager
-def started_kafka(folder: Path, store: str = "", *, secure: bool = False) -> Iterator[Stack]:
-    """Runs the stack of a folder without services while the block does."""
-    home = claim(folder)
-    with held_leash(home / "leash") as leash:
-        steps = StepReporter()
-        options = stack.StackOptions(leash=leash, store=store or None, secure=secure)
-        with steps.shown():
-            made = stack.start(home, options, steps)
-        try:
-            yield made
-        finally:
-            stack.stop(home)
 
 
 def _store_at(settings: StoreSettings, url: str) -> Store | None:

@@ -17,7 +17,7 @@ from trackside.contracts.topics import Topics
 from trackside.domain.display.text import counted
 from trackside.embedded.folder import NAME
 from trackside.embedded.stack import STORE as STORE_FOLDER
-from trackside.embedded.stack import Stack
+from trackside.embedded.stack import Stack, StackOptions
 from trackside.eventlog.clock import rfc3339
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_settings import KafkaSettings
@@ -40,7 +40,8 @@ def clone(folder: Path, *, with_artifacts: bool, as_json: bool) -> None:
         copied = backup.artifact_copier(home / STORE_FOLDER) if with_artifacts else None
         run(backup.add_records(records, copied))
         _link_catalogue(folder, settings)
-        with backup.started_kafka(home, secure=bool(found is not None and found.status.secure)) as made:
+        options = StackOptions(secure=bool(found is not None and found.status.secure))
+        with stack_process.started_servers(home, options) as made:
             restored = run(_restore(records, made))
         rmtree(records)
     manifest = restored.manifest

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from trackside.artifacts.settings import StoreSettings
@@ -109,6 +110,20 @@ def started(
     home = claim(folder())
     with held_leash(home / "leash") as leash:
         made = start(catalogue, slots, steps, leash, dashboards, secure)
+        try:
+            yield made
+        finally:
+            stack.stop(home)
+
+
+@contextmanager
+def started_servers(home: Path, options: StackOptions) -> Iterator[Stack]:
+    """Runs the servers of a folder for the block, and stops them at its end, or when this process ends."""
+    home = claim(home)
+    with held_leash(home / "leash") as leash:
+        steps = StepReporter()
+        with steps.shown():
+            made = stack.start(home, replace(options, leash=leash), steps)
         try:
             yield made
         finally:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trackside.cli.interface.options import JsonOption
+from trackside.cli.interface.options import JsonOption, ProcessesOption
 
 BackupArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the backup.")]
 
@@ -80,12 +80,10 @@ def upgrade(
     check: Annotated[
         bool, typer.Option("--check", help="Say what this release would change; change nothing.")
     ] = False,
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            "--processes", min=1, max=64, metavar="N", help="Processes at most; without it one for each core."
-        ),
+    backup: Annotated[
+        Path | None, typer.Option("--backup", metavar="FOLDER", help="Check this backup, not the live log.")
     ] = None,
+    processes: ProcessesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check what this release would change in the read models that the running release has made of the log.
@@ -94,9 +92,15 @@ def upgrade(
     would change, be added or removed, and columns. Exit 0 if nothing would change, 1 if something would. The
     services of the running release continue.
 
+    With --backup no installation is needed: the records are those of a backup, and a Postgres runs for the
+    check only. Exit 0 if this release knows every event and no invariant is violated, else 1. A backup has no
+    read models to compare with, so the rows and the digest of each table are printed: do the same with the
+    running release, and compare the two outputs.
+
     \b
     Examples:
       trackside upgrade --check
+      trackside upgrade --check --backup /backup/trackside
       trackside upgrade --check --json
     """
     from trackside.cli.commands import upgrade
@@ -107,4 +111,7 @@ def upgrade(
             "services are upgraded by starting those of another release, see docs/operations.md: this only "
             "checks what would change; add --check"
         )
-    upgrade.check(processes, as_json=as_json)
+    if backup is None:
+        upgrade.check(processes, as_json=as_json)
+    else:
+        upgrade.check_backup(backup, processes, as_json=as_json)

@@ -24,6 +24,12 @@ NoCacheOption = Annotated[
 EncryptedOption = Annotated[
     bool, typer.Option("--encrypted", help="Encrypt its events, so that it can be forgotten.")
 ]
+ProcessesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--processes", min=1, max=64, metavar="N", help="Processes at most; without it one for each core."
+    ),
+]
 SearchArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the search.")]
 StreamArgument = Annotated[
     str, typer.Argument(metavar="STREAM", help="Id of the stream: of a search or a batch.")

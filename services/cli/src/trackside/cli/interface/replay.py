@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trackside.cli.interface import whatif_options
-from trackside.cli.interface.options import AtOption, JsonOption, StreamArgument, WaitOption
+from trackside.cli.interface.options import AtOption, JsonOption, ProcessesOption, StreamArgument, WaitOption
 from trackside.cli.interface.publishing_options import publishes
 
 if TYPE_CHECKING:
@@ -108,12 +108,7 @@ def rebuild(
     swap: Annotated[
         bool, typer.Option("--swap", help="Replace the live read models with the rebuilt ones.")
     ] = False,
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            "--processes", min=1, max=64, metavar="N", help="Processes at most; without it one for each core."
-        ),
-    ] = None,
+    processes: ProcessesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Rebuild every read model from the first record of the log and compare it with the live one.

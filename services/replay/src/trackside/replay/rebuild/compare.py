@@ -44,12 +44,13 @@ class TableSource:
 
 async def first_difference(table: Table, live: TableSource, rebuilt: TableSource) -> TableDifference | None:
     """Returns the first difference of a table's rows, None if they are the same bytes."""
-    if await _digest(table, live) == await _digest(table, rebuilt):
+    if await table_digest(table, live) == await table_digest(table, rebuilt):
         return None
     return await _first_difference(table, live, rebuilt)
 
 
-async def _digest(table: Table, side: TableSource) -> bytes:
+async def table_digest(table: Table, side: TableSource) -> bytes:
+    """Returns the sha256 of the rows of a table, in the order of their keys."""
     digest = sha256()
 
     async def take(octets: bytes) -> None:
@@ -89,7 +90,7 @@ class RowDifferences:
 async def row_differences(table: Table, live: TableSource, rebuilt: TableSource) -> RowDifferences:
     """Counts the rows of a table that a rebuild changes, adds and removes."""
     found = RowDifferences()
-    if await _digest(table, live) == await _digest(table, rebuilt):
+    if await table_digest(table, live) == await table_digest(table, rebuilt):
         return found
     width = table.key_width
     live_rows = stream_rows(live.connection, live.select(table))

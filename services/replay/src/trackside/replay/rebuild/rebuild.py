@@ -107,7 +107,8 @@ async def rebuild(
             await create_tables(rebuilt, name)
             async with open_repeatable_read(dsn, schema) as live:
                 await check_log(live, schema, await log_id_of(log, topics))
-                fold_range = await fold_range_of(log, topics, live, report, keep_states=swap)
+                report.live = await positions_of(live)
+                fold_range = await fold_range_of(log, topics, report.live, keep_states=swap)
                 states = await fold_log(log, fold_range, rebuilt, report, progress, processes)
                 began_s = monotonic_s()
                 report.first = await _compare(live, rebuilt, fold_range)
@@ -121,17 +122,20 @@ async def rebuild(
     return report
 
 
+async def positions_of(live: Connection) -> dict[str, dict[TopicPartition, int]]:
+    """Returns the positions of all rows, by owner."""
+    return {name: await read_positions(live, name) for name in OWNERS}
+
+
 async def fold_range_of(
-    log: Log, topics: Topics, live: Connection, report: RebuildReport, *, keep_states: bool = False
+    log: Log, topics: Topics, cuts: Mapping[str, Mapping[TopicPartition, int]], *, keep_states: bool = False
 ) -> FoldRange:
-    """Returns what is to be folded: all partitions up to the positions of the live rows."""
-    for name in OWNERS:
-        report.live[name] = await read_positions(live, name)
+    """Returns what is to be folded: all partitions up to positions of rows."""
     places: dict[TopicPartition, int] = {}
-    for cuts in report.live.values():
-        for place, cut in cuts.items():
+    for positions in cuts.values():
+        for place, cut in positions.items():
             places[place] = max(places.get(place, 0), cut)
-    return FoldRange(topics, await _start_offsets(log, topics, places), report.live, keep_states)
+    return FoldRange(topics, await _start_offsets(log, topics, places), cuts, keep_states)
 
 
 async def fold_log(

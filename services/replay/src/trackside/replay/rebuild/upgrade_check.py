@@ -30,6 +30,7 @@ from trackside.replay.rebuild.rebuild import (
     condition_on,
     fold_log,
     fold_range_of,
+    positions_of,
     tables_of_owners,
 )
 
@@ -94,7 +95,8 @@ async def check_upgrade(
         async with open_repeatable_read(dsn, schema) as live:
             await check_log(live, schema, await log_id_of(log, topics))
             report.made_again = await _made_again(live)
-            fold_range = await fold_range_of(log, topics, live, report.fold)
+            report.fold.live = await positions_of(live)
+            fold_range = await fold_range_of(log, topics, report.fold.live)
             await fold_log(log, fold_range, rebuilt, report.fold, progress, processes)
             for table in tables_of_owners():
                 condition = condition_on(table, fold_range)

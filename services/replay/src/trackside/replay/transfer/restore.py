@@ -47,14 +47,26 @@ def manifest_to_restore(topics: Topics, folder: Path) -> BackupManifest:
 
     Raises DamagedFileError, UnsupportedFileError, AnotherInstallationError.
     """
-    manifest = read_manifest(folder)
-    if manifest is None:
-        raise DamagedFileError(f"{folder} has no backup: expected the folder of `trackside backup`")
+    manifest = manifest_in(folder)
     if manifest.prefix != topics.prefix:
         raise AnotherInstallationError(
             f"the backup is of topics with the prefix {manifest.prefix!r}, TRACKSIDE_TOPIC_PREFIX is "
             f"{topics.prefix!r}: set it to {manifest.prefix!r}"
         )
+    check_partitions(manifest, topics)
+    return manifest
+
+
+def manifest_in(folder: Path) -> BackupManifest:
+    """Reads the manifest of a backup; raises DamagedFileError if it has none, and UnsupportedFileError."""
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise DamagedFileError(f"{folder} has no backup: expected the folder of `trackside backup`")
+    return manifest
+
+
+def check_partitions(manifest: BackupManifest, topics: Topics) -> None:
+    """Raises UnsupportedFileError if a backup has a partition that this release does not have."""
     partitions = {topic.name: topic.partitions for topic in topics_of_backup(topics)}
     for topic, partition in manifest.partitions:
         if partition >= partitions.get(topic, 0):
@@ -62,7 +74,6 @@ def manifest_to_restore(topics: Topics, folder: Path) -> BackupManifest:
                 f"the backup has partition {partition} of {topic}, this release has "
                 f"{partitions.get(topic, 0)}"
             )
-    return manifest
 
 
 async def restore(

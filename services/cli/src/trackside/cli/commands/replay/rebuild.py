@@ -1,19 +1,13 @@
 """The command `replay rebuild`: read models from the whole log, compared with the live ones."""
 
-import os
-from functools import partial
-
+from trackside.cli.commands.replay import whole_log
 from trackside.cli.render import screen
-from trackside.cli.render.progress import progress_of
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
 from trackside.contracts.topic_rights import VIEWER
 from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_settings import KafkaSettings
-from trackside.projections.late_stream_keys import LateStreamKeys
-from trackside.replay.rebuild.parallel_fold import ProcessPool
 from trackside.replay.rebuild.rebuild import RebuildReport
 from trackside.replay.rebuild.rebuild import rebuild as rebuild_read_models
 
@@ -29,8 +23,7 @@ def rebuild(processes: int | None, *, swap: bool, as_json: bool) -> None:
             | {"fold_s": report.fold_s, "compare_s": report.compare_s}
         )
     else:
-        for line in report.positions():
-            screen.say(line)
+        whole_log.say_positions(report)
         screen.say(str(report))
         if report.swapped:
             screen.say(f"swapped: the rebuilt rows are live; {report.caught_up} records came meanwhile")
@@ -55,16 +48,12 @@ async def _rebuild_here(swap: bool, processes: int | None) -> RebuildReport:
 async def _rebuild(
     kafka: KafkaSettings | str, dsn: str, prefix: str, swap: bool = False, processes: int | None = None
 ) -> RebuildReport:
-    keys = LateStreamKeys(partial(str, dsn))
-    open_log = partial(KafkaLog, kafka, client_id="trackside-replay", keys=keys)
-    at_most = ProcessPool(processes or os.cpu_count() or 1, open_log)
-    async with open_log() as log:
-        with progress_of("reading the log") as show_progress:
-            return await rebuild_read_models(
-                log,
-                Topics(prefix=prefix),
-                dsn,
-                lambda state: show_progress(state.read, state.total),
-                swap=swap,
-                processes=at_most,
-            )
+    async with whole_log.opened(whole_log.log_of(kafka, dsn), processes) as read:
+        return await rebuild_read_models(
+            read.log,
+            Topics(prefix=prefix),
+            dsn,
+            read.show_progress,
+            swap=swap,
+            processes=read.processes,
+        )
