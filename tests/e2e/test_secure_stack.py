@@ -94,6 +94,28 @@ def test_passwords_are_changed_while_all_runs(folder: UserFolder) -> None:
     assert set(restarts.values()) == {0}, restarts
 
 
+def test_a_clone_has_copies_of_the_users_and_of_the_keys_that_its_log_trusts(
+    folder: UserFolder, leash: Path, tmp_path: Path
+) -> None:
+    secure, clone = Path(".trackside") / "secure", UserFolder(tmp_path / "clone")
+    folder.run_ok("clone", str(clone.path))
+    secrets = [path.relative_to(folder.path) for path in (folder.path / secure).rglob("*") if path.is_file()]
+    assert len(secrets) > len(SERVICES)
+    for path in secrets:
+        assert (clone.path / path).read_bytes() == (folder.path / path).read_bytes()
+        assert stat.S_IMODE((clone.path / path).stat().st_mode) == 0o600
+    assert stat.S_IMODE((clone.path / secure).stat().st_mode) == 0o700
+    clone.run_ok("up", "--leash", str(leash))
+    try:
+        assert clone.json_output("show", "first") == folder.json_output("show", "first")
+        assert "own accepted" in clone.run_ok("submit", str(folder.path / "first.yaml"), "--id", "own")
+        assert "nothing found" in clone.run_ok(
+            "verify-log", "--keys", str(clone.path / secure / "keys" / "keys.json")
+        )
+    finally:
+        clone.run_ok("down")
+
+
 def test_a_folder_that_was_started_so_stays_so(folder: UserFolder) -> None:
     assert "runs already" in folder.run_ok("up", "--secure")
     refused = UserFolder(folder.path, {"TRACKSIDE_KAFKA_BOOTSTRAP": "127.0.0.1:9092"}).run("up", "--secure")

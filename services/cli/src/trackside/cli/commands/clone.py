@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from shutil import rmtree
+from shutil import copytree, rmtree
 
 from trackside.cli.commands import backup, stack_process
 from trackside.cli.commands.installation_settings import InstallationSettings, settings_here
@@ -18,6 +18,7 @@ from trackside.domain.display.text import counted
 from trackside.embedded.folder import NAME
 from trackside.embedded.stack import STORE as STORE_FOLDER
 from trackside.embedded.stack import Stack, StackOptions
+from trackside.eventlog import secure_folder
 from trackside.eventlog.clock import rfc3339
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_settings import KafkaSettings
@@ -40,7 +41,10 @@ def clone(folder: Path, *, with_artifacts: bool, as_json: bool) -> None:
         copied = backup.artifact_copier(home / STORE_FOLDER) if with_artifacts else None
         run(backup.add_records(records, copied))
         _link_catalogue(folder, settings)
-        options = StackOptions(secure=bool(found is not None and found.status.secure))
+        secure = Path(found.status.secure) if found is not None and found.status.secure else None
+        if secure is not None:
+            _copy_secrets(secure, home / secure_folder.NAME)
+        options = StackOptions(secure=secure is not None)
         with stack_process.started_servers(home, options) as made:
             restored = run(_restore(records, made))
         rmtree(records)
@@ -78,6 +82,13 @@ def _link_catalogue(folder: Path, settings: InstallationSettings) -> None:
     link = folder / examples.CATALOGUE
     if settings.catalogue_path and not link.exists() and not link.is_symlink():
         link.symlink_to(settings.catalogue_path)
+
+
+def _copy_secrets(secure: Path, target: Path) -> None:
+    """Gives the clone the users of the first broker, and the signing keys that the log trusts."""
+    target.mkdir(mode=0o700, exist_ok=True)  # first: what is copied is not private before it is whole
+    target.chmod(0o700)
+    copytree(secure, target, dirs_exist_ok=True)
 
 
 async def _restore(records: Path, made: Stack) -> RestoreSummary:

@@ -65,7 +65,8 @@ def clone(
 
     The clone has a Kafka, a Postgres, a store, ports and an id of its own, so both can run next to each
     other, and the workers of one refuse the log of the other. The catalogue is a link to the one of this
-    installation: tasks of the clone run the same code. What has not ended runs in both.
+    installation: tasks of the clone run the same code. What has not ended runs in both. The clone of a stack
+    with users has copies of its passwords, certificates and signing keys.
 
     \b
     Examples:
