@@ -354,9 +354,6 @@ def _launch(folder: Path, locks: Sequence[int]) -> None:
     """Starts the supervisor in the background; it takes over the locks, the folder's first."""
     logs = folder / "logs"
     logs.mkdir(exist_ok=True)
-    for log in logs.glob("*.log"):
-        if log.stat().st_size > 10_000_000:
-            log.replace(log.with_suffix(".log.1"))
     command = [
         sys.executable,
         "-m",

@@ -36,6 +36,7 @@ from trackside.embedded.folder import (
 )
 from trackside.embedded.postgres import server as postgres
 from trackside.embedded.problems import ProblemLog
+from trackside.embedded.service_logs import rotate_logs
 from trackside.embedded.supervised import STARTS_BEFORE_FAILED, SupervisedProcess
 from trackside.telemetry.core_dumps import end_core_dumps
 from trackside.telemetry.disk_space import DiskWatch, write_obstacle
@@ -68,8 +69,7 @@ class Supervisor:
     listening: socket.socket | None = None
 
     def __post_init__(self) -> None:
-        for spec in self.plan.processes:
-            self.supervised.append(SupervisedProcess(spec, self.plan.stuck_s))
+        self.supervised += [SupervisedProcess(each, self.plan.stuck_s) for each in self.plan.processes]
         self.status = StackStatus(
             state="starting",
             supervisor_pid=os.getpid(),
@@ -142,13 +142,14 @@ class Supervisor:
             live_status.answer_requests(self.listening, self.status)
 
     def _check_disks(self) -> None:
-        """Notes which disks are nearly full; a folder that was removed or moved ends the stack."""
+        """Notes which disks are nearly full, rotates logs; a folder moved or removed ends the stack."""
         now = time.monotonic()
         if now < self.disks_due:
             return
         self.disks_due = now + DISKS_EVERY_S
         self.problems.set(DISK_LOW, self.disks.check())
         self.problems.flush()
+        rotate_logs(self.folder / "logs")
         if self.lock is not None and (change := change_of_place(self.folder, self.lock)):
             self.status.reason = f"{self.folder} was {change} while its stack ran"
 
@@ -344,8 +345,7 @@ class Supervisor:
                 self._answer()
             processes.signal_group(process.pid, signal.SIGKILL)
             process.wait()
-            each.process = None
-            each.status.pid = None
+            each.process = each.status.pid = None
             each.status.state = "ended"
 
 
