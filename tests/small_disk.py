@@ -3,20 +3,22 @@
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 CHUNK = b"\0" * 2**20
+SHRINK_TRIES = 20
 
 
 @dataclass(frozen=True)
 class SmallDisk:
-    """A mounted file system; `filler` is the file that fills it."""
+    """A mounted file system; `filler` is the file that fills it, `size` how large it was mounted."""
 
     folder: Path
+    size: str = ""
 
     @property
     def filler(self) -> Path:
@@ -36,6 +38,23 @@ class SmallDisk:
         """Gives the room back."""
         self.filler.unlink(missing_ok=True)
 
+    def shrink(self, leave_bytes: int = 0) -> None:
+        """Makes it so small that it has no room but `leave_bytes`: unlike `fill`, it takes no memory."""
+        for _ in range(SHRINK_TRIES):  # one fails if something was written meanwhile
+            found = os.statvfs(self.folder)
+            used_bytes = (found.f_blocks - found.f_bfree) * found.f_frsize
+            if self._remount(f"size={used_bytes + leave_bytes}").returncode == 0:
+                return
+        raise OSError(f"{self.folder} can't be made smaller: something is written to it all the time")
+
+    def restore(self) -> None:
+        """Makes it as large again as it was mounted."""
+        self._remount(f"size={self.size}").check_returncode()
+
+    def _remount(self, option: str) -> subprocess.CompletedProcess[bytes]:
+        command = ["mount", "-o", f"remount,{option}", str(self.folder)]
+        return subprocess.run(command, check=False, capture_output=True)
+
     @property
     def free_bytes(self) -> int:
         """How much room there is."""
@@ -44,8 +63,7 @@ class SmallDisk:
 
     def make_writable(self, *, writable: bool) -> None:
         """Mounts it again, read-only or not."""
-        mode = "remount,rw" if writable else "remount,ro"
-        subprocess.run(["mount", "-o", mode, str(self.folder)], check=True)
+        self._remount("rw" if writable else "ro").check_returncode()
 
     def take_inodes(self) -> list[Path]:
         """Makes files until there is no inode for another; returns them."""
@@ -59,9 +77,13 @@ class SmallDisk:
             made.append(path)
 
 
+class NotMountableError(Exception):
+    """Says why no small file system can be mounted here."""
+
+
 @contextmanager
-def small_disk(folder: Path, size: str, inodes: int = 0) -> Iterator[SmallDisk]:
-    """Mounts a file system of `size` ("700m") on a folder; skips the test where that isn't allowed."""
+def mounted_disk(folder: Path, size: str, inodes: int = 0) -> Iterator[SmallDisk]:
+    """Mounts a file system of `size` ("700m") on a folder during the block; NotMountableError."""
     folder.mkdir(parents=True, exist_ok=True)
     options = f"size={size},mode=755" + (f",nr_inodes={inodes}" if inodes else "")
     mounting = subprocess.run(
@@ -71,8 +93,21 @@ def small_disk(folder: Path, size: str, inodes: int = 0) -> Iterator[SmallDisk]:
         check=False,
     )
     if mounting.returncode != 0:
-        pytest.skip(f"a small file system can't be mounted here, that needs root: {mounting.stderr.strip()}")
+        raise NotMountableError(
+            f"a small file system can't be mounted here, that needs root: {mounting.stderr.strip()}"
+        )
     try:
-        yield SmallDisk(folder)
+        yield SmallDisk(folder, size)
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=False)
+
+
+@contextmanager
+def small_disk(folder: Path, size: str, inodes: int = 0) -> Iterator[SmallDisk]:
+    """Does the same for a test, which is skipped where that isn't allowed."""
+    with ExitStack() as mounts:
+        try:
+            disk = mounts.enter_context(mounted_disk(folder, size, inodes))
+        except NotMountableError as error:
+            pytest.skip(str(error))
+        yield disk

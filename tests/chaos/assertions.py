@@ -2,12 +2,12 @@
 
 import re
 from collections import Counter
-from pathlib import Path
 
 from aiokafka.admin import AIOKafkaAdminClient
 
 from tests.chaos.harness import ChaosHarness, task_home
 from tests.chaos.history import TIMEOUT_S, History
+from tests.chaos.processes import processes_in
 from trackside.aggregates import documents
 from trackside.aggregates.search.messages import SearchStatus, TrialEnded, TrialStatus, TrialSuggested
 from trackside.contracts.commands import CommandReceived, CommandRefused, Source
@@ -60,19 +60,6 @@ def each_attempt_ran_once_at_most(harness: ChaosHarness) -> None:
     repeated = {run: count for run, count in Counter(run for run, _ in runs).items() if count > 1}
     assert not repeated
     assert processes_in(harness.running.folder / "services") == []
-
-
-def processes_in(folder: Path) -> list[int]:
-    """Lists the processes whose working directory is in a folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            where = (process / "cwd").resolve(strict=True)
-        except OSError:
-            continue
-        if where.is_relative_to(folder):
-            found.append(int(process.name))
-    return found
 
 
 def each_publication_was_answered(history: History, published: list[PublishedCommand]) -> None:

@@ -52,23 +52,28 @@ class GrowingFile:
 class GrowingFiles:
     """The files below a directory; `expected` has the value of each point that was written.
 
-    Which file grows by what is drawn from `rng`. No file in `resting` grows.
+    Which file grows by what is drawn from `rng`. No file in `resting` grows. `watched` is the directory that
+    indexers watch, if it is above this one.
     """
 
     base: Path
     rng: random.Random
+    watched: Path | None = None
     files: list[GrowingFile] = field(default_factory=list)
     expected: dict[PointKey, float] = field(default_factory=dict)
     resting: list[GrowingFile] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        watched = self.watched or self.base
         for job, count in FILES_OF_JOBS.items():
             folder = self.base / job
             folder.mkdir(parents=True)
             for number in range(1, count + 1):
                 path = folder / f"events.out.tfevents.{number}.host"
                 path.write_bytes(first_record(number))
-                self.files.append(GrowingFile(job_id_of(str(self.base), job), path, number))
+                self.files.append(
+                    GrowingFile(job_id_of(str(watched), str(folder.relative_to(watched))), path, number)
+                )
 
     def grow(self) -> None:
         """Appends to a few files: records, and to some of them the half of one."""

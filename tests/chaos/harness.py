@@ -6,10 +6,11 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.chaos.history import TIMEOUT_S, History
 from trackside.aggregates.search.messages import StopSearch
@@ -33,6 +34,7 @@ _MODIFIED = 0x02  # IN_MODIFY
 _CREATED_OR_MOVED_HERE = 0x100 | 0x80  # IN_CREATE | IN_MOVED_TO of <sys/inotify.h>
 _EVENTS_BYTES = 65_536
 STOP_MESSAGE = "service stopped"
+CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 SLOTS = 3
 """Equal to the search's concurrency, so that the trial that is released next always has a device."""
 SECURE = bool(os.environ.get("TRACKSIDE_CHAOS_SECURE"))
@@ -45,15 +47,23 @@ SETTINGS = {
 }
 
 
-def start_stack(folder: Path, leash: Path, bootstrap: str = "") -> Stack:
+def start_stack(
+    folder: Path,
+    leash: Path,
+    bootstrap: str = "",
+    catalogue: Path = CATALOGUE,
+    slots: int = SLOTS,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> Stack:
     """Starts a stack as `trackside up` does, with a short lease and short tasks.
 
-    With a `bootstrap` its services use that address of the broker. If TRACKSIDE_CHAOS_SECURE is set, the
-    broker takes only users, over TLS, and signatures are required.
+    With a `bootstrap` its services use that address of the broker; `variables` are added to their
+    environment. If TRACKSIDE_CHAOS_SECURE is set, the broker takes only users, over TLS, and signatures are
+    required.
     """
-    listed = stacks.services(folder, Path(__file__).parent / "catalogue.yaml", SLOTS)
+    listed = stacks.services(folder, catalogue, slots)
     setup = stacks.setup_commands(folder, secure=SECURE)
-    settings = SETTINGS | ({"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap} if bootstrap else {})
+    settings = {**SETTINGS, **variables} | ({"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap} if bootstrap else {})
     options = stack.StackOptions(listed, setup=setup, env=settings, leash=leash, timeout_s=600, secure=SECURE)
     found = stack.start(folder, options)
     (task_home(folder) / "runs").mkdir()
@@ -80,9 +90,14 @@ def rival(running: Stack, name: str, bootstrap: str = "") -> ProcessSpec:
     )
 
 
+def worker_folder(folder: Path) -> Path:
+    """Returns the folder of the worker of a stack."""
+    return folder / "services" / stacks.WORKER
+
+
 def task_home(folder: Path) -> Path:
     """Returns the HOME of all tasks."""
-    return folder / "services" / stacks.WORKER / "home"
+    return worker_folder(folder) / "home"
 
 
 def watched_folders(folder: Path) -> list[Path]:

@@ -1,53 +1,88 @@
-"""About one fault a second, without waiting for the recovery from the last one."""
+"""Random faults of a running stack, without waiting for the recovery from the last one."""
 
 import asyncio
 import os
+import random
 import signal
 import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.chaos.faults import PROGRAMS
-from tests.chaos.harness import SECURE, ChaosHarness, rival
+from tests.chaos.harness import SECURE, ended, rival, worker_folder
+from tests.chaos.processes import forkservers, processes_in
 from tests.chaos.proxy import Proxy
+from trackside.cli.commands import stack_process as stacks
 from trackside.embedded import processes
+from trackside.embedded.stack import Stack
 
-MEAN_INTERVAL_S = 1.0
 MAX_DURATION_S = 3.0
 """How long a pause, a held network or a second instance lasts at most: three times the lease."""
 PAUSED = ("dispatcher", "scheduler", "worker", "summary-indexer", "kafka", "postgres")
 DUPLICATED = ("dispatcher", "scheduler")
+RESTARTED = ("dispatcher", "scheduler", "worker", "summary-indexer")
 FAULTS = ("kill", "kill", "kill", "pause", "pause", "pause", "rival", "task")
 NETWORK_FAULTS = ("cut", "cut", "hold")
 """They need the proxy, which can't put its address into what a broker sends over TLS."""
+BROKER = "connections to the broker"
+
+
+class Injected(NamedTuple):
+    """A fault that was injected: its kind, and what it was about."""
+
+    kind: str
+    target: str
 
 
 @dataclass
 class RandomFaults:
-    """Random faults from the seed of the harness; lasting ones are undone after a while, or by `stop`."""
+    """Injects faults drawn from `rng` into a stack; lasting ones are undone after a while, or by `stop`.
 
-    harness: ChaosHarness
+    `note` takes a line for each; `kinds` may have a kind several times, which is drawn as often; `programs`
+    are the processes of the stack that may be killed. `makers` are by kind: each returns what its fault is
+    about, or nothing if there is no such process now.
+    """
+
+    running: Stack
+    rng: random.Random
     proxy: Proxy
-    counts: dict[str, int] = field(default_factory=dict)
+    note: Callable[[str], None]
+    kinds: Sequence[str] = FAULTS if SECURE else (*FAULTS, *NETWORK_FAULTS)
+    programs: Sequence[str] = PROGRAMS
+    kills: dict[str, int] = field(default_factory=dict)
+    counts: Counter[Injected] = field(default_factory=Counter)
+    makers: dict[str, Callable[[], str]] = field(init=False)
     _paused_pids: dict[str, int] = field(default_factory=dict)
     _second_instances: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _scheduled: set[asyncio.Task[None]] = field(default_factory=set)
 
-    async def run(self, faults: int) -> None:
-        """Injects that many faults, one after another; every second one lets a trial end."""
-        rng = self.harness.rng
-        possible = FAULTS if SECURE else (*FAULTS, *NETWORK_FAULTS)
-        for number in range(faults):
-            await pause(rng.uniform(0.5, 1.5) * MEAN_INTERVAL_S)
-            if number % 2:
-                self.harness.release_trials()
-            if number % 10 == 0:
-                self.harness.publish()
-            what = rng.choice(possible)
-            while not self._inject(what):
-                what = rng.choice(possible)
-            self.counts[what] = self.counts.get(what, 0) + 1
+    def __post_init__(self) -> None:
+        self.makers = {
+            "kill": lambda: self._kill(self.rng.choice(self.programs)),
+            "pause": lambda: self._pause(self.rng.choice(PAUSED)),
+            "rival": lambda: self._start_second_instance(self.rng.choice(DUPLICATED)),
+            "cut": self._cut,
+            "hold": self._hold,
+            "task": self._kill_task,
+            "forkserver": self._kill_forkserver,
+            "hand over": self._hand_over,
+            "restart": lambda: self._restart(self.rng.choice(RESTARTED)),
+        }
+
+    def inject(self, kinds: Collection[str] = ()) -> Injected:
+        """Injects a fault of a random kind, one of `kinds` if some are given; draws until it has a target."""
+        possible = list(kinds or self.kinds)
+        while True:
+            kind = self.rng.choice(possible)
+            if target := self.makers[kind]():
+                injected = Injected(kind, target)
+                self.counts[injected] += 1
+                return injected
 
     async def stop(self) -> None:
         """Undoes all lasting faults."""
@@ -58,49 +93,47 @@ class RandomFaults:
         for name, pid in list(self._paused_pids.items()):
             self._resume(name, pid)
         for second_instance in self._second_instances:
-            await self._end(second_instance)
+            second_instance.kill()
+            await ended(second_instance.pid)
+            second_instance.wait()
 
-    def _inject(self, what: str) -> bool:
-        """Injects a fault; returns False if it has no target."""
-        match what:
-            case "kill":
-                return self._kill(self.harness.rng.choice(PROGRAMS))
-            case "pause":
-                return self._pause(self.harness.rng.choice(PAUSED))
-            case "rival":
-                return self._start_second_instance(self.harness.rng.choice(DUPLICATED))
-            case "cut":
-                self.harness.note("all connections to the broker are cut")
-                self.proxy.cut()
-            case "hold":
-                self.harness.note("nothing passes to the broker")
-                self.proxy.hold()
-                self._after(self.proxy.flow)
-            case _:
-                return self._kill_task()
-        return True
+    def after(self, what: Callable[[], object], longest_s: float = MAX_DURATION_S) -> None:
+        """Calls something after a random time; `stop` leaves it out."""
+        delay_s = self.rng.uniform(0.2, longest_s)
 
-    def _kill(self, name: str) -> bool:
-        pid = self.harness.running.pid(name)
+        async def later() -> None:
+            await pause(delay_s)
+            what()
+
+        self.meanwhile(later())
+
+    def meanwhile(self, work: Awaitable[None]) -> None:
+        """Runs something that is cancelled by `stop`."""
+        task = asyncio.ensure_future(work)
+        self._scheduled.add(task)
+        task.add_done_callback(self._scheduled.discard)
+
+    def _kill(self, name: str) -> str:
+        pid = self.running.pid(name)
         if pid is None:
-            return False
+            return ""
         self._paused_pids.pop(name, None)
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        self.harness.kills[name] = self.harness.kills.get(name, 0) + 1
-        self.harness.note(f"SIGKILL {name} ({pid})")
-        return True
+        self.kills[name] = self.kills.get(name, 0) + 1
+        self.note(f"SIGKILL {name} ({pid})")
+        return name
 
-    def _pause(self, name: str) -> bool:
-        pid = self.harness.running.pid(name)
+    def _pause(self, name: str) -> str:
+        pid = self.running.pid(name)
         if pid is None or name in self._paused_pids:
-            return False
+            return ""
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
         self._paused_pids[name] = pid
-        self.harness.note(f"SIGSTOP {name} ({pid})")
-        self._after(self._resume, name, pid)
-        return True
+        self.note(f"SIGSTOP {name} ({pid})")
+        self.after(lambda: self._resume(name, pid))
+        return name
 
     def _resume(self, name: str, pid: int) -> None:
         if self._paused_pids.get(name) == pid:
@@ -108,44 +141,79 @@ class RandomFaults:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
 
-    def _start_second_instance(self, name: str) -> bool:
+    def _start_second_instance(self, name: str) -> str:
         """Starts a second instance of a service, and kills it after a while."""
-        if any(second_instance.poll() is None for second_instance in self._second_instances):
-            return False
+        self._second_instances = [each for each in self._second_instances if each.poll() is None]
+        if self._second_instances:
+            return ""
         address = "" if SECURE else self.proxy.address
-        second_instance = processes.spawn(rival(self.harness.running, name, address))
+        second_instance = processes.spawn(rival(self.running, name, address))
         self._second_instances.append(second_instance)
-        self.harness.note(f"a second {name} starts ({second_instance.pid})")
-        self._after(second_instance.kill)
-        return True
+        self.note(f"a second {name} starts ({second_instance.pid})")
+        self.after(second_instance.kill)
+        return name
 
-    def _kill_task(self) -> bool:
-        runs = self.harness.running.folder / "services" / "worker" / "home" / "runs"
-        for path in sorted(runs.iterdir(), reverse=True):
-            pid = int(path.name.rpartition("_")[2])
-            with suppress(OSError):
-                if Path(f"/proc/{pid}/cwd").resolve(strict=True).is_relative_to(runs.parents[1]):
-                    os.kill(pid, signal.SIGKILL)
-                    self.harness.note(f"SIGKILL the process of {path.name}")
-                    return True
-        return False
+    def _cut(self) -> str:
+        self.note("all connections to the broker are cut")
+        self.proxy.cut()
+        return BROKER
 
-    def _after(self, what: object, *arguments: object) -> None:
-        """Calls something after a random time."""
-        delay_s = self.harness.rng.uniform(0.2, MAX_DURATION_S)
+    def _hold(self) -> str:
+        self.note("nothing passes to the broker")
+        self.proxy.hold()
+        self.after(self.proxy.flow)
+        return BROKER
 
-        async def later() -> None:
-            await pause(delay_s)
-            what(*arguments)  # type: ignore[operator]
+    def _kill_task(self) -> str:
+        return self._kill_one(
+            processes_in(worker_folder(self.running.folder) / "tasks"), "a process of a task"
+        )
 
-        task = asyncio.create_task(later())
-        self._scheduled.add(task)
-        task.add_done_callback(self._scheduled.discard)
+    def _kill_forkserver(self) -> str:
+        return self._kill_one(forkservers(self.running), "the forkserver")
 
-    async def _end(self, second_instance: subprocess.Popen[bytes]) -> None:
-        second_instance.kill()
-        await self.harness.until_exited(second_instance.pid)
-        second_instance.wait()
+    def _kill_one(self, pids: list[int], what: str) -> str:
+        if not pids:
+            return ""
+        pid = self.rng.choice(sorted(pids))
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        self.note(f"SIGKILL {what} ({pid})")
+        return what
+
+    def _hand_over(self) -> str:
+        pid = self.running.pid(stacks.WORKER)
+        if pid is None or stacks.WORKER in self._paused_pids:
+            return ""
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGUSR1)
+        self._count_end(stacks.WORKER)
+        self.note(f"SIGUSR1 {stacks.WORKER} ({pid})")
+        return stacks.WORKER
+
+    def _restart(self, name: str) -> str:
+        """Runs `trackside restart` for a service."""
+        command = [str(Path(sys.executable).parent / "trackside"), "restart", name]
+        self._count_end(name)
+        self.note(f"trackside restart {name}")
+        self.meanwhile(_run(command, self.running.folder.parent))
+        return name
+
+    def _count_end(self, name: str) -> None:
+        self.kills[name] = self.kills.get(name, 0) + 1
+
+
+async def _run(command: list[str], folder: Path) -> None:
+    """Runs a command, which may fail while the stack has other faults; kills it if it is cancelled."""
+    running = await asyncio.create_subprocess_exec(
+        *command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+    )
+    try:
+        await running.wait()
+    finally:
+        if running.returncode is None:
+            running.kill()
+            await running.wait()
 
 
 async def pause(seconds: float) -> None:

@@ -21,8 +21,9 @@ from tests.chaos import assertions, faults
 from tests.chaos.faults import Fault
 from tests.chaos.harness import SECURE, SLOTS, ChaosHarness, start_stack, watched_files, watched_folders
 from tests.chaos.history import TIMEOUT_S, History
+from tests.chaos.processes import processes_in
 from tests.chaos.proxy import Proxy, port_of_broker
-from tests.chaos.random_faults import RandomFaults
+from tests.chaos.random_faults import RandomFaults, pause
 from tests.chaos.starvation import busy_loops
 from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
 from trackside.aggregates.search.space import Choice, Uniform
@@ -47,6 +48,8 @@ STARVED_FAULTS = int(os.environ.get("TRACKSIDE_CHAOS_STARVED_FAULTS", "40"))
 """Fewer than without busy loops: each takes the stack several times as long."""
 MANY_FAULTS = 100
 """After this many faults an attempt was repeated and an event ignored."""
+MEAN_INTERVAL_S = 1.0
+"""Between two random faults."""
 SEARCH_ID = "chaos"
 
 
@@ -137,19 +140,30 @@ async def assert_survives_random_faults(running: Stack, proxy: Proxy, seed: int,
             publication = await harness.client.publish(search(seed, trials), SEARCH_ID)
             assert isinstance(await harness.client.answer(publication, TIMEOUT_S), Accepted)
             await harness.until_devices_busy()
-            random_faults = RandomFaults(harness, proxy)
+            random_faults = RandomFaults(running, harness.rng, proxy, harness.note, kills=harness.kills)
             try:
-                await random_faults.run(faults)
+                await inject(harness, random_faults, faults)
             finally:
                 await random_faults.stop()
-            harness.note(f"stopped after {random_faults.counts}")
+            harness.note(f"stopped after {dict(random_faults.counts)}")
             await harness.until("all programs are ready", lambda: everything_is_ready(running))
             harness.release_trials(trials - harness.released)
             for count in range(1, trials + 1):
                 await harness.history.until(f"{count} ends", lambda n=count: ended(harness) >= n)  # type: ignore[misc]
             await assert_consistent(harness, trials, expect_damage=faults >= MANY_FAULTS)
     stack.stop(running.folder)
-    assert assertions.processes_in(running.folder) == []
+    assert processes_in(running.folder) == []
+
+
+async def inject(harness: ChaosHarness, random_faults: RandomFaults, faults: int) -> None:
+    """Injects that many faults, one after another; every second one lets a trial end."""
+    for number in range(faults):
+        await pause(harness.rng.uniform(0.5, 1.5) * MEAN_INTERVAL_S)
+        if number % 2:
+            harness.release_trials()
+        if number % 10 == 0:
+            harness.publish()
+        random_faults.inject()
 
 
 def ended(harness: ChaosHarness) -> int:
@@ -182,7 +196,7 @@ async def assert_survives(running: Stack, seed: int, chosen: list[Fault], trials
             assert stream.closed
             await assert_consistent(harness, trials)
     stack.stop(running.folder)
-    assert assertions.processes_in(running.folder) == []
+    assert processes_in(running.folder) == []
 
 
 async def assert_consistent(harness: ChaosHarness, trials: int, *, expect_damage: bool = True) -> None:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chaos.history import History
+from tests.chaos.history import TIMEOUT_S, History
 from tests.chaos.rounds.forked import forked_services
 from tests.chaos.rounds.waits import sitecustomize
 from tests.service_processes import ServiceProcess, service_process
@@ -18,6 +18,7 @@ from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.cli.setup import prepare
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
+from trackside.contracts.message import Command
 from trackside.contracts.topics import Topics
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
@@ -43,6 +44,15 @@ class RoundsCluster:
     """The variables with which any command finds the servers and the topics."""
     folder: Path
 
+    async def send(self, command: Command, stream: str) -> None:
+        """Publishes a command, which has to be accepted."""
+        await self.client.send(command, stream, TIMEOUT_S)
+
+    @property
+    def store(self) -> str:
+        """Where the artifacts are."""
+        return str(self.folder / "store")
+
     @property
     def database(self) -> str:
         """The DSN of the rows."""
@@ -50,7 +60,7 @@ class RoundsCluster:
 
     def put(self, content: bytes) -> str:
         """Puts an artifact into the store; returns its reference as JSON."""
-        store = open_store(StoreSettings(store=str(self.folder / "store")))
+        store = open_store(StoreSettings(store=self.store))
         return store.put(content).model_dump_json()
 
     def stream(self, stream_id: str) -> Stream | None:

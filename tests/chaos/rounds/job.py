@@ -9,7 +9,6 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.chaos.history import TIMEOUT_S
 from tests.chaos.rounds.cluster import RoundsCluster
 from tests.chaos.rounds.tasks import learned
 from trackside.aggregates.dataset.messages import DeleteDataset, RegisterDataset
@@ -87,7 +86,7 @@ class TwoRounds:
         """Registers the dataset and the model, and creates the job."""
         self.folder.mkdir()
         self.grow(0)
-        client, model = self.cluster.client, f"{self.name}-model"
+        model = f"{self.name}-model"
         version = {"artifact": json.loads(self.cluster.put(FIRST)), "format": "json"}
         watched = {"url": str(self.folder / "data.txt"), "format": "txt"}
         for command, stream in (
@@ -96,7 +95,7 @@ class TwoRounds:
             (RegisterDataset.model_validate(watched), self.dataset),
             (CreateIncrementalJob.model_validate_json(json.dumps(self.spec())), self.name),
         ):
-            await client.send(command, stream, TIMEOUT_S)
+            await self.cluster.send(command, stream)
 
     def lines(self, batch: int) -> list[str]:
         """Returns the lines of a batch, from 0."""
@@ -165,13 +164,13 @@ class TwoRounds:
         history = self.cluster.history
         async with aiohttp.ClientSession() as session:
             while True:
-                start = len(history.records)
+                start = history.position
                 try:
                     for address in self.addresses():
                         async with session.get(f"{address}/model") as answer:
                             assert (await answer.json())["sha256"] == live
                 except aiohttp.ClientError:
-                    again = lambda: len(history.records) > start and self.is_over()  # noqa: B023, E731
+                    again = lambda: history.position > start and self.is_over()  # noqa: B023, E731
                     await history.until("that the services are ready again", again, WAIT_S)
                 else:
                     return
@@ -195,9 +194,8 @@ class TwoRounds:
 
     async def delete(self) -> None:
         """Deletes the job and its dataset, and waits until nothing of them runs."""
-        client = self.cluster.client
-        await client.send(DeleteIncrementalJob(), self.name, TIMEOUT_S)
-        await client.send(DeleteDataset(), self.dataset, TIMEOUT_S)
+        await self.cluster.send(DeleteIncrementalJob(), self.name)
+        await self.cluster.send(DeleteDataset(), self.dataset)
         await self.cluster.history.until(
             f"the end of all of {self.name}", lambda: not self.cluster.running_tasks(self.name, self.dataset)
         )
