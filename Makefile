@@ -3,6 +3,7 @@ PYTHON ?= python3
 RUN = .venv/bin
 WORKERS ?= 2
 CHAOS_RUNS ?= 5
+HOURS ?= 1
 WHEELS ?= dist
 .DEFAULT_GOAL := help
 
@@ -15,7 +16,7 @@ PROTOS = $(wildcard libs/summaries/src/trackside/summaries/event_files/protos/*.
 WHOLE_TESTS = $(wildcard tests/e2e tests/chaos tests/browser)
 PYTEST_EXIT_OK = || [ $$? -eq 5 ]  # 5: the folder has no test yet
 
-.PHONY: help demo test check bench chaos up down wheels lint format types layers unit thorough stack-tests whole-tests env env-without-torch protos clean
+.PHONY: help demo test check bench chaos soak up down wheels lint format types layers unit thorough stack-tests whole-tests env env-without-torch protos clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +34,9 @@ bench: env ## measure the floors of docs/ and print one table
 
 chaos: env ## kill real processes, longer than `make test` does: CHAOS_RUNS searches; TRACKSIDE_CHAOS_SECURE=1: on secure stacks
 	@TRACKSIDE_CHAOS_RUNS=$(CHAOS_RUNS) $(RUN)/pytest -q -x tests/chaos tests/e2e/test_rolling_upgrade.py tests/unit/simulation
+
+soak: env ## all kinds of experiments for HOURS with a fault a minute, a report at the end; ARGS=--help: more options
+	@$(RUN)/python -m tests.soak --hours $(HOURS) $(ARGS)
 
 up: env ## start a stack that stays
 	@$(RUN)/trackside up

@@ -1,0 +1,101 @@
+"""The verdict on a run: what it took over time, its experiments and its findings. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from types import MappingProxyType
+from typing import Any
+
+from tests.soak.checks import Check, CheckResult, counted
+from tests.soak.measures import ARTIFACTS, LOG, ROWS, TASKS, WAL
+from tests.soak.records import RunRecord
+from tests.soak.slopes import GrowthLimit, Life, drift_check, leak_check, ratio_check
+
+MIB = 2**20
+MEMORY = GrowthLimit(
+    20, "MiB", "half a gigabyte in a day: more than any of these processes takes in all", MIB
+)
+DRIFT = GrowthLimit(
+    10, "MiB", "state that is read again after each start: what is kept of ended experiments is small", MIB
+)
+SERVER_MEMORY = GrowthLimit(
+    150,
+    "MiB",
+    "the heap of Kafka (512 MiB) and the buffers of Postgres (128 MiB) fill in the first hours",
+    MIB,
+)
+SERVERS = ("kafka", "postgres")
+SERVER_BYTES = 1_000 * MIB
+FILES = GrowthLimit(10, "files", "a limit of 1,024 open files would be reached after four days")
+OTHER_DISK = GrowthLimit(5, "MiB", "what is not the log, its rows or artifacts must not fill a disk", MIB)
+EVENT_BYTES = 6_000.0
+EVENT_REASON = "docs/operations.md: 25 kB a trial, in the log and in rows, of five events at least"
+OF_THE_LOG = frozenset({LOG, ROWS, WAL, ARTIFACTS})
+RECOVERY_LIMIT_S = 300.0
+EXPLANATIONS = MappingProxyType(
+    {
+        "experiments": "each ended as it must, and each of its parts once",
+        "commands": "each published command has one answer",
+        "verification": "`trackside verify-log` during the run and at its end",
+        "rows": "rows equal a rebuild",
+        "stack": "ready at the end, and no process is left",
+        "soak": "errors of the soak itself",
+    }
+)
+
+
+def measure_checks(samples: Iterable[dict[str, Any]]) -> Iterator[Check]:
+    """Yields the checks of what was sampled."""
+    memory: defaultdict[str, dict[int, Life]] = defaultdict(dict)
+    files: defaultdict[str, dict[int, Life]] = defaultdict(dict)
+    other, events, log = Life(), list[float](), list[float]()
+    for each in samples:
+        at_s = each["at_s"]
+        for name, found in each["processes"].items():
+            if name != TASKS and found["pss"]:
+                memory[name].setdefault(found["pid"], Life()).add(at_s, found["pss"])
+                files[name].setdefault(found["pid"], Life()).add(at_s, found["files"])
+        disk = each["disk"]
+        other.add(at_s, sum(size for name, size in disk.items() if name not in OF_THE_LOG))
+        events.append(each["events"])
+        log.append(sum(disk.get(name, 0) for name in (LOG, ROWS, ARTIFACTS)))
+    for name, lives in sorted(memory.items()):
+        found, is_server = list(lives.values()), name in SERVERS
+        yield leak_check(f"memory of {name}, in one process", found, SERVER_MEMORY if is_server else MEMORY)
+        yield drift_check(f"memory of {name}, over the run", found, SERVER_MEMORY if is_server else DRIFT)
+        if is_server:
+            largest = max(value for life in found for value in life.values)
+            yield Check(
+                f"memory of {name}, at most",
+                CheckResult.FAILED if largest > SERVER_BYTES else CheckResult.PASSED,
+                f"{largest / MIB:,.0f} MiB",
+                f"{SERVER_BYTES / MIB:,.0f} MiB",
+                "twice what its heap or its buffers have, and more",
+            )
+    for name, lives in sorted(files.items()):
+        yield leak_check(f"open files of {name}", list(lives.values()), FILES)
+    yield ratio_check("disk with each event", events, log, EVENT_BYTES, "B", EVENT_REASON)
+    yield drift_check("disk without the log", [other], OTHER_DISK)
+
+
+def experiment_checks(run: RunRecord) -> Iterator[Check]:
+    """Yields the checks of what ended wrongly, by where it was found."""
+    found = Counter(finding.check for finding in run.findings)
+    for name, meaning in EXPLANATIONS.items():
+        yield counted(f"findings: {name}", found[name], meaning)
+    name, times = "verified while it ran", len(run.verifications)
+    if times:
+        value = f"{times} {'time' if times == 1 else 'times'}, {run.verifications[-1]:,} events at last"
+        yield Check(name, CheckResult.PASSED, value, "1 time")
+    else:
+        yield Check(name, CheckResult.NOT_JUDGED, "never: the run was short", "1 time")
+
+
+def recovery_check(run: RunRecord) -> Check:
+    """Checks the longest time until everything was ready after a fault."""
+    found = [fault.ready_s for fault in run.faults if fault.ready_s is not None]
+    limit = f"{RECOVERY_LIMIT_S:.0f} s"
+    reason = "an alert fires after five minutes; faults that came meanwhile are included"
+    if not found:
+        return Check("recovery from each fault", CheckResult.NOT_JUDGED, "no fault", limit, reason)
+    result = CheckResult.FAILED if max(found) > RECOVERY_LIMIT_S else CheckResult.PASSED
+    return Check("recovery from each fault", result, f"{max(found):.1f} s at most", limit, reason)

@@ -1,0 +1,116 @@
+"""The verdict of a recorded run, its report, and the ledger that sums runs up."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.soak.__main__ import conclude, new_record
+from tests.soak.checks import Check, CheckResult
+from tests.soak.judgement import measure_checks
+from tests.soak.options import SoakOptions, read_options
+from tests.soak.records import ExperimentRecord, FaultRecord, Finding, RunRecord, read_ledger
+
+MIB = 2**20
+SEED = 4711
+
+
+def options(folder: Path) -> SoakOptions:
+    return read_options(["--hours", "0.1", "--folder", str(folder)], SEED)
+
+
+def recorded(folder: Path) -> RunRecord:
+    """Returns a run of ten minutes with two faults and two experiments."""
+    record = new_record(options(folder))
+    for at in range(60):
+        record.add_sample(sample(at * 10.0, events=at * 40))
+    record.add_fault(FaultRecord(20.0, "kill", "kafka", 6.5, 8.0))
+    record.add_fault(FaultRecord(70.0, "kill", "kafka", 5.5, 9.0))
+    record.add_experiment(ExperimentRecord(90.0, "search", "search-1", "tpe: DONE", 31.0))
+    record.add_experiment(ExperimentRecord(95.0, "batch", "batch-1", "DONE", 12.0))
+    record.events, record.length_s, record.end_checked = 2_360, 600.0, True
+    record.verifications = [800, 2_360]
+    return record
+
+
+def sample(at_s: float, events: int, kafka: int = 300 * MIB) -> dict[str, Any]:
+    """Returns a sample of one process and the disk."""
+    return {
+        "at_s": at_s,
+        "processes": {"kafka": {"pid": 7, "pss": kafka, "files": 120}},
+        "disk": {"topics": events * 900, "rows": 20 * MIB + events * 300, "wal": 32 * MIB, "logs": 10_000},
+        "lag_s": 0.1,
+        "ready": True,
+        "events": events,
+        "faults": 2,
+    }
+
+
+def by_name(checks: list[Check]) -> dict[str, Check]:
+    return {check.name: check for check in checks}
+
+
+def test_a_run_without_findings_has_passed_and_what_was_too_short_is_not_judged(tmp_path: Path) -> None:
+    record = recorded(tmp_path)
+    assert conclude(options(tmp_path), record) == "passed"
+    checks = by_name(record.checks)
+    assert checks["findings: experiments"].result is CheckResult.PASSED
+    assert checks["memory of kafka, in one process"].result is CheckResult.NOT_JUDGED
+    assert checks["recovery from each fault"].value == "9.0 s at most"
+    assert checks["disk with each event"].result is CheckResult.PASSED
+
+
+def test_a_finding_makes_a_run_fail(tmp_path: Path) -> None:
+    record = recorded(tmp_path)
+    record.add_finding(Finding(33.0, "verification", "INV-3 <is> violated"))
+    assert conclude(options(tmp_path), record) == "failed"
+    page = (record.folder / "report.html").read_text("utf-8")
+    assert "INV-3 &lt;is&gt; violated" in page
+
+
+def test_memory_that_grows_for_an_hour_makes_it_fail() -> None:
+    samples = [sample(at * 10.0, events=at, kafka=(300 + 2 * at) * MIB) for at in range(360)]
+    checks = by_name(list(measure_checks(samples)))
+    assert checks["memory of kafka, in one process"].result is CheckResult.FAILED
+    assert checks["memory of kafka, over the run"].result is CheckResult.FAILED
+    assert checks["memory of kafka, at most"].result is CheckResult.FAILED
+    assert checks["open files of kafka"].result is CheckResult.PASSED
+
+
+def test_the_report_is_one_page_with_counts_and_pictures(tmp_path: Path) -> None:
+    record = recorded(tmp_path)
+    conclude(options(tmp_path), record)
+    page = (record.folder / "report.html").read_text("utf-8")
+    assert page.count('src="data:image/png;base64,') == 4
+    assert "http" not in page.split("base64")[0]
+    assert "<td>kill</td><td>kafka</td><td class=number>2</td><td class=number>6.0</td>" in page
+    assert "<td>search</td><td>tpe: DONE</td><td class=number>1</td>" in page
+
+
+def test_a_run_that_ended_at_once_says_that_its_end_was_not_checked(tmp_path: Path) -> None:
+    record = recorded(tmp_path)
+    record.end_checked = False
+    conclude(options(tmp_path), record)
+    assert by_name(record.checks)["checks of the end"].result is CheckResult.NOT_JUDGED
+
+
+def test_the_ledger_sums_the_faults_of_all_runs(tmp_path: Path) -> None:
+    first = recorded(tmp_path / "runs")
+    conclude(options(tmp_path / "runs"), first)
+    second = RunRecord(first.folder, SEED, "2026-01-02T00:00:00+00:00")
+    second.faults = [FaultRecord(1.0, "cut", "connections", None, None)] * 5
+    conclude(options(tmp_path / "runs"), second)
+    lines = read_ledger(tmp_path / "runs" / "ledger.jsonl")
+    assert [line.faults for line in lines] == [2, 5]
+    assert "2 runs, 0 failed, 7 faults" in (first.folder / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("hours", "disk"), [("0.1", "2g"), ("1", "2g"), ("24", "8g")])
+def test_the_disk_has_room_for_the_log_of_so_many_hours(hours: str, disk: str) -> None:
+    assert read_options(["--hours", hours], SEED).disk == disk
+
+
+def test_hours_must_be_above_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read_options(["--hours", "0"], SEED)
+    assert "must be above 0" in capsys.readouterr().err
