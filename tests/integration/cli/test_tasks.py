@@ -54,7 +54,7 @@ def test_a_batch_is_shown_with_its_groups_and_the_state_of_each_task(
     assert "4 ended of 4, 0 open; 2 did not finish" in text
     assert "1 finished, 1 cancelled, 1 timed_out_run" in text
     [line] = [line for line in text.splitlines() if line.startswith("1.a ")]
-    assert line.split()[1:6] == ["digits", "ended", "w2/cpu0,cpu1", "2", "finished"]
+    assert line.split()[1:6] == ["digits", "ended", "w2/cpu2,cpu3", "2", "finished"]
     listed = [line.split()[0] for line in text.splitlines() if line[:2] in ("1.", "2.")]
     assert listed == ["1.a", "1.2", "1.c", "2.1"], "as the batch lists them, whenever they were tried again"
     going = said(capsys, "show", "going")

@@ -164,7 +164,8 @@ def eventful_batch(batch_id: str) -> Iterator[Decision]:
     yield from batch.placed("1.a", 4)
     yield from _interrupted(batch, "1.a", 4)
     yield batch.ended("1.a", 4, end="oom_device")
-    yield from batch.placed("1.a", 1, attempt=2)
+    # On devices of its own: what the end under another incarnation leaves is used by no other task of i2.
+    yield from batch.placed("1.a", 1, attempt=2, device_ids=["cpu2", "cpu3"])
     yield from batch.adopted("1.a", 1, 2, "i2", "i3")
     yield from batch.adopted("1.a", 1, 2, "i2", "i3", "i4\x00")
     yield batch.ended("1.a", 1, attempt=2, incarnation="i4\x00")
