@@ -5,12 +5,13 @@ none starts on half a log; the topic of events gets its own setting back last. A
 is repeated: it continues where each partition ends.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trackside.contracts.topics import Topic, Topics
+from trackside.contracts.topics import MAX_BATCH_BYTES, Topic, Topics
 from trackside.eventlog.errors import PreflightError
 from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.kafka_topics import TIME_SETTING, delete_before, set_settings, times_of
@@ -25,8 +26,8 @@ from trackside.replay.history.recorded_stream import read_entries
 from trackside.replay.transfer.backup import topics_of_backup
 from trackside.replay.transfer.backup_files import BackupManifest, OffsetRange, read_manifest, read_run
 
-BATCH_BYTES, BATCH_RECORDS = 196_608, 2_000
-"""How much one request has at most, unless one record is larger: less than the limit of commands."""
+BATCH_PART, BATCH_RECORDS = 0.75, 2_000
+"""How much one request has at most, of what the topic takes, unless one record is larger."""
 _RECORD_OVERHEAD = 96
 FILLING = 10_000
 """How many empty records one request has, where a partition does not begin at offset 0."""
@@ -95,17 +96,59 @@ async def restore(
     await set_settings(kafka, opened)
     writer = _Writer(log, await _ends(log, restored), report, sum(run.records for run in manifest.runs))
     await _begin_at(kafka, writer, manifest.partitions)
-    for run in manifest.runs:
-        for entry in read_run(folder, run):
-            place = (entry.topic, entry.partition)
-            if entry.offset >= manifest.partitions.get(place, OffsetRange(0, 0)).begin:
-                await writer.take(place, entry)
+    begins = {place: offsets.begin for place, offsets in manifest.partitions.items()}
+    entries = (
+        entry
+        for run in manifest.runs
+        for entry in read_run(folder, run)
+        if entry.offset >= begins.get((entry.topic, entry.partition), 0)
+    )
+    limits = {topic.name: batch_limit(topic) for topic in restored}
+    async with aclosing(_read_ahead(batches_of(entries, limits))) as batches:
+        async for batch in batches:
+            await writer.take(batch)
     for place, offsets in sorted(manifest.partitions.items()):
         await writer.fill(place, offsets.end)
     await set_settings(kafka, restored[1:])
     await log.ensure(topics.shared)
     await set_settings(kafka, restored[:1])
     return RestoreSummary(manifest, writer.written, writer.found)
+
+
+def batches_of(entries: Iterable[Entry], limits: Mapping[str, float]) -> Iterator[list[Entry]]:
+    """Yields entries as single requests may have them: of one partition, without a gap, not over a limit."""
+    batch: list[Entry] = []
+    batch_bytes = 0
+    for entry in entries:
+        size = _RECORD_OVERHEAD + len(entry.key or b"") + len(entry.value or b"") + 4 * len(entry.headers)
+        size += sum([len(name) + len(data or b"") for name, data in entry.headers])
+        if batch and (
+            not _follows(entry, batch[-1])
+            or batch_bytes + size > limits[entry.topic]
+            or len(batch) == BATCH_RECORDS
+        ):
+            yield batch
+            batch, batch_bytes = [], 0
+        batch.append(entry)
+        batch_bytes += size
+    if batch:
+        yield batch
+
+
+def _follows(entry: Entry, last: Entry) -> bool:
+    is_next = entry.offset == last.offset + 1
+    return is_next and entry.partition == last.partition and entry.topic == last.topic
+
+
+async def _read_ahead(batches: Iterator[list[Entry]]) -> AsyncGenerator[list[Entry], None]:
+    """Yields batches, each while a thread reads the next one."""
+    reading = asyncio.create_task(asyncio.to_thread(next, batches, None))
+    try:
+        while batch := await reading:
+            reading = asyncio.create_task(asyncio.to_thread(next, batches, None))
+            yield batch
+    finally:
+        await asyncio.gather(reading, return_exceptions=True)  # a thread can't be cancelled, and has the file
 
 
 async def check_target(log: Log, kafka: KafkaSettings | str, topics: Topics) -> None:
@@ -120,6 +163,11 @@ async def check_target(log: Log, kafka: KafkaSettings | str, topics: Topics) -> 
                 f"topic {topic.name} has {records} records already: restore to a new installation, before "
                 "its services are started for the first time"
             )
+
+
+def batch_limit(topic: Topic) -> float:
+    """Returns how many bytes of records one request to a topic has at most."""
+    return BATCH_PART * min(MAX_BATCH_BYTES, int(topic.settings["max.message.bytes"]))
 
 
 async def _ends(log: Log, topics: Sequence[Topic]) -> dict[TopicPartition, int]:
@@ -143,7 +191,7 @@ async def _begin_at(
 
 @dataclass(slots=True)
 class _Writer:
-    """Appends records at their offsets, in batches; skips those that are there from an earlier try."""
+    """Appends records at their offsets; skips those that are there from an earlier try."""
 
     log: Log
     ends: dict[TopicPartition, int]
@@ -151,43 +199,31 @@ class _Writer:
     total: int
     written: int = 0
     found: int = 0
-    _place: TopicPartition = ("", -1)
-    _batch: list[Outgoing] = field(default_factory=list)
-    _batch_bytes: int = 0
 
-    async def take(self, place: TopicPartition, entry: Entry) -> None:
-        """Takes the next record of a partition."""
-        if place != self._place:
-            await self._flush()
-            self._place = place
-        next_offset = self.ends[place] + len(self._batch)
-        if entry.offset < next_offset:
-            if entry.offset == next_offset - 1:
-                await self._compare(place, entry)
-            self.found += 1
-            return
-        if entry.offset > next_offset:
-            await self._flush()
-            await self.fill(place, entry.offset)  # a marker of a publisher's transaction was there
-        size = _RECORD_OVERHEAD + len(entry.key or b"") + len(entry.value or b"")
-        size += sum(len(name) + len(data or b"") + 4 for name, data in entry.headers)
-        if self._batch and (self._batch_bytes + size > BATCH_BYTES or len(self._batch) == BATCH_RECORDS):
-            await self._flush()
-        self._batch.append(Outgoing(entry.key, entry.value, entry.headers, entry.append_time_ms))
-        self._batch_bytes += size
+    async def take(self, batch: Sequence[Entry]) -> None:
+        """Takes the next records of a partition, which follow each other."""
+        place, next_offset = (
+            (batch[0].topic, batch[0].partition),
+            self.ends[batch[0].topic, batch[0].partition],
+        )
+        there = [entry for entry in batch if entry.offset < next_offset]
+        if there and there[-1].offset == next_offset - 1:
+            await self._compare(place, there[-1])
+        self.found += len(there)
+        missing = batch[len(there) :]
+        if missing:
+            await self.fill(place, missing[0].offset)  # a marker of a publisher's transaction may be there
+            await self._append(
+                place,
+                [Outgoing(each.key, each.value, each.headers, each.append_time_ms) for each in missing],
+            )
+            self.written += len(missing)
+        self.report(self.written + self.found, self.total)
 
     async def fill(self, place: TopicPartition, offset: int) -> None:
         """Appends empty records up to an offset, which the next record gets."""
-        await self._flush()
         while (missing := offset - self.ends[place]) > 0:
             await self._append(place, [Outgoing(None, None, (), 0)] * min(missing, FILLING))
-
-    async def _flush(self) -> None:
-        if self._batch:
-            batch, self._batch, self._batch_bytes = self._batch, [], 0
-            await self._append(self._place, batch)
-            self.written += len(batch)
-            self.report(self.written + self.found, self.total)
 
     async def _append(self, place: TopicPartition, batch: Sequence[Outgoing]) -> None:
         appended = await self.log.append(*place, batch)
@@ -200,8 +236,6 @@ class _Writer:
 
     async def _compare(self, place: TopicPartition, entry: Entry) -> None:
         """Compares the last record of an interrupted restore with that of the backup; LiveTargetError."""
-        if self._batch:
-            return
         async with aclosing(read_entries(self.log, place, entry.offset, entry.offset + 1)) as batches:
             async for batch in batches:
                 if batch and [tuple(each) for each in batch[0].headers] != list(entry.headers):
