@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from trackside.contracts.topics import (
     DAY_MS,
+    HOUR_MS,
     MAX_BATCH_BYTES,
     MAX_COMMAND_BYTES,
     MAX_RECORD_BYTES,
@@ -64,6 +65,15 @@ def test_what_is_the_truth_is_kept_for_ever_and_timed_by_the_log() -> None:
     assert topics.heartbeats.settings["message.timestamp.type"] == "LogAppendTime"
     assert topics.commands.retention_ms == 7 * DAY_MS
     assert topics.dead_letters.retention_ms == 30 * DAY_MS
+
+
+def test_what_is_kept_for_a_limited_time_begins_a_new_file_in_time_to_delete_the_last_one() -> None:
+    topics = Topics()
+    assert topics.heartbeats.created_settings["segment.ms"] == str(HOUR_MS // 4)
+    assert topics.device("w", "cpu-0").created_settings["segment.ms"] == str(DAY_MS // 4)
+    assert topics.dead_letters.created_settings["segment.ms"] == str(7 * DAY_MS)
+    for topic in (topics.events, topics.fleet, topics.metrics, topics.imports):
+        assert topic.created_settings == topic.settings
 
 
 def test_limits_leave_room_for_each_other() -> None:

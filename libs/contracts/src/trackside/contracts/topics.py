@@ -9,6 +9,9 @@ HOST = "host"
 """What stands for the device in the topic of commands to a placement on several devices."""
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
+WEEK_MS = 7 * DAY_MS
+FILES_KEPT = 4
+"""In how many files a topic is that is kept for a limited time: it is kept for a quarter longer at most."""
 MAX_COMMAND_BYTES = 262_144
 MAX_RECORD_BYTES = 1_048_576
 MAX_BATCH_BYTES = 524_288
@@ -42,6 +45,18 @@ class Topic:
             "max.message.bytes": str(MAX_RECORD_BYTES),
             **self.config,
         }
+
+    @property
+    def created_settings(self) -> dict[str, str]:
+        """Gives the settings that the topic is created with: also after which time a new file begins.
+
+        The broker deletes whole files, and never the one that it writes to: with its own week for each file,
+        what is to be kept for an hour would be there for a week. No service checks this setting, which topics
+        of earlier releases lack.
+        """
+        if self.retention_ms < 0:
+            return self.settings
+        return {**self.settings, "segment.ms": str(min(self.retention_ms // FILES_KEPT, WEEK_MS))}
 
 
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}

@@ -138,7 +138,7 @@ class KafkaLog:
                 known = set(await admin.list_topics())
                 copies = min(REPLICAS, len((await admin.describe_cluster())["brokers"]))
                 for topic in [each for each in topics if each.name not in known]:
-                    new = NewTopic(topic.name, topic.partitions, copies, topic_configs=topic.settings)
+                    new = NewTopic(topic.name, topic.partitions, copies, topic_configs=topic.created_settings)
                     errors = (await admin.create_topics([new])).topic_errors
                     _raise_for(self._kafka, topic.name, errors)
                 await self._wait_for_leaders(admin, topics)

@@ -43,7 +43,9 @@ async def times_of(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> dict[
 async def set_settings(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> None:
     """Gives topics their settings, in place of all that were set before. Raises TransientError."""
     async with open_admin(kafka, "settings of topics") as admin:
-        for response in await admin.alter_configs([_resource(topic, topic.settings) for topic in topics]):
+        for response in await admin.alter_configs(
+            [_resource(topic, topic.created_settings) for topic in topics]
+        ):
             for code, text, _kind, name in response.resources:
                 if code:
                     raise TransientError(f"settings of topic {name} were refused: error {code} {text or ''}")
