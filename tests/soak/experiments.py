@@ -246,6 +246,7 @@ async def rounds(scene: Scene, name: str) -> str:
     await job.assert_right()
     await job.delete()
     for each in (job.name, job.dataset):
+        await scene.until_over(each)
         scene.assert_ended_once(each)
     shutil.rmtree(job.folder, ignore_errors=True)
     return "two rounds"

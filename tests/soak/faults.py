@@ -13,7 +13,7 @@ from tests.soak.history import SoakHistory
 from tests.soak.measures import everything_is_ready
 from tests.soak.options import MOST_INTERVALS, SoakOptions
 from tests.soak.records import FaultRecord, RunRecord
-from trackside.embedded.stack import CONSOLE, Stack
+from trackside.embedded.stack import CONSOLE, Stack, load
 
 KINDS = (
     *["kill"] * 5,
@@ -70,6 +70,15 @@ class SoakFaults:
     def count(self) -> int:
         """How many faults were injected."""
         return self._faults.counts.total()
+
+    def unasked_ends(self) -> list[str]:
+        """Returns which processes have ended more often than faults ended them, and how at last."""
+        kills = self._faults.kills
+        return [
+            f"{name} ended by itself {each.restarts - kills.get(name, 0)} times, at last: {each.last_end}"
+            for name, each in load(self._running.folder).status.processes.items()
+            if each.restarts > kills.get(name, 0)
+        ]
 
     async def run(self) -> None:
         """Injects one fault after another, at distances that are drawn around the mean."""

@@ -21,7 +21,7 @@ class SoakOptions:
     folder: Path
     verify_every_s: float = 180.0
     sample_every_s: float = 10.0
-    slots: int = 4
+    slots: int = 2
 
     @property
     def length_s(self) -> float:

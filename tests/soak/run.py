@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from tests.chaos.assertions import rows_are_what_the_log_says
-from tests.chaos.harness import start_stack
+from tests.chaos.harness import SECURE, start_stack
 from tests.chaos.processes import processes_in
 from tests.chaos.proxy import Proxy, port_of_broker
 from tests.chaos.random_faults import pause
@@ -31,6 +31,7 @@ from tests.soak.options import SoakOptions
 from tests.soak.records import ExperimentRecord, Finding, RunRecord
 from tests.soak.scene import PATIENCE_S, Scene
 from tests.soak.verification import next_pause, verify_log
+from trackside.contracts.topic_rights import ADMIN, PUBLISHER
 from trackside.contracts.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.folder import NAME, held_leash
@@ -117,6 +118,7 @@ class Soak:
         self._say(f"{faults.count} faults are over; the experiments that run come to their end")
         await self._until_ready(place.running)
         await faults.until_recovered()
+        self.record.notes += faults.unasked_ends()
         await self._guard("commands", experiments.retire_nightly(scene))
         await asyncio.gather(*workload)
         for task in others:
@@ -237,7 +239,8 @@ def place_of_stack(options: SoakOptions, record: RunRecord) -> Iterator[Place]:
                 "TRACKSIDE_SUMMARY_LOOK_S": "0.5",
                 "TRACKSIDE_WORKER_HOST_DIR": str(home / "host"),
             }
-            running = start_stack(folder, leash, proxy.address, CATALOGUE, options.slots, variables)
+            address = "" if SECURE else proxy.address
+            running = start_stack(folder, leash, address, CATALOGUE, options.slots, variables)
             try:
                 yield Place(home, running, disk, proxy)
             finally:
@@ -250,15 +253,14 @@ def place_of_stack(options: SoakOptions, record: RunRecord) -> Iterator[Place]:
 @asynccontextmanager
 async def scene_of(place: Place, rng: random.Random) -> AsyncIterator[Scene]:
     """Yields the scene, whose history follows the log."""
-    topics, address = Topics(), place.running.bootstrap_servers
+    topics, running = Topics(), place.running
     async with (
-        KafkaLog(address, client_id="soak") as log,
-        AsyncClient(address, name="soak") as client,
+        KafkaLog(running.kafka(ADMIN), client_id="soak") as log,
+        AsyncClient(running.kafka(PUBLISHER), name="soak") as client,
         asyncio.TaskGroup() as group,
     ):
         history = SoakHistory(log, topics)
         following = group.create_task(history.follow())
-        yield Scene(
-            place.running, history, log, client, topics, place.home / "work", place.home / "summaries", rng
-        )
+        work, summaries = place.home / "work", place.home / "summaries"
+        yield Scene(running, history, log, client, topics, work, summaries, rng)
         following.cancel()
