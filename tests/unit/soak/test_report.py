@@ -7,7 +7,7 @@ import pytest
 
 from tests.soak.__main__ import conclude, new_record
 from tests.soak.checks import Check, CheckResult
-from tests.soak.judgement import measure_checks
+from tests.soak.judgement import measure_checks, recoveries_of_single_faults, recovery_check
 from tests.soak.options import SoakOptions, read_options
 from tests.soak.records import ExperimentRecord, FaultRecord, Finding, RunRecord, read_ledger
 
@@ -56,7 +56,7 @@ def test_a_run_without_findings_has_passed_and_what_was_too_short_is_not_judged(
     checks = by_name(record.checks)
     assert checks["findings: experiments"].result is CheckResult.PASSED
     assert checks["memory of kafka, in one process"].result is CheckResult.NOT_JUDGED
-    assert checks["recovery from each fault"].value == "9.0 s at most"
+    assert checks["recovery from a fault that came alone"].value == "9.0 s at most, of 2 faults"
     assert checks["disk with each event"].result is CheckResult.PASSED
 
 
@@ -92,6 +92,18 @@ def test_a_run_that_ended_at_once_says_that_its_end_was_not_checked(tmp_path: Pa
     record.end_checked = False
     conclude(options(tmp_path), record)
     assert by_name(record.checks)["checks of the end"].result is CheckResult.NOT_JUDGED
+
+
+def test_only_faults_that_came_alone_are_judged_by_their_recovery(tmp_path: Path) -> None:
+    record = new_record(options(tmp_path))
+    for at_s, ready_s in ((10.0, 400.0), (200.0, 350.0), (700.0, 7.0), (800.0, None)):
+        record.add_fault(FaultRecord(at_s, "kill", "kafka", 1.0, ready_s))
+    assert list(recoveries_of_single_faults(record)) == [7.0]
+    assert recovery_check(record).result is CheckResult.PASSED
+    record.add_fault(FaultRecord(750.0, "kill", "kafka", 1.0, 301.0))
+    assert list(recoveries_of_single_faults(record)) == [7.0]
+    record.faults.pop(-2)
+    assert recovery_check(record).result is CheckResult.FAILED
 
 
 def test_the_ledger_sums_the_faults_of_all_runs(tmp_path: Path) -> None:
