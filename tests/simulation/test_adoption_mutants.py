@@ -9,8 +9,8 @@ import pytest
 from tests.simulation.test_mutants import Mutate
 from tests.unit.simulation.adopting import KILLS_ONLY, LONG_TASKS, WorkersKilledOften
 from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnd
-from trackside.domain import task_acceptance, task_events
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnd, MetricReported
+from trackside.domain import reports, task_acceptance, task_events, task_reuse
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
@@ -20,6 +20,7 @@ from trackside.scheduler.cluster_state import ClusterState
 from trackside.scheduler.service import Scheduler
 from trackside.simulation import recovery
 from trackside.simulation.config import DEFAULT_FAULTS, SimulationConfig
+from trackside.simulation.running_scenarios import AskingScenario
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
 
@@ -93,6 +94,30 @@ def the_earlier_incarnation_still_gets_tasks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Scheduler, "_take_in_adopted", lax)
 
 
+def an_adopted_placement_begins_anew(patch: pytest.MonkeyPatch) -> None:
+    """What a task has asked for before is forgotten when it is adopted."""
+    honest = task_acceptance.adopted
+
+    def lax(task: Task, event: AttemptAdopted, record: Record) -> Outcome:
+        outcome = honest(task, event, record)
+        if outcome is Outcome.APPLIED:
+            task_reuse.reset_requests(task)
+        return outcome
+
+    folds: dict[Any, Any] = {**task_events._FOLDS}
+    patch.setattr(task_events, "_FOLDS", folds | {AttemptAdopted: lax})
+
+
+def reports_of_the_trial_before_count(patch: pytest.MonkeyPatch) -> None:
+    """What a task reports is of the trial that it has now, also if it comes late or again."""
+    honest = reports.reported
+
+    def lax(task: Task, event: MetricReported) -> Outcome:
+        return honest(task, event.model_copy(update={"requests": task.taken}))
+
+    patch.setattr(reports, "reported", lax)
+
+
 MUTANTS: Mapping[Mutate, SimulationConfig] = {
     any_worker_adopts: KILLS_ONLY,
     any_placement_is_adopted: SHORT_LEASE,
@@ -100,6 +125,8 @@ MUTANTS: Mapping[Mutate, SimulationConfig] = {
     adopted_attempts_are_lost_when_their_incarnation_joins: KILLS_ONLY,
     an_incarnation_that_never_joins_keeps_its_attempts: KILLS_ONLY,
     the_earlier_incarnation_still_gets_tasks: KILLS_ONLY,
+    an_adopted_placement_begins_anew: replace(KILLS_ONLY, scenario=AskingScenario),
+    reports_of_the_trial_before_count: replace(KILLS_ONLY, scenario=AskingScenario),
 }
 
 

@@ -1,15 +1,18 @@
 """The simulator bites: rules of what running tasks save, continue from and acknowledge, removed."""
 
+from typing import Any
+
 import pytest
 
 from tests.simulation.test_mutants import SEEDS, Mutate, is_noticed
 from trackside.contracts.artifacts import TaskResumed
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import MetricReported
-from trackside.domain import reports, task_artifacts, task_instructions
+from trackside.domain import reports, task_artifacts, task_instructions, task_reuse
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
 from trackside.simulation.config import SimulationConfig
-from trackside.simulation.running_scenarios import ServicesScenario, TrainingScenario
+from trackside.simulation.running_scenarios import AskingScenario, ServicesScenario, TrainingScenario
 from trackside.simulation.scenarios import StreamScenario
 from trackside.simulation.store import SimulatedUploads
 from trackside.simulation.worker_state import SpooledArtifact
@@ -59,6 +62,17 @@ def a_training_that_begins_anew_drops_earlier_reports(patch: pytest.MonkeyPatch)
     patch.setattr(reports, "reported", lax)
 
 
+def parameters_are_sent_once(patch: pytest.MonkeyPatch) -> None:
+    """A task that waits for parameters has got them as soon as the log has them."""
+    patch.setattr(task_reuse, "assign_part", _assign_as_taken)
+
+
+def _assign_as_taken(task: Task, part: Part, parameters: dict[str, Any]) -> None:
+    task.part, task.parameters = part, parameters
+    task.answered = task.taken = task.requested
+    task.withheld = task.idle = False
+
+
 def instructions_come_with_new_placements_only(patch: pytest.MonkeyPatch) -> None:
     """A task that runs is sent no instruction."""
     patch.setattr(task_instructions, "is_unacknowledged", lambda _: False)
@@ -72,6 +86,7 @@ def instructions_come_with_new_placements_only(patch: pytest.MonkeyPatch) -> Non
         (a_training_that_begins_anew_drops_earlier_reports, ServicesScenario),
         (a_placement_has_what_the_one_before_has_said, ServicesScenario),
         (instructions_come_with_new_placements_only, ServicesScenario),
+        (parameters_are_sent_once, AskingScenario),
     ],
     ids=lambda given: given.__name__,
 )

@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.simulation.adopting import LONG_TASKS, WorkersKilledOften
+from trackside.contracts.tasks import ParametersTaken, TaskAssigned
 from trackside.domain.outcome import Outcome
+from trackside.eventlog.decode import decode
 from trackside.simulation import recovery
 from trackside.simulation.config import SimulationConfig
-from trackside.simulation.running_scenarios import SCENARIO_TYPES
+from trackside.simulation.running_scenarios import SCENARIO_TYPES, AskingScenario
 from trackside.simulation.scenarios import StreamScenario
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
@@ -36,6 +38,27 @@ def test_tasks_of_all_kinds_are_adopted_by_workers_that_are_killed_often(
     scenario: type[StreamScenario],
 ) -> None:
     assert outcomes(replace(CONFIG, scenario=scenario))[Outcome.APPLIED] > 0
+
+
+def test_a_task_that_asks_gets_its_answer_from_the_worker_that_has_adopted_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recovery, "RUNS_MEANWHILE", 1.0)
+    simulation = WorkersKilledOften(1, replace(CONFIG, scenario=AskingScenario))
+    try:
+        assert simulation.run().violations == []
+        adopted = {event.incarnation for event, outcome in simulation.adoptions if outcome is Outcome.APPLIED}
+        told = [
+            record.message
+            for partition in range(simulation.topics.events.partitions)
+            for entry in simulation.log.entries[simulation.topics.events.name, partition]
+            if (record := decode(entry)) is not None
+        ]
+    finally:
+        simulation.forget()
+    taken = [event for event in told if isinstance(event, ParametersTaken) and event.incarnation in adopted]
+    begun = {(event.task_id, event.incarnation) for event in told if isinstance(event, TaskAssigned)}
+    assert any((event.task_id, event.incarnation) not in begun for event in taken)
 
 
 def test_an_attempt_that_was_lost_first_is_not_adopted() -> None:

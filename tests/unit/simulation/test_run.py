@@ -13,7 +13,7 @@ from trackside.simulation.config import SimulationConfig, SimulationResult, with
 from trackside.simulation.pipeline_scenario import PipelineScenario
 from trackside.simulation.rounds_scenario import RoundsScenario
 from trackside.simulation.run import simulate, sweep
-from trackside.simulation.running_scenarios import ServicesScenario, TrainingScenario
+from trackside.simulation.running_scenarios import AskingScenario, ServicesScenario, TrainingScenario
 from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
@@ -84,6 +84,10 @@ def test_trials_continue_from_checkpoints_without_a_step_missing_or_twice_whatev
     seed: int,
 ) -> None:
     check_quick_seeds(seed, TrainingScenario)
+
+
+def test_tasks_that_ask_for_further_trials_report_each_for_itself_whatever_goes_wrong(seed: int) -> None:
+    check_quick_seeds(seed, AskingScenario)
 
 
 def test_services_come_back_and_acknowledge_their_newest_instruction_whatever_goes_wrong(seed: int) -> None:

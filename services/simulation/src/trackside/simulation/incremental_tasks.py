@@ -13,22 +13,26 @@ from trackside.contracts.fleet import COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST
 from trackside.contracts.instructions import Instruction
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd
+from trackside.simulation.asking_tasks import AskingTask
 from trackside.simulation.reporting import drawn
 from trackside.simulation.store import StoreRefusesError
 from trackside.simulation.tasks import (
     ANSWER_S,
     CoroutineTask,
     InstructedTask,
+    ReportingTask,
     SimulatedService,
     SimulatedTask,
     SimulatedTraining,
 )
 from trackside.simulation.worker_state import (
+    ASKING_TYPE,
     COMPARE_TYPE,
     FIT_TYPE,
     INFERENCE_TYPE,
     SERVICE_TYPE,
     TRAINING_TYPE,
+    SimulatedPlacement,
 )
 
 LOOK_S = (0.1, 1.0)
@@ -230,6 +234,7 @@ class SimulatedInference(InstructedTask):
 TASKS: dict[str, type[SimulatedTask]] = {
     TRAINING_TYPE: SimulatedTraining,
     SERVICE_TYPE: SimulatedService,
+    ASKING_TYPE: AskingTask,
     WATCH_DATASET: SimulatedWatcher,
     WRITE_MANIFEST: SimulatedManifest,
     COPY_MODEL: SimulatedCopy,
@@ -238,6 +243,11 @@ TASKS: dict[str, type[SimulatedTask]] = {
     INFERENCE_TYPE: SimulatedInference,
 }
 """What runs the tasks of each type; of all others it is ReportingTask."""
+
+
+def task_class(placement: SimulatedPlacement) -> type[SimulatedTask]:
+    """Returns what runs in a placement."""
+    return ReportingTask if placement.command is None else TASKS[placement.command.task_type]
 
 
 def fitted(base: str, manifest: str) -> bytes:

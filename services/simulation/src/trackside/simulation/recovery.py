@@ -18,6 +18,7 @@ from trackside.contracts.tasks import (
     TaskReturned,
     TaskStatusChanged,
 )
+from trackside.simulation.incremental_tasks import task_class
 from trackside.simulation.reporting import SimulatedReporter
 from trackside.simulation.store import SharedResources, SimulatedUploads
 from trackside.simulation.worker_state import (
@@ -35,8 +36,8 @@ ALL_END = 0.3
 """How often all tasks end with their worker."""
 RUNS_ON = 0.8
 """The share of tasks that run on where not all end."""
-ENDS_MEANWHILE = 0.3
-"""The share of these that report all they have to report before their next worker is there."""
+RUNS_MEANWHILE = 0.3
+"""The share of these that do all they can before their next worker is there: they end, or ask and wait."""
 JOURNAL_LOST = 0.05
 """How often a worker comes back without its journal."""
 FOREIGN_JOURNAL = 0.2
@@ -73,8 +74,8 @@ class JournalRecovery:
         found = [placement for placement in running if rng.random() < RUNS_ON]
         faults["outlived"] += len(found)
         for placement in found:
-            if rng.random() < ENDS_MEANWHILE:
-                placement.run_on(self.workload)
+            if rng.random() < RUNS_MEANWHILE:
+                task_class(placement).run_on(placement, self.workload)
         return found
 
     async def report_ends(self, outlived: Collection[SimulatedPlacement]) -> None:
@@ -119,9 +120,13 @@ class JournalRecovery:
         if placement.incarnation != self.incarnation:
             placement.earlier = (*placement.earlier, placement.incarnation)
             placement.incarnation = self.incarnation
-            own = {"incarnation": self.incarnation}
-            placement.said = [(event.model_copy(update=own), cause) for event, cause in placement.said]
+            placement.said = [(self._own(event), cause) for event, cause in placement.said]
         return self._adopted(placement, placement.earlier)
+
+    def _own(self, event: Event) -> Event:
+        """Returns what a task has said as an event of this incarnation."""
+        named = {"incarnation": self.incarnation} if "incarnation" in type(event).model_fields else {}
+        return event.model_copy(update=named)
 
     def _adopted(self, placement: SimulatedPlacement, earlier: tuple[str, ...]) -> AttemptAdopted:
         return AttemptAdopted(

@@ -74,7 +74,7 @@ class SimulatedReporter:
         kept = placement.values if until is None else placement.values[: until - first]
         for step, value in enumerate(kept, first):
             self.value(placement, "PERIODICAL", step, value)
-        if placement.ending is AttemptEnd.FINISHED:
+        if placement.ending is AttemptEnd.FINISHED and placement.final is not None:
             self.value(placement, "FINAL", first + len(placement.values), placement.final)
 
     def saved(self, placement: SimulatedPlacement, artifact: SpooledArtifact) -> None:

@@ -1,4 +1,4 @@
-"""Scenarios of tasks that save and continue, and of services; and all scenarios that there are."""
+"""Scenarios of tasks that save and continue, that ask, and of services; and all scenarios that there are."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import Any
 
 from trackside.aggregates.batch.messages import BatchStatus, StopTasks, SubmitTasks
 from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.search.messages import TrialEnded, TrialStatus
 from trackside.contracts.instructions import InstructTask
 from trackside.contracts.message import Command, Record
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
@@ -16,7 +17,7 @@ from trackside.simulation.pipeline_scenario import PipelineScenario
 from trackside.simulation.rounds_scenario import RoundsScenario
 from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
 from trackside.simulation.tasks import training_values
-from trackside.simulation.worker_state import SERVICE_TYPE, TRAINING_TYPE
+from trackside.simulation.worker_state import ASKING_TYPE, SERVICE_TYPE, TRAINING_TYPE
 
 
 def report_violations(task: Task) -> list[str]:
@@ -47,6 +48,23 @@ class TrainingScenario(SearchScenario):
             task = stream.tasks[record.message.task_id]
             if task.state is TaskState.ENDED:
                 self._violations += report_violations(task)
+
+
+class AskingScenario(SearchScenario):
+    """A search whose tasks ask for one trial after another; each trial has its own reports alone."""
+
+    name = "asking"
+    plural = "searches whose tasks ask"
+    task_type = ASKING_TYPE
+
+    def take(self, record: Record, stream: Stream) -> None:
+        """Checks the value of each trial, too: its tasks report its parameter."""
+        super().take(record, stream)
+        event = record.message
+        if type(event) is TrialEnded and event.status is TrialStatus.SUCCEEDED:
+            x = stream.root.trials[event.trial].parameters["x"]
+            if event.value != x:
+                self._violations.append(f"trial {event.trial} has the value {event.value}, not {x}")
 
 
 class ServicesScenario(BatchScenario):
@@ -141,6 +159,7 @@ SCENARIO_TYPES: tuple[type[StreamScenario], ...] = (
     SearchScenario,
     BatchScenario,
     TrainingScenario,
+    AskingScenario,
     ServicesScenario,
     PipelineScenario,
     RoundsScenario,

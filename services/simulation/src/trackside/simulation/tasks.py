@@ -62,8 +62,15 @@ class SimulatedTask(ABC):
     def cancel(self) -> None:
         """Kills the process."""
 
+    @classmethod  # noqa: B027 - most wait
+    def run_on(cls, placement: SimulatedPlacement, workload: Workload) -> None:
+        """Does what the process may have done without a worker."""
+
     def instruct(self, instruction: Instruction, cause: str) -> None:  # noqa: B027 - most take none
         """Hands over an instruction, or says again what the process said of it."""
+
+    def answer(self, request: int, parameters: Json | None, cause: str) -> None:  # noqa: B027 - most don't ask
+        """Hands over the answer to a request for parameters, or says again that the process has it."""
 
     def stop_after_checkpoint(self, end: AttemptEnd, seconds: float) -> bool:
         """Asks for a checkpoint before the end; returns False if it saves none: it is to end at once."""
@@ -72,6 +79,15 @@ class SimulatedTask(ABC):
 
 class ReportingTask(SimulatedTask):
     """Reports values at even intervals, and ends."""
+
+    @classmethod
+    def run_on(cls, placement: SimulatedPlacement, workload: Workload) -> None:
+        """Does all that it does, unless it has ended."""
+        if placement.ending is None:
+            values = placement.all_values(workload)
+            placement.values = values[: max(1, len(placement.values))] if placement.fails else values
+            placement.ending = AttemptEnd.FAILED if placement.fails else AttemptEnd.FINISHED
+            placement.final = values[-1]
 
     def begin(self) -> None:
         """Draws how long it takes, and reports its first value in time."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
-from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
+from trackside.contracts.device_commands import GiveInstruction, NextParameters, RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import (
     Device,
     WorkerHeartbeat,
@@ -32,11 +32,11 @@ from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.simulation.incremental_tasks import TASKS
+from trackside.simulation.incremental_tasks import task_class
 from trackside.simulation.recovery import JournalRecovery, joined
 from trackside.simulation.reporting import SimulatedReporter
 from trackside.simulation.store import SharedResources, SimulatedUploads
-from trackside.simulation.tasks import ReportingTask, SimulatedTask
+from trackside.simulation.tasks import SimulatedTask
 from trackside.simulation.worker_state import (
     BUILT_IN,
     LATE_END_S,
@@ -228,10 +228,13 @@ class _Incarnation:
                 self._stop(command, cause)
             case RecallTask() as command:
                 self._recall(command, cause)
-            case GiveInstruction() as command:
-                task = self._tasks.get(placement_key(command))
-                if task is not None and self._fencing.is_current(command):
-                    task.instruct(command.instruction, cause)
+            case GiveInstruction() as command if (task := self._current_task(command)) is not None:
+                task.instruct(command.instruction, cause)
+            case NextParameters() as command if (task := self._current_task(command)) is not None:
+                task.answer(command.request, command.parameters, cause)
+
+    def _current_task(self, command: GiveInstruction | NextParameters) -> SimulatedTask | None:
+        return self._tasks.get(placement_key(command)) if self._fencing.is_current(command) else None
 
     def _run(self, command: RunTask, cause: str) -> None:
         action = self._fencing.action_for_run(command)
@@ -335,8 +338,7 @@ class _Incarnation:
         self._run_task(placement)
 
     def _run_task(self, placement: SimulatedPlacement) -> None:
-        kind = ReportingTask if placement.command is None else TASKS[placement.command.task_type]
-        task = self._tasks[placement.key] = kind(
+        task = self._tasks[placement.key] = task_class(placement)(
             placement,
             self._reporter,
             self._worker.workload,

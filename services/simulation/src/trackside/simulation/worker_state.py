@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from trackside.contracts.artifacts import CheckpointReference, TaskResumed
-from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
+from trackside.contracts.device_commands import GiveInstruction, NextParameters, RecallTask, RunTask, StopTask
 from trackside.contracts.fleet import COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST, RunningPlacement
 from trackside.contracts.instructions import Instruction
 from trackside.contracts.message import Event, Json
@@ -22,9 +22,19 @@ TRAINING_TYPE = "training"
 """The type of tasks that save checkpoints, and continue from them."""
 SERVICE_TYPE = "service"
 """The type of tasks that run until they are stopped."""
+ASKING_TYPE = "asking"
+"""The type of tasks that ask for the parameters of another trial."""
 FIT_TYPE, COMPARE_TYPE, INFERENCE_TYPE = "fit", "compare", "inference"
 """The types of the stages and services of jobs of incremental learning."""
-TASK_TYPES = (TASK_TYPE, TRAINING_TYPE, SERVICE_TYPE, FIT_TYPE, COMPARE_TYPE, INFERENCE_TYPE)
+TASK_TYPES = (
+    TASK_TYPE,
+    TRAINING_TYPE,
+    SERVICE_TYPE,
+    ASKING_TYPE,
+    FIT_TYPE,
+    COMPARE_TYPE,
+    INFERENCE_TYPE,
+)
 BUILT_IN = (WATCH_DATASET, WRITE_MANIFEST, COPY_MODEL)
 SERVICES = (SERVICE_TYPE, INFERENCE_TYPE, WATCH_DATASET)
 PHASES = (TaskStatus.AVAILABLE, TaskStatus.TRAINING)
@@ -68,9 +78,9 @@ class SimulatedPlacement:
     """A placement in the journal; `ending` is its result, with the values that it reported.
 
     `cause` is the event that its events rest on, as the command named it. `incarnation` has it now, `earlier`
-    had it before. `over`: its task has ended, or was killed. `command` is that of a task which
-    saves or serves; what it saves is in the `spool`. `resumed` is the checkpoint that it continues from,
-    `result` what it returns if it finishes.
+    had it before. `over`: its task has ended, or was killed. `command` is that of a task which does more than
+    report; what that saves is in the `spool`, what else it tells in `said`. `resumed` is the checkpoint that
+    it continues from, `result` what it returns if it finishes.
     """
 
     key: PlacementKey
@@ -84,7 +94,7 @@ class SimulatedPlacement:
     begun: bool = False
     over: bool = False
     values: list[float] = field(default_factory=list)
-    final: float = 0.0
+    final: float | None = None
     ending: AttemptEnd | None = None
     reported: bool = False
     command: RunTask | None = None
@@ -118,14 +128,6 @@ class SimulatedPlacement:
         """Returns the values that it reports in the end."""
         slope = float(self.parameters.get("x", 0.0))
         return [slope * (step + 1) for step in range(workload.reports)]
-
-    def run_on(self, workload: Workload) -> None:
-        """Lets a task that only reports do all that it does, unless it has ended, without a worker."""
-        if self.command is None and self.ending is None:
-            values = self.all_values(workload)
-            self.values = values[: max(1, len(self.values))] if self.fails else values
-            self.ending = AttemptEnd.FAILED if self.fails else AttemptEnd.FINISHED
-            self.final = values[-1]
 
     def uuids(self, of_devices: Mapping[str, str]) -> list[str]:
         """Returns the uuids of its devices, of those that have one."""
@@ -236,7 +238,9 @@ class SimulatedOutbox:
         del self._writers[place]
 
 
-def placement_key(command: RunTask | StopTask | RecallTask | GiveInstruction) -> PlacementKey:
+def placement_key(
+    command: RunTask | StopTask | RecallTask | GiveInstruction | NextParameters,
+) -> PlacementKey:
     """Returns the key of the placement that a command is about."""
     return command.task_id, command.attempt, command.placement
 

@@ -114,8 +114,8 @@ KindOption = Annotated[
     typer.Option(
         "--kind",
         metavar="KIND",
-        help="With --seeds or --seed: search, batch (of 30 tasks), training (which resumes), services, "
-        "pipeline or rounds.",
+        help="With --seeds or --seed: search, batch (of 30 tasks), training (which resumes), asking (for "
+        "further trials), services, pipeline or rounds.",
     ),
 ]
 SharedGpuOption = Annotated[
