@@ -144,7 +144,7 @@ def test_a_jar_that_was_cut_short_is_fetched_again(tmp_path: Path, monkeypatch: 
 
 def test_the_broker_creates_no_topic_by_itself_and_forgets_a_dead_one_fast() -> None:
     settings = kafka.server_properties(Path("data"), 20_001, 20_002).splitlines()
-    assert {"auto.create.topics.enable=false", "broker.session.timeout.ms=2000"} <= set(settings)
+    assert {"auto.create.topics.enable=false", "broker.session.timeout.ms=1000"} <= set(settings)
 
 
 def test_a_pid_file_whose_number_belongs_to_another_process_is_removed(tmp_path: Path) -> None:
