@@ -59,10 +59,10 @@ def stack_of(folder: UserFolder) -> dict[str, Any]:
 
 
 def test_a_clone_of_a_running_installation_has_its_data_and_runs_next_to_it(
-    folders: tuple[UserFolder, UserFolder],
+    folders: tuple[UserFolder, UserFolder], leash: Path
 ) -> None:
     first, clone = folders
-    first.run_ok("up", "--slots", "1")
+    first.run_ok("up", "--slots", "1", "--leash", str(leash))
     first.run_ok("submit", "short.yaml", "--id", "short", "--wait")
     first.run_ok("submit", "long.yaml", "--id", "long")
 
@@ -79,7 +79,7 @@ def test_a_clone_of_a_running_installation_has_its_data_and_runs_next_to_it(
     assert refused.returncode == 2 and "has an installation already" in refused.stderr
 
     before = stack_of(first)
-    clone.run_ok("up", "--slots", "1")
+    clone.run_ok("up", "--slots", "1", "--leash", str(leash))
     assert stack_of(first)["supervisor_pid"] == before["supervisor_pid"]
     assert clone.json_output("show", "short") == first.json_output("show", "short")
     checked = clone.json_output("upgrade", "--check")

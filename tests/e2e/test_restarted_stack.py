@@ -31,11 +31,11 @@ SERVICES = {"dispatcher", "scheduler", "summary-indexer", "console", "worker"}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[UserFolder]:
+def folder(tmp_path: Path, leash: Path) -> Iterator[UserFolder]:
     (tmp_path / "catalogue.yaml").write_text(CATALOGUE)
     (tmp_path / "mine.py").write_text(MINE)
     user = UserFolder(tmp_path, {"TRACKSIDE_SCHEDULER_LEASE_S": "60", "TRACKSIDE_WORKER_PRELOAD": ""})
-    user.run_ok("up")
+    user.run_ok("up", "--leash", str(leash))
     yield user
     user.run_ok("down")
 

@@ -1,15 +1,19 @@
 """A backup is read as the log that it is of: the same records, at the same offsets, and no others."""
 
+import base64
 from io import UnsupportedOperation
 from pathlib import Path
 
 import pytest
 
+from tests.unit.eventlog.test_encryption import EVENT, Keys
 from tests.unit.projections.given import write_small_history
 from tests.unit.replay.given import TOPICS, empty
+from trackside.eventlog.encryption import new_key_pair
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
 from trackside.eventlog.log import Entry, Log, Outgoing, TopicPartition
 from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.replay.transfer.backup import add_to_backup, topics_of_backup
 from trackside.replay.transfer.backup_files import read_manifest, write_manifest
 from trackside.replay.transfer.backup_log import BackupLog
@@ -85,3 +89,23 @@ async def test_a_backup_has_no_records_before_a_gap_and_no_other_topics(
         await backup.ends(TOPICS.heartbeats.name)
     with pytest.raises(UnsupportedOperation, match="nothing is written"):
         await backup.publish(LOGS, 1, Outgoing(b"t", b"four", []))
+
+
+async def test_no_record_of_a_backup_is_left_out_if_keys_cannot_be_read_for_a_while(
+    log: MemoryLog, tmp_path: Path
+) -> None:
+    pair = new_key_pair()
+    writer = RecordWriter("dispatcher", "1")
+    events = TOPICS.events.name
+    end = (await log.ends(events))[0]
+    secret = writer.encrypted(writer.single("digits-1", EVENT), base64.b64encode(pair[1]).decode())
+    await log.append(events, 0, [secret])
+    keys = Keys(pair)
+    keys.failing = True
+    backup = BackupLog(tmp_path, (await add_to_backup(log, TOPICS, tmp_path)).manifest, keys)
+    reader = backup.reader({(events, 0): end})
+    with pytest.raises(TransientError):
+        await reader.read(0.01)
+    keys.failing = False
+    [entry] = await reader.read(0.01)
+    assert entry.offset == end and entry.stored == secret.value

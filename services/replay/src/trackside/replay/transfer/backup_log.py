@@ -97,6 +97,7 @@ class BackupReader:
         self._folder, self._manifest, self._decryption = folder, manifest, decryption
         self._positions = starts
         self._entries = self._read()
+        self._undecrypted: list[Entry] = []
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Adds partitions to read; the files are read from their start again."""
@@ -112,11 +113,13 @@ class BackupReader:
 
         Raises DamagedFileError, OffsetGoneError, and TransientError if the keys can't be read.
         """
-        found = list(islice(self._entries, max_records))
-        if not found:
+        if not self._undecrypted:
+            self._undecrypted = list(islice(self._entries, max_records))
+        if not self._undecrypted:
             await asyncio.sleep(max_wait_s)
         elif self._decryption is not None:
-            await self._decryption.decrypt(found)
+            await self._decryption.decrypt(self._undecrypted)
+        found, self._undecrypted = self._undecrypted, []
         return found
 
     async def close(self) -> None:
