@@ -70,13 +70,19 @@ def start_stack(
     return found
 
 
-def rival(running: Stack, name: str, bootstrap: str = "") -> ProcessSpec:
-    """Returns the process of a second instance of a service; `bootstrap` is another address of the broker."""
+def rival(
+    running: Stack, name: str, bootstrap: str = "", variables: Mapping[str, str] = MappingProxyType({})
+) -> ProcessSpec:
+    """Returns the process of a second instance of a service.
+
+    `bootstrap` and `variables` are as for `start_stack`.
+    """
+    settings = {**SETTINGS, **variables}
     env = {
         "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap or running.bootstrap_servers,
         "TRACKSIDE_POSTGRES_DSN": running.postgres_dsn,
         "TRACKSIDE_INSTANCE": "2",
-        **{variable: value for variable, value in SETTINGS.items() if "_SCHEDULER_" in variable},
+        **{variable: value for variable, value in settings.items() if "_SCHEDULER_" in variable},
     }
     if running.status.secure:
         secure = Path(running.status.secure)

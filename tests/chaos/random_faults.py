@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from trackside.embedded import processes
 from trackside.embedded.stack import Stack
 
 MAX_DURATION_S = 3.0
-"""How long a pause, a held network or a second instance lasts at most: three times the lease."""
+"""How long a pause, a held network or a second instance lasts at most: three times the short lease."""
 PAUSED = ("dispatcher", "scheduler", "worker", "summary-indexer", "kafka", "postgres")
 DUPLICATED = ("dispatcher", "scheduler")
 RESTARTED = ("dispatcher", "scheduler", "worker", "summary-indexer")
@@ -44,8 +44,9 @@ class RandomFaults:
     """Injects faults drawn from `rng` into a stack; lasting ones are undone after a while, or by `stop`.
 
     `note` takes a line for each; `kinds` may have a kind several times, which is drawn as often; `programs`
-    are the processes of the stack that may be killed. `makers` are by kind: each returns what its fault is
-    about, or nothing if there is no such process now.
+    are the processes of the stack that may be killed; what lasts does so for `longest_s` at most; `variables`
+    are those that the stack was started with. `makers` are by kind: each returns what its fault is about, or
+    nothing if there is no such process now.
     """
 
     running: Stack
@@ -54,6 +55,8 @@ class RandomFaults:
     note: Callable[[str], None]
     kinds: Sequence[str] = FAULTS if SECURE else (*FAULTS, *NETWORK_FAULTS)
     programs: Sequence[str] = PROGRAMS
+    longest_s: float = MAX_DURATION_S
+    variables: Mapping[str, str] = field(default_factory=dict)
     kills: dict[str, int] = field(default_factory=dict)
     counts: Counter[Injected] = field(default_factory=Counter)
     makers: dict[str, Callable[[], str]] = field(init=False)
@@ -97,9 +100,9 @@ class RandomFaults:
             await ended(second_instance.pid)
             second_instance.wait()
 
-    def after(self, what: Callable[[], object], longest_s: float = MAX_DURATION_S) -> None:
+    def after(self, what: Callable[[], object], longest_s: float = 0.0) -> None:
         """Calls something after a random time; `stop` leaves it out."""
-        delay_s = self.rng.uniform(0.2, longest_s)
+        delay_s = self.rng.uniform(0.2, longest_s or self.longest_s)
 
         async def later() -> None:
             await pause(delay_s)
@@ -147,7 +150,7 @@ class RandomFaults:
         if self._second_instances:
             return ""
         address = "" if SECURE else self.proxy.address
-        second_instance = processes.spawn(rival(self.running, name, address))
+        second_instance = processes.spawn(rival(self.running, name, address, self.variables))
         self._second_instances.append(second_instance)
         self.note(f"a second {name} starts ({second_instance.pid})")
         self.after(second_instance.kill)

@@ -26,6 +26,8 @@ KINDS = (
 )
 NETWORK = ("cut", "cut", "hold")
 FULL_DISK, LOW_DISK = "full disk", "low disk"
+LEASES = 3
+"""How many leases a pause lasts at most: most pauses end one."""
 FULL_S = 20.0
 """How long the disk is full, or low, at most."""
 LEFT_BYTES = 200 * 2**20
@@ -56,6 +58,8 @@ class SoakFaults:
             lambda _: None,
             kinds=(*KINDS, *disks) if SECURE else (*KINDS, *NETWORK, *disks),
             programs=(*PROGRAMS, CONSOLE),
+            longest_s=LEASES * options.lease_s,
+            variables=options.variables,
         )
         self._mean_s = options.fault_interval_s
         self._running, self._history, self._disk = running, history, disk

@@ -10,7 +10,7 @@ from trackside.aggregates.run.step_messages import StepEnded
 from trackside.aggregates.search.messages import TrialEnded
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnded
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnded
 from trackside.contracts.topics import Topics
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
@@ -31,8 +31,9 @@ def is_of(stream: str, name: str) -> bool:
 class SoakHistory(History):
     """The folded state of what runs, the ends of its parts, and the answers to commands.
 
-    It keeps the last few records only. `events` counts all, `applied_events` those that had an effect, and
-    `last_event_s` says when the last one was read.
+    It keeps the last few records only. `events` counts all, `applied_events` those that had an effect,
+    `attempts` the ends of attempts by kind and their adoptions, and `last_event_s` says when the last event
+    was read.
     """
 
     def __init__(self, log: Log, topics: Topics) -> None:
@@ -41,6 +42,7 @@ class SoakHistory(History):
         self.applied_events = 0
         self.last_event_s = monotonic_s()
         self.ends: Counter[PartEnd] = Counter()
+        self.attempts: Counter[str] = Counter()
         self.answers: dict[Source, str] = {}
         """The code of each refusal by the place of its command; empty for an accepted one."""
         self.received: Counter[Source] = Counter()
@@ -73,10 +75,14 @@ class SoakHistory(History):
         if outcome is Outcome.APPLIED:
             self.applied_events += 1
             self.ends.update(_ends(record))
-            self._note_answer(record)
+            self._note(record)
 
-    def _note_answer(self, record: Record) -> None:
+    def _note(self, record: Record) -> None:
         match record.message:
+            case AttemptEnded(end=end):
+                self.attempts[end.value] += 1
+            case AttemptAdopted():
+                self.attempts["adopted"] += 1
             case CommandReceived(source=source):
                 self.received[source] += 1
             case CommandAccepted(source=source):

@@ -19,6 +19,7 @@ class SoakOptions:
     fault_interval_s: float
     disk: str
     folder: Path
+    lease_s: float
     verify_every_s: float = 180.0
     sample_every_s: float = 10.0
     slots: int = 2
@@ -27,6 +28,11 @@ class SoakOptions:
     def length_s(self) -> float:
         """How long faults are injected, s."""
         return self.hours * 3_600
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The settings of the stack that differ from those of other tests with faults."""
+        return {"TRACKSIDE_SCHEDULER_LEASE_S": f"{self.lease_s:g}"}
 
     @property
     def ledger(self) -> Path:
@@ -48,6 +54,13 @@ def read_options(arguments: Sequence[str], drawn_seed: int) -> SoakOptions:
         metavar="SECONDS",
         help="mean time between faults (default: 60)",
     )
+    parser.add_argument(
+        "--lease",
+        type=float,
+        default=5.0,
+        metavar="SECONDS",
+        help="lease of the worker (default: 5); its tasks survive it if the next one starts within it",
+    )
     parser.add_argument("--disk", default="", metavar="SIZE", help="size of the disk, such as 2g; see below")
     parser.add_argument("--folder", type=Path, default=Path(DEFAULT_FOLDER), help="where reports are written")
     parser.epilog = (
@@ -55,7 +68,9 @@ def read_options(arguments: Sequence[str], drawn_seed: int) -> SoakOptions:
         "unless it is given: the log of a day needs so much."
     )
     found = parser.parse_args(arguments)
-    if found.hours <= 0 or found.fault_interval <= 0:
+    if min(found.hours, found.fault_interval, found.lease) <= 0:
         parser.error("hours and seconds must be above 0")
     disk = found.disk or f"{2 + int(found.hours / 4)}g"
-    return SoakOptions(found.hours, found.seed, found.fault_interval, disk, found.folder.resolve())
+    return SoakOptions(
+        found.hours, found.seed, found.fault_interval, disk, found.folder.resolve(), found.lease
+    )

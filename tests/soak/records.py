@@ -58,6 +58,8 @@ class RunRecord:
     """How many events each verification during the run has read."""
     checks: list[Check] = field(default_factory=list)
     events: int = 0
+    attempts: dict[str, int] = field(default_factory=dict)
+    """How many attempts ended in which way, and how many times one was adopted."""
     length_s: float = 0.0
     end_checked: bool = False
     """Whether it came to the checks of the end."""

@@ -80,6 +80,10 @@ def _facts(record: RunRecord, ledger: Sequence[LedgerLine]) -> str:
         ("seed", str(record.seed)),
         ("faults", f"{len(record.faults):,}"),
         ("experiments", f"{len(record.experiments):,}"),
+        (
+            "attempts",
+            ", ".join(f"{count:,} {kind}" for kind, count in sorted(record.attempts.items())) or "-",
+        ),
         ("events", f"{record.events:,}"),
         ("findings", f"{len(record.findings):,}"),
         ("all runs of the ledger", f"{len(ledger)} runs, {failed} failed, {summed:,} faults"),

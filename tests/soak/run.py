@@ -86,6 +86,7 @@ class Soak:
             async with scene_of(place, random.Random(self.options.seed + 1)) as scene:
                 await self._experiments_with_faults(place, scene)
                 self.record.events = scene.history.events
+                self.record.attempts = dict(scene.history.attempts)
                 await self._checks_of_the_end(place, scene)
             await asyncio.to_thread(stack.stop, place.running.folder)
             if left := processes_in(place.running.folder):
@@ -238,6 +239,7 @@ def place_of_stack(options: SoakOptions, record: RunRecord) -> Iterator[Place]:
                 "TRACKSIDE_SUMMARY_DIRECTORIES": str(home / "summaries"),
                 "TRACKSIDE_SUMMARY_LOOK_S": "0.5",
                 "TRACKSIDE_WORKER_HOST_DIR": str(home / "host"),
+                **options.variables,
             }
             address = "" if SECURE else proxy.address
             running = start_stack(folder, leash, address, CATALOGUE, options.slots, variables)

@@ -28,6 +28,7 @@ def recorded(folder: Path) -> RunRecord:
     record.add_fault(FaultRecord(70.0, "kill", "kafka", 5.5, 9.0))
     record.add_experiment(ExperimentRecord(90.0, "search", "search-1", "tpe: DONE", 31.0))
     record.add_experiment(ExperimentRecord(95.0, "batch", "batch-1", "DONE", 12.0))
+    record.attempts = {"finished": 1_000, "lost": 2, "adopted": 7}
     record.events, record.length_s, record.end_checked = 2_360, 600.0, True
     record.verifications = [800, 2_360]
     return record
@@ -58,6 +59,8 @@ def test_a_run_without_findings_has_passed_and_what_was_too_short_is_not_judged(
     assert checks["memory of kafka, in one process"].result is CheckResult.NOT_JUDGED
     assert checks["recovery from a fault that came alone"].value == "9.0 s at most, of 2 faults"
     assert checks["disk with each event"].result is CheckResult.PASSED
+    page = (record.folder / "report.html").read_text("utf-8")
+    assert "7 adopted, 1,000 finished, 2 lost" in page
 
 
 def test_a_finding_makes_a_run_fail(tmp_path: Path) -> None:
