@@ -60,7 +60,7 @@ async def test_a_stream_is_shown_as_it_was_compared_and_explained(typed: Typed) 
 async def test_a_stream_is_exported_imported_and_looked_into(typed: Typed, tmp_path: Path) -> None:
     code, out, err = await typed("export", "tasks")
     assert code == 0
-    assert err.startswith("tasks: 39 records, state ")
+    assert err.startswith("tasks: 41 records, state ")
     file, again = tmp_path / "tasks.jsonl", tmp_path / "again.jsonl"
     file.write_text(out)
     code, out, _ = await typed("import", str(file), "--as", "elsewhere")
