@@ -12,6 +12,7 @@ import pytest
 
 from tests.chaos.starvation import busy_loops
 from tests.e2e.harness import UserFolder
+from tests.full_disk import NOOP
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("TRACKSIDE_CHAOS_RUNS"), reason="long; `make chaos` runs it"),
@@ -20,7 +21,6 @@ pytestmark = [
 LIMIT_S = 1_200.0
 LOOPS_PER_PROCESSOR = 16
 TRIALS = 40
-NOOP = Path(__file__).parents[2] / "deploy" / "examples" / "noop" / "catalogue.yaml"
 SEARCH = f"""
 kind: search
 task_type: noop

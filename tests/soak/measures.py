@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import Any
 from tests.chaos.harness import worker_folder
 from tests.chaos.processes import forkservers, processes_in
 from trackside.cli.commands.status import readiness
+from trackside.embedded.folder import ProcessStatus
 from trackside.embedded.processes import children_of
 from trackside.embedded.stack import Stack, load
+from trackside.worker.own_memory import KIB, numbers
 
 BLOCK_BYTES = 512
 TASKS = "tasks"
@@ -28,7 +30,6 @@ def sample(running: Stack, own_pid: int) -> dict[str, Any]:
     """Returns the memory and the open files of each process, the bytes of each folder, lag and readiness."""
     status = load(running.folder).status
     named = {name: each.pid for name, each in status.processes.items() if not each.once}
-    ports = {name: each.health_port for name, each in status.processes.items() if each.health_port}
     found = {name: [pid] for name, pid in named.items() if pid is not None}
     found |= {"supervisor": [status.supervisor_pid], "soak": [own_pid]}
     if POSTGRES in found:
@@ -36,8 +37,7 @@ def sample(running: Stack, own_pid: int) -> dict[str, Any]:
     if keepers := forkservers(running):
         found["forkserver"] = keepers[-1:]
     found[TASKS] = processes_in(worker_folder(running.folder) / "tasks")
-    with ThreadPoolExecutor(len(ports) + 1) as threads:
-        answers = dict(zip(ports, threads.map(readiness, ports.values()), strict=True))
+    answers = answers_of(status.processes)
     lags = {name: (answer or {}).get("lag_s") or {} for name, answer in answers.items()}
     return {
         "processes": {
@@ -61,19 +61,19 @@ def is_ready(processes: Any, answers: dict[str, dict[str, Any] | None]) -> bool:
 def everything_is_ready(running: Stack) -> bool:
     """Asks the supervisor and each service whether it is ready."""
     processes = load(running.folder).status.processes
+    return is_ready(processes.values(), answers_of(processes))
+
+
+def answers_of(processes: Mapping[str, ProcessStatus]) -> dict[str, dict[str, Any] | None]:
+    """Asks all services at once about their readiness; None for one that does not answer."""
     ports = {name: each.health_port for name, each in processes.items() if each.health_port}
     with ThreadPoolExecutor(len(ports) + 1) as threads:
-        answers = dict(zip(ports, threads.map(readiness, ports.values()), strict=True))
-    return is_ready(processes.values(), answers)
+        return dict(zip(ports, threads.map(readiness, ports.values()), strict=True))
 
 
 def pss_bytes(pid: int) -> int:
     """Returns the memory of a process, with its share of what it shares with others; 0 if it has ended."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0
+    return numbers(Path(f"/proc/{pid}/smaps_rollup"), KIB).get("Pss", 0)
 
 
 def open_files(pid: int) -> int:

@@ -81,6 +81,15 @@ class GrowingDataset:
         told = self.ends[-1] if self.ends else DatasetEnd()
         return await watch(self.harness, parameters, told, attempt=nth, **more)
 
+    async def watch_until_killed(self, process: subprocess.Popen[bytes]) -> RunTask:
+        """Starts the first watcher; kills its worker right after a growth, which may be in the log or not."""
+        self.grow()
+        command = await self.watch(1)
+        await self.seen(command)
+        self.grow()
+        process.kill()
+        return command
+
     async def seen(self, command: RunTask) -> None:
         """Waits until a watcher has reported all lines."""
         lines = self.octets.count(b"\n")
@@ -127,11 +136,7 @@ async def test_a_watcher_whose_worker_is_killed_goes_on_without_loss(
     """I36: nothing is split again after a restart."""
     dataset = GrowingDataset(harness, tmp_path / "data.txt")
     with worker(harness, stack, tmp_path) as process:
-        dataset.grow()
-        command = await dataset.watch(1)
-        await dataset.seen(command)
-        dataset.grow()
-        process.kill()  # the growth may be in the log or not
+        command = await dataset.watch_until_killed(process)
     dataset.grow()
     with worker(harness, stack, tmp_path):
         await harness.joined(nth=2)
@@ -147,11 +152,7 @@ async def test_a_watcher_that_ends_with_its_worker_goes_on_without_loss(
 ) -> None:
     dataset = GrowingDataset(harness, tmp_path / "data.txt")
     with worker(harness, stack, tmp_path, adopt=False) as process:
-        dataset.grow()
-        command = await dataset.watch(1)
-        await dataset.seen(command)
-        dataset.grow()
-        process.kill()  # the growth may be in the log or not
+        command = await dataset.watch_until_killed(process)
     dataset.grow()
     with worker(harness, stack, tmp_path, adopt=False):
         again = await harness.joined(nth=2)
