@@ -159,6 +159,18 @@ def test_incarnations_that_join_after_their_attempt_was_adopted_get_no_new_tasks
     assert harness.assignments() == ["i-3"]
 
 
+def test_a_scheduler_that_starts_after_an_adoption_places_nothing_on_earlier_incarnations() -> None:
+    told = task_adopted()
+    told.tell(adopted(incarnation="i-3", earlier=("i-1", "i-2")))
+    told.tell(suggested(1), submitted(1, needs={"resources": {"devices": 0}}))
+    harness = ServiceHarness(recovered=told.streams)
+    for incarnation in ("i-1", "i-2"):
+        harness.fold(TOPICS.fleet.name, worker("w1", incarnation))
+        assert harness.assignments() == []
+    harness.fold(TOPICS.fleet.name, worker("w1", "i-3", after={"3": told.next_offset}))
+    assert harness.assignments() == ["i-3"]
+
+
 def test_an_adoption_without_effect_closes_no_incarnation() -> None:
     harness = AdoptionHarness()
     harness.told.tell(adopted(worker="w2", incarnation="i-8", earlier=("i-1",)))

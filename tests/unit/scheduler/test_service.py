@@ -47,13 +47,13 @@ FACTS = Facts(now_ms=1_700_000_100_000, busy=lambda topic, stream: False)
 class ServiceHarness:
     """A scheduler on a log in memory that a test feeds with records."""
 
-    def __init__(self, watched: Path | None = None) -> None:
+    def __init__(self, watched: Path | None = None, recovered: Streams | None = None) -> None:
         self.log = MemoryLog()
         self.service = ServiceContext.on(self.log, TOPICS, "scheduler")
         if watched is not None:
             low = {"disk_folders": str(watched), "disk_low_percent": 100.0, "disk_low_free": "50MiB"}
             self.service.settings = self.service.settings.model_copy(update=low)
-        self.scheduler = Scheduler(self.service, Streams(AGGREGATES), SchedulerSettings())
+        self.scheduler = Scheduler(self.service, recovered or Streams(AGGREGATES), SchedulerSettings())
         self._next_offset = 0
 
     def fold(self, topic: str, event: Event, append_time_ms: int = 0) -> None:

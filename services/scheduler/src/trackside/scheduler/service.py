@@ -104,6 +104,8 @@ class Scheduler:
         for stream in streams.by_id.values():
             for task in stream.tasks.values():
                 self._cluster.update(stream.stream_id, task)
+                # The join of the newest, which has adopted the attempt, may not be folded before hosts open.
+                self._ended_incarnations.update(task.attempt.incarnations[:-1])
         self._parked = ParkedTasks(self._cluster, streams)
         streams.on_released = self._folded
         if peaks is not None:  # these include the peaks of the tasks above
