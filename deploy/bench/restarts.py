@@ -26,13 +26,14 @@ from trackside.contracts.ids import new_id
 from trackside.contracts.message import Event, Record
 from trackside.contracts.resources import Resources, Retry, RetryPolicy
 from trackside.contracts.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
+from trackside.embedded.spares import AFTER_S
 from trackside.embedded.stack import Stack
-from trackside.embedded.supervised import STEADY_AFTER_S
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 from trackside.eventlog.retry import retry_until_reachable
 
 LIMIT_S, POLL_S = 90.0, 0.005
+STEADY_S = AFTER_S + 15.0
 TRIALS = 1_000_000
 """More than can end while the load lasts."""
 SERVICE = Goal(5, 1, at_most=True)
@@ -88,7 +89,7 @@ class _Kills:
     def __init__(self, stack: Stack, log: Log) -> None:
         self._stack = stack
         self._log = log
-        self._steady_at_s = dict.fromkeys((part.name for part in PARTS), monotonic_s() + STEADY_AFTER_S)
+        self._steady_at_s = dict.fromkeys((part.name for part in PARTS), monotonic_s() + STEADY_S)
 
     async def times(self, runs: int) -> dict[str, list[float]]:
         """Returns the times of all kills in seconds, by the name of the process."""
@@ -100,7 +101,7 @@ class _Kills:
         return times_s
 
     async def _time(self, part: KilledPart, watch: LogWatch) -> float:
-        # One that ends soon after its start is started again later: crashes are not what is measured.
+        # One that ends soon after its start has no spare yet, or is started later: crashes are not measured.
         await asyncio.sleep(max(0.0, self._steady_at_s[part.name] - monotonic_s()))
         pid = self._stack.pid(part.name)
         if pid is None:
@@ -114,7 +115,7 @@ class _Kills:
                 shown_s = await self._until_row(part.shown_by, stream_id)
             else:
                 shown_s = (await watch.until(_about(stream_id, part.shown_by), LIMIT_S, start)).at_s
-            self._steady_at_s[part.name] = monotonic_s() + STEADY_AFTER_S
+            self._steady_at_s[part.name] = monotonic_s() + STEADY_S
             await publishing
             await watch.until(_about(stream_id, BatchEnded), LIMIT_S, start)
         except TimeoutError as error:

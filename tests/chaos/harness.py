@@ -54,8 +54,9 @@ def start_stack(
     catalogue: Path = CATALOGUE,
     slots: int = SLOTS,
     variables: Mapping[str, str] = MappingProxyType({}),
+    spares_after_s: float | None = None,
 ) -> Stack:
-    """Starts a stack as `trackside up` does, with a short lease and short tasks.
+    """Starts a stack as `trackside up` does, with a short lease and short tasks, and spares if asked for.
 
     With a `bootstrap` its services use that address of the broker; `variables` are added to their
     environment. If TRACKSIDE_CHAOS_SECURE is set, the broker takes only users, over TLS, and signatures are
@@ -64,7 +65,15 @@ def start_stack(
     listed = stacks.services(folder, catalogue, slots)
     setup = stacks.setup_commands(folder, secure=SECURE)
     settings = {**SETTINGS, **variables} | ({"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap} if bootstrap else {})
-    options = stack.StackOptions(listed, setup=setup, env=settings, leash=leash, timeout_s=600, secure=SECURE)
+    options = stack.StackOptions(
+        listed,
+        setup=setup,
+        env=settings,
+        leash=leash,
+        timeout_s=600,
+        secure=SECURE,
+        spares_after_s=spares_after_s,
+    )
     found = stack.start(folder, options)
     (task_home(folder) / "runs").mkdir()
     return found

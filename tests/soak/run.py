@@ -36,6 +36,7 @@ from trackside.contracts.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.folder import NAME, held_leash
 from trackside.embedded.ports import free_ports
+from trackside.embedded.spares import AFTER_S
 from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka import KafkaLog
@@ -242,7 +243,7 @@ def place_of_stack(options: SoakOptions, record: RunRecord) -> Iterator[Place]:
                 **options.variables,
             }
             address = "" if SECURE else proxy.address
-            running = start_stack(folder, leash, address, CATALOGUE, options.slots, variables)
+            running = start_stack(folder, leash, address, CATALOGUE, options.slots, variables, AFTER_S)
             try:
                 yield Place(home, running, disk, proxy)
             finally:

@@ -34,7 +34,8 @@ class Plan:
     when it says that a disk is nearly full. `store` is the URL of the store of artifacts; `reader_dsn` has
     the login of dashboards, and is empty where a Postgres was given without one. `secure` is the folder with
     the files of clients of a Kafka with users, or empty. A service whose event loop takes no turn for
-    `stuck_s` seconds is ended and started again.
+    `stuck_s` seconds is ended and started again. One that was ready for `spares_after_s` seconds gets a
+    spare, if given.
     """
 
     processes: list[ProcessSpec]
@@ -49,6 +50,7 @@ class Plan:
     reader_dsn: str = ""
     secure: str = ""
     stuck_s: float = STUCK_S
+    spares_after_s: float | None = None
 
 
 @dataclass

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -27,7 +28,7 @@ class ProcessSpec:
     and must end with 0; "kafka" (or "kafka-tls"), "postgres" and "http" ask `port` in that protocol, "http"
     for `ready_path`. `env` is added to the supervisor's own environment. `uid` and `gid` are set only where
     root starts it. It writes to the folder `data`. The stack is ready, and continues, without a process that
-    is `optional`.
+    is `optional`. One with a `package` is `python -m package`, and may have a spare (see `spares`).
     """
 
     name: str
@@ -45,6 +46,7 @@ class ProcessSpec:
     data: str | None = None
     ready_path: str = "/ready"
     optional: bool = False
+    package: str | None = None
 
 
 def _libc() -> ctypes.CDLL | None:
@@ -73,15 +75,17 @@ def die_with_parent(libc: ctypes.CDLL | None, parent: int) -> Callable[[], None]
     return before_exec
 
 
-def spawn(spec: ProcessSpec, log: int | None = None) -> subprocess.Popen[bytes]:
+def spawn(
+    spec: ProcessSpec, log: int | None = None, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
     """Starts a process in a session of its own; OSError if it can't.
 
-    Its output is appended to its log, or written to the descriptor `log`.
+    Its output is appended to its log, or written to the descriptor `log`; `stdin` is as for `Popen`.
     """
     if log is None:
         opened = open_log(spec.log)
         try:
-            return spawn(spec, opened)
+            return spawn(spec, opened, stdin)
         finally:
             os.close(opened)
     # The supervisor has one thread and before_exec only makes two system calls, so fork is safe.
@@ -89,7 +93,7 @@ def spawn(spec: ProcessSpec, log: int | None = None) -> subprocess.Popen[bytes]:
         spec.argv,
         env={**os.environ, **spec.env},
         cwd=spec.cwd,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=log,
         stderr=subprocess.STDOUT,
         start_new_session=True,
@@ -126,6 +130,15 @@ def children_of(parent: int) -> list[int]:
         return [int(each) for each in text.split()]
     except OSError:
         return _children_by_scan(parent)
+
+
+def end_all_children() -> None:
+    """Kills all children and waits for their end, and so those that this process adopts from them."""
+    while left := children_of(os.getpid()):
+        for pid in left:
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
 
 def outlives_parent(pid: int) -> bool:

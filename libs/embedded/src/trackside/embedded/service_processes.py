@@ -71,6 +71,7 @@ def service_processes(
             health_port=port,
             optional=service.pages,
             data=service.env.get("TRACKSIDE_WORKER_DATA_DIR", str(data)),
+            package=service.package if service.argv is None and not service.pages else None,
         )
         processes.append(spec)
     return processes

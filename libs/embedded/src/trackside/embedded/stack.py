@@ -64,6 +64,11 @@ class ServiceSpec:
     pages: bool = False
 
     @property
+    def package(self) -> str:
+        """The package that is run as the service."""
+        return f"trackside.{(self.module or self.name).replace('-', '_')}"
+
+    @property
     def principal(self) -> str:
         """Who the service is to a Kafka with users: a worker by its id, the others by their names."""
         worker = self.env.get("TRACKSIDE_WORKER_ID")
@@ -71,8 +76,7 @@ class ServiceSpec:
 
     def command(self) -> list[str]:
         """Returns the service's command line."""
-        module = (self.module or self.name).replace("-", "_")
-        return list(self.argv) if self.argv is not None else [sys.executable, "-m", f"trackside.{module}"]
+        return list(self.argv) if self.argv is not None else [sys.executable, "-m", self.package]
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,8 @@ class StackOptions:
     started while a disk is low by `disk`. With `dashboards` Prometheus and Grafana run too, where their
     programs are found. With `secure` the Kafka takes only users, over TLS: each service is one, `users` are
     others. A folder that was started so stays so. A service whose event loop takes no turn for `stuck_s`
-    seconds is started again.
+    seconds is started again. One that has been ready for `spares_after_s` seconds gets a spare, if given: a
+    process that has imported its code and replaces it.
     """
 
     services: Sequence[ServiceSpec] = ()
@@ -109,6 +114,7 @@ class StackOptions:
     secure: bool = False
     users: Sequence[str] = ()
     stuck_s: float = STUCK_S
+    spares_after_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -231,9 +237,8 @@ def _plan(
         servers.append(server)
         password_file = own_password(folder / "postgres")
     store = options.store or (folder / STORE).as_uri()
-    env = _environment(folder, options, servers, bootstrap, dsn, store) | {
-        "TRACKSIDE_READER_PASSWORD_FILE": str(password_file or "")
-    }
+    env = _environment(folder, options, servers, bootstrap, dsn, store)
+    env["TRACKSIDE_READER_PASSWORD_FILE"] = str(password_file or "")
     processes = [
         *servers,
         *setup_processes(folder, options.setup, env, secure),
@@ -256,6 +261,7 @@ def _plan(
         reader_dsn=reader,
         secure=str(secure or ""),
         stuck_s=options.stuck_s,
+        spares_after_s=options.spares_after_s,
     )
     return plan, locks
 

@@ -5,9 +5,11 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from trackside.embedded import processes
 from trackside.embedded.folder import ProcessStatus
 from trackside.embedded.processes import ProcessSpec
 from trackside.embedded.service_health import DUMP_S, STUCK_S, HealthWatch
+from trackside.embedded.spares import Spare
 from trackside.eventlog.clock import now_ms
 from trackside.telemetry.process_ends import how_ended
 
@@ -33,7 +35,9 @@ class SupervisedProcess:
 
     spec: ProcessSpec
     stuck_s: float = STUCK_S
+    spare_after_s: float | None = None
     status: ProcessStatus = field(init=False)
+    spare: Spare = field(init=False)
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     due: float = 0.0
@@ -47,6 +51,7 @@ class SupervisedProcess:
 
     def __post_init__(self) -> None:
         spec = self.spec
+        self.spare = Spare(spec, self.spare_after_s)
         self.status = ProcessStatus(
             spec.name,
             health_port=spec.health_port,
@@ -69,6 +74,20 @@ class SupervisedProcess:
         self.status.state = "restarting"
         self.failed_starts += not self.was_ready
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes that it has now: its own, and that of its spare."""
+        return [each.pid for each in (self.process, self.spare.process) if each is not None]
+
+    def spawn(self, log: int) -> None:
+        """Starts the process, or lets its spare become it; OSError if it can't be started."""
+        self.process = self.spare.take() or processes.spawn(self.spec, log)
+        self.status.pid = self.process.pid
+
+    def keep_spare(self, now_s: float) -> bool:
+        """Starts a spare if the process lacks one and has been ready for a while; returns whether it did."""
+        return self.status.state == "ready" and self.spare.keep(now_s, now_s - self.started)
+
     def judge(self, now_s: float, has_log: Callable[[], bool]) -> bool:
         """Returns whether the process is to write its stack traces and end: it is stuck, and Kafka is not."""
         if self.process is None or self.status.state != "ready" or self.spec.health_port is None:
@@ -85,6 +104,8 @@ class SupervisedProcess:
         was_stuck = self.kill_due_s < math.inf
         self.status.last_end = STUCK.format(seconds=self.stuck_s) if was_stuck else f"it {how_ended(code)}"
         self.status.last_end_ms = now_ms()
+        if code == 0:  # it may have been told to start anew, with the code of another release
+            self.spare.discard()
         if self.health is not None:
             self.health.close()
         self.process = self.status.pid = self.health = None

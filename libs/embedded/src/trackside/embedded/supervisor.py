@@ -69,7 +69,7 @@ class Supervisor:
     listening: socket.socket | None = None
 
     def __post_init__(self) -> None:
-        self.supervised += [SupervisedProcess(each, self.plan.stuck_s) for each in self.plan.processes]
+        self.supervised += map(self._supervise, self.plan.processes)
         self.status = StackStatus(
             state="starting",
             supervisor_pid=os.getpid(),
@@ -84,6 +84,9 @@ class Supervisor:
         self.problems = ProblemLog(self.status.problems)
         data = [Path(each.data) for each in self.plan.processes if each.data is not None]
         self.disks = DiskWatch([self.folder, *data], self.plan.disk)
+
+    def _supervise(self, spec: processes.ProcessSpec) -> SupervisedProcess:
+        return SupervisedProcess(spec, self.plan.stuck_s, self.plan.spares_after_s)
 
     def run(self) -> int:
         """Keeps the processes running until told to stop; returns 0, or 1 if the stack could not start."""
@@ -167,7 +170,7 @@ class Supervisor:
         self.plan = read_plan(self.folder)
         for spec in self.plan.processes:
             if spec.name not in self.status.processes:
-                self.supervised.append(added := SupervisedProcess(spec, self.plan.stuck_s))
+                self.supervised.append(added := self._supervise(spec))
                 self.status.processes[spec.name] = added.status
 
     def _pause_s(self) -> float:
@@ -200,7 +203,7 @@ class Supervisor:
         try:
             if each.spec.data is not None and each.spec.check == "postgres":
                 postgres.clear_stale_pid(Path(each.spec.data))
-            each.process = processes.spawn(each.spec, log)
+            each.spawn(log)
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.write(log, f"could not start {each.spec.argv[0]}: {error}\n".encode())
@@ -208,7 +211,6 @@ class Supervisor:
             return
         finally:
             os.close(log)
-        each.status.pid = each.process.pid
         each.status.state = "starting"
 
     def _open_log(self, each: SupervisedProcess) -> int:
@@ -249,7 +251,7 @@ class Supervisor:
             self.status.state = "running"
 
     def _check_health(self) -> None:
-        """Ends services that are stuck: they are started again as if they had ended by themselves."""
+        """Ends services that are stuck: they are started again as if they had ended. Keeps spares."""
         now = time.monotonic()
         if now < self.health_due:
             return
@@ -263,6 +265,7 @@ class Supervisor:
                 each.process.send_signal(signal.SIGCONT)
             elif now >= each.kill_due_s:
                 processes.signal_group(each.process.pid, signal.SIGKILL)
+        any(each.keep_spare(now) for each in self.supervised)  # at most one: each imports for a second
 
     def _has_log(self) -> bool:
         """Returns whether the stack's Kafka answers; one elsewhere is not asked."""
@@ -299,7 +302,7 @@ class Supervisor:
 
     def _kill_orphans(self) -> None:
         """Kills orphans of dead children, but for those that keep the tasks of a worker for the next one."""
-        known = {each.process.pid for each in self.supervised if each.process is not None}
+        known = {pid for each in self.supervised for pid in each.pids}
         for pid in processes.children_of(os.getpid()):
             if pid in known or processes.outlives_parent(pid):
                 continue
@@ -328,7 +331,7 @@ class Supervisor:
         self._publish()
         for tier in sorted({each.spec.tier for each in self.supervised}, reverse=True):
             self._stop_tier([each for each in self.supervised if each.spec.tier == tier])
-        _end_all_children()
+        processes.end_all_children()
         self.status.state = "failed" if self.status.reason else "stopped"
         self._publish()
 
@@ -347,15 +350,6 @@ class Supervisor:
             process.wait()
             each.process = each.status.pid = None
             each.status.state = "ended"
-
-
-def _end_all_children() -> None:
-    """Kills all remaining children and waits for their end; this process adopts their children in turn."""
-    while left := processes.children_of(os.getpid()):
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
 
 
 def _detach() -> None:

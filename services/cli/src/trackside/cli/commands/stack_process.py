@@ -16,6 +16,8 @@ from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import NAME, claim, current_folder, held_leash
 from trackside.embedded.secure import is_secure
+from trackside.embedded.settings import SupervisionSettings
+from trackside.embedded.spares import AFTER_S
 from trackside.embedded.stack import CONSOLE, ServiceSpec, Stack, StackOptions
 from trackside.eventlog import secure_folder
 from trackside.eventlog.settings import StackSettings, read_settings
@@ -86,6 +88,7 @@ def start(
             reader_password=Path(password) if password else None,
             dashboards=dashboards,
             secure=secure,
+            spares_after_s=AFTER_S if read_settings(SupervisionSettings).spares else None,
         )
         return stack.start(home, options, steps)
 
