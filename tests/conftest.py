@@ -39,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[RUN] = open_run()
     for name in SCREEN:  # tests don't print to a terminal
         os.environ.pop(name, None)
+    os.environ.setdefault("TRACKSIDE_SPARES", "false")  # what they import takes seconds of a processor
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As a shell starts what it runs in the background; what the tests start would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)

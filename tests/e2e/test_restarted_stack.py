@@ -1,6 +1,8 @@
-"""`trackside restart` while a task runs: each service has another process, and the task goes on."""
+"""Services of a stack that are restarted, or killed: each has another process, and a running task goes on."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +10,8 @@ import pytest
 
 from tests.e2e.harness import UserFolder
 from tests.polling import poll_until_sync
+from trackside.embedded.folder import read_status
+from trackside.embedded.processes import children_of
 
 pytestmark = pytest.mark.timeout(600)
 CATALOGUE = 'tasks: {patient: {entry: "mine:Patient", path: .}}'
@@ -30,11 +34,14 @@ class Patient(Task):
 SERVICES = {"dispatcher", "scheduler", "summary-indexer", "console", "worker"}
 
 
-@pytest.fixture
-def folder(tmp_path: Path, leash: Path) -> Iterator[UserFolder]:
-    (tmp_path / "catalogue.yaml").write_text(CATALOGUE)
-    (tmp_path / "mine.py").write_text(MINE)
-    user = UserFolder(tmp_path, {"TRACKSIDE_SCHEDULER_LEASE_S": "60", "TRACKSIDE_WORKER_PRELOAD": ""})
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[UserFolder]:
+    home = tmp_path_factory.mktemp("restarted")
+    (home / "catalogue.yaml").write_text(CATALOGUE)
+    (home / "mine.py").write_text(MINE)
+    (home / "tasks.yaml").write_text("kind: tasks\ngroups: [{tasks: [{task_type: patient}]}]\n")
+    settings = {"SCHEDULER_LEASE_S": "60", "WORKER_PRELOAD": "", "SPARES": "true"}
+    user = UserFolder(home, {f"TRACKSIDE_{name}": value for name, value in settings.items()})
     user.run_ok("up", "--leash", str(leash))
     yield user
     user.run_ok("down")
@@ -46,10 +53,25 @@ def pids(folder: UserFolder) -> dict[str, int]:
     return {name: each["pid"] for name, each in status["processes"].items() if each["pid"]}
 
 
+def spare_of(folder: UserFolder, package: str) -> int:
+    """Waits until a service has a spare; returns its pid."""
+    supervisor = read_status(folder.path / ".trackside").supervisor_pid
+    assert supervisor is not None
+    command = f"trackside.embedded.spare\0{package}\0".encode()
+    found: list[int] = []
+
+    def exists() -> bool:
+        commands = {pid: Path(f"/proc/{pid}/cmdline") for pid in children_of(supervisor)}
+        found[:] = [pid for pid, path in commands.items() if path.exists() and command in path.read_bytes()]
+        return bool(found)
+
+    poll_until_sync(exists)
+    return found[0]
+
+
 def test_all_services_are_restarted_and_a_running_task_does_not_notice(folder: UserFolder) -> None:
-    spec, told = folder.path / "tasks.yaml", folder.path / "pid"
-    spec.write_text("kind: tasks\ngroups: [{tasks: [{task_type: patient}]}]\n")
-    folder.run_ok("submit", str(spec), "--id", "waits")
+    told = folder.path / "pid"
+    folder.run_ok("submit", "tasks.yaml", "--id", "waits")
     poll_until_sync(told.exists)
     before = pids(folder)
     folder.run_ok("restart")
@@ -69,3 +91,17 @@ def test_a_service_that_the_stack_lacks_is_bad_usage_and_restarts_nothing(folder
     assert ended.returncode == 2
     assert "kafka is not a service of this stack; it has dispatcher, scheduler" in ended.stderr
     assert pids(folder) == before
+
+
+def test_a_killed_dispatcher_is_replaced_by_its_spare_and_one_that_is_restarted_is_not(
+    folder: UserFolder,
+) -> None:
+    spare, before = spare_of(folder, "trackside.dispatcher"), pids(folder)
+    assert spare != before["dispatcher"]
+    os.kill(before["dispatcher"], signal.SIGKILL)
+    poll_until_sync(lambda: pids(folder).get("dispatcher") == spare)
+    (folder.path / "released").touch()
+    folder.run_ok("submit", "tasks.yaml", "--id", "decided-by-a-spare", "--wait")
+    folder.run_ok("restart", "dispatcher")
+    assert pids(folder)["dispatcher"] not in before.values()
+    assert not Path(f"/proc/{spare}").exists()
