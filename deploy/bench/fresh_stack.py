@@ -11,7 +11,6 @@ from trackside.cli.commands import stack_process as stacks
 from trackside.contracts.topics import Topics
 from trackside.embedded import jars, stack
 from trackside.embedded.folder import held_leash
-from trackside.embedded.spares import AFTER_S
 from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
 from trackside.eventlog import secure_folder
 from trackside.eventlog.clock import monotonic_s
@@ -52,7 +51,7 @@ def keys_of(home: Path) -> KeyFolder:
 def _options(home: Path, kind: Kind) -> StackOptions:
     services = stacks.services(home, TASKS, SLOTS)
     if kind == "open":
-        return StackOptions(services, setup=stacks.SETUP, spares_after_s=AFTER_S)
+        return StackOptions(services, setup=stacks.SETUP, spares_after_s=stacks.spares_after_s())
     keys = ("--keys", str(keys_of(home).path))
     if kind == "secure":
         return StackOptions(services, setup=[[*stacks.SECURE_SETUP[0], *keys]], secure=True)

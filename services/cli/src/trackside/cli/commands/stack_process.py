@@ -88,9 +88,14 @@ def start(
             reader_password=Path(password) if password else None,
             dashboards=dashboards,
             secure=secure,
-            spares_after_s=AFTER_S if read_settings(SupervisionSettings).spares else None,
+            spares_after_s=spares_after_s(),
         )
         return stack.start(home, options, steps)
+
+
+def spares_after_s() -> float | None:
+    """Returns how many seconds after its start a service gets a spare; None if it gets none."""
+    return AFTER_S if read_settings(SupervisionSettings).spares else None
 
 
 def setup_commands(home: Path, *, secure: bool) -> Sequence[Sequence[str]]:
