@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DEFAULT_FOLDER = ".cache/soak"
+CACHE_ENTRIES = 100
+"""How many inputs the worker's cache holds: so few that it is full within minutes."""
 MOST_INTERVALS = 5.0
 """No fault waits longer than so many times the mean."""
 
@@ -32,7 +34,10 @@ class SoakOptions:
     @property
     def variables(self) -> dict[str, str]:
         """The settings of the stack that differ from those of other tests with faults."""
-        return {"TRACKSIDE_SCHEDULER_LEASE_S": f"{self.lease_s:g}"}
+        return {
+            "TRACKSIDE_SCHEDULER_LEASE_S": f"{self.lease_s:g}",
+            "TRACKSIDE_WORKER_CACHE_ENTRIES": str(CACHE_ENTRIES),
+        }
 
     @property
     def ledger(self) -> Path:

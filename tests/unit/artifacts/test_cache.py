@@ -83,6 +83,19 @@ def test_a_folder_is_cached_as_a_tree(
     assert cached(cache) == 0
 
 
+def test_a_cache_keeps_only_so_many_artifacts_however_small(store: Store, tmp_path: Path) -> None:
+    small = Cache(tmp_path / "cache", 3 * MIB, max_entries=3)
+    references = [store.put(bytes([number])) for number in range(5)]
+    held = small.lease(references[0], store)
+    for reference in references[1:]:
+        small.lease(reference, store).release()
+        assert cached(small) <= 3
+    assert small.hold(references[1]) is None
+    assert [path.name for path in (small.folder / "locks").iterdir() if path.name == references[0].sha256]
+    held.release()
+    assert len(list((small.folder / "locks").iterdir())) == cached(small) == 3
+
+
 def test_the_least_recently_used_goes_first(store: Store, blobs: CountingBlobs, cache: Cache) -> None:
     references = [saved(store, number) for number in range(4)]
     for number in (0, 1, 2, 0, 3):

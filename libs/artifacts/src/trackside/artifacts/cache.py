@@ -26,6 +26,8 @@ SEALED_S = 946_684_800
 RETRY_S = 0.05
 MAX_TRIES = 100
 """How often an entry is tried that a task has changed and others still use."""
+MAX_ENTRIES = 5_000
+"""How many artifacts a cache keeps: small ones take 8 KiB of a disk each, and evictions read the list."""
 SIZE_BYTES = 20
 """How long the size of an entry may be, in digits, in the file that is locked."""
 
@@ -62,10 +64,11 @@ def release_all(leases: Iterable[CacheLease]) -> None:
 
 @dataclass(frozen=True)
 class Cache:
-    """Artifacts below a folder: at most `max_bytes`, and more only while all of it is in use."""
+    """Artifacts below a folder: at most `max_bytes` and so many, and more only while all of it is in use."""
 
     folder: Path
     max_bytes: int
+    max_entries: int = MAX_ENTRIES
 
     def lease(
         self, reference: ArtifactReference, store: Store, report: ReportBytes = ignore_bytes
@@ -128,11 +131,12 @@ class Cache:
         """Removes entries that are not in use until so many bytes fit, the least recently used first."""
         with self._errors():
             entries = sorted(self._entries(), key=lambda each: each.used_ns)
-            total = sum(each.size_bytes or 0 for each in entries)
+            total, count = sum(each.size_bytes or 0 for each in entries), len(entries)
             for each in entries:
                 is_rest = each.size_bytes is None  # of a process that died while it fetched
-                if (is_rest or total + room_bytes > self.max_bytes) and self._remove(each.name, is_rest):
-                    total -= each.size_bytes or 0
+                is_full = total + room_bytes > self.max_bytes or count > self.max_entries
+                if (is_rest or is_full) and self._remove(each.name, is_rest):
+                    total, count = total - (each.size_bytes or 0), count - 1
 
     def _fetch(self, reference: ArtifactReference, store: Store, entry: Path, report: ReportBytes) -> None:
         """Fetches an entry that this process has locked; a part of it is never where entries are."""

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from trackside.artifacts.cache import MAX_ENTRIES
 from trackside.contracts.ids import Identifier, checked_list
 from trackside.contracts.memory import Memory, bytes_of
 
@@ -95,6 +96,9 @@ class WorkerSettings(BaseSettings):
     cache_bytes: Memory = Field(
         bytes_of("50GiB"),
         description="How much the cache of inputs may hold, in bytes or as 50GiB; what is in use stays.",
+    )
+    cache_entries: int = Field(
+        MAX_ENTRIES, ge=1, description="How many inputs the cache may hold; what is in use stays."
     )
     upload_timeout_s: float = Field(
         600.0,

@@ -110,7 +110,8 @@ class WorkerRunner:
         cgroups = cgroups_of(settings.id, data_dir, settings.max_processes, spared=spared)
         self._health.facts["memory_limits"] = cgroups.enforcement
         neighbourhood, store = Neighbourhood(self._shared_folder, data_dir), StoreProcess(os.environ)
-        cache = Cache(settings.cache_dir or data_dir / "cache", settings.cache_bytes)
+        cache_dir = settings.cache_dir or data_dir / "cache"
+        cache = Cache(cache_dir, settings.cache_bytes, settings.cache_entries)
         uuids = {each.id: each.device.uuid for each in host_devices if each.device.uuid}
         try:
             claim_folder(data_dir, await self._retry(partial(log_id_of, self._log, self._topics)))

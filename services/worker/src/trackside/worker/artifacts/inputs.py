@@ -69,6 +69,7 @@ class InputCache:
             "reference": reference.model_dump(mode="json"),
             "folder": str(self.cache.folder),
             "max_bytes": self.cache.max_bytes,
+            "max_entries": self.cache.max_entries,
         }
 
 

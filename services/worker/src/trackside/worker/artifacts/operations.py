@@ -72,8 +72,8 @@ def problem_of(error: ArtifactError) -> Json:
 
 
 def fetch(store: Store, arguments: Json, report: ReportBytes) -> Json:
-    """Fetches an artifact, `{reference, folder, max_bytes}`, into the cache in that folder."""
-    cache = Cache(Path(arguments["folder"]), arguments["max_bytes"])
+    """Fetches an artifact, `{reference, folder, max_bytes, max_entries}`, into the cache in that folder."""
+    cache = Cache(Path(arguments["folder"]), arguments["max_bytes"], arguments["max_entries"])
     cache.fetch(ArtifactReference.model_validate(arguments["reference"]), store, report)
     return {}
 
