@@ -14,13 +14,14 @@ from trackside.aggregates.batch.messages import (
     GroupEnded,
 )
 from trackside.aggregates.batch.state import Batch, batch_of
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Message
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
-from trackside.domain.streams import dump
+from trackside.domain.streams import MAX_IDLE_IN_MEMORY, Streams, dump, load, pack
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 
@@ -88,6 +89,23 @@ def test_t20_a_group_begins_when_the_one_before_it_is_over() -> None:
     assert told.stream.closed
     shrink(told.stream)
     assert told.tell(BatchEnded(status=BatchStatus.DONE)) == OVERTAKEN
+
+
+def test_a_batch_that_is_over_leaves_the_memory_of_a_service_and_comes_back_unchanged() -> None:
+    told = running(1)
+    assert told.tell(task(0, 1)) == APPLIED
+    finish(told, 0, 1)
+    told.tell(GroupEnded(group=0, ends={"finished": 1}), BatchEnded(status=BatchStatus.DONE))
+    shrink(told.stream)
+    state = pack(told.stream)
+    streams = Streams(AGGREGATES, spilled={})
+    for number in range(MAX_IDLE_IN_MEMORY + 1):
+        streams.adopt(load(state.replace(STREAM.encode(), f"batch-{number}".encode()), AGGREGATES))
+    streams.spill_idle()
+    assert "batch-0" not in streams.by_id
+    back = streams.find("batch-0")
+    assert back is not None
+    assert pack(back).replace(b"batch-0", STREAM.encode()) == state
 
 
 def test_no_more_tasks_are_open_than_the_batch_allows() -> None:

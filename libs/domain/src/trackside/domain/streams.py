@@ -25,8 +25,8 @@ class Streams:
     """Streams by id, of any of the `aggregates`; `positions[partition]` is the next offset to fold.
 
     With a store to spill to (`spilled`), streams of which nothing runs leave the memory when `spill_idle` is
-    called: those that hold only refused commands, and those that are over and may be continued. They come
-    back unchanged when a record or `find` needs them.
+    called: those that hold only refused commands, and those that are over. They come back unchanged when a
+    record or `find` needs them.
 
     An event in a partition that is not its stream's has no effect; `partitions` is their number, 0 if only
     one of them is read. `on_released` is called for each record that was held for a parked stream and is
@@ -134,14 +134,9 @@ class Streams:
 
 
 def _is_idle(stream: Stream) -> bool:
-    """Returns whether only a new record, or a time limit, changes a stream: nothing of it runs or is asked.
-
-    One that is closed is small, and stays.
-    """
+    """Returns whether only a new record, or a time limit, changes a stream: nothing of it runs or is asked."""
     root = stream.root
-    return (
-        (root is None or (root.over and not stream.closed)) and not stream.unanswered and stream.trust is None
-    )
+    return (root is None or root.over) and not stream.unanswered and stream.trust is None
 
 
 _KIND = re.compile(rb'\{"stream_id": ?"(?:[^"\\]|\\.)*", ?"partition": ?\d+, ?"kind": ?"(\w+)"')
