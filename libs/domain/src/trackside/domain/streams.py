@@ -134,7 +134,7 @@ class Streams:
 
 
 def _is_idle(stream: Stream) -> bool:
-    """Returns whether only a new record, or a time limit, changes a stream: nothing of it runs or is asked."""
+    """Returns whether nothing of a stream runs or is asked: only a record or a time limit changes it."""
     root = stream.root
     return (root is None or root.over) and not stream.unanswered and stream.trust is None
 
