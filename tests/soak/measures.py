@@ -20,8 +20,8 @@ BLOCK_BYTES = 512
 TASKS = "tasks"
 """All processes of tasks together: they come and end."""
 POSTGRES = "postgres"
-LOG, ROWS, WAL, ARTIFACTS = "topics", "rows", "wal", "store"
-"""What grows with the log: Kafka's topics, Postgres' tables, its write-ahead log, artifacts."""
+LOG, ROWS, WAL, ARTIFACTS, PAST = "topics", "rows", "wal", "store", "past"
+"""What grows with the log: Kafka's topics, Postgres' tables and write-ahead log, artifacts, past states."""
 KAFKA = "kafka"
 """What Kafka writes besides its topics, such as the log of its controller."""
 
