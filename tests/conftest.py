@@ -24,6 +24,8 @@ from tests.stack import (
     secure_servers,
     servers,
 )
+from tests.times import FOLDER_VARIABLE as TIMES_VARIABLE
+from tests.times import Recorder
 from trackside.eventlog import kafka
 
 RUN = pytest.StashKey[Run]()
@@ -40,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in SCREEN:  # tests don't print to a terminal
         os.environ.pop(name, None)
     os.environ.setdefault("TRACKSIDE_SPARES", "false")  # what they import takes seconds of a processor
+    if folder := os.environ.get(TIMES_VARIABLE):
+        config.pluginmanager.register(Recorder(Path(folder)))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As a shell starts what it runs in the background; what the tests start would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
