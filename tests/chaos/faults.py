@@ -147,6 +147,14 @@ async def summary_indexer_behind(harness: ChaosHarness) -> None:
     await harness.kill_and_wait("summary-indexer")
 
 
+async def console_while_pages_follow(harness: ChaosHarness) -> None:
+    """Kills the console when an end is in the log."""
+    position, number = harness.history.position, harness.release_trials()
+    await harness.history.next(AttemptEnded, position)
+    await harness.kill_and_wait("console")
+    await harness.history.next(TrialEnded, position, lambda e, _: e.trial == number)
+
+
 async def broker_with_an_append_unanswered(harness: ChaosHarness) -> None:
     """Kills the broker when the worker has appended an end and got no answer."""
     pid = await harness.task_pid(harness.released)
@@ -272,11 +280,24 @@ TARGETED: tuple[Fault, ...] = (
     worker_with_an_unreported_end,
     task_process,
     summary_indexer_behind,
+    console_while_pages_follow,
     broker_with_an_append_unanswered,
     postgres_while_rows_are_written,
     worker_paused_past_its_lease,
     dispatcher_paused_next_to_a_second_one,
 )
+ONE_KILL_EACH: tuple[Fault, ...] = (
+    dispatcher_with_an_end_unanswered,
+    scheduler_before_it_commands_the_device,
+    worker_with_attempts,
+    task_process,
+    summary_indexer_behind,
+    console_while_pages_follow,
+    broker_with_an_append_unanswered,
+    postgres_while_rows_are_written,
+    worker_paused_past_its_lease,  # without it no event might be ignored
+)
+"""A kill of each kind of process of a stack, for the short run."""
 ANY_MOMENT: tuple[Fault, ...] = tuple(at_a_record(name) for name in PROGRAMS)
 SLOW_FAULTS: tuple[Fault, ...] = (
     broker_paused_until_consumers_are_replaced,

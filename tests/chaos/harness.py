@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tests.chaos.history import TIMEOUT_S, History
+from tests.chaos.settings import SECURE
 from trackside.aggregates.search.messages import StopSearch
 from trackside.cli.commands import stack_process as stacks
 from trackside.contracts.ids import trial_task_id
@@ -37,7 +38,6 @@ STOP_MESSAGE = "service stopped"
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 SLOTS = 3
 """Equal to the search's concurrency, so that the trial that is released next always has a device."""
-SECURE = bool(os.environ.get("TRACKSIDE_CHAOS_SECURE"))
 SETTINGS = {
     "TRACKSIDE_SCHEDULER_LEASE_S": "1",
     "TRACKSIDE_SCHEDULER_HEARTBEAT_S": "0.2",

@@ -1,15 +1,13 @@
 """Real processes are killed while a search runs; at the end the results are as without faults.
 
-`make chaos` runs more: TRACKSIDE_CHAOS_RUNS searches, each with its own seed and more faults; and as many
-with TRACKSIDE_CHAOS_FAULTS random faults, about one a second, without waiting for recovery. One of these runs
-beside TRACKSIDE_CHAOS_LOOPS busy loops, and its log is verified again and again while it grows.
-TRACKSIDE_CHAOS_SECURE=1 has all of it on stacks with users, TLS, rights and signatures, without faults of the
-network.
+`make test` kills a process of each kind once. `make long` makes every aimed fault, and random faults, about
+one a second, without waiting for recovery. One of these runs beside busy loops, and its log is verified again
+and again while it grows. `tests/chaos/settings.py` says how to have more of them, and how on secure stacks,
+where there are no faults of the network.
 """
 
 import asyncio
 import logging
-import os
 import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -19,11 +17,12 @@ import pytest
 
 from tests.chaos import assertions, faults
 from tests.chaos.faults import Fault
-from tests.chaos.harness import SECURE, SLOTS, ChaosHarness, start_stack, watched_files, watched_folders
+from tests.chaos.harness import SLOTS, ChaosHarness, start_stack, watched_files, watched_folders
 from tests.chaos.history import TIMEOUT_S, History
 from tests.chaos.processes import processes_in
 from tests.chaos.proxy import Proxy, port_of_broker
 from tests.chaos.random_faults import RandomFaults, pause
+from tests.chaos.settings import BUSY_LOOPS, RANDOM_FAULTS, RUNS, SECURE, STARVED_FAULTS
 from tests.chaos.starvation import busy_loops
 from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
 from trackside.aggregates.search.space import Choice, Uniform
@@ -39,13 +38,7 @@ from trackside.sdk import Client
 from trackside.sdk.publication import Accepted
 from trackside.verify.log import verify_topics
 
-LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
-TRIALS = 30
-LONG_ROUNDS = 2
-RANDOM_FAULTS = int(os.environ.get("TRACKSIDE_CHAOS_FAULTS", "100"))
-BUSY_LOOPS = int(os.environ.get("TRACKSIDE_CHAOS_LOOPS", "32"))
-STARVED_FAULTS = int(os.environ.get("TRACKSIDE_CHAOS_STARVED_FAULTS", "40"))
-"""Fewer than without busy loops: each takes the stack several times as long."""
+TRIALS = 24
 MANY_FAULTS = 100
 """After this many faults an attempt was repeated and an event ignored."""
 MEAN_INTERVAL_S = 1.0
@@ -65,17 +58,17 @@ def running(tmp_path: Path, leash: Path) -> Iterator[Stack]:
 @pytest.mark.timeout(1_800)
 async def test_a_search_survives_the_kill_of_anything(running: Stack, seed: int) -> None:
     rng = random.Random(seed)
-    chosen = [*faults.TARGETED, rng.choice(faults.ANY_MOMENT)]
+    chosen = [*faults.ONE_KILL_EACH]
     rng.shuffle(chosen)
     await assert_survives(running, seed, chosen, TRIALS)
 
 
-@pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
+@pytest.mark.long
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("number", range(LONG_RUNS))
+@pytest.mark.parametrize("number", range(RUNS))
 async def test_a_long_search_survives_many_kills(running: Stack, seed: int, number: int) -> None:
     rng = random.Random(seed + number)
-    chosen = [*faults.TARGETED, *faults.SLOW_FAULTS, *faults.ANY_MOMENT] * LONG_ROUNDS
+    chosen = [*faults.TARGETED, *faults.SLOW_FAULTS, *faults.ANY_MOMENT]
     rng.shuffle(chosen)
     await assert_survives(running, seed + number, chosen, 2 * len(chosen))
 
@@ -90,16 +83,16 @@ def stack_behind_proxy(tmp_path: Path, leash: Path) -> Iterator[tuple[Stack, Pro
         stack.stop(folder)
 
 
-@pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
+@pytest.mark.long
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("number", range(LONG_RUNS))
+@pytest.mark.parametrize("number", range(RUNS))
 async def test_a_search_survives_a_fault_a_second(
     stack_behind_proxy: tuple[Stack, Proxy], seed: int, number: int
 ) -> None:
     await assert_survives_random_faults(*stack_behind_proxy, seed + number, RANDOM_FAULTS)
 
 
-@pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
+@pytest.mark.long
 @pytest.mark.timeout(3_600)
 async def test_on_a_starved_machine_nothing_wrong_is_found_at_any_length_of_the_log(
     stack_behind_proxy: tuple[Stack, Proxy], seed: int

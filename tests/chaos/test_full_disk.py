@@ -1,4 +1,4 @@
-"""Each process of a stack is the first to meet a full disk: `make chaos` runs these.
+"""Each process of a stack is the first to meet a full disk.
 
 Each has a small disk of its own, so that the others can write. No limit stops new tasks before one is full.
 """
@@ -16,7 +16,7 @@ from tests.polling import poll_until_sync
 from tests.small_disk import SmallDisk, small_disk
 
 pytestmark = [
-    pytest.mark.skipif(not os.environ.get("TRACKSIDE_CHAOS_RUNS"), reason="long; `make chaos` runs it"),
+    pytest.mark.long,
     pytest.mark.timeout(900),
 ]
 

@@ -1,10 +1,9 @@
 """The dispatcher is killed, or paused beside a rival, at events of a run of twelve steps: it ends the same.
 
-`make test` does so at a few events, `make chaos` at every one, TRACKSIDE_CHAOS_RUNS times.
+`make test` does so at a few events, `make long` at every one.
 """
 
 import asyncio
-import os
 import random
 import secrets
 import signal
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.chaos.settings import RUNS
 from tests.integration.dispatcher.conftest import prepare_stack
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
 from tests.integration.dispatcher.twelve_steps import drive
@@ -32,7 +32,6 @@ from trackside.domain.task import TaskState
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.settings import StackSettings
 
-LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
 FEW = 6
 """At how many events the dispatcher is killed, or paused, in a short run."""
 LAST = 60
@@ -149,9 +148,9 @@ async def test_a_run_ends_the_same_when_its_dispatcher_is_killed_or_paused(two: 
     assert await killed_at(two, set(numbers.sample(range(1, LAST), FEW))) == expected
 
 
-@pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
+@pytest.mark.long
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("number", range(LONG_RUNS))
+@pytest.mark.parametrize("number", range(RUNS))
 async def test_a_run_ends_the_same_when_its_dispatcher_is_killed_and_paused_at_every_event(
     two: Two, number: int
 ) -> None:

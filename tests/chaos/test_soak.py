@@ -1,6 +1,5 @@
 """A soak of two minutes with a fault every few seconds; `make soak` runs it for hours."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import pytest
 from tests.soak.records import read_ledger
 
 pytestmark = [
-    pytest.mark.skipif(not os.environ.get("TRACKSIDE_CHAOS_RUNS"), reason="long; `make chaos` runs it"),
+    pytest.mark.long,
     pytest.mark.timeout(1_800),
 ]
 HOURS, FAULT_INTERVAL_S = "0.035", "6"

@@ -1,6 +1,6 @@
 """A stack with the settings that users have, on a machine whose processors are wanted by 32 busy loops.
 
-`make chaos` runs it. It takes minutes, as each process gets a seventeenth of a processor of two.
+It takes minutes, as each process gets a seventeenth of a processor of two.
 """
 
 import os
@@ -15,7 +15,7 @@ from tests.e2e.harness import UserFolder
 from tests.full_disk import NOOP
 
 pytestmark = [
-    pytest.mark.skipif(not os.environ.get("TRACKSIDE_CHAOS_RUNS"), reason="long; `make chaos` runs it"),
+    pytest.mark.long,
     pytest.mark.timeout(1_800),
 ]
 LIMIT_S = 1_200.0

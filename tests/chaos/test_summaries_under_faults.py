@@ -1,6 +1,6 @@
 """Ten event files grow while what reads them is killed: each point is there once, and rows equal a rebuild.
 
-Two summary-indexers watch their directory. `make chaos` does so longer, TRACKSIDE_CHAOS_RUNS times.
+Two summary-indexers watch their directory. One test does so longer.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ import pytest
 
 from tests.chaos.growing_files import GrowingFile, GrowingFiles, PointKey, flip
 from tests.chaos.history import TIMEOUT_S, History
+from tests.chaos.settings import RUNS
 from tests.polling import poll_until
 from trackside.aggregates.summary.messages import RetrySummaryFile
 from trackside.aggregates.summary.state import SummaryFile, summary_of
@@ -35,7 +36,6 @@ from trackside.projections.reads import open_read_models
 from trackside.sdk import Client
 from trackside.verify.postgres import verify_with_postgres
 
-LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
 INDEXERS = ("summary-indexer", "summary-indexer-2")
 FAULTS: tuple[tuple[str, ...], ...] = (INDEXERS, ("dispatcher", "postgres"), ("kafka",))
 """What is killed at once."""
@@ -161,6 +161,7 @@ async def opened(running: Stack, base: Path, seed: int) -> AsyncIterator[Scene]:
             following.cancel()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_each_point_is_there_once_after_the_kill_of_anything(
     running: Stack, base: Path, seed: int
@@ -169,9 +170,9 @@ async def test_each_point_is_there_once_after_the_kill_of_anything(
     await assert_nothing_is_lost(running, base, seed, [*FAULTS])
 
 
-@pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
+@pytest.mark.long
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("number", range(LONG_RUNS))
+@pytest.mark.parametrize("number", range(RUNS))
 async def test_each_point_is_there_once_after_many_kills(
     running: Stack, base: Path, seed: int, number: int
 ) -> None:

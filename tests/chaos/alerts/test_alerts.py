@@ -1,13 +1,11 @@
 """Each alert fires on a real stack, with a real Prometheus, when what it is about happens; else none does.
 
-`make test` runs two faults, `make chaos` all of them, each on a stack of its own:
-`TRACKSIDE_CHAOS_RUNS=1 pytest tests/chaos/alerts -k trial_hangs` runs one.
+Each fault is made on services of its own; `pytest tests/chaos/alerts -k trial_hangs` makes one.
 """
 
 import asyncio
 import itertools
 import logging
-import os
 import time
 from pathlib import Path
 
@@ -27,7 +25,6 @@ QUIET_MINUTES = 30
 TRIAL_S = 0.4
 
 pytestmark = [needs_prometheus, pytest.mark.timeout(900)]
-long = pytest.mark.skipif(not os.environ.get("TRACKSIDE_CHAOS_RUNS"), reason="long; `make chaos` runs it")
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +32,7 @@ def _no_messages_of_the_client() -> None:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
+@pytest.mark.long
 async def test_a_normal_search_fires_no_alert_and_a_lost_worker_does(
     stack: Servers, database: str, topic_prefix: str, leash: Path
 ) -> None:
@@ -48,7 +46,7 @@ async def test_a_normal_search_fires_no_alert_and_a_lost_worker_does(
         assert on.watched_by.broken_rules() == []
 
 
-@long
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 async def test_a_fault_fires_its_alerts_and_no_others_until_it_has_ended(
     case: Case, stack: Servers, database: str, topic_prefix: str, leash: Path
@@ -65,7 +63,7 @@ async def test_a_fault_fires_its_alerts_and_no_others_until_it_has_ended(
         assert "nothing found" in await on.command("verify-log")
 
 
-@long
+@pytest.mark.long
 async def test_no_alert_fires_while_searches_run(
     stack: Servers, database: str, topic_prefix: str, leash: Path
 ) -> None:

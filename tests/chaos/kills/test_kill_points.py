@@ -1,11 +1,10 @@
 """The worker, its store process, the task and the store are killed at each step of a save, of a resume and of
 an instruction: nothing that the log says is wrong afterwards, and nothing is missing.
 
-`make test` kills each victim once in each; `make chaos` at every step, TRACKSIDE_CHAOS_RUNS times.
+Both are for `make long`: each victim once in each story, and everything at every step of each.
 """
 
 import asyncio
-import os
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -18,6 +17,7 @@ from tests.chaos.history import TIMEOUT_S
 from tests.chaos.kills.cluster import STORE_FAILED, Cluster, cluster, first_of
 from tests.chaos.kills.points import FUNCTIONS, STEPS, STORE, Step
 from tests.chaos.kills.tasks import losses
+from tests.chaos.settings import RUNS
 from tests.stack import Servers
 from trackside.aggregates.batch.messages import GroupSpec, StopTasks, SubmitTasks, TaskSpec
 from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
@@ -25,7 +25,6 @@ from trackside.contracts.message import Json
 from trackside.contracts.resources import Retry, RetryPolicy, ServicePolicy
 from trackside.verify.log import verify
 
-LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
 RETRY = RetryPolicy(lost=Retry(times=100), failed=Retry(times=100))
 TRAINING: Json = {"rate": 0.1, "steps": 6, "every": 2, "dies_at": 4, "waits": True}
 Kill = tuple[Step, str]
@@ -47,27 +46,27 @@ def chosen(rng: random.Random) -> list[Kill]:
     return [rng.choice(kills) for kills in fitting.values()]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_each_victim_is_killed_at_a_step_of_each_story(killed: Cluster, seed: int) -> None:
+    instructions = [step for step in STEPS if step.story == "instruction"]
     await assert_survives(killed, chosen(random.Random(seed)), is_service=False)
-    await assert_survives(killed, [(random.Random(seed).choice(_instructions()), "worker")], is_service=True)
+    await assert_survives(killed, [(random.Random(seed).choice(instructions), "worker")], is_service=True)
 
 
-@pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
+@pytest.mark.long
 @pytest.mark.timeout(7_200)
-@pytest.mark.parametrize("number", range(LONG_RUNS))
-@pytest.mark.parametrize("is_service", [False, True], ids=["tasks", "services"])
+@pytest.mark.parametrize("number", range(RUNS))
+@pytest.mark.parametrize(
+    ("story", "is_service"),
+    [*((story, False) for story in ("save", "resume", "instruction")), ("instruction", True)],
+)
 async def test_everything_is_killed_at_every_step(
-    killed: Cluster, seed: int, number: int, is_service: bool
+    killed: Cluster, seed: int, number: int, story: str, is_service: bool
 ) -> None:
-    steps = _instructions() if is_service else STEPS
-    kills = [(step, victim) for step in steps for victim in step.victims]
+    kills = [(step, victim) for step in STEPS for victim in step.victims if step.story == story]
     random.Random(seed + number).shuffle(kills)
     await assert_survives(killed, kills, is_service)
-
-
-def _instructions() -> list[Step]:
-    return [step for step in STEPS if step.story == "instruction"]
 
 
 async def assert_survives(killed: Cluster, kills: Sequence[Kill], is_service: bool) -> None:

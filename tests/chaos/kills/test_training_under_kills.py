@@ -1,11 +1,10 @@
 """A search of real trainings whose worker is killed every few seconds finds what an undisturbed one finds.
 
 Each training continues from its last checkpoint: its loss depends on the state that is carried over, so that
-a step that is lost or made twice would change it. `make test` kills twice, `make chaos` LONG_KILLS times.
+a step that is lost or made twice would change it. `make test` kills twice, `make long` LONG_KILLS times.
 """
 
 import asyncio
-import os
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.chaos.history import TIMEOUT_S
 from tests.chaos.kills.cluster import SLOTS, Cluster, cluster
 from tests.chaos.kills.tasks import losses
 from tests.chaos.random_faults import pause
+from tests.chaos.settings import RUNS
 from tests.integration.projections.harness import query
 from tests.stack import Servers
 from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
@@ -28,7 +28,6 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.reads import open_read_models
 from trackside.verify.log import verify
 
-LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
 LONG_KILLS = 25
 LONG_S = 20 * TIMEOUT_S
 EVERY = 5
@@ -86,9 +85,9 @@ async def test_a_search_with_a_killed_worker_loses_an_interval_at_most(
     await assert_trained(killed, "killed", kills, database)
 
 
-@pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
+@pytest.mark.long
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("number", range(LONG_RUNS))
+@pytest.mark.parametrize("number", range(RUNS))
 async def test_a_search_under_many_kills_finds_what_an_undisturbed_one_finds(
     trained: tuple[Cluster, str], seed: int, number: int
 ) -> None:

@@ -1,14 +1,12 @@
 """Two rounds of a job on two dispatchers leave the same files and models, whatever is killed or paused.
 
 What they leave follows from the lines of the dataset alone: each sample is in one manifest, each model has
-all samples of the rounds before, the newest one is live everywhere. `make test` makes a few faults. `make
-chaos` makes those of each kind after each event, with at most JOBS times TRACKSIDE_CHAOS_RUNS jobs, and
-prints which.
+all samples of the rounds before, the newest one is live everywhere. One test makes a few faults. The other
+one makes those of each kind after each event, in a few jobs, and prints which.
 """
 
 import asyncio
 import importlib
-import os
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,14 +20,14 @@ from tests.chaos.rounds.job import BATCH, REPLICAS, ROUNDS, TRAIN_OF_BATCH, TwoR
 from tests.chaos.rounds.replayed import assert_replayed
 from tests.chaos.rounds.sweep import Sweep, positions_of
 from tests.chaos.rounds.waits import sitecustomize
+from tests.chaos.settings import RUNS
 from tests.integration import command_line
 from tests.stack import Servers
 from trackside.projections.owners import DISPATCHER, OWNERS
 from trackside.projections.reads import open_read_models
 from trackside.verify.postgres import verify_with_postgres
 
-LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
-JOBS = 20
+JOBS = 4
 """How many jobs share the faults of a long run, at most, for each of its TRACKSIDE_CHAOS_RUNS."""
 FEW, LAST = 2, 150
 """How many faults a short run has, and the number of an event that each of these jobs has."""
@@ -46,6 +44,7 @@ async def cluster(
         yield found
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_rounds_leave_the_same_whatever_is_killed_or_paused(
     cluster: RoundsCluster, seed: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -76,7 +75,7 @@ async def test_rounds_leave_the_same_whatever_is_killed_or_paused(
     await assert_verified(cluster)
 
 
-@pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
+@pytest.mark.long
 @pytest.mark.timeout(14_400)
 async def test_rounds_leave_the_same_with_faults_of_each_kind_after_every_event(
     cluster: RoundsCluster, seed: int, capsys: pytest.CaptureFixture[str]
@@ -93,7 +92,7 @@ async def test_rounds_leave_the_same_with_faults_of_each_kind_after_every_event(
 
     sweep = Sweep(cluster, positions, random.Random(seed), say)
     try:
-        await sweep.run(JOBS * LONG_RUNS)
+        await sweep.run(JOBS * RUNS)
     finally:
         say(sweep.report())
     await assert_verified(cluster)
