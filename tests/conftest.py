@@ -18,6 +18,7 @@ from tests.stack import (
     Run,
     SecureServers,
     Servers,
+    database_with_tables,
     fresh_database,
     open_run,
     run_folder,
@@ -123,6 +124,20 @@ def database(stack: Servers) -> Iterator[str]:
 def module_database(stack: Servers) -> Iterator[str]:
     """Yields the DSN of an empty database, dropped after the module's last test."""
     with fresh_database(stack.postgres_dsn) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def tables(stack: Servers) -> Iterator[str]:
+    """Yields the DSN of a database with the tables of this release, without rows; dropped after the test."""
+    with fresh_database(stack.postgres_dsn, database_with_tables()) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="module")
+def module_tables(stack: Servers) -> Iterator[str]:
+    """Yields the DSN of a database like that of `tables`, dropped after the module's last test."""
+    with fresh_database(stack.postgres_dsn, database_with_tables()) as dsn:
         yield dsn
 
 

@@ -28,11 +28,14 @@ from trackside.embedded.folder import held_leash, is_cut, is_locked
 from trackside.embedded.postgres.server import remove_data
 from trackside.eventlog import secure_folder
 from trackside.eventlog.kafka_settings import KafkaSettings
+from trackside.projections.migrate import migrate
+from trackside.projections.postgres import database
 
 RUN_VARIABLE = "TRACKSIDE_TEST_RUN"
 SEED_VARIABLE = "TRACKSIDE_TEST_SEED"
 PREFIX = "trackside-test-"
 KNOWN = "servers.json"
+WITH_TABLES = "database-with-tables"
 SECURE = "secure-stack"
 USERS = ("dispatcher", "scheduler", "summary-indexer", "console", "worker-a", "worker-b", "rotated")
 KIND_VARIABLE = "TRACKSIDE_TEST_STACK"  # embedded or containers; both are tried if it is not set
@@ -67,6 +70,7 @@ class Run:
 
     def close(self) -> None:
         """Stops what the run started and removes its folder."""
+        self._drop_tables()
         embedded.stop(self.folder / SECURE)
         embedded.stop(self.folder / "stack")
         if (self.folder / containers.MARK).exists():
@@ -74,6 +78,15 @@ class Run:
         self.holds.close()
         remove_data(self.folder / "stack" / "postgres")
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _drop_tables(self) -> None:
+        """Drops the database that others were copied from, if its server is not the run's own."""
+        template = self.folder / WITH_TABLES
+        if template.exists():
+            known = Servers(**json.loads((self.folder / KNOWN).read_text()))
+            if known.origin == "given":
+                drop = f"DROP DATABASE {template.read_text()} WITH (FORCE)"
+                _in_a_thread(_execute(known.postgres_dsn, drop))
 
 
 def open_run() -> Run:
@@ -197,15 +210,46 @@ def secure_servers() -> SecureServers:
         return SecureServers(embedded.load(folder).bootstrap_servers, dsn, folder)
 
 
+def database_with_tables() -> str:
+    """Returns the name of a database on the run's Postgres to copy, made by the first call.
+
+    It has the tables and the views of this release, without rows and of no log; nobody connects to it.
+    """
+    dsn = servers().postgres_dsn
+    known = run_folder() / WITH_TABLES
+    with (run_folder() / "tables.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not known.exists():
+            name = f"t_{secrets.token_hex(6)}"
+            _in_a_thread(_make_tables(dsn, name))
+            known.write_text(name)
+        return known.read_text()
+
+
+async def _make_tables(dsn: str, name: str) -> None:
+    await _execute(dsn, f"CREATE DATABASE {name}")
+    async with database(_on(dsn, name)) as opened:
+        await opened.commit_with_retries(migrate, lambda _: None)
+    # A database that somebody is connected to can't be copied.
+    await _execute(dsn, f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
+
+
 @contextmanager
-def fresh_database(dsn: str) -> Iterator[str]:
-    """Creates an empty database on the server of the DSN, yields its DSN, and drops it afterwards."""
+def fresh_database(dsn: str, template: str = "template1") -> Iterator[str]:
+    """Creates a database on the server of the DSN, yields its DSN, and drops it afterwards.
+
+    It is a copy of `template`: without it, it is empty.
+    """
     name = f"t_{secrets.token_hex(6)}"
-    _in_a_thread(_execute(dsn, f"CREATE DATABASE {name}"))
+    _in_a_thread(_execute(dsn, f"CREATE DATABASE {name} TEMPLATE {template}"))
     try:
-        yield urlunsplit(urlsplit(dsn)._replace(path=f"/{name}"))
+        yield _on(dsn, name)
     finally:
         _in_a_thread(_execute(dsn, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+def _on(dsn: str, name: str) -> str:
+    return urlunsplit(urlsplit(dsn)._replace(path=f"/{name}"))
 
 
 async def _execute(dsn: str, statement: str) -> None:
