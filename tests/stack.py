@@ -24,7 +24,7 @@ import asyncpg
 
 from tests import containers
 from trackside.embedded import stack as embedded
-from trackside.embedded.folder import held_leash, is_cut, is_locked
+from trackside.embedded.folder import NAME, held_leash, is_cut, is_locked
 from trackside.embedded.postgres.server import remove_data
 from trackside.eventlog import secure_folder
 from trackside.eventlog.kafka_settings import KafkaSettings
@@ -73,10 +73,14 @@ class Run:
         self._drop_tables()
         embedded.stop(self.folder / SECURE)
         embedded.stop(self.folder / "stack")
+        products = [*self.folder.glob(f"*/{NAME}")]
+        for product in products:
+            embedded.stop(product)
         if (self.folder / containers.MARK).exists():
             containers.remove(self.folder)
         self.holds.close()
-        remove_data(self.folder / "stack" / "postgres")
+        for each in (self.folder / "stack", *products):
+            remove_data(each / "postgres")
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _drop_tables(self) -> None:
