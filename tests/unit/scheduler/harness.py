@@ -3,6 +3,7 @@
 Every action is folded as its event, and must be applied.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
+    Reservation,
     TaskAccepted,
     TaskRefused,
     TaskReturned,
@@ -129,6 +131,34 @@ class SchedulerHarness:
             credentials=list(credentials),
         )
         self.fold_fleet(joined)
+
+    def submit_each(self, task_ids: Iterable[str], **options: Any) -> None:
+        """Submits tasks that are alike."""
+        for task_id in task_ids:
+            self.submit(task_id, **options)
+
+    def place(self, task_id: str, stream: str = "s", **options: Any) -> None:
+        """Submits a task, and runs a pass."""
+        self.submit(task_id, stream, **options)
+        self.run_pass()
+
+    def assign(self, task_id: str, **options: Any) -> list[tuple[str, str]]:
+        """Submits a task, and returns the assignments of a pass."""
+        self.submit(task_id, **options)
+        return self.assignments()
+
+    def begin(self, task_id: str, **options: Any) -> None:
+        """Submits a task, places it, and has it train."""
+        self.place(task_id, **options)
+        self.accept(task_id, TaskStatus.TRAINING)
+
+    def reserved(self, task_id: str) -> Reservation:
+        """Returns what is reserved for a task."""
+        return self.task(task_id).attempt.reserved
+
+    def reserved_bytes(self, task_id: str) -> tuple[int, int]:
+        """Returns what is reserved of the host and of each device for a task."""
+        return self.reserved(task_id).memory_bytes, self.reserved(task_id).cuda_memory_bytes
 
     def submit(
         self,
@@ -305,6 +335,13 @@ class SchedulerHarness:
             neighbours=neighbours,
         )
         self.cluster.hosts.apply_heartbeat(beat)
+
+
+def one_worker(chosen: SchedulingPolicy | None = None, **options: Any) -> SchedulerHarness:
+    """Returns a scheduler with worker w1."""
+    harness = SchedulerHarness(chosen)
+    harness.join_worker(**options)
+    return harness
 
 
 def _in_bytes(by_type: dict[str, float]) -> dict[str, int]:

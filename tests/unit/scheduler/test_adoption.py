@@ -39,12 +39,9 @@ def lost(told: Told, fleet: Fleet, is_silent: Callable[[str], bool] = lambda _: 
     return [event.incarnation for event in events if isinstance(event, AttemptEnded)]
 
 
-def test_an_adopted_attempt_is_not_lost_when_its_new_incarnation_joins() -> None:
+def test_an_attempt_is_lost_once_a_new_incarnation_has_joined_that_has_not_adopted_it() -> None:
     told = task_adopted()
     assert lost(told, fleet_of(worker(), worker("w1", "i-2", after={"3": told.next_offset}))) == []
-
-
-def test_an_attempt_that_the_new_incarnation_has_not_adopted_is_lost_once_it_has_joined() -> None:
     told = task_active()
     assert lost(told, fleet_of(worker(), worker("w1", "i-2"))) == ["i-1"]
 
@@ -144,39 +141,27 @@ def test_an_incarnation_whose_attempt_was_adopted_gets_no_new_tasks() -> None:
     assert harness.assignments() == []
     harness.fold(TOPICS.fleet.name, worker("w1", "i-2", after={"3": harness.told.next_offset}))
     assert harness.assignments() == ["i-2"]
+    harness = AdoptionHarness()
+    harness.told.tell(adopted(worker="w2", incarnation="i-8", earlier=("i-1",)))
+    harness.told.tell(suggested(1), submitted(1, needs={"resources": {"devices": 0}}))
+    harness.fold_new()
+    assert harness.assignments() == ["i-1"]
 
 
-def test_incarnations_that_join_after_their_attempt_was_adopted_get_no_new_tasks() -> None:
-    harness, told = ServiceHarness(), task_active()
+@pytest.mark.parametrize("restarted", [False, True])
+def test_incarnations_that_join_after_their_attempt_was_adopted_get_no_new_tasks(restarted: bool) -> None:
+    told = task_adopted() if restarted else task_active()
     told.tell(adopted(incarnation="i-3", earlier=("i-1", "i-2")))
     told.tell(suggested(1), submitted(1, needs={"resources": {"devices": 0}}))
-    harness.fold_all(told)
+    harness = ServiceHarness(recovered=told.streams if restarted else None)
+    if not restarted:
+        harness.fold_all(told)
     harness.fold(TOPICS.fleet.name, worker("w2", "i-9", types=()))
     for incarnation in ("i-1", "i-2"):
         harness.fold(TOPICS.fleet.name, worker("w1", incarnation))
         assert harness.assignments() == []
     harness.fold(TOPICS.fleet.name, worker("w1", "i-3", after={"3": told.next_offset}))
     assert harness.assignments() == ["i-3"]
-
-
-def test_a_scheduler_that_starts_after_an_adoption_places_nothing_on_earlier_incarnations() -> None:
-    told = task_adopted()
-    told.tell(adopted(incarnation="i-3", earlier=("i-1", "i-2")))
-    told.tell(suggested(1), submitted(1, needs={"resources": {"devices": 0}}))
-    harness = ServiceHarness(recovered=told.streams)
-    for incarnation in ("i-1", "i-2"):
-        harness.fold(TOPICS.fleet.name, worker("w1", incarnation))
-        assert harness.assignments() == []
-    harness.fold(TOPICS.fleet.name, worker("w1", "i-3", after={"3": told.next_offset}))
-    assert harness.assignments() == ["i-3"]
-
-
-def test_an_adoption_without_effect_closes_no_incarnation() -> None:
-    harness = AdoptionHarness()
-    harness.told.tell(adopted(worker="w2", incarnation="i-8", earlier=("i-1",)))
-    harness.told.tell(suggested(1), submitted(1, needs={"resources": {"devices": 0}}))
-    harness.fold_new()
-    assert harness.assignments() == ["i-1"]
 
 
 async def test_a_command_goes_to_the_new_incarnation_at_once_when_that_has_joined() -> None:

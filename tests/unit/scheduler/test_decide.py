@@ -1,21 +1,28 @@
-"""Lost workers and attempts, time limits, and tasks that were refused too often."""
+"""Lost workers and attempts, leases by the clock of the log, time limits and repeated refusals."""
 
 import pytest
 
 from tests.unit.domain.given import (
+    STREAM,
     Told,
     assigned,
     ended,
     task_active,
+    task_id,
     task_queued,
 )
 from tests.unit.scheduler.given import cluster_of, fleet_of, worker
-from tests.unit.scheduler.harness import SchedulerHarness
+from tests.unit.scheduler.harness import SchedulerHarness, one_worker
 from trackside.contracts.fleet import WorkerLeft, WorkerLost
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TimeLimitReached
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    TimeLimitReached,
+)
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
 from trackside.scheduler import decide
+from trackside.scheduler.lease import Leases
 
 
 def test_a_task_that_has_waited_or_run_for_as_long_as_it_may_reaches_its_limit() -> None:
@@ -47,8 +54,7 @@ def reached_limits(harness: SchedulerHarness) -> list[tuple[object, TimeLimitRea
 
 
 def test_a_task_that_was_refused_ten_times_is_given_up() -> None:
-    harness = SchedulerHarness()
-    harness.join_worker(cpus=1)
+    harness = one_worker(cpus=1)
     harness.submit("a")
     for _ in range(10):
         assert harness.assignments() == [("a", "w1/cpu-0")]
@@ -67,8 +73,7 @@ def test_a_task_that_was_refused_ten_times_is_given_up() -> None:
 
 @pytest.mark.parametrize("code", ["journal_unwritable", "device_busy"])
 def test_refusals_that_no_task_is_at_fault_for_are_not_counted_against_it(code: str) -> None:
-    harness = SchedulerHarness()
-    harness.join_worker(cpus=1)
+    harness = one_worker(cpus=1)
     harness.submit("a")
     for _ in range(11):
         assert harness.assignments() == [("a", "w1/cpu-0")]
@@ -94,36 +99,107 @@ def test_an_attempt_is_lost_with_its_worker(gone: WorkerLeft | None) -> None:
     assert told.task().attempt.number == 2
 
 
-def test_nothing_is_lost_where_all_workers_are_known_to_be_there() -> None:
+def test_nothing_is_lost_of_a_worker_that_is_there() -> None:
     told, fleet_state = task_active(), fleet_of(worker())
     known = frozenset({("w1", "i-1"), ("w2", "i-7")})
     assert not list(decide.lost_attempts(cluster_of(told), fleet_state, {}, known))
     gone = fleet_of(worker(), WorkerLeft(worker_id="w1", incarnation="i-1"))
     assert list(decide.lost_attempts(cluster_of(told), gone, {}, known - {("w1", "i-1")}))
-
-
-def test_an_attempt_on_a_worker_that_is_there_is_not_lost() -> None:
     assert lost(task_active(), fleet_of(worker())) == []
     assert lost(task_queued(), fleet_of(worker())) == []
 
 
-def test_a_rejoined_worker_s_own_word_is_waited_for() -> None:
+def test_the_word_of_a_worker_that_rejoined_or_is_not_folded_yet_is_waited_for() -> None:
     fleet_state = fleet_of(worker(), worker("w1", "i-2", after={"3": 40, "5": 7}))
     told = task_active()
     assert lost(told, fleet_state, {3: 39, 5: 7}) == []
     assert lost(told, fleet_state, {3: 40}) == []
     assert lost(told, fleet_state, {3: 40, 5: 7}) == ["i-1"]
-
-
-def test_what_a_worker_recovered_and_said_before_it_rejoined_is_no_loss() -> None:
     told = task_active()
     told.tell(ended())
     fleet_state = fleet_of(worker(), worker("w1", "i-2", after={"3": told.next_offset}))
     assert lost(told, fleet_state, told.streams.positions) == []
-
-
-def test_an_incarnation_that_has_not_been_folded_yet_is_not_lost() -> None:
     told = task_queued()
     told.tell(assigned(incarnation="i-7"))
     assert lost(told, fleet_of(worker())) == []
     assert lost(told, Fleet()) == []
+
+
+def test_the_cluster_state_follows_a_task_through_its_life() -> None:
+    told = task_queued()
+    cluster = cluster_of(told)
+    cluster.hosts.sync_fleet(fleet_of(worker()), lambda _: True, [])
+    device = cluster.hosts.by_id["w1"].devices["cpu-0"]
+    task = told.task()
+    assert task_id(0) in cluster.waiting
+    told.tell(assigned())
+    for _ in range(2):
+        cluster.update(STREAM, task)
+        assert (len(cluster.waiting), list(cluster.placed)) == (0, [task_id(0)])
+        assert list(device.bookings) == [task_id(0)]
+    told.tell(ended(AttemptEnd.LOST), role="scheduler")
+    cluster.update(STREAM, task)
+    cluster.advance(task.not_before_ms)
+    assert (task_id(0) in cluster.waiting, dict(device.bookings)) == (True, {})
+    told.tell(assigned(attempt=2))
+    told.tell(ended(attempt=2))
+    cluster.update(STREAM, task)
+    kept = (
+        cluster.tasks,
+        cluster.placed,
+        cluster.unanswered,
+        cluster.tasks_on,
+        cluster.bookings,
+        cluster.stream_of,
+    )
+    assert (len(cluster.waiting), *kept) == (0, {}, {}, {}, {}, {}, {})
+
+
+BEAT_MS, LEASE_MS = 1_000, 10_000
+
+
+def beats(leases: Leases, *times_ms: int) -> None:
+    for time_ms in times_ms:
+        leases.record_own_heartbeat(time_ms)
+
+
+def test_a_worker_that_has_not_left_is_lost_when_it_is_silent_for_longer_than_its_lease() -> None:
+    leases, fleet_state = Leases(BEAT_MS), fleet_of(worker(), worker("w2", "i-2"))
+    assert decide.lost_workers(fleet_state, leases, LEASE_MS) == []
+    beats(leases, *range(0, 11_000, BEAT_MS))
+    leases.renew("i-2")
+    assert decide.lost_workers(fleet_state, leases, LEASE_MS) == []
+    beats(leases, 11_000)
+    [(_, proposal)] = decide.lost_workers(fleet_state, leases, LEASE_MS)
+    [lost] = proposal.events
+    assert isinstance(lost, WorkerLost)
+    assert (lost.worker_id, lost.incarnation, lost.silent_ms) == ("w1", "i-1", 11_000)
+    leases, fleet_state = Leases(BEAT_MS), fleet_of(worker(), WorkerLeft(worker_id="w1", incarnation="i-1"))
+    leases.renew("i-1")
+    beats(leases, *range(0, 60_000, BEAT_MS))
+    assert decide.lost_workers(fleet_state, leases, LEASE_MS) == []
+
+
+def test_neither_an_outage_of_the_log_nor_its_clock_ages_a_worker_nor_silence_one_never_heard_of() -> None:
+    leases, fleet_state = Leases(BEAT_MS), fleet_of(worker())
+    leases.renew("i-1")
+    beats(leases, 0, 1_000, 2_000, 3_600_000)
+    assert leases.silent_ms("i-1") == 2_000 + 2 * BEAT_MS
+    assert decide.lost_workers(fleet_state, leases, LEASE_MS) == []
+    leases = Leases(BEAT_MS)
+    leases.renew("i-1")
+    beats(leases, 10_000, 11_000, 4_000, 5_000)
+    assert leases.silent_ms("i-1") == 2_000
+    leases = Leases(BEAT_MS)
+    beats(leases, *range(0, 30_000, BEAT_MS))
+    assert leases.silent_ms("i-1") == 0
+    beats(leases, 30_000)
+    assert leases.silent_ms("i-1") == BEAT_MS
+
+
+def test_incarnations_that_are_no_more_are_forgotten() -> None:
+    leases = Leases(BEAT_MS)
+    for incarnation in ("i-1", "i-2"):
+        leases.renew(incarnation)
+    leases.retain({"i-2"})
+    assert set(leases.seen) == {"i-2"}

@@ -70,15 +70,12 @@ def test_a_task_that_asked_is_owed_its_parameters_until_it_has_taken_them(answer
     assert list(pending_commands(cluster, fleet_state)) == []
 
 
-def test_a_device_is_owed_a_stop_until_the_attempt_has_ended() -> None:
+def test_a_device_is_owed_a_stop_and_no_start_until_the_attempt_has_ended() -> None:
     told, fleet_state = task_active(), fleet_of(worker())
     told.tell(TaskStopRequested(task_id=task_id(0), reason="assessor"))
     assert messages_for(told, fleet_state) == [StopTask(stream=STREAM, **token(), reason="assessor")]
     told.tell(ended(AttemptEnd.CANCELLED))
     assert messages_for(told, fleet_state) == []
-
-
-def test_a_task_stopped_before_it_started_is_owed_a_stop_and_no_start() -> None:
     told, fleet_state = task_queued(), fleet_of(worker())
     told.tell(assigned())
     told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.scheduler.given import policy
-from tests.unit.scheduler.harness import SchedulerHarness
+from tests.unit.scheduler.harness import SchedulerHarness, one_worker
 from trackside.contracts.device_commands import RecallTask, RunTask
 from trackside.contracts.fleet import WorkerLost
 from trackside.contracts.tasks import TaskStatus
@@ -15,13 +15,22 @@ from trackside.scheduler.device_commands import PendingCommand, pending_commands
 
 def harness_with(cpus: int = 1, running: int = 1) -> SchedulerHarness:
     """Returns a worker whose slots run `t0` and so on."""
-    harness = SchedulerHarness(policy(look_ahead=1))
-    harness.join_worker(cpus=cpus)
+    harness = one_worker(policy(look_ahead=1), cpus=cpus)
     for number in range(running):
         harness.submit(f"t{number}")
     harness.run_pass()
     for number in range(running):
         harness.accept(f"t{number}", TaskStatus.TRAINING)
+    return harness
+
+
+def recalling() -> SchedulerHarness:
+    """Returns a worker that is to give back `a`, which waits behind a task, as another device is free."""
+    harness = harness_with(cpus=2, running=2)
+    harness.place("a")
+    harness.end("t1")
+    harness.run_pass()
+    assert harness.recalled() == ["a"]
     return harness
 
 
@@ -32,25 +41,26 @@ def pending(harness: SchedulerHarness) -> list[PendingCommand]:
 
 def test_one_task_and_no_more_waits_behind_a_running_one() -> None:
     harness = harness_with()
-    harness.submit("a")
-    harness.submit("b")
+    harness.submit_each("ab")
     harness.run_pass()
     assert harness.placed_behind() == [("a", "w1/cpu-0")]
     assert harness.run_pass() == []
     assert harness.task("a").attempt.behind
 
 
-def test_nobody_waits_behind_another_while_a_device_is_free() -> None:
+def test_nobody_waits_behind_another_without_look_ahead_or_while_a_device_is_free() -> None:
     harness = harness_with(cpus=2, running=1)
-    harness.submit("a")
-    assert harness.assignments() == [("a", "w1/cpu-1")]
+    assert harness.assign("a") == [("a", "w1/cpu-1")]
+    assert harness.placed_behind() == []
+    harness = one_worker(policy(look_ahead=0), cpus=1)
+    harness.submit_each("ab")
+    harness.run_pass()
     assert harness.placed_behind() == []
 
 
 def test_the_held_command_says_so_and_is_expected_once_the_device_is_free() -> None:
     harness = harness_with()
-    harness.submit("a")
-    harness.run_pass()
+    harness.place("a")
     (command,) = pending(harness)
     run = command.build()
     assert isinstance(run, RunTask)
@@ -65,8 +75,7 @@ def test_the_held_command_says_so_and_is_expected_once_the_device_is_free() -> N
 def test_a_command_says_the_lease_that_its_scheduler_gives() -> None:
     harness = SchedulerHarness(replace(policy(), lease_s=4.5))
     harness.join_worker(cpus=1)
-    harness.submit("a")
-    harness.run_pass()
+    harness.place("a")
     (command,) = pending(harness)
     run = command.build()
     assert isinstance(run, RunTask)
@@ -75,8 +84,7 @@ def test_a_command_says_the_lease_that_its_scheduler_gives() -> None:
 
 def test_who_waited_behind_has_the_device_next_and_somebody_waits_behind_it() -> None:
     harness = harness_with()
-    harness.submit("a")
-    harness.submit("b")
+    harness.submit_each("ab")
     harness.run_pass()
     harness.end("t0")
     assert harness.assignments() == []
@@ -85,12 +93,10 @@ def test_who_waited_behind_has_the_device_next_and_somebody_waits_behind_it() ->
 
 def test_a_task_is_taken_back_when_another_device_becomes_free() -> None:
     harness = harness_with(cpus=2, running=2)
-    harness.submit("a")
-    harness.run_pass()
+    harness.place("a")
     assert harness.placed_behind() == [("a", "w1/cpu-0")]
     harness.end("t1")
-    harness.submit("b")
-    harness.run_pass()
+    harness.place("b")
     assert (harness.recalled(), harness.assignments()) == (["a"], [])
     (command,) = pending(harness)
     assert isinstance(command.build(), RecallTask)
@@ -100,42 +106,16 @@ def test_a_task_is_taken_back_when_another_device_becomes_free() -> None:
     assert harness.task("a").attempt.number == 1
 
 
-def test_a_task_that_begins_before_it_can_be_taken_back_keeps_its_place() -> None:
-    harness = harness_with(cpus=2, running=2)
-    harness.submit("a")
-    harness.run_pass()
-    harness.end("t1")
-    harness.run_pass()
-    assert harness.recalled() == ["a"]
+def test_a_place_kept_for_a_task_that_is_taken_back_is_free_again_if_that_begins_or_after_a_while() -> None:
+    harness = recalling()
     harness.accept("a")
     assert pending(harness) == []
-    harness.submit("b")
-    assert harness.assignments() == [("b", "w1/cpu-1")]
-
-
-def test_a_place_kept_for_a_task_that_is_not_given_back_is_free_again_after_a_while() -> None:
-    harness = harness_with(cpus=2, running=2)
-    harness.submit("a")
-    harness.run_pass()
-    harness.end("t1")
-    harness.run_pass()
+    assert harness.assign("b") == [("b", "w1/cpu-1")]
+    harness = recalling()
     harness.submit("b")
     assert harness.assignments(after_s=1) == []
     harness.run_pass(after_s=1)
     assert harness.assignments() == [("b", "w1/cpu-1")]
-
-
-def test_a_higher_priority_takes_the_place_behind() -> None:
-    harness = harness_with()
-    harness.submit("a", needs={"priority": 3})
-    harness.run_pass()
-    harness.submit("b", needs={"priority": 8})
-    harness.run_pass()
-    assert (harness.recalled(), harness.placed_behind()) == (["a"], [])
-    assert harness.run_pass() == []
-    harness.return_task("a")
-    harness.run_pass()
-    assert harness.placed_behind() == [("b", "w1/cpu-0")]
 
 
 def test_a_task_that_may_only_wait_so_long_or_needs_several_devices_is_not_placed_behind() -> None:
@@ -146,24 +126,19 @@ def test_a_task_that_may_only_wait_so_long_or_needs_several_devices_is_not_place
 
 
 def test_a_gpu_has_a_task_behind_that_does_not_fit_beside_the_others_yet() -> None:
-    harness = SchedulerHarness(policy(look_ahead=1))
-    harness.join_worker(gpus=(24,))
+    harness = one_worker(policy(look_ahead=1), gpus=(24,))
     harness.submit("a", kind="gpu", cuda=12)
     harness.submit("b", kind="gpu", cuda=16)
-    harness.submit("c", kind="gpu", cuda=4)
-    harness.run_pass()
+    harness.place("c", kind="gpu", cuda=4)
     assert [action.task.task_id for action in harness.actions] == ["a", "c", "b"]
     assert harness.placed_behind() == [("b", "w1/gpu-0")]
-    harness.submit("d", kind="gpu", cuda=6)
-    assert harness.assignments() == []
-    harness.submit("e", kind="gpu", cuda=2)
-    assert harness.assignments() == [("e", "w1/gpu-0")]
+    assert harness.assign("d", kind="gpu", cuda=6) == []
+    assert harness.assign("e", kind="gpu", cuda=2) == [("e", "w1/gpu-0")]
 
 
 def test_fm_14_a_task_behind_a_lost_worker_comes_back_as_those_that_ran() -> None:
     harness = harness_with()
-    harness.submit("a")
-    harness.run_pass()
+    harness.place("a")
     incarnation = harness.fleet.workers["w1"].incarnation
     harness.fold_fleet(WorkerLost(worker_id="w1", incarnation=incarnation, silent_ms=11_000))
     lost = [(task.task_id, ended) for task, ended in decide.lost_attempts(harness.cluster, harness.fleet, {})]
@@ -175,22 +150,10 @@ def test_fm_14_a_task_behind_a_lost_worker_comes_back_as_those_that_ran() -> Non
     assert {name for name, _ in harness.assignments()} == {"t0", "a"}
 
 
-def test_without_look_ahead_nobody_waits_behind_another() -> None:
-    harness = SchedulerHarness(policy(look_ahead=0))
-    harness.join_worker(cpus=1)
-    harness.submit("a")
-    harness.submit("b")
-    harness.run_pass()
-    assert harness.placed_behind() == []
-
-
 def harness_of_known_tasks(took_ms: int, look_ahead: int = 8) -> SchedulerHarness:
     """Returns a worker with one slot, on which a task took so long."""
-    harness = SchedulerHarness(policy(look_ahead=look_ahead))
-    harness.join_worker(cpus=1, types=("digits", "other"))
-    harness.submit("known")
-    harness.run_pass()
-    harness.accept("known", TaskStatus.TRAINING)
+    harness = one_worker(policy(look_ahead=look_ahead), cpus=1, types=("digits", "other"))
+    harness.begin("known")
     harness.now_ms += took_ms
     harness.end("known")
     return harness
@@ -222,33 +185,18 @@ def test_so_many_tasks_wait_on_a_device_as_are_short_together(
     assert waiting(harness) == [str(number) for number in range(1, count + 1)]
 
 
-def test_of_a_type_that_never_ran_one_task_waits() -> None:
-    harness = harness_with()
-    harness.submit("a")
-    harness.submit("b")
-    harness.run_pass()
-    assert harness.placed_behind() == [("a", "w1/cpu-0")]
-
-
-def test_a_task_of_unknown_length_is_not_placed_behind_short_ones_nor_they_behind_it() -> None:
+def test_a_task_of_unknown_length_waits_with_no_short_ones_and_keeps_no_place_from_them() -> None:
     harness = harness_of_known_tasks(5)
-    harness.submit("0")
-    harness.run_pass()
-    harness.accept("0", TaskStatus.TRAINING)
+    harness.begin("0")
     harness.submit("long", task_type="other")
-    harness.submit("short")
-    harness.run_pass()
+    harness.place("short")
     assert waiting(harness) == ["long"]
     assert harness.run_pass() == []
-
-
-def test_a_task_of_unknown_length_that_finds_no_place_keeps_none_from_short_ones() -> None:
     harness = harness_of_known_tasks(5)
     begin(harness, 6)
     harness.submit("long", task_type="other")
     assert harness.run_pass() == []
-    harness.submit("6")
-    harness.run_pass()
+    harness.place("6")
     assert waiting(harness) == ["1", "2", "3", "4", "5", "6"]
 
 
@@ -263,12 +211,11 @@ def test_a_device_gets_the_next_tasks_together_when_half_of_them_have_begun() ->
     assert placed == [[], [], [], ["9", "10", "11", "12"], [], [], [], ["13", "14", "15", "16"]]
 
 
-@pytest.mark.parametrize("look_ahead", [3, 8])
+@pytest.mark.parametrize("look_ahead", [1, 3, 8])
 def test_a_higher_priority_takes_the_last_place_behind(look_ahead: int) -> None:
     harness = harness_of_known_tasks(5, look_ahead)
     begin(harness, look_ahead + 1)
-    harness.submit("high", needs={"priority": 8})
-    harness.run_pass()
+    harness.place("high", needs={"priority": 8})
     assert harness.recalled() == [str(look_ahead)]
     assert harness.run_pass() == []
     harness.return_task(str(look_ahead))

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.unit.scheduler.given import policy
-from tests.unit.scheduler.harness import SchedulerHarness
+from tests.unit.scheduler.harness import SchedulerHarness, one_worker
 from trackside.contracts.fleet import NeighbourUse, WorkerLeft, WorkerLost
-from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.contracts.tasks import AttemptEnd
 from trackside.scheduler import decide
 
 GIB = 1024**3
@@ -22,19 +22,27 @@ def two_on_a_host(look_ahead: int = 0, **more: Any) -> SchedulerHarness:
     return harness
 
 
-def test_t18_a_gpu_of_two_workers_is_given_away_once() -> None:
+def test_t18_a_gpu_and_the_memory_of_two_workers_are_given_away_once_if_they_are_the_same() -> None:
     harness = two_on_a_host()
-    for name in "ab":
-        harness.submit(name, kind="gpu", cuda=14, memory=0.1)
+    harness.submit_each("ab", kind="gpu", cuda=14, memory=0.1)
     assert harness.assignments() == [("a", "w1/gpu-0")]
     harness.end("a")
     assert harness.assignments() == [("b", "w1/gpu-0")]
+    harness = two_on_a_host()
+    harness.submit_each("ab", kind="cpu", memory=10)
+    assert harness.assignments() == [("a", "w1/cpu-0")]
+    harness.end("a")
+    assert harness.assignments() == [("b", "w1/cpu-0")]
+    harness = SchedulerHarness()
+    for name in ("w1", "w2"):
+        harness.join_worker(name, cpus=1, memory=16, pool=name)
+    harness.submit_each("ab", kind="cpu", memory=10)
+    assert harness.assignments() == [("a", "w1/cpu-0"), ("b", "w2/cpu-0")]
 
 
 def test_tasks_of_two_workers_share_a_gpu_as_long_as_they_fit() -> None:
     harness = two_on_a_host(max_tasks=1)
-    for name in "abc":
-        harness.submit(name, kind="gpu", cuda=7, memory=0.1)
+    harness.submit_each("abc", kind="gpu", cuda=7, memory=0.1)
     assert harness.assignments() == [("a", "w1/gpu-0"), ("b", "w2/gpu-0")]
     assert harness.cluster.hosts.busy_devices == 1
 
@@ -43,96 +51,59 @@ def test_tasks_of_two_workers_share_a_gpu_as_long_as_they_fit() -> None:
 def test_a_whole_gpu_is_whole_for_all_its_workers(first: bool) -> None:
     harness = two_on_a_host(max_tasks=1)
     harness.submit("a", kind="gpu", cuda=1, memory=0.1, whole_device=first)
-    harness.submit("b", kind="gpu", cuda=1, memory=0.1, whole_device=not first)
-    assert harness.assignments() == [("a", "w1/gpu-0")]
+    assert harness.assign("b", kind="gpu", cuda=1, memory=0.1, whole_device=not first) == [("a", "w1/gpu-0")]
 
 
-def test_t18_the_memory_of_a_host_is_given_away_once() -> None:
+def test_what_a_neighbour_s_tasks_use_is_counted_once_by_its_bookings() -> None:
     harness = two_on_a_host()
-    for name in "ab":
-        harness.submit(name, kind="cpu", memory=10)
-    assert harness.assignments() == [("a", "w1/cpu-0")]
-    harness.end("a")
-    assert harness.assignments() == [("b", "w1/cpu-0")]
-
-
-def test_workers_in_different_pools_have_their_memory_each() -> None:
-    harness = SchedulerHarness()
-    for name in ("w1", "w2"):
-        harness.join_worker(name, cpus=1, memory=16, pool=name)
-    for name in "ab":
-        harness.submit(name, kind="cpu", memory=10)
-    assert harness.assignments() == [("a", "w1/cpu-0"), ("b", "w2/cpu-0")]
-
-
-def test_what_a_neighbour_s_tasks_use_is_not_counted_twice() -> None:
-    harness = two_on_a_host()
-    harness.submit("a", kind="cpu", memory=6)
-    harness.run_pass()
-    harness.accept("a", TaskStatus.TRAINING)
+    harness.begin("a", kind="cpu", memory=6)
     harness.heartbeat("w1", peaks={"a": (6, 0)}, available=10)
     harness.heartbeat("w2", available=10)
-    harness.submit("b", kind="cpu", memory=10)
-    assert harness.assignments() == [("b", "w2/cpu-0")]
+    assert harness.assign("b", kind="cpu", memory=10) == [("b", "w2/cpu-0")]
+    harness = two_on_a_host()
+    harness.place("a", kind="gpu", cuda=7, memory=1)
+    incarnation = harness.fleet.workers["w1"].incarnation
+    use = NeighbourUse(incarnation=incarnation, memory_bytes=GIB, device_bytes={"gpu-0": 7 * GIB})
+    harness.heartbeat("w2", available=16, foreign={"gpu-0": 0}, neighbours=(use,))
+    assert harness.assign("b", device="w2/gpu-0", cuda=9, memory=15) == [("b", "w2/gpu-0")]
 
 
 def test_a_neighbour_of_another_log_counts_with_what_it_has() -> None:
-    harness = SchedulerHarness()
-    harness.join_worker("w1", cpus=1, gpus=(16,), memory=16, uuids=UUID, pool="host")
+    harness = one_worker(cpus=1, gpus=(16,), memory=16, uuids=UUID, pool="host")
     use = NeighbourUse(incarnation="strange", memory_bytes=8 * GIB, device_bytes={"gpu-0": 14 * GIB})
     harness.heartbeat("w1", available=16, foreign={"gpu-0": 0}, neighbours=(use,))
     harness.submit("a", kind="gpu", cuda=14, memory=0.1)
-    harness.submit("b", kind="cpu", memory=10)
-    assert harness.assignments() == []
+    assert harness.assign("b", kind="cpu", memory=10) == []
     harness.heartbeat("w1", available=16, foreign={"gpu-0": 0})
     assert harness.assignments() == [("a", "w1/gpu-0"), ("b", "w1/cpu-0")]
 
 
-def test_a_neighbour_of_this_log_counts_by_its_bookings() -> None:
-    harness = two_on_a_host()
-    harness.submit("a", kind="gpu", cuda=7, memory=1)
-    harness.run_pass()
-    incarnation = harness.fleet.workers["w1"].incarnation
-    use = NeighbourUse(incarnation=incarnation, memory_bytes=GIB, device_bytes={"gpu-0": 7 * GIB})
-    harness.heartbeat("w2", available=16, foreign={"gpu-0": 0}, neighbours=(use,))
-    harness.submit("b", device="w2/gpu-0", cuda=9, memory=15)
-    assert harness.assignments() == [("b", "w2/gpu-0")]
-
-
 def test_a_task_of_a_lost_worker_keeps_its_gpu_until_its_end_is_folded() -> None:
     harness = two_on_a_host()
-    harness.submit("a", kind="gpu", cuda=14, memory=0.1)
-    harness.run_pass()
+    harness.place("a", kind="gpu", cuda=14, memory=0.1)
     lost = harness.fleet.workers["w1"].incarnation
     harness.fold_fleet(WorkerLost(worker_id="w1", incarnation=lost, silent_ms=11_000))
     harness.join_worker("w3", gpus=(16,), uuids=UUID)
-    harness.submit("b", kind="gpu", cuda=14, memory=0.1)
-    assert harness.assignments() == []
+    assert harness.assign("b", kind="gpu", cuda=14, memory=0.1) == []
     for _, attempt in list(decide.lost_attempts(harness.cluster, harness.fleet, {})):
         harness.fold(attempt.events[0], "s", "scheduler")
     assert len(harness.assignments()) == 1
 
 
-def test_a_worker_that_joins_again_still_shares() -> None:
+def test_a_worker_that_joins_again_or_under_a_new_name_still_shares() -> None:
     harness = two_on_a_host()
-    harness.submit("a", kind="gpu", cuda=14, memory=10)
-    assert harness.assignments() == [("a", "w1/gpu-0")]
+    assert harness.assign("a", kind="gpu", cuda=14, memory=10) == [("a", "w1/gpu-0")]
     harness.join_worker("w2", cpus=1, gpus=(16,), memory=16, uuids=UUID, pool="host", incarnation="again")
     harness.submit("b", kind="gpu", cuda=14, memory=0.1)
-    harness.submit("c", kind="cpu", memory=10)
-    assert harness.assignments() == []
+    assert harness.assign("c", kind="cpu", memory=10) == []
     harness.end("a")
     assert len(harness.assignments()) == 2
-
-
-def test_a_worker_under_a_new_name_has_the_gpu_of_the_one_that_left() -> None:
     harness = two_on_a_host()
     for name in ("w1", "w2"):
         left = WorkerLeft(worker_id=name, incarnation=harness.fleet.workers[name].incarnation)
         harness.fold_fleet(left)
     harness.join_worker("w3", gpus=(16,), memory=16, uuids=UUID, pool="host")
-    harness.submit("a", kind="gpu", cuda=14, memory=14)
-    assert harness.assignments() == [("a", "w3/gpu-0")]
+    assert harness.assign("a", kind="gpu", cuda=14, memory=14) == [("a", "w3/gpu-0")]
 
 
 def test_an_urgent_task_preempts_what_a_neighbour_runs_on_the_gpu() -> None:
@@ -150,11 +121,8 @@ def test_an_urgent_task_preempts_what_a_neighbour_runs_on_the_gpu() -> None:
 
 def test_a_task_placed_behind_a_neighbour_s_waits_for_it() -> None:
     harness = two_on_a_host(look_ahead=1, max_tasks=1)
-    harness.submit("a", kind="gpu", cuda=14, memory=0.1)
-    harness.run_pass()
-    harness.accept("a", TaskStatus.TRAINING)
-    harness.submit("b", kind="gpu", cuda=14, memory=0.1)
-    harness.run_pass()
+    harness.begin("a", kind="gpu", cuda=14, memory=0.1)
+    harness.place("b", kind="gpu", cuda=14, memory=0.1)
     assert harness.placed_behind() == [("b", "w2/gpu-0")]
     assert harness.cluster.is_waiting("b")
     harness.end("a")

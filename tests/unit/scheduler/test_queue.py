@@ -1,8 +1,9 @@
-"""The order in which waiting tasks are placed."""
+"""The order in which waiting tasks are placed, also of one that others have overtaken for too long."""
 
 from tests.unit.scheduler.given import policy
-from tests.unit.scheduler.harness import SchedulerHarness
+from tests.unit.scheduler.harness import SchedulerHarness, one_worker
 from trackside.contracts.tasks import AttemptEnd
+from trackside.scheduler.planner import OVERTAKEN_CHECK_MS
 
 
 def completion_order(harness: SchedulerHarness) -> list[str]:
@@ -34,11 +35,9 @@ def test_streams_share_a_queue_fairly() -> None:
 
 
 def test_waiting_counts_as_priority_so_that_nothing_starves() -> None:
-    harness = SchedulerHarness(policy(ageing_s=600))
-    harness.join_worker(cpus=1)
+    harness = one_worker(policy(ageing_s=600), cpus=1)
     harness.submit("low", needs={"priority": 0})
-    harness.submit("first", needs={"priority": 1})
-    assert harness.assignments() == [("first", "w1/cpu-0")]
+    assert harness.assign("first", needs={"priority": 1}) == [("first", "w1/cpu-0")]
     harness.now_ms += 1_300_000
     harness.submit("late", needs={"priority": 1})
     harness.end("first")
@@ -46,8 +45,7 @@ def test_waiting_counts_as_priority_so_that_nothing_starves() -> None:
 
 
 def test_a_queue_has_no_more_tasks_than_its_limit() -> None:
-    harness = SchedulerHarness(policy(limits={"night": 2}))
-    harness.join_worker(cpus=4, queues=("night", "default"))
+    harness = one_worker(policy(limits={"night": 2}), cpus=4, queues=("night", "default"))
     for number in range(3):
         harness.submit(f"n{number}", needs={"queue": "night"})
     harness.submit("d")
@@ -58,20 +56,37 @@ def test_a_queue_has_no_more_tasks_than_its_limit() -> None:
 
 def test_t19_a_worker_that_takes_one_task_at_a_time_runs_them_all() -> None:
     for look_ahead in (0, 1):
-        harness = SchedulerHarness(policy(look_ahead=look_ahead))
-        harness.join_worker(cpus=2, max_tasks=1)
+        harness = one_worker(policy(look_ahead=look_ahead), cpus=2, max_tasks=1)
         for number in range(5):
             harness.submit(f"t{number}")
         assert completion_order(harness) == [f"t{number}" for number in range(5)]
 
 
 def test_a_retry_waits_for_its_moment() -> None:
-    harness = SchedulerHarness()
-    harness.join_worker(cpus=1)
+    harness = one_worker(cpus=1)
     retry = {"failed": {"times": 1, "backoff_s": 10, "jitter": 0}}
-    harness.submit("a", needs={"retry": retry})
-    harness.run_pass()
+    harness.place("a", needs={"retry": retry})
     harness.end("a", AttemptEnd.FAILED)
     assert harness.assignments(after_s=9) == []
     assert harness.planner.next_due_ms() == harness.task("a").not_before_ms
     assert harness.assignments(after_s=1) == [("a", "w1/cpu-0")]
+
+
+def test_a_large_task_that_was_overtaken_for_long_enough_has_its_devices_kept() -> None:
+    harness = one_worker(policy(hold_after_s=60), cpus=2)
+    harness.place("s0")
+    harness.submit("large", devices=2)
+    harness.submit("s1")
+    assert harness.assign("s2") == [("s1", "w1/cpu-1")]
+    due_ms = harness.planner.next_due_ms()
+    assert due_ms is not None and due_ms <= harness.now_ms + OVERTAKEN_CHECK_MS
+    harness.run_pass(after_s=OVERTAKEN_CHECK_MS / 1000)
+    harness.end("s0")
+    assert harness.assignments(after_s=30) == [("s2", "w1/cpu-0")]
+    harness.submit("s3")
+    harness.end("s1")
+    assert harness.assignments(after_s=31) == []
+    harness.end("s2")
+    assert harness.assignments() == [("large", "w1/cpu-0+cpu-1")]
+    harness.end("large")
+    assert harness.assignments() == [("s3", "w1/cpu-0")]

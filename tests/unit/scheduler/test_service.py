@@ -89,15 +89,22 @@ def heartbeat() -> WorkerHeartbeat:
     return WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[runs])
 
 
-async def test_a_heartbeat_read_before_the_events_it_rests_on_stops_nothing() -> None:
+async def test_a_heartbeat_that_was_read_too_early_or_sent_just_before_an_end_stops_nothing() -> None:
     harness, told = ServiceHarness(), task_active()
     harness.fold(TOPICS.heartbeats.name, heartbeat())
     harness.fold_all(told)
     harness.fold(TOPICS.heartbeats.name, heartbeat())
     assert await harness.sent() == []
+    harness, told = ServiceHarness(), task_active()
+    told.tell(ended(AttemptEnd.FINISHED))
+    harness.fold_all(told)
+    harness.fold(TOPICS.heartbeats.name, heartbeat())
+    harness.fold(TOPICS.heartbeats.name, WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[]))
+    harness.fold(TOPICS.heartbeats.name, heartbeat())
+    assert await harness.sent() == []
 
 
-async def test_a_placement_that_was_given_up_is_stopped_when_a_heartbeat_lists_it() -> None:
+async def test_a_placement_that_was_given_up_or_settled_is_stopped_when_heartbeats_list_it() -> None:
     harness, told = ServiceHarness(), task_active()
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
     harness.fold_all(told)
@@ -106,16 +113,17 @@ async def test_a_placement_that_was_given_up_is_stopped_when_a_heartbeat_lists_i
     (stop,) = await harness.sent()
     assert isinstance(stop, StopTask)
     assert (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
-
-
-async def test_a_heartbeat_that_was_sent_just_before_a_placement_ended_stops_nothing() -> None:
-    harness, told = ServiceHarness(), task_active()
-    told.tell(ended(AttemptEnd.FINISHED))
+    harness, told, streams = ServiceHarness(), task_active(), Streams(AGGREGATES)
+    harness.scheduler = Scheduler(harness.service, streams, SchedulerSettings())
+    assert told.tell(ended(), over(0)) == [Outcome.APPLIED] * 2
     harness.fold_all(told)
-    harness.fold(TOPICS.heartbeats.name, heartbeat())
-    harness.fold(TOPICS.heartbeats.name, WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[]))
-    harness.fold(TOPICS.heartbeats.name, heartbeat())
-    assert await harness.sent() == []
+    harness.scheduler.act(FACTS)
+    assert streams.by_id[STREAM].tasks == {}, "it is forgotten"
+    for _ in range(2):
+        harness.fold(TOPICS.heartbeats.name, heartbeat())
+    (stop,) = await harness.sent()
+    assert isinstance(stop, StopTask)
+    assert (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
 
 
 async def test_digests_list_what_their_whole_heartbeat_lists() -> None:
@@ -171,21 +179,7 @@ def test_the_whole_heartbeat_of_a_worker_that_joins_later_is_kept_while_others_j
     assert (host.cpu_percent, host.devices["cpu-0"].foreign_bytes) == (70.0, 5)
 
 
-async def test_a_placement_of_a_task_that_settled_is_stopped_when_heartbeats_list_it() -> None:
-    harness, told, streams = ServiceHarness(), task_active(), Streams(AGGREGATES)
-    harness.scheduler = Scheduler(harness.service, streams, SchedulerSettings())
-    assert told.tell(ended(), over(0)) == [Outcome.APPLIED] * 2
-    harness.fold_all(told)
-    harness.scheduler.act(FACTS)
-    assert streams.by_id[STREAM].tasks == {}, "it is forgotten"
-    for _ in range(2):
-        harness.fold(TOPICS.heartbeats.name, heartbeat())
-    (stop,) = await harness.sent()
-    assert isinstance(stop, StopTask)
-    assert (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
-
-
-def test_an_incarnation_whose_endings_were_recovered_gets_nothing_more() -> None:
+def test_an_incarnation_whose_endings_were_recovered_gets_nothing_more_also_if_it_joins_later() -> None:
     harness, told = ServiceHarness(), task_active()
     harness.fold(TOPICS.fleet.name, worker())
     told.tell(ended(AttemptEnd.LOST).model_copy(update={"recovered": True}))
@@ -193,9 +187,6 @@ def test_an_incarnation_whose_endings_were_recovered_gets_nothing_more() -> None
     assert harness.assignments() == []
     harness.fold(TOPICS.fleet.name, worker(incarnation="i-2"))
     assert harness.assignments() == ["i-2"]
-
-
-def test_an_incarnation_that_joins_after_its_endings_were_recovered_gets_nothing() -> None:
     harness, told = ServiceHarness(), task_active()
     told.tell(ended(AttemptEnd.LOST).model_copy(update={"recovered": True}))
     harness.fold_all(told)

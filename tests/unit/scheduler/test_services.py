@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.unit.scheduler.given import policy
-from tests.unit.scheduler.harness import SchedulerHarness
+from tests.unit.scheduler.harness import SchedulerHarness, one_worker
 from trackside.contracts.device_commands import GiveInstruction, RunTask
 from trackside.contracts.instructions import InstructionAcknowledged, InstructionGiven
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
@@ -15,11 +15,8 @@ SERVICE: dict[str, Any] = {"service": {}}
 
 def with_service(cpus: int = 1, **needs: object) -> SchedulerHarness:
     """Returns a worker whose first slot has a service `s0` that trains."""
-    harness = SchedulerHarness(policy(look_ahead=1))
-    harness.join_worker(cpus=cpus)
-    harness.submit("s0", needs=SERVICE | needs)
-    harness.run_pass()
-    harness.accept("s0", TaskStatus.TRAINING)
+    harness = one_worker(policy(look_ahead=1), cpus=cpus)
+    harness.begin("s0", needs=SERVICE | needs)
     return harness
 
 
@@ -29,57 +26,37 @@ def instruct(harness: SchedulerHarness, task_id: str, number: int = 1) -> None:
     assert harness.fold(given) is Outcome.APPLIED
 
 
-def test_a_service_gives_way_to_no_priority_unless_it_says_so() -> None:
+def test_a_service_gives_way_to_no_priority_unless_it_says_so_and_a_task_that_says_it_may_not_neither() -> (
+    None
+):
     harness = with_service(priority=0)
     harness.submit("a", needs={"priority": 9, "preempt": True})
     assert harness.run_pass() == []
     harness = with_service(priority=0, preemptible=True)
-    harness.submit("a", needs={"priority": 9, "preempt": True})
-    harness.run_pass()
+    harness.place("a", needs={"priority": 9, "preempt": True})
     assert harness.preempted() == [("s0", "a")]
-
-
-def test_a_task_that_is_not_preemptible_is_left_alone_and_another_one_makes_room() -> None:
-    harness = SchedulerHarness()
-    harness.join_worker(cpus=2)
+    harness = one_worker(cpus=2)
     harness.submit("a", needs={"priority": 1, "preemptible": False})
-    harness.submit("b", needs={"priority": 2})
-    harness.run_pass()
+    harness.place("b", needs={"priority": 2})
     harness.accept("a")
     harness.accept("b")
-    harness.submit("c", needs={"priority": 9, "preempt": True})
-    harness.run_pass()
+    harness.place("c", needs={"priority": 9, "preempt": True})
     assert harness.preempted() == [("b", "c")]
 
 
-def test_no_task_waits_behind_a_service() -> None:
+def test_no_task_waits_behind_a_service_nor_for_its_memory_but_a_service_behind_a_task() -> None:
     harness = with_service(cpus=2)
-    harness.submit("t0")
-    harness.run_pass()
-    harness.accept("t0", TaskStatus.TRAINING)
-    harness.submit("a")
-    harness.submit("b")
+    harness.begin("t0")
+    harness.submit_each("ab")
     harness.run_pass()
     assert harness.placed_behind() == [("a", "w1/cpu-1")]
-
-
-def test_a_service_may_wait_behind_a_task() -> None:
-    harness = SchedulerHarness(policy(look_ahead=1))
-    harness.join_worker(cpus=1)
-    harness.submit("t0")
-    harness.run_pass()
-    harness.accept("t0", TaskStatus.TRAINING)
-    harness.submit("s0", needs=SERVICE)
-    harness.run_pass()
+    harness = one_worker(policy(look_ahead=1), cpus=1)
+    harness.begin("t0")
+    harness.place("s0", needs=SERVICE)
     assert harness.placed_behind() == [("s0", "w1/cpu-0")]
-
-
-def test_nothing_waits_on_a_gpu_for_memory_that_a_service_keeps() -> None:
-    harness = SchedulerHarness(policy(look_ahead=1))
-    harness.join_worker(gpus=(80,))
+    harness = one_worker(policy(look_ahead=1), gpus=(80,))
     harness.submit("s0", cuda=50, needs=SERVICE)
-    harness.submit("t0", cuda=10)
-    harness.run_pass()
+    harness.place("t0", cuda=10)
     for name in ("s0", "t0"):
         harness.accept(name, TaskStatus.TRAINING)
     harness.submit("a", cuda=40)
@@ -87,11 +64,9 @@ def test_nothing_waits_on_a_gpu_for_memory_that_a_service_keeps() -> None:
 
 
 def test_the_place_of_a_starving_task_is_reserved_where_tasks_end() -> None:
-    harness = SchedulerHarness(policy(look_ahead=0))
-    harness.join_worker(cpus=3)
+    harness = one_worker(policy(look_ahead=0), cpus=3)
     harness.submit("s0", needs=SERVICE)
-    for name in ("t0", "t1"):
-        harness.submit(name)
+    harness.submit_each(("t0", "t1"))
     harness.run_pass()
     for name in ("s0", "t0", "t1"):
         harness.accept(name, TaskStatus.TRAINING)
@@ -109,50 +84,37 @@ def test_the_place_of_a_starving_task_is_reserved_where_tasks_end() -> None:
     assert ("big", "w1/cpu-1+cpu-2") in harness.assignments(after_s=1)
 
 
-def test_a_task_without_devices_runs_next_to_full_slots_and_leaves_them_free() -> None:
-    harness = SchedulerHarness()
-    harness.join_worker(cpus=1, memory=16)
+def test_a_task_without_devices_runs_next_to_full_slots_where_its_memory_is_free() -> None:
+    harness = one_worker(cpus=1, memory=16)
     harness.submit("t0", memory=1)
-    harness.submit("s0", memory=2, devices=0, needs=SERVICE)
-    assert harness.assignments() == [("t0", "w1/cpu-0"), ("s0", "w1/")]
+    assert harness.assign("s0", memory=2, devices=0, needs=SERVICE) == [("t0", "w1/cpu-0"), ("s0", "w1/")]
     (host,) = harness.cluster.hosts.open
     assert host.used_bytes == 3 * 1024**3
     harness.end("t0")
-    harness.submit("t1", memory=1)
-    assert harness.assignments() == [("t1", "w1/cpu-0")]
-
-
-def test_a_task_without_devices_goes_where_its_memory_is_free() -> None:
-    harness = SchedulerHarness()
-    harness.join_worker("w1", cpus=1, memory=4)
+    assert harness.assign("t1", memory=1) == [("t1", "w1/cpu-0")]
+    harness = one_worker(cpus=1, memory=4)
     harness.join_worker("w2", cpus=1, memory=16)
-    harness.submit("s0", memory=6, devices=0, needs=SERVICE)
-    assert harness.assignments() == [("s0", "w2/")]
-    harness.submit("s1", memory=12, devices=0, needs=SERVICE)
-    assert harness.assignments() == []
+    assert harness.assign("s0", memory=6, devices=0, needs=SERVICE) == [("s0", "w2/")]
+    assert harness.assign("s1", memory=12, devices=0, needs=SERVICE) == []
     harness.end("s0", AttemptEnd.FAILED)
     assert harness.assignments() == [("s1", "w2/")]
+    harness = one_worker(cpus=1, memory=4)
+    harness.place("s0", memory=6, devices=0, needs=SERVICE)
+    assert "on one host, the largest has" in harness.unschedulable()["s0"]
+    harness = one_worker(cpus=1)
+    harness.place("s0", devices=0, needs=SERVICE)
+    (command,) = pending_commands(harness.cluster, harness.fleet)
+    assert (command.worker_id, command.device_id) == ("w1", "host")
 
 
 def test_a_worker_that_refused_a_task_without_devices_is_avoided_for_a_second() -> None:
-    harness = SchedulerHarness()
-    harness.join_worker(cpus=1)
-    harness.submit("s0", devices=0, needs=SERVICE)
-    harness.run_pass()
+    harness = one_worker(cpus=1)
+    harness.place("s0", devices=0, needs=SERVICE)
     harness.refuse("s0", "too_many_tasks")
     harness.cluster.hosts.avoid("w1", [], None, harness.now_ms + 1_000)
     assert harness.assignments(after_s=0.5) == []
-    harness.submit("t0")
-    assert harness.assignments() == [("t0", "w1/cpu-0")]
+    assert harness.assign("t0") == [("t0", "w1/cpu-0")]
     assert harness.assignments(after_s=0.6) == [("s0", "w1/")]
-
-
-def test_a_task_without_devices_that_needs_more_memory_than_there_is_says_so() -> None:
-    harness = SchedulerHarness()
-    harness.join_worker(cpus=1, memory=4)
-    harness.submit("s0", memory=6, devices=0, needs=SERVICE)
-    harness.run_pass()
-    assert "on one host, the largest has" in harness.unschedulable()["s0"]
 
 
 def test_a_lost_worker_has_its_service_placed_elsewhere() -> None:
@@ -192,12 +154,3 @@ def test_the_newest_instruction_is_sent_until_it_is_acknowledged_and_a_new_place
     harness.accept("s0")
     (again,) = pending()
     assert isinstance(again, GiveInstruction)
-
-
-def test_the_commands_of_a_task_without_devices_go_to_its_host() -> None:
-    harness = SchedulerHarness()
-    harness.join_worker(cpus=1)
-    harness.submit("s0", devices=0, needs=SERVICE)
-    harness.run_pass()
-    (command,) = pending_commands(harness.cluster, harness.fleet)
-    assert (command.worker_id, command.device_id) == ("w1", "host")
