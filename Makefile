@@ -2,7 +2,8 @@
 PYTHON ?= python3
 RUN = .venv/bin
 WORKERS ?= 2
-CHAOS_RUNS ?= 5
+# Tests with servers wait for them for half of their time.
+STACK_WORKERS ?= 4
 HOURS ?= 1
 WHEELS ?= dist
 .DEFAULT_GOAL := help
@@ -10,13 +11,14 @@ WHEELS ?= dist
 # Tests start many processes: without bytecode on the disk, each would compile all modules that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-FAST_TESTS = $(wildcard tests/house tests/unit tests/histories)
-STACK_TESTS = $(wildcard tests/simulation tests/contract tests/integration)
+FAST_TESTS = tests/house tests/unit tests/histories
+# The longest files first: whole files go to a worker each, and the last ones shall be short.
+STACK_TESTS = tests/chaos tests/e2e tests/browser tests/integration tests/contract tests/simulation
+SHORT = -m "not long and not thorough"
+export TRACKSIDE_TEST_TIMES ?= $(CURDIR)/.pytest_cache/times
 PROTOS = $(wildcard libs/summaries/src/trackside/summaries/event_files/protos/*.proto)
-WHOLE_TESTS = $(wildcard tests/e2e tests/chaos tests/browser)
-PYTEST_EXIT_OK = || [ $$? -eq 5 ]  # 5: the folder has no test yet
 
-.PHONY: help demo test check bench chaos soak up down wheels lint format types layers unit thorough stack-tests whole-tests env env-without-torch protos clean
+.PHONY: help demo check test long times bench soak up down wheels lint format types layers unit stack-tests env env-without-torch protos clean forget-times
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,16 +26,21 @@ help: ## show this list
 demo: env ## run a hyper-parameter search end to end: Kafka, Postgres, all services, replay
 	@$(RUN)/trackside demo
 
-test: env lint types layers unit thorough stack-tests whole-tests ## everything; what CI runs
-
-check: env-without-torch ## lint, types, layers, house and unit tests; needs no torch
+check: env-without-torch forget-times ## lint, types, layers, house and unit tests: no servers, no torch; before each commit
 	@$(MAKE) --no-print-directory --jobs=2 lint types layers unit
+
+test: env forget-times ## every promise once, on a real Kafka and Postgres; 12 minutes
+	@$(MAKE) --no-print-directory --jobs=2 lint types layers unit
+	@$(MAKE) --no-print-directory stack-tests
+
+long: env ## all other tests, in pieces; ONLY=worker: the pieces of that name or folder; 75 minutes
+	@$(RUN)/python -m tests.long --only "$(ONLY)"
+
+times: ## where the time of the last run of tests went
+	@$(RUN)/python -m tests.times $(TRACKSIDE_TEST_TIMES)
 
 bench: env ## measure the floors of docs/ and print one table
 	@PYTHONPATH=deploy $(RUN)/python -m bench $(ARGS)
-
-chaos: env ## kill real processes, longer than `make test` does: CHAOS_RUNS searches; TRACKSIDE_CHAOS_SECURE=1: on secure stacks
-	@TRACKSIDE_CHAOS_RUNS=$(CHAOS_RUNS) $(RUN)/pytest -q -x tests/chaos tests/e2e/test_rolling_upgrade.py tests/unit/simulation
 
 soak: env ## all kinds of experiments for HOURS with a fault a minute, a report at the end; ARGS=--help: more options
 	@$(RUN)/python -m tests.soak --hours $(HOURS) $(ARGS)
@@ -58,16 +65,13 @@ types:
 	@$(RUN)/mypy
 
 unit:
-	@$(RUN)/pytest -q -n $(WORKERS) --dist worksteal -m "not thorough" $(FAST_TESTS)
-
-thorough:
-	@$(RUN)/pytest -q -n $(WORKERS) --dist worksteal -m thorough $(FAST_TESTS)
+	@$(RUN)/pytest -q -n $(WORKERS) --dist worksteal $(SHORT) $(FAST_TESTS)
 
 stack-tests:
-	@$(if $(STACK_TESTS),$(RUN)/pytest -q -n $(WORKERS) $(STACK_TESTS) $(PYTEST_EXIT_OK))
+	@$(RUN)/pytest -q -n $(STACK_WORKERS) --dist loadfile --no-loadscope-reorder $(SHORT) $(STACK_TESTS)
 
-whole-tests:
-	@$(if $(WHOLE_TESTS),$(RUN)/pytest -q -x $(WHOLE_TESTS) $(PYTEST_EXIT_OK))
+forget-times:
+	@rm -rf "$(TRACKSIDE_TEST_TIMES)"
 
 format: env-without-torch ## format the code and fix what ruff can fix
 	@$(RUN)/ruff check --fix

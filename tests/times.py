@@ -174,7 +174,7 @@ class Recorder:
 
 
 def read(folder: Path) -> list[Measured]:
-    """Returns what was measured of each test of the last run, in the order in which the processes ended them."""
+    """Returns what was measured of each test of the last run, process by process, in their order."""
     found = []
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():

@@ -43,6 +43,7 @@ from bench import (
     simulation_rate,
     sizes,
     slot_gaps,
+    smallest,
     suggestions,
     summaries,
     task_starts,
@@ -50,6 +51,7 @@ from bench import (
 from bench.console import measure as measure_console
 from bench.measurements import Figure, Goal, Measurements, MissingError, percentile
 from bench.peers import comparison
+from bench.smallest import size
 from trackside.embedded.stack import Stack
 from trackside.eventlog.kafka import KafkaLog
 from trackside.telemetry.logs import configure_logs
@@ -71,34 +73,57 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures and details there too")
-    parser.add_argument("--trials", type=int, default=300, help="trials of the no-op search (300)")
-    parser.add_argument("--tasks", type=int, default=2_000, help="tasks of a batch, five times (2000)")
-    parser.add_argument("--paced", type=int, default=80, help="trials of 0.25 s, four times (80)")
-    parser.add_argument("--starts", type=int, default=100, help="starts of tasks, cold and warm (100)")
-    parser.add_argument("--commands", type=int, default=200, help="commands that are answered (200)")
-    parser.add_argument("--requests", type=int, default=5_000, help="requests to a service (5000)")
-    parser.add_argument("--rounds", type=int, default=30, help="rounds of a job (30)")
+    parser.add_argument("--trials", type=int, default=size(300, 30), help="trials of the no-op search (300)")
     parser.add_argument(
-        "--events", type=int, default=1_000_000, help="events of the rebuild, at least (1000000)"
+        "--tasks", type=int, default=size(2_000, 60), help="tasks of a batch, five times (2000)"
     )
-    parser.add_argument("--ended", type=int, default=10_000, help="ended trials of the recovery (10000)")
-    parser.add_argument("--kills", type=int, default=5, help="kills of each process, quiet and loaded (5)")
-    parser.add_argument("--points", type=int, default=1_000_000, help="metric points (1000000)")
-    parser.add_argument("--idle", type=float, default=5.0, help="seconds that an idle worker is watched (5)")
-    parser.add_argument("--decisions", type=int, default=5_000, help="decisions of the scheduler (5000)")
+    parser.add_argument("--paced", type=int, default=size(80, 8), help="trials of 0.25 s, four times (80)")
     parser.add_argument(
-        "--jobs", type=int, default=100_000, help="jobs of 100 points each that are read (100000)"
+        "--starts", type=int, default=size(100, 4), help="starts of tasks, cold and warm (100)"
     )
     parser.add_argument(
-        "--board-trials", type=int, default=100_000, help="trials of 100 points that boards show (100000)"
+        "--commands", type=int, default=size(200, 12), help="commands that are answered (200)"
     )
-    parser.add_argument("--changes", type=int, default=100, help="changes that the console pushes (100)")
+    parser.add_argument("--requests", type=int, default=size(5_000, 100), help="requests to a service (5000)")
+    parser.add_argument("--rounds", type=int, default=size(30, 3), help="rounds of a job (30)")
     parser.add_argument(
-        "--viewed", type=float, default=30.0, help="seconds that 50 viewers watch the console (30)"
+        "--events", type=int, default=size(1_000_000, 3_000), help="events of the rebuild, at least (1000000)"
     )
-    parser.add_argument("--sized", type=int, default=1_000, help="trials whose bytes are counted (1000)")
+    parser.add_argument(
+        "--ended", type=int, default=size(10_000, 100), help="ended trials of the recovery (10000)"
+    )
+    parser.add_argument(
+        "--kills", type=int, default=size(5, 1), help="kills of each process, quiet and loaded (5)"
+    )
+    parser.add_argument("--points", type=int, default=size(1_000_000, 5_000), help="metric points (1000000)")
+    parser.add_argument(
+        "--idle", type=float, default=size(5, 1), help="seconds that an idle worker is watched (5)"
+    )
+    parser.add_argument(
+        "--decisions", type=int, default=size(5_000, 50), help="decisions of the scheduler (5000)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=size(100_000, 100), help="jobs of 100 points each that are read (100000)"
+    )
+    parser.add_argument(
+        "--board-trials",
+        type=int,
+        default=size(100_000, 200),
+        help="trials of 100 points that boards show (100000)",
+    )
+    parser.add_argument(
+        "--changes", type=int, default=size(100, 5), help="changes that the console pushes (100)"
+    )
+    parser.add_argument(
+        "--viewed", type=float, default=size(30, 3), help="seconds that 50 viewers watch the console (30)"
+    )
+    parser.add_argument(
+        "--sized", type=int, default=size(1_000, 20), help="trials whose bytes are counted (1000)"
+    )
     parser.add_argument("--peers", action="store_true", help="also run Ray Tune and Optuna, alternating")
-    parser.add_argument("--peer-rounds", type=int, default=3, help="rounds of Trackside and its peers (3)")
+    parser.add_argument(
+        "--peer-rounds", type=int, default=size(3, 1), help="rounds of Trackside and its peers (3)"
+    )
     parser.add_argument(
         "--scale-trials",
         type=int,
@@ -108,11 +133,19 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--scale-devices", type=int, default=100, help="simulated devices of the part scale (100)"
     )
-    parser.add_argument("--security-rounds", type=int, default=3, help="rounds on three stacks (3)")
+    parser.add_argument("--security-rounds", type=int, default=size(3, 1), help="rounds on three stacks (3)")
     parser.add_argument(
-        "--security-events", type=int, default=100_000, help="events of their rebuilds, at least (100000)"
+        "--security-events",
+        type=int,
+        default=size(100_000, 3_000),
+        help="events of their rebuilds, at least (100000)",
     )
     parser.add_argument("--seed", type=int, default=16, help="seed of what is drawn (16)")
+    parser.add_argument(
+        smallest.OPTION,
+        action="store_true",
+        help="sizes so small that the figures mean nothing, to see that each program runs",
+    )
     parser.add_argument(
         "--only",
         choices=(*PARTS, PEERS, scale.PART, *summaries.PARTS, "summaries", *rounds.PARTS, "rounds"),

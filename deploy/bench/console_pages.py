@@ -22,6 +22,7 @@ from bench.cpu_time import tree_ms
 from bench.large_search import LARGE, LargeSearch
 from bench.many_jobs import FIRST_MS, fill_table
 from bench.measurements import Figure, Goal, Measurements, percentile
+from bench.smallest import size
 from trackside.eventlog.clock import monotonic_s
 from trackside.projections.experiments import ExperimentFilter, read_experiments_page
 from trackside.projections.read_pool import ReadModelsPool, SnapshotModels
@@ -29,7 +30,7 @@ from trackside.projections.trial_columns import trial_columns
 from trackside.projections.trials_page import TrialFilter, read_trials_page
 
 DATABASE = "bench_console"
-RUNS, HOUR_S = 5, 3_600
+RUNS, HOUR_S = size(5, 1), 3_600
 PAINT_MS, TABLE_MS, CHART_MS = 500.0, 200.0, 300.0
 LAST_TYPED = "batch-99"
 IDLE_WORKERS, IDLE_DEVICES = 123, 8

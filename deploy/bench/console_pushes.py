@@ -17,6 +17,7 @@ from bench.fresh_stack import SLOTS, TOPICS
 from bench.log_watch import watch_topic
 from bench.measurements import Figure, Goal, Measurements, check_count, percentile
 from bench.sizes import TASK_TYPE
+from bench.smallest import size
 from trackside.aggregates.search.messages import SearchEnded, StopSearch, TrialEnded
 from trackside.contracts.ids import new_id
 from trackside.contracts.labels import AnnotateStream, StreamAnnotated
@@ -28,7 +29,7 @@ from trackside.projections.notifications import Changes, OwnedPosition, follow_c
 from trackside.projections.owners import DISPATCHER
 
 PUSHED_MS, LIMIT_S = 200.0, 60.0
-VIEWERS, MANY_TRIALS = 50, 100_000
+VIEWERS, MANY_TRIALS = size(50, 10), 100_000
 TRIALS_BEFORE = 20
 """So many trials end before anybody looks: charts are empty before."""
 SHORTEST_RELOAD_S, SHARE = 1.0, 6

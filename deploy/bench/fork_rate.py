@@ -84,7 +84,10 @@ class _Server:
         command = [sys.executable, "-m", module, str(theirs.fileno()), pid]
         environment = {"OMP_NUM_THREADS": "1", **allowed_environment(os.environ)}
         with theirs:
-            self._process = subprocess.Popen([*command, "torch"], pass_fds=[theirs.fileno()], env=environment)
+            # Without a folder for a socket it dies with this process.
+            self._process = subprocess.Popen(
+                [*command, "", "torch"], pass_fds=[theirs.fileno()], env=environment
+            )
         ready = self._receive()
         if isinstance(ready, ForkserverReady) and ready.missing:
             raise MissingError(f"the forkserver could not import {ready.missing}")

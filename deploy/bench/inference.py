@@ -20,6 +20,7 @@ from bench.command_latency import publish
 from bench.fresh_stack import TOPICS
 from bench.log_watch import LogWatch, watch_topic
 from bench.measurements import Figure, Measurements, MissingError, check_count, percentile
+from bench.smallest import size
 from trackside.aggregates.batch.messages import BatchEnded, GroupSpec, StopTasks, SubmitTasks, TaskSpec
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.ids import new_id
@@ -33,7 +34,7 @@ from trackside.incremental.serving_load import TimedAnswer, load_service
 STREAM, NAME = "bench-inference", "linear"
 TASK = f"{STREAM}.1.{NAME}"
 CLIENTS = 4
-SWAPS = 20
+SWAPS = size(20, 2)
 INPUTS = [1.0] * 64
 
 

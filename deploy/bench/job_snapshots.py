@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
+from bench.smallest import size
 from bench.synthetic_log import DISPATCHER, INCARNATION, SCHEDULER, WORKER
 from trackside.aggregates.dataset.messages import RegisterDataset
 from trackside.aggregates.model.messages import AddModelVersion, RegisterModel
@@ -34,7 +35,7 @@ from trackside.eventlog.record_writer import RecordWriter
 
 JOB, DATASET, MODEL = "digits", "feed", "digits-model"
 TOPIC = "trackside.events"
-FEW, MANY = 10, 1_000
+FEW, MANY = 10, size(1_000, 40)
 SAMPLES = 10
 BEGAN_MS, MINUTE_MS = 1_767_225_600_000, 60_000
 CAPABILITIES = Capabilities(frozenset({"train", "evaluate"}))

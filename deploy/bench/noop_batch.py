@@ -6,6 +6,7 @@ from bench.extra_worker import worker
 from bench.fresh_stack import TOPICS, WARM_TYPE
 from bench.log_watch import watch_topic
 from bench.measurements import Figure, Goal, Measurements, MissingError
+from bench.smallest import size
 from trackside.aggregates.batch.messages import BatchEnded, SubmitTasks
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
@@ -14,7 +15,7 @@ from trackside.embedded.stack import Stack
 from trackside.eventlog.log import Log
 
 LIMIT_S = 120.0
-WARM_UP = 500
+WARM_UP = size(500, 20)
 """How many tasks are not counted: they warm the broker and the processes, and teach how long a task takes."""
 SLOTS = (1, 2, 8, 32, 128)
 QUEUE = "bench-slots"

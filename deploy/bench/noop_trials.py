@@ -11,6 +11,7 @@ from bench.fork_rate import ForkRates
 from bench.fresh_stack import SLOTS, TASK_TYPE, TOPICS
 from bench.log_watch import SeenRecord, watch_topic
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count, percentile
+from bench.smallest import size
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import (
     SearchEnded,
@@ -43,7 +44,7 @@ EVENTS_PER_SEARCH = 4
 """CommandReceived, CommandAccepted, SearchStarted, SearchEnded."""
 COLD_GOAL = Goal(0.08, 0.33, ratio=True)
 """Trials relative to the same tasks without the log; relative to Ray Tune: `bench.peers.comparison`."""
-WARM_UP = 100
+WARM_UP = size(100, 10)
 HOPS = ("ended", "trial_ended", "suggested", "assigned", "accepted", "available")
 
 

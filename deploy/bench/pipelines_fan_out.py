@@ -11,6 +11,7 @@ import asyncpg
 from bench.fresh_stack import TASK_TYPE
 from bench.measurements import Figure, Goal, MissingError
 from bench.pipelines_runs import until, wide
+from bench.smallest import size
 from trackside.aggregates.batch.messages import BatchEnded, BatchStarted, StopTasks, SubmitTasks
 from trackside.aggregates.run.messages import AbortPipelineRun, RunEnded, StartPipelineRun
 from trackside.aggregates.run.step_messages import StepReady
@@ -22,7 +23,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 
 QUEUE = "bench-nobody"
-FEW, EARLY, MANY = 1_000, 2_000, 10_000
+FEW, EARLY, MANY = size(1_000, 50), size(2_000, 100), size(10_000, 200)
 SHOWN_RUNS = 5
 LIMIT_S = 240.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

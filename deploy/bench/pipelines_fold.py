@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bench.measurements import Figure, Measurements, MissingError, check_count
+from bench.smallest import size
 from bench.synthetic_log import DISPATCHER, INCARNATION, SCHEDULER, STATUSES, WORKER
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run.messages import RunStatus, StartPipelineRun
@@ -34,7 +35,7 @@ from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 
 STREAM, TASK_TYPE = "flow-0000", "noop"
-SMALL, LARGE = 1_000, 10_000
+SMALL, LARGE = size(1_000, 100), size(10_000, 300)
 AT_ONCE = 100
 CAPABILITIES = Capabilities(task_types=frozenset({TASK_TYPE}))
 

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 from bench import synthetic_log
 from bench.measurements import Figure, Goal, Measurements, check_count
+from bench.smallest import size
 from trackside.aggregates.search.messages import TrialStatus
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.clock import monotonic_s
@@ -24,11 +25,11 @@ from trackside.whatif.recording import Recording, TrialTrace
 
 TOPICS = Topics("bench-replay.")
 STREAM = "digits-0000"
-EVENTS = 100_000
-TRIALS, REPORTS = 300, 50
+EVENTS = size(100_000, 2_000)
+TRIALS, REPORTS = size(300, 20), 50
 ASSESSORS = ("median", "percentile:percentile=25", "asha", "hyperband")
 ROUNDS = 3
-LATER_OFFSETS = (99_000, 30_000, 49_000, 70_000, 90_000)
+LATER_OFFSETS = tuple(EVENTS * part // 100 for part in (99, 30, 49, 70, 90))
 """The numbers of records of the later queries."""
 
 

@@ -5,10 +5,11 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from bench.measurements import Figure, Goal, Measurements, MissingError
+from bench.smallest import size
 from trackside.cli.commands.simulate import SweepResult, simulate_seeds
 from trackside.eventlog.clock import monotonic_s
 
-SEEDS = 40
+SEEDS = size(40, 4)
 WARM_UP = 2
 
 

@@ -1,7 +1,7 @@
 """Draws mutants of the product: a changed comparison, a changed constant, a dropped statement.
 
-The sites are all that functions of the product have, in the order of files and lines; the draw shuffles them with
-a seed and takes at most so many a package, a folder with modules.
+The sites are all that functions of the product have, in the order of files and lines; the draw shuffles them
+with a seed and takes at most so many a package, a folder with modules.
 """
 
 import ast
@@ -107,10 +107,14 @@ def _changes(node: ast.AST, holder: ast.stmt) -> Iterator[tuple[ast.stmt, ast.ex
         yield holder, node, ast.unparse(changed)
     if isinstance(node, ast.Constant) and (after := _constant(node.value)):
         yield holder, node, after
-    if isinstance(node, DROPPED) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+    if isinstance(node, DROPPED) and not (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ):
         yield holder, node, "pass"
     for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns", "pattern") or isinstance(node, ast.JoinedStr | ast.match_case) and name == "pattern":
+        if name in ("annotation", "returns", "pattern") or (
+            isinstance(node, ast.JoinedStr | ast.match_case) and name == "pattern"
+        ):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.JoinedStr):

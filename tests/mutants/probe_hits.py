@@ -1,4 +1,4 @@
-"""What a probe does: it notes, once a test, that its line ran. Copied into a product whose lines have probes."""
+"""What a probe does: it notes, once a test, that its line ran. A copy is in a product that has probes."""
 
 import mmap
 import os
@@ -13,7 +13,7 @@ _current: mmap.mmap | None = None
 
 def hit(probe: int) -> None:
     """Notes that the line of a probe ran in the test of now, in this process or one that a test started."""
-    global _current  # noqa: PLW0603 - mapped once a process
+    global _current
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
         return

@@ -1,8 +1,8 @@
 """Which tests run a line, also in processes that they start: probes before the lines, and who hit them.
 
-    python -m tests.mutants.probes plant SEED  # in a clone: changes its modules
-    TRACKSIDE_TEST_PROBES=FOLDER pytest -p tests.mutants.probes ...
-    python -m tests.mutants.probes tests SEED FOLDER
+python -m tests.mutants.probes plant SEED  # in a clone: changes its modules
+TRACKSIDE_TEST_PROBES=FOLDER pytest -p tests.mutants.probes ...
+python -m tests.mutants.probes tests SEED FOLDER
 """
 
 import json
@@ -33,9 +33,7 @@ def plant(root: Path, mutants: list[Mutant]) -> None:
         for line in sorted(by_line, reverse=True):
             indent = lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]
             calls = "; ".join(f"_probe.hit({number})" for number in by_line[line])
-            lines.insert(
-                line - 1, f"{indent}from trackside.contracts import probe_hits as _probe; {calls}\n"
-            )
+            lines.insert(line - 1, f"{indent}from trackside.contracts import probe_hits as _probe; {calls}\n")
         (root / path).write_text("".join(lines), encoding="utf-8")
 
 
