@@ -40,6 +40,7 @@ from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.domain.task import Task
 
+APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 STREAM = "digits-1"
 FIRST_MS = 1_700_000_000_000
 

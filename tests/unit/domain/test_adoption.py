@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import (
+    APPLIED,
+    DUPLICATE,
+    OVERTAKEN,
     Told,
     adopted,
     assigned,
@@ -20,11 +23,8 @@ from tests.unit.domain.given import (
 )
 from trackside.contracts.tasks import AttemptEnd, TaskRefused, TaskStatus, TaskStopRequested
 from trackside.domain.display.task_state import task_fields
-from trackside.domain.outcome import Outcome
 from trackside.domain.streams import dump
 from trackside.domain.task import TaskState
-
-APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 
 
 def changed_by(told: Told, *events: Any) -> dict[str, tuple[object, object]]:
@@ -76,19 +76,17 @@ def test_a_placement_whose_acceptance_was_not_in_the_log_is_active_once_it_is_ad
     assert told.tell(begun(incarnation="i-2")) == DUPLICATE
 
 
-def test_an_attempt_is_adopted_again_and_again() -> None:
-    told = task_active()
-    assert told.tell(adopted(incarnation="i-2")) == APPLIED
-    assert told.tell(adopted(incarnation="i-3", earlier=("i-1", "i-2"))) == APPLIED
+def test_an_attempt_is_adopted_again_and_again_and_an_adoption_that_is_not_in_the_log_is_not_missed() -> None:
+    told, again = task_active(), adopted(incarnation="i-3", earlier=("i-1", "i-2"))
+    assert told.tell(adopted(), role="scheduler") == OVERTAKEN, "no other role says that"
+    assert told.tell(adopted(incarnation="i-2")) == told.tell(again) == APPLIED
     assert told.task().attempt.incarnations == ("i-1", "i-2", "i-3")
-    assert told.tell(adopted(incarnation="i-3", earlier=("i-1", "i-2"))) == DUPLICATE
-
-
-def test_an_adoption_that_never_came_into_the_log_is_not_missed() -> None:
+    assert told.tell(again) == DUPLICATE
+    shown = task_fields(told.task(), ())["attempts"][-1]
+    assert (shown["started_by"], shown["adopted_by"]) == ("i-1", ["i-2", "i-3"])
     told = task_active()
-    assert told.tell(adopted(incarnation="i-3", earlier=("i-1", "i-2"))) == APPLIED
+    assert told.tell(again) == APPLIED
     assert told.tell(adopted(incarnation="i-2", earlier=("i-1",))) == OVERTAKEN, "it comes too late"
-    assert told.task().place is not None
     assert told.task().attempt.incarnations == ("i-1", "i-3")
 
 
@@ -122,15 +120,3 @@ def test_nothing_is_adopted_that_has_ended_or_waits() -> None:
     assert told.tell(assigned(attempt=2, placement=2), begun(attempt=2, placement=2)) == APPLIED * 2
     assert told.tell(ended(attempt=2, placement=2)) == APPLIED
     assert told.tell(adopted(attempt=2, placement=2)) == OVERTAKEN, "the task has ended"
-
-
-def test_no_other_role_says_that_a_worker_has_adopted_an_attempt() -> None:
-    told = task_active()
-    assert told.tell(adopted(), role="scheduler") == OVERTAKEN
-
-
-def test_it_is_shown_who_started_an_attempt_and_who_has_adopted_it() -> None:
-    told = task_active()
-    told.tell(adopted(), adopted(incarnation="i-3", earlier=("i-1", "i-2")))
-    shown = task_fields(told.task(), ())["attempts"][-1]
-    assert (shown["started_by"], shown["adopted_by"]) == ("i-1", ["i-2", "i-3"])

@@ -33,13 +33,16 @@ def tell(told: Told, command: DrainCommand) -> list[Outcome]:
     return told.tell(*events)
 
 
-def test_a_device_is_drained_until_it_is_resumed() -> None:
+def test_a_device_is_drained_until_it_is_resumed_also_while_its_worker_is_away() -> None:
     told = Told()
     assert tell(told, DrainDevice(device=DEVICE, reason="new fan")) == [Outcome.APPLIED]
     assert told.stream.drained == {DEVICE: DrainedDevice("new fan", told.now_ms - 1)}
     assert load(pack(told.stream), AGGREGATES).drained == told.stream.drained
+    resumed = answer(told, ResumeDevice(device=DEVICE), Capabilities())
+    assert resumed == [DeviceResumed(command_id=f"c-{told.next_offset - 1}", device_id=DEVICE)]
     tell(told, ResumeDevice(device=DEVICE))
     assert told.stream.drained == {}
+    assert answer(Told(), ResumeDevice(device=DEVICE)) == [], "what is not drained is resumed already"
 
 
 @pytest.mark.parametrize("command", [DrainDevice(device="cpu-7"), ResumeDevice(device="cpu-7")])
@@ -47,18 +50,6 @@ def test_a_device_that_no_worker_has_is_refused(command: DrainCommand) -> None:
     (problem,) = answer(Told(), command)
     assert isinstance(problem, Problem)
     assert (problem.code, problem.path) == ("unknown_device", "$.device")
-
-
-def test_a_drained_device_is_resumed_while_its_worker_is_away() -> None:
-    told = Told()
-    tell(told, DrainDevice(device=DEVICE))
-    assert answer(told, ResumeDevice(device=DEVICE), Capabilities()) == [
-        DeviceResumed(command_id=f"c-{told.next_offset - 1}", device_id=DEVICE)
-    ]
-
-
-def test_a_device_that_is_not_drained_is_resumed_without_an_event() -> None:
-    assert answer(Told(), ResumeDevice(device=DEVICE)) == []
 
 
 def test_a_command_drains_once() -> None:

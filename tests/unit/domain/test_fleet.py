@@ -58,37 +58,30 @@ def told(*messages: Message) -> tuple[Fleet, list[Outcome]]:
     return state, outcomes
 
 
-def test_a_worker_that_joined_is_there_with_its_devices() -> None:
-    state, outcomes = told(joined(after={"3": 17, "5": 2}))
-    worker = state.workers["w1"]
-    assert outcomes == [Outcome.APPLIED]
+def test_a_worker_that_joined_is_there_with_its_devices_task_types_and_limits() -> None:
+    limits = {"max_memory_bytes": {"digits": 5}, "max_cuda_memory_bytes": {"digits": 3}}
+    assert Fleet().task_types == frozenset()
+    state, outcomes = told(joined(after={"3": 17, "5": 2}, **limits), joined("i-2", "w2", task_type="faces"))
+    worker, other = state.workers["w1"], state.workers["w2"]
+    assert outcomes == [Outcome.APPLIED] * 2
     assert worker.devices == {"cpu-0": CPU}
     assert (worker.task_types, worker.queues) == (frozenset({"digits"}), frozenset({"default"}))
     assert (worker.after, worker.joined_ms, worker.gone) == ({3: 17, 5: 2}, FIRST_MS, "")
+    assert (worker.max_memory_bytes, worker.max_cuda_memory_bytes) == ({"digits": 5}, {"digits": 3})
+    assert (other.max_memory_bytes, other.max_cuda_memory_bytes) == ({}, {})
     assert state.current("w1", "i-1")
-    assert state.position == 1
+    assert (state.position, state.task_types) == (2, {"digits", "faces"})
 
 
-def test_a_worker_tells_how_much_memory_it_allows_a_task_of_each_type() -> None:
-    state, _ = told(
-        joined(max_memory_bytes={"digits": 5}, max_cuda_memory_bytes={"digits": 3}), joined("i-2", "w2")
-    )
-    limits = {
-        name: (each.max_memory_bytes, each.max_cuda_memory_bytes) for name, each in state.workers.items()
-    }
-    assert limits == {"w1": ({"digits": 5}, {"digits": 3}), "w2": ({}, {})}
-
-
-def test_an_incarnation_joins_once() -> None:
+def test_an_incarnation_joins_once_and_the_next_one_is_a_new_one() -> None:
     state, outcomes = told(joined(), joined(task_type="other"))
     assert outcomes == [Outcome.APPLIED, Outcome.DUPLICATE]
     assert state.task_types == {"digits"}
-
-
-def test_a_worker_that_joins_again_is_a_new_one() -> None:
-    state, _ = told(joined(), joined("i-2"))
-    assert (state.current("w1", "i-1"), state.current("w1", "i-2")) == (False, True)
-    assert (state.knows("i-1"), state.knows("i-3")) == (True, False)
+    for events in ((joined(), joined("i-2")), (joined(), lost(), joined("i-2"))):
+        state, outcomes = told(*events)
+        assert outcomes[-1] is Outcome.APPLIED
+        assert (state.current("w1", "i-1"), state.current("w1", "i-2")) == (False, True)
+        assert (state.knows("i-1"), state.knows("i-3")) == (True, False)
 
 
 @pytest.mark.parametrize("gone", [left, lost])
@@ -102,21 +95,13 @@ def test_a_worker_goes_once_and_stays_known(gone: type) -> None:
     assert state.task_types == {"digits"}, "a catalogue outlives its worker: the next start may run the task"
 
 
-def test_an_older_incarnation_cannot_take_the_newer_one_with_it() -> None:
+def test_only_the_incarnation_that_is_there_goes() -> None:
     state, outcomes = told(joined(), joined("i-2"), lost("i-1"), left("i-1"), lost("i-9"))
     assert outcomes[2:] == [Outcome.OVERTAKEN] * 3
     assert state.current("w1", "i-2")
-
-
-def test_a_worker_that_never_joined_does_not_go() -> None:
-    _, outcomes = told(lost(), left())
-    assert outcomes == [Outcome.OVERTAKEN, Outcome.OVERTAKEN]
-
-
-def test_a_lost_worker_may_join_again() -> None:
-    state, outcomes = told(joined(), lost(), joined("i-2"))
-    assert outcomes[-1] is Outcome.APPLIED
-    assert state.current("w1", "i-2")
+    beat = WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[])
+    _, outcomes = told(lost(), left(), beat, SchedulerHeartbeat(instance="1"))
+    assert outcomes == [Outcome.OVERTAKEN] * 4, "it never joined, and signs of life are no part of the fleet"
 
 
 @pytest.mark.parametrize(
@@ -136,23 +121,11 @@ def test_only_who_may_say_it_is_believed(message: Message, role: str) -> None:
     assert (state.workers, state.position) == (before, 6)
 
 
-def test_signs_of_life_are_no_part_of_the_fleet() -> None:
-    beat = WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[])
-    _, outcomes = told(beat, SchedulerHeartbeat(instance="1"))
-    assert outcomes == [Outcome.OVERTAKEN, Outcome.OVERTAKEN]
-
-
 @pytest.mark.parametrize("partition", ["", "x", "-1", "²", "٣", "9" * 5_000, "1.0"])
 def test_a_partition_that_is_no_number_is_left_out(partition: str) -> None:
     state, outcomes = told(joined(after={partition: 3, "4": 9}))
     assert outcomes == [Outcome.APPLIED]
     assert state.workers["w1"].after == {4: 9}
-
-
-def test_an_empty_fleet_knows_no_task_types() -> None:
-    assert Fleet().task_types == frozenset()
-    state, _ = told(joined(), joined("i-2", "w2", task_type="faces"))
-    assert state.task_types == {"digits", "faces"}
 
 
 def changed(incarnation: str = "i-1") -> CatalogueChanged:

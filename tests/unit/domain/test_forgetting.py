@@ -96,55 +96,39 @@ def read_without_key(records: Sequence[Record], begin: int = 0) -> Streams:
     return streams
 
 
-def test_a_search_that_is_over_is_forgotten_with_its_counts() -> None:
+def test_a_search_that_is_over_is_forgotten_with_its_counts_and_nothing_else_of_it_is_left() -> None:
     told = ended_search()
+    assert b'"lr"' in dump(told.stream)
     shrink(told.stream)
-    forget(told)
+    ask(told)
+    (event,) = decided(told)
+    assert told.tell(event, role="worker") == [OVERTAKEN], "only a dispatcher has it forgotten"
+    assert told.tell(suggested(0), event)[1] is OVERTAKEN
+    assert told.tell(event) == [APPLIED]
+    assert told.tell(event) == [DUPLICATE]
     found = told.stream.forgotten
     assert found is not None
     assert (found.kind, found.status, found.unit, found.ended, found.total) == (
-        "search",
-        "DONE",
-        "trials",
-        2,
-        2,
+        *("search", "DONE", "trials", 2, 2),
     )
     assert found.ends == {"SUCCEEDED": 2}
     assert 0 < found.started_ms < found.ended_ms < found.forgotten_ms
-    assert told.stream.root is None
-    assert not told.stream.tasks
-
-
-def test_nothing_of_the_content_is_left_in_the_state() -> None:
-    told = ended_search()
-    assert b"digits.0" in dump(told.stream) or b'"lr"' in dump(told.stream)
-    forget(told)
+    assert told.stream.root is None and not told.stream.tasks
     assert b'"lr"' not in dump(told.stream)
     assert set(told.stream.commands) == {"c-forget"}
 
 
-def test_the_command_is_accepted_once_its_stream_is_forgotten() -> None:
+def test_commands_for_a_forgotten_stream_are_accepted_if_they_forget_it_again_and_refused_else() -> None:
     told = ended_search()
     forget(told)
-    accepted = decided(told)
-    assert [type(event) for event in accepted] == [CommandAccepted]
-    assert told.tell(*accepted) == [APPLIED]
-    assert PUBLIC_KEY not in told.records[-1].envelope.headers
-    assert react(told.stream, CAPABILITIES, AGGREGATES) == []
-
-
-def test_a_forgotten_stream_is_forgotten_again_without_an_event() -> None:
-    told = ended_search()
-    forget(told)
-    told.tell(*decided(told))
-    ask(told, "c-again")
-    assert [type(event) for event in decided(told)] == [CommandAccepted]
-
-
-def test_all_other_commands_for_a_forgotten_stream_are_refused() -> None:
-    told = ended_search()
-    forget(told)
-    told.tell(*decided(told))
+    for ask_again in (True, False):
+        accepted = decided(told)
+        assert [type(event) for event in accepted] == [CommandAccepted]
+        assert told.tell(*accepted) == [APPLIED]
+        assert PUBLIC_KEY not in told.records[-1].envelope.headers
+        assert react(told.stream, CAPABILITIES, AGGREGATES) == []
+        if ask_again:
+            ask(told, "c-again")
     assert told.tell(received(90)) == [APPLIED]
     (refused,) = decided(told)
     assert isinstance(refused, CommandRefused)
@@ -187,23 +171,16 @@ def test_a_stream_is_not_forgotten_if_a_command_was_received_meanwhile(begin: in
     assert other.by_id[STREAM].forgotten is None
 
 
-def test_a_search_that_runs_is_not_forgotten() -> None:
+def test_what_runs_or_has_not_begun_and_a_stream_that_is_not_encrypted_are_not_forgotten() -> None:
     refused = refusal(search_running(told=EncryptedTold()))
     assert refused.code == "not_over"
     assert "its search is not over" in refused.message
-
-
-def test_a_stream_that_is_not_encrypted_is_not_forgotten() -> None:
+    assert refusal(EncryptedTold()).code == "unknown_stream"
     told = search_running(max_trials=1)
     assert refusal(told).code == "not_encrypted"
     before = dump(told.stream)
-    event = forgotten(told.stream.commands_at)
-    assert told.tell(event) == [OVERTAKEN]
+    assert told.tell(forgotten(told.stream.commands_at)) == [OVERTAKEN]
     assert load(before, AGGREGATES).root == told.stream.root
-
-
-def test_where_nothing_has_begun_there_is_nothing_to_forget() -> None:
-    assert refusal(EncryptedTold()).code == "unknown_stream"
 
 
 def test_a_stream_with_refused_commands_alone_is_forgotten() -> None:
@@ -285,20 +262,6 @@ def test_what_is_encrypted_has_no_effect_once_the_stream_is_forgotten() -> None:
     assert Told.fold(told, late) is OVERTAKEN
     assert len(told.stream.commands) == before
     assert read_without_key(told.records).by_id[STREAM] == told.stream
-
-
-def test_a_stream_is_forgotten_once() -> None:
-    told = ended_search()
-    event = forget(told)
-    assert told.tell(event) == [DUPLICATE]
-
-
-def test_only_a_dispatcher_has_a_stream_forgotten() -> None:
-    told = ended_search()
-    ask(told)
-    (event,) = decided(told)
-    assert told.tell(event, role="worker") == [OVERTAKEN]
-    assert told.tell(suggested(0), event)[1] is OVERTAKEN
 
 
 def test_a_command_from_another_stream_reaches_a_forgotten_one_without_its_body() -> None:

@@ -38,39 +38,19 @@ def labels(told: Told) -> tuple[tuple[str, ...], str, bool]:
 
 def test_what_a_command_leaves_out_stays() -> None:
     told = search_running()
-    assert annotate(told, AnnotateStream(add_tags=["paper", "draft"], note="for table 2")) == [
-        Outcome.APPLIED
-    ]
-    assert labels(told) == (("draft", "paper"), "for table 2", False)
-    annotate(told, AnnotateStream(add_tags=["baseline"], remove_tags=["draft"]))
-    assert labels(told) == (("baseline", "paper"), "for table 2", False)
-    annotate(told, AnnotateStream(archived=True))
-    assert labels(told) == (("baseline", "paper"), "for table 2", True)
-    annotate(told, AnnotateStream(note="", archived=False))
-    assert labels(told) == (("baseline", "paper"), "", False)
-
-
-def test_the_time_of_the_last_change_is_that_of_the_log() -> None:
-    told = search_running()
-    annotate(told, AnnotateStream(note="new"))
-    assert told.stream.labels == StreamLabels((), "new", False, told.now_ms - 1)
-
-
-def test_a_tag_that_is_there_already_is_there_once() -> None:
-    told = search_running()
-    annotate(told, AnnotateStream(add_tags=["paper"]))
-    annotate(told, AnnotateStream(add_tags=["paper", "paper"], remove_tags=["draft"]))
-    assert labels(told)[0] == ("paper",)
-
-
-def test_tags_are_removed_before_others_are_added() -> None:
-    told = search_running()
-    annotate(told, AnnotateStream(add_tags=["paper"], remove_tags=["paper"]))
-    assert labels(told)[0] == ("paper",)
-
-
-def test_a_command_that_asks_for_no_change_is_accepted_without_an_event() -> None:
-    assert decide(search_running().stream, AnnotateStream(), "c-9") == []
+    assert decide(told.stream, AnnotateStream(), "c-9") == [], "it asks for nothing"
+    steps = (
+        ({"add_tags": ["paper", "draft"], "note": "for table 2"}, ("draft", "paper"), "for table 2", False),
+        ({"add_tags": ["baseline"], "remove_tags": ["draft"]}, ("baseline", "paper"), "for table 2", False),
+        ({"archived": True}, ("baseline", "paper"), "for table 2", True),
+        ({"note": "", "archived": False}, ("baseline", "paper"), "", False),
+        ({"add_tags": ["paper", "paper"], "remove_tags": ["x"]}, ("baseline", "paper"), "", False),
+        ({"add_tags": ["paper"], "remove_tags": ["paper"]}, ("baseline", "paper"), "", False),
+    )
+    for changed, *expected in steps:
+        assert annotate(told, AnnotateStream.model_validate(changed)) == [Outcome.APPLIED]
+        assert labels(told) == tuple(expected)
+        assert told.stream.labels is not None and told.stream.labels.changed_ms == told.now_ms - 1
 
 
 def test_a_stream_that_has_ended_is_annotated_and_keeps_its_labels() -> None:
@@ -121,7 +101,10 @@ def test_changes_that_were_decided_at_the_same_time_are_all_kept() -> None:
 
 def test_a_command_changes_labels_once_and_only_if_the_stream_has_received_it() -> None:
     told = search_running()
-    assert told.tell(StreamAnnotated(command_id="c-1", note="one")) == [Outcome.APPLIED]
+    one = StreamAnnotated(command_id="c-1", note="one")
+    assert told.tell(one, role="worker") == [Outcome.OVERTAKEN], "only the dispatcher annotates"
+    assert told.stream.labels is None
+    assert told.tell(one) == [Outcome.APPLIED]
     assert told.tell(StreamAnnotated(command_id="c-1", note="two")) == [Outcome.DUPLICATE]
     assert told.tell(StreamAnnotated(command_id="c-2", note="two")) == [Outcome.OVERTAKEN]
     assert labels(told) == ((), "one", False)
@@ -144,10 +127,3 @@ def test_a_command_with_a_wrong_field_is_refused(body: dict[str, object], code: 
     found = validate_command(AnnotateStream.wire_type(), body, (AnnotateStream,))
     assert isinstance(found, tuple)
     assert [(each.code, each.path) for each in found] == [(code, path)]
-
-
-def test_only_the_dispatcher_annotates() -> None:
-    told = search_running()
-    event = StreamAnnotated(command_id="c-1", archived=True)
-    assert told.tell(event, role="worker") == [Outcome.OVERTAKEN]
-    assert told.stream.labels is None

@@ -28,8 +28,9 @@ def parked() -> tuple[Told, int]:
     return told, told.next_offset - 1
 
 
-def skip(told: Told, offset: int, reason: str = "a test wrote it") -> RecordSkipped:
-    return RecordSkipped(command_id="c-skip", partition=3, offset=offset, reason=reason)
+def skip(offset: int, partition: int = 3) -> RecordSkipped:
+    reason = "a test wrote it"
+    return RecordSkipped(command_id="c-skip", partition=partition, offset=offset, reason=reason)
 
 
 def numbers(told: Told) -> list[int]:
@@ -38,39 +39,35 @@ def numbers(told: Told) -> list[int]:
 
 def asked(told: Told, command: SkipRecord, command_id: str = "c-skip") -> list[Event]:
     """Tells that a command for the stream was received; returns what is decided then."""
-    event = received().model_copy(
-        update={
-            "command_id": command_id,
-            "command_type": command.wire_type(),
-            "body": command.model_dump(),
-            "source": received(told.next_offset).source,
-        }
-    )
+    of_command = {"command_type": command.wire_type(), "body": command.model_dump()}
+    event = received(told.next_offset, command_id=command_id, digest="digest-1", **of_command)
     assert told.tell(event) == [APPLIED]
     (proposal,) = react(told.stream, CAPABILITIES, AGGREGATES)
     return list(proposal.events)
 
 
-def test_an_event_of_an_unknown_type_parks_its_stream() -> None:
-    told, offset = parked()
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_event_of_an_unknown_type_parks_its_stream(begun: bool) -> None:
+    told = search_running() if begun else Told()
+    assert told.tell(NEW, role="dispatcher") == [PARKED]
+    assert told.tell(received(9)) == [APPLIED]
     assert told.stream.parked is not None
+    offset = told.next_offset - 2
     assert why(told.stream.parked, 3) == (
         f"needs a newer release: type trackside.trial-cloned.v1 at 3/{offset}"
     )
 
 
-def test_nothing_is_decided_about_a_parked_stream() -> None:
-    told, _ = parked()
-    assert react(told.stream, CAPABILITIES, AGGREGATES) == []
-
-
 def test_nothing_but_commands_counts_in_a_parked_stream() -> None:
     told, _ = parked()
-    before = (dump(told.stream), len(told.stream.commands))
+    assert react(told.stream, CAPABILITIES, AGGREGATES) == []
+    before, commands = dump(told.stream), len(told.stream.commands)
     assert told.tell(suggested(3)) == [PARKED]
     assert told.tell(received(5)) == [APPLIED]
-    assert len(told.stream.commands) == before[1] + 1
-    assert told.stream.root == load(before[0], AGGREGATES).root
+    assert len(told.stream.commands) == commands + 1
+    assert told.stream.root == load(before, AGGREGATES).root
+    assert told.tell(received(), stream="digits-2") == [APPLIED], "other streams of the partition go on"
+    assert told.streams.by_id["digits-2"].parked is None
 
 
 def test_rules_that_this_release_does_not_have_park_the_stream() -> None:
@@ -80,26 +77,15 @@ def test_rules_that_this_release_does_not_have_park_the_stream() -> None:
     assert why(told.stream.parked, 3) == f"needs a newer release: rules {RULES + 1} at 3/0"
 
 
-def test_a_stream_that_begins_with_an_unknown_event_is_parked_for_every_reader() -> None:
-    told = Told()
-    assert told.tell(NEW, role="dispatcher") == [PARKED]
-    assert told.tell(received()) == [APPLIED]
-    assert told.stream.parked is not None
-
-
-def test_other_streams_of_the_partition_go_on() -> None:
-    told, _ = parked()
-    assert told.tell(received(), stream="digits-2") == [APPLIED]
-    assert told.streams.by_id["digits-2"].parked is None
-
-
 def test_what_was_written_since_is_folded_once_the_record_is_skipped() -> None:
     told, offset = parked()
     clean = search_running()
     for number in (0, 1):
         told.tell(suggested(number))
         clean.tell(suggested(number))
-    assert told.tell(skip(told, offset)) == [APPLIED]
+    assert told.tell(skip(offset + 1)) == told.tell(skip(offset, partition=4)) == [OVERTAKEN]
+    assert told.stream.parked is not None
+    assert told.tell(skip(offset)) == [APPLIED]
     assert told.stream.parked is None
     assert [each.reason for each in told.stream.skipped] == ["a test wrote it"]
     assert numbers(told) == numbers(clean) == [0, 1]
@@ -115,7 +101,7 @@ def test_each_record_that_was_held_is_passed_on_with_its_outcome() -> None:
         passed.append((record.offset, outcome, at))
 
     told.streams.on_released = observe
-    told.tell(skip(told, offset))
+    told.tell(skip(offset))
     at = told.next_offset - 1
     assert passed == [(offset + 1, APPLIED, at), (offset + 2, OVERTAKEN, at)]
 
@@ -125,7 +111,7 @@ def test_the_rest_of_a_decision_with_a_skipped_record_has_no_effect() -> None:
     told.tell(NEW, suggested(0), role="dispatcher")
     offset = told.next_offset - 2
     told.tell(suggested(0))
-    told.tell(skip(told, offset))
+    told.tell(skip(offset))
     assert numbers(told) == [0]
     assert told.stream.root.trials[0].suggested_at == offset + 2
 
@@ -135,12 +121,12 @@ def test_a_second_unknown_event_parks_the_stream_again() -> None:
     told.tell(suggested(0))
     told.tell(NEW, role="worker")
     told.tell(suggested(1))
-    assert told.tell(skip(told, offset)) == [APPLIED]
+    assert told.tell(skip(offset)) == [APPLIED]
     assert told.stream.parked is not None
     assert told.stream.parked.offset == offset + 2
     assert len(told.stream.parked.held) == 1
-    assert told.tell(skip(told, offset)) == [OVERTAKEN]
-    assert told.tell(skip(told, offset + 2)) == [APPLIED]
+    assert told.tell(skip(offset)) == [OVERTAKEN]
+    assert told.tell(skip(offset + 2)) == [APPLIED]
     assert numbers(told) == [0, 1]
 
 
@@ -149,7 +135,7 @@ def test_a_snapshot_at_any_moment_changes_nothing() -> None:
     told.tell(suggested(0))
     told.tell(received(9), accepted(9))
     told.tell(suggested(1))
-    told.tell(skip(told, offset))
+    told.tell(skip(offset))
     told.tell(suggested(2))
     for cut in range(len(told.records) + 1):
         streams = Streams(AGGREGATES)
@@ -167,31 +153,15 @@ def test_an_unknown_event_of_no_role_parks_nothing(role: str) -> None:
     assert told.stream.parked is None
 
 
-def test_a_record_is_skipped_only_where_it_has_parked_the_stream() -> None:
-    told, offset = parked()
-    assert told.tell(skip(told, offset + 1)) == [OVERTAKEN]
-    assert told.tell(replace_partition(skip(told, offset))) == [OVERTAKEN]
-    assert told.stream.parked is not None
-
-
-def replace_partition(event: RecordSkipped) -> RecordSkipped:
-    return event.model_copy(update={"partition": 4})
-
-
-def test_the_command_to_skip_a_record_repairs_its_stream() -> None:
+def test_the_command_to_skip_a_record_repairs_its_stream_and_may_come_again() -> None:
     told, offset = parked()
     told.tell(suggested(0))
-    events = asked(told, SkipRecord(partition=3, offset=offset, reason="an accident"))
+    command = SkipRecord(partition=3, offset=offset, reason="an accident")
+    events = asked(told, command)
     assert [type(event) for event in events] == [CommandAccepted, RecordSkipped]
     assert told.tell(*events) == [APPLIED, APPLIED]
     assert numbers(told) == [0]
     assert told.stream.skipped[0].command_id == "c-skip"
-
-
-def test_a_record_that_is_skipped_already_is_skipped_with_the_same_answer() -> None:
-    told, offset = parked()
-    command = SkipRecord(partition=3, offset=offset, reason="an accident")
-    told.tell(*asked(told, command))
     again = asked(told, command.model_copy(update={"reason": "again"}), "c-again")
     assert [type(event) for event in again] == [CommandAccepted]
 
@@ -225,7 +195,7 @@ def test_a_stream_with_more_events_than_are_held_is_not_repaired(monkeypatch: py
     (refused,) = asked(told, SkipRecord(partition=3, offset=offset, reason="an accident"))
     assert isinstance(refused, CommandRefused)
     assert refused.code == "too_many_held"
-    assert told.tell(skip(told, offset)) == [OVERTAKEN]
+    assert told.tell(skip(offset)) == [OVERTAKEN]
 
 
 def test_an_event_in_the_partition_of_another_stream_has_no_effect() -> None:

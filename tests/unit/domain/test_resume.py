@@ -7,6 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.domain.given import (
+    APPLIED,
+    DUPLICATE,
+    OVERTAKEN,
     STREAM,
     Told,
     assigned,
@@ -24,13 +27,10 @@ from trackside.aggregates.search.messages import Assessor
 from trackside.aggregates.search.suggestions import suggestion
 from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, TaskResumed
 from trackside.contracts.resources import KeepCheckpoints
-from trackside.contracts.tasks import AttemptEnd, MetricReported, TaskSubmitted
-from trackside.domain.outcome import Outcome
+from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.streams import load, pack
 from trackside.domain.task import SavedCheckpoint
 from trackside.domain.task_artifacts import MAX_OFFERED, kept, offered
-
-APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 
 
 def digest(step: int) -> str:
@@ -65,10 +65,6 @@ def resumed(step: int, interrupts: int = 0, **which: Any) -> TaskResumed:
     return TaskResumed(**token(**which), step=step, checkpoint=reference(step), interrupts=interrupts)
 
 
-def beside(step: int, value: float, **others: float) -> MetricReported:
-    return report(step, value).model_copy(update={"others": others})
-
-
 def lost(told: Told, attempt: int = 1) -> None:
     """Loses an attempt, and begins the next one."""
     told.tell(ended(AttemptEnd.LOST, attempt=attempt), role="scheduler")
@@ -91,27 +87,14 @@ def test_an_attempt_that_resumes_has_the_reports_below_its_first_step() -> None:
     assert told.task().reports == []
     assert told.tell(resumed(3, attempt=2)) == APPLIED
     assert told.task().reports == [(0, 0.0), (1, 0.1), (2, 0.2)]
-    assert told.tell(resumed(3, attempt=2)) == DUPLICATE
-    assert told.tell(report(2, 9.0, attempt=2)) == DUPLICATE
+    assert told.tell(resumed(3, attempt=2)) == told.tell(report(2, 9.0, attempt=2)) == DUPLICATE
     told.tell(report(3, 0.35, attempt=2))
     assert told.task().reports == [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.35)]
     assert load(pack(told.stream), AGGREGATES) == told.stream
-
-
-def test_a_step_below_the_one_that_a_training_resumed_at_does_not_count() -> None:
-    told = task_active()
-    told.tell(checkpointed(5))
-    lost(told)
+    told = trained(steps=0, checkpoint=5)
     told.tell(resumed(5, attempt=2))
     assert told.tell(report(4, 0.5, attempt=2)) == DUPLICATE
     assert told.tell(report(5, 0.5, attempt=2)) == APPLIED
-
-
-def test_an_attempt_that_reports_first_has_begun_anew() -> None:
-    told = trained()
-    told.tell(report(0, 0.7, attempt=2))
-    assert told.tell(resumed(3, attempt=2)) == OVERTAKEN
-    assert told.task().reports == [(0, 0.7)]
 
 
 @pytest.mark.parametrize("other", [2, 4])
@@ -134,6 +117,8 @@ def test_an_attempt_that_dies_before_it_reports_leaves_the_reports_to_the_next_o
 def test_a_training_that_began_anew_and_was_lost_takes_no_step_from_one_that_resumes() -> None:
     told = trained()
     told.tell(report(0, 0.7, attempt=2))
+    assert told.tell(resumed(3, attempt=2)) == OVERTAKEN, "it has begun anew"
+    assert told.task().reports == [(0, 0.7)]
     lost(told, attempt=2)
     assert told.tell(resumed(3, attempt=3)) == APPLIED
     assert told.task().reports == [(0, 0.7), (1, 0.1), (2, 0.2)]
@@ -158,17 +143,14 @@ def test_a_preempted_placement_and_an_interrupted_training_resume_too() -> None:
 
 
 def test_a_task_that_is_not_to_resume_begins_with_the_first_step() -> None:
-    told = task_active(resume=False)
-    told.tell(report(0, 0.5))
-    told.tell(checkpointed(1))
-    lost(told)
+    told = trained(steps=1, checkpoint=1, resume=False)
     assert offered(told.task()) == []
     assert told.tell(resumed(1, attempt=2)) == OVERTAKEN
 
 
 def test_a_training_that_resumes_after_its_last_report_has_what_was_said_beside_it() -> None:
     told = task_active()
-    told.tell(beside(0, 0.5, size=3.0))
+    told.tell(report(0, 0.5).model_copy(update={"others": {"size": 3.0}}))
     told.tell(checkpointed(1))
     lost(told)
     assert told.task().others == {}

@@ -3,7 +3,9 @@
 import pytest
 
 from tests.unit.domain.given import (
-    FIRST_MS,
+    APPLIED,
+    DUPLICATE,
+    OVERTAKEN,
     Told,
     assigned,
     begun,
@@ -32,7 +34,6 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.reservation_growth import raised
 from trackside.domain.task import Attempt, TaskState
 
-APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 END = AttemptEnd
 
 
@@ -46,26 +47,31 @@ def tried(told: Told, end: AttemptEnd, peak_bytes: int = 0) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "attempts"),
+    ("end", "attempts", "retry"),
     [
-        (END.OOM_HOST, 3),
-        (END.OOM_DEVICE, 3),
-        (END.LOST, 4),
-        (END.FAILED, 1),
-        (END.TIMED_OUT_RUN, 1),
-        (END.REFUSED, 1),
+        (END.OOM_HOST, 3, {}),
+        (END.OOM_DEVICE, 3, {}),
+        (END.LOST, 4, {}),
+        (END.LOST, 1, {"lost": 0, "failed": 5}),
+        (END.FAILED, 1, {}),
+        (END.FAILED, 2, {"failed": 1}),
+        (END.TIMED_OUT_RUN, 1, {}),
+        (END.REFUSED, 1, {}),
+        (END.CANCELLED, 1, {"lost": 5, "failed": 5}),
+        (END.FINISHED, 1, {"lost": 5, "failed": 5}),
     ],
 )
-def test_each_end_has_its_number_of_attempts(end: AttemptEnd, attempts: int) -> None:
-    told = task_queued()
+def test_each_end_has_its_number_of_attempts(end: AttemptEnd, attempts: int, retry: dict[str, int]) -> None:
+    told = task_queued(retry=retry)
     while told.task().state is TaskState.QUEUED:
         tried(told, end)
-    assert (len(told.task().attempts), told.task().end) == (attempts, end)
+    assert [attempt.end for attempt in told.task().attempts] == [end] * attempts
+    assert told.task().end is end
 
 
 def test_ends_of_different_kinds_are_counted_apart() -> None:
-    told = task_queued()
-    for end in (END.OOM_HOST, END.OOM_DEVICE, END.LOST, END.OOM_HOST, END.OOM_DEVICE):
+    told = task_queued(retry={"failed": 1})
+    for end in (END.OOM_HOST, END.OOM_DEVICE, END.LOST, END.FAILED, END.OOM_HOST, END.OOM_DEVICE):
         tried(told, end)
     assert told.task().state is TaskState.QUEUED
     tried(told, END.OOM_HOST)
@@ -87,22 +93,19 @@ def test_a_task_killed_at_the_largest_memory_limit_is_not_tried_again() -> None:
     killed_at_limit(told, limit=500, largest=800)
     task = told.task()
     assert task.state is TaskState.QUEUED
-    assert task.raised is not None and task.raised.memory_bytes > 500, (
-        "more than it was killed at, not than it used"
-    )
+    assert task.raised is not None and task.raised.memory_bytes > 500, "not only more than it used"
     assert retries.exceeded_limit(task.needs.retry, task.attempts) == 500
     killed_at_limit(told, limit=800, largest=800)
-    assert (told.task().state, told.task().end, len(told.task().attempts)) == (
-        TaskState.ENDED,
-        END.OOM_HOST,
-        2,
-    )
-    assert [attempt.limit_bytes for attempt in told.task().attempts] == [500, 800]
+    assert (task.state, task.end) == (TaskState.ENDED, END.OOM_HOST)
+    assert [attempt.limit_bytes for attempt in task.attempts] == [500, 800]
 
 
-def test_a_task_killed_at_a_memory_limit_is_tried_again_where_a_worker_has_none() -> None:
+@pytest.mark.parametrize(("limit", "largest", "end"), [(500, 0, END.OOM_HOST), (0, 500, END.LOST)])
+def test_a_task_is_tried_again_where_a_worker_has_no_limit_or_it_was_lost(
+    limit: int, largest: int, end: AttemptEnd
+) -> None:
     told = task_queued()
-    killed_at_limit(told, limit=500, largest=0)
+    killed_at_limit(told, limit, largest, end)
     assert told.task().state is TaskState.QUEUED
 
 
@@ -116,25 +119,18 @@ def test_a_policy_may_allow_another_attempt_at_the_largest_memory_limit() -> Non
     assert told.task().end is END.OOM_HOST
 
 
-def test_an_attempt_that_was_lost_is_tried_again_whatever_it_may_use() -> None:
-    told = task_queued()
-    killed_at_limit(told, limit=0, largest=500, end=END.LOST)
-    assert told.task().state is TaskState.QUEUED
-
-
-def test_an_attempt_out_of_memory_is_followed_by_one_with_more() -> None:
+def test_an_attempt_out_of_memory_is_followed_by_one_with_half_as_much_again_or_a_tenth_over_the_peak() -> (
+    None
+):
     told = task_queued()
     tried(told, END.OOM_DEVICE, peak_bytes=10_000)
-    task = told.task()
-    assert task.raised is not None
-    assert (task.raised.cuda_memory_bytes, task.raised.estimated_by) == (11_000, "raised")
-
-
-def test_a_raised_reservation_is_half_as_much_again_or_a_tenth_over_the_peak() -> None:
+    found = told.task().raised
+    assert found is not None
+    assert (found.cuda_memory_bytes, found.estimated_by) == (11_000, "raised")
     had = Reservation(memory_bytes=100, cuda_memory_bytes=1_000, estimated_by="task")
     assert raised(had, "host", 0).memory_bytes == 150
-    assert raised(had, "device", 2_000).cuda_memory_bytes == 2_200
-    assert raised(had, "device", 2_000).memory_bytes == 100
+    more = raised(had, "device", 2_000)
+    assert (more.cuda_memory_bytes, more.memory_bytes) == (2_200, 100)
 
 
 def test_a_retry_waits_longer_each_time_and_every_reader_draws_the_same_jitter() -> None:
@@ -194,19 +190,14 @@ def test_a_preempted_attempt_waits_again_where_it_was_and_is_no_further_attempt(
     assert task.attempt.stopping is None
 
 
-def test_a_task_that_finished_before_it_could_be_preempted_has_finished() -> None:
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_preempted_task_that_has_finished_or_was_told_to_stop_does_not_wait_again(finished: bool) -> None:
     told = task_active()
     told.tell(preemption())
-    assert told.tell(ended(END.FINISHED)) == APPLIED
-    assert told.task().end is END.FINISHED
-
-
-def test_a_preempted_task_that_was_told_to_stop_is_cancelled() -> None:
-    told = task_active()
-    told.tell(preemption())
-    told.tell(TaskStopRequested(task_id=told.task().task_id, reason="user"))
-    told.tell(ended(END.PREEMPTED))
-    assert told.task().end is END.CANCELLED
+    if not finished:
+        told.tell(TaskStopRequested(task_id=told.task().task_id, reason="user"))
+    assert told.tell(ended(END.FINISHED if finished else END.PREEMPTED)) == APPLIED
+    assert told.task().end is (END.FINISHED if finished else END.CANCELLED)
 
 
 def test_a_placement_is_given_back_only_while_it_has_not_begun() -> None:
@@ -268,5 +259,4 @@ def test_the_scheduler_can_end_an_attempt_as_lost_or_refused_and_as_nothing_else
         if end not in (END.LOST, END.REFUSED):
             assert told.tell(ended(end), role="scheduler") == OVERTAKEN
     assert told.task().ended_ms == 0
-    assert told.now_ms > FIRST_MS
     assert AttemptEnded.written_by == {"worker", "scheduler"}

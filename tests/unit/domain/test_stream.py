@@ -5,6 +5,9 @@ import copy
 import pytest
 
 from tests.unit.domain.given import (
+    APPLIED,
+    DUPLICATE,
+    OVERTAKEN,
     STREAM,
     Told,
     accepted,
@@ -23,6 +26,7 @@ from tests.unit.domain.given import (
     task_active,
     task_id,
     task_queued,
+    token,
 )
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus, SearchStopRequested
@@ -37,7 +41,6 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams, dump, load, pack
 
-APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 ROLES = ("dispatcher", "scheduler", "worker", "replay", "")
 
 
@@ -70,19 +73,11 @@ def test_only_the_owner_of_a_decision_may_write_it(role: str) -> None:
 
 def test_what_is_no_event_of_a_stream_does_not_count_there() -> None:
     told = task_queued()
+    of_worker = {"task_type": "digits", "parameters": {}, "device_ids": ["cpu-0"]}
     for message in (
         SchedulerHeartbeat(instance="1"),
         WorkerLost(worker_id="w1", incarnation="i-1", silent_ms=1),
-        RunTask(
-            stream=STREAM,
-            task_id=task_id(0),
-            attempt=1,
-            placement=1,
-            incarnation="i-1",
-            task_type="digits",
-            parameters={},
-            device_ids=["cpu-0"],
-        ),
+        RunTask.model_validate({**token(), "stream": STREAM, **of_worker}),
     ):
         assert told.tell(message, role="scheduler") == OVERTAKEN
 
@@ -111,26 +106,14 @@ def test_a_decision_without_effect_has_none_at_all() -> None:
     assert dump(told.stream) == before
 
 
-def test_a_decision_whose_first_event_counts_goes_on() -> None:
+def test_events_of_a_decision_whose_first_one_counts_are_judged_for_themselves() -> None:
     told = Told()
     told.tell(received())
-    assert told.tell(accepted(), started(), suggested(0), submitted(0)) == [Outcome.APPLIED] * 4
+    assert told.tell(accepted(), started(), suggested(0), submitted(0)) == APPLIED * 4
     assert list(told.stream.tasks) == [task_id(0)]
-
-
-def test_an_event_within_a_decision_may_be_ignored_alone() -> None:
     told = search_running()
-    assert told.tell(suggested(0), submitted(1), submitted(0)) == [
-        Outcome.APPLIED,
-        Outcome.OVERTAKEN,
-        Outcome.APPLIED,
-    ]
-
-
-def test_the_next_decision_is_judged_for_itself() -> None:
-    told = search_running()
-    assert told.tell(suggested(1), submitted(1)) == [Outcome.OVERTAKEN, Outcome.OVERTAKEN]
-    assert told.tell(suggested(0), submitted(0)) == [Outcome.APPLIED, Outcome.APPLIED]
+    assert told.tell(suggested(1), submitted(1)) == OVERTAKEN * 2
+    assert told.tell(suggested(0), submitted(1), submitted(0)) == APPLIED + OVERTAKEN + APPLIED
 
 
 def test_a_decision_is_ignored_whole_even_across_a_snapshot() -> None:
@@ -154,60 +137,43 @@ def test_a_place_in_a_decision_that_cannot_be_read_is_passed_over(decision: byte
     assert load(pack(told.stream), AGGREGATES) == told.stream
 
 
-def test_rules_are_pinned_by_the_first_command_alone() -> None:
-    told = search_running()
-    assert told.tell(received(2, rules=RULES + 1)) == APPLIED
-    assert told.stream.rules == RULES
-
-
 def test_a_publication_counts_once_and_is_answered_once() -> None:
     told = Told()
     assert told.tell(received()) == APPLIED
     assert told.tell(received()) == DUPLICATE
+    assert told.tell(accepted(2)) == told.tell(accepted(1, place=9)) == OVERTAKEN, "nobody has asked that"
     assert told.stream.unanswered
     assert told.tell(accepted()) == APPLIED
-    assert told.tell(accepted()) == DUPLICATE
-    assert told.tell(refused()) == DUPLICATE
+    assert told.tell(accepted()) == told.tell(refused()) == DUPLICATE
     assert not told.stream.unanswered
+    assert told.tell(received(2, rules=RULES + 1)) == APPLIED
+    assert told.stream.rules == RULES, "the first command pins them"
 
 
-def test_answers_to_what_nobody_asked_do_not_count() -> None:
-    told = Told()
-    told.tell(received())
-    assert told.tell(accepted(2)) == OVERTAKEN
-    assert told.tell(accepted(1, place=9)) == OVERTAKEN
-    assert told.stream.unanswered
-
-
-def test_a_command_published_twice_keeps_its_first_body_and_its_first_answer() -> None:
+def published_twice() -> tuple[Told, CommandRefused]:
+    """Tells of a command that came again with another body, and returns the refusal of that."""
     told = Told()
     told.tell(received(body={"a": 1}))
     again = received(body={"a": 2}, digest="other", source=Source(topic="t", partition=0, offset=2))
     assert told.tell(again) == APPLIED
+    problem = {"code": "idempotency_conflict", "path": "$", "message": ""}
+    return told, CommandRefused(command_id="c-1", source=again.source, **problem)
+
+
+def test_a_command_published_twice_keeps_its_first_body_and_its_first_answer() -> None:
+    told, conflict = published_twice()
     known = told.stream.commands["c-1"]
     assert (known.body, known.digest, len(known.publications)) == ({"a": 1}, "digest-1", 2)
     told.tell(refused(code="wrong_type"))
     assert (known.decided, known.body) == (True, None)
-    assert known.answer == Problem(code="wrong_type", path="$", message="no")
-    conflict = CommandRefused(
-        command_id="c-1", source=again.source, code="idempotency_conflict", path="$", message=""
-    )
     assert told.tell(conflict) == APPLIED
     assert known.answer == Problem(code="wrong_type", path="$", message="no")
-
-
-def test_an_answer_to_another_body_does_not_decide_the_command() -> None:
-    told = Told()
-    told.tell(received())
-    other = received(digest="other", source=Source(topic="t", partition=0, offset=2))
-    told.tell(other)
-    conflict = CommandRefused(
-        command_id="c-1", source=other.source, code="idempotency_conflict", path="$", message=""
-    )
+    told, conflict = published_twice()
     assert told.tell(conflict) == APPLIED
-    assert not told.stream.commands["c-1"].decided
+    known = told.stream.commands["c-1"]
+    assert not known.decided, "its own body has no answer yet"
     assert told.tell(accepted()) == APPLIED
-    assert told.stream.commands["c-1"].answer is None
+    assert known.answer is None
 
 
 def test_a_stream_forgets_its_oldest_answered_command_when_it_knows_too_many() -> None:

@@ -3,12 +3,16 @@
 from typing import Any
 
 from tests.unit.domain.given import (
+    APPLIED,
+    DUPLICATE,
+    OVERTAKEN,
     STREAM,
     Told,
     assigned,
     begun,
     ended,
     over,
+    preemption,
     report,
     search_running,
     submitted,
@@ -28,13 +32,9 @@ from trackside.contracts.tasks import (
     ParametersTaken,
     ParametersWithheld,
     TaskContinued,
-    TaskPreemptionRequested,
 )
-from trackside.domain.outcome import Outcome
 from trackside.domain.streams import dump, load, pack
 from trackside.domain.task import TaskState
-
-APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 
 
 def asked(request: int = 1, **which: Any) -> ParametersRequested:
@@ -212,8 +212,7 @@ def test_a_task_without_a_trial_that_makes_room_is_over() -> None:
     told = one_running()
     told.tell(asked())
     told.tell(over(0, 0.5))
-    preempt = TaskPreemptionRequested(task_id=task_id(0), attempt=1, placement=1, by="urgent")
-    assert told.tell(preempt) == APPLIED
+    assert told.tell(preemption()) == APPLIED
     assert told.tell(within(1)) == OVERTAKEN, "its process is being ended"
     assert told.tell(ended(AttemptEnd.PREEMPTED)) == APPLIED
     assert told.stream.tasks[task_id(0)].end is AttemptEnd.CANCELLED
