@@ -18,7 +18,7 @@ SHORT = -m "not long and not thorough"
 export TRACKSIDE_TEST_TIMES ?= $(CURDIR)/.pytest_cache/times
 PROTOS = $(wildcard libs/summaries/src/trackside/summaries/event_files/protos/*.proto)
 
-.PHONY: help demo check test long times bench soak up down wheels lint format types layers unit stack-tests env env-without-torch protos clean forget-times
+.PHONY: help demo check test long times count bench soak up down wheels lint format types layers unit stack-tests env env-without-torch protos clean forget-times
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ long: env ## all other tests, in pieces; ONLY=worker: the pieces of that name or
 
 times: ## where the time of the last run of tests went
 	@$(RUN)/python -m tests.times $(TRACKSIDE_TEST_TIMES)
+
+count: ## lines of Python of the product and of its tests
+	@echo "product $$(git ls-files -z 'libs/*.py' 'services/*.py' 'deploy/*.py' | xargs -0 cat | wc -l)"
+	@echo "tests   $$(git ls-files -z 'tests/*.py' | xargs -0 cat | wc -l)"
 
 bench: env ## measure the floors of docs/ and print one table
 	@PYTHONPATH=deploy $(RUN)/python -m bench $(ARGS)

@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from tests.nvml.standin import FakeNvml, build
+from tests.promises import REQUIRED_VARIABLE, Skips
 from tests.stack import (
     RUN_VARIABLE,
     SEED_VARIABLE,
@@ -26,7 +27,7 @@ from tests.stack import (
     servers,
 )
 from tests.times import FOLDER_VARIABLE as TIMES_VARIABLE
-from tests.times import Recorder
+from tests.times import Recorder, speed
 from trackside.eventlog import kafka
 
 RUN = pytest.StashKey[Run]()
@@ -40,6 +41,7 @@ SCREEN = ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.stash[RUN] = open_run()
+        config.pluginmanager.register(Skips(required=bool(os.environ.get(REQUIRED_VARIABLE))))
     for name in SCREEN:  # tests don't print to a terminal
         os.environ.pop(name, None)
     os.environ.setdefault("TRACKSIDE_SPARES", "false")  # what they import takes seconds of a processor
@@ -65,8 +67,9 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    return f"seed: {os.environ[SEED_VARIABLE]} (set {SEED_VARIABLE} to draw the same again)"
+def pytest_report_header() -> str:
+    said = f"seed: {os.environ[SEED_VARIABLE]} (set {SEED_VARIABLE} to draw the same again)"
+    return f"{said}\n{speed()}" if os.environ.get(TIMES_VARIABLE) else said
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -35,6 +35,10 @@ KINDS = {
 }
 """What a process is, by a part of its command line."""
 LONGEST = 30
+REFERENCE_S = 1.5
+"""Processor time of the loop of `speed` on the machine for which CONTRIBUTING.md gives times."""
+TURNS = 20_000_000
+MEASURED_TURNS = TURNS // 10
 Entry = TypeVar("Entry")
 
 
@@ -171,6 +175,15 @@ class Recorder:
             setattr(self._current, f"{report.when}_s", report.duration)
             if report.outcome != "passed":
                 self._current.outcome = report.outcome
+
+
+def speed() -> str:
+    """Returns how fast this machine is, in a line: the times in CONTRIBUTING.md scale with it."""
+    loop = compile("s = 0\nfor i in range(turns): s += i", "<speed>", "exec")
+    began_s = time.process_time()
+    exec(loop, {"turns": MEASURED_TURNS})  # noqa: S102 - a constant; within a function it would be quicker
+    took_s = (time.process_time() - began_s) * TURNS / MEASURED_TURNS
+    return f"speed: the loop of CONTRIBUTING.md takes {took_s:.1f} s ({REFERENCE_S} s where its times hold)"
 
 
 def read(folder: Path) -> list[Measured]:

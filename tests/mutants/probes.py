@@ -8,7 +8,6 @@ python -m tests.mutants.probes tests SEED FOLDER
 import json
 import os
 import shutil
-import sys
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
@@ -16,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import probe_hits
-from tests.mutants.draw import Mutant, drawn
+from tests.mutants.draw import Mutant
 
-EACH = 3
 PLANTED = Path("libs/contracts/src/trackside/contracts/probe_hits.py")
 
 
@@ -76,11 +74,3 @@ def pytest_configure(config: pytest.Config) -> None:
     """Registers the marker, if probes are recorded."""
     if folder := os.environ.get(probe_hits.FOLDER_VARIABLE):
         config.pluginmanager.register(Marker(Path(folder)))
-
-
-if __name__ == "__main__":
-    order, drawn_mutants = sys.argv[1], drawn(Path(), int(sys.argv[2], 16), EACH)
-    if order == "plant":
-        plant(Path(), drawn_mutants)
-    else:
-        print(json.dumps(tests_of(Path(sys.argv[3])), indent=1))  # noqa: T201
