@@ -1,7 +1,8 @@
 """Pages of the console over rows in Postgres and a log in memory, as a browser gets them."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, closing
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 
 import httpx2
 from fastapi import FastAPI
@@ -9,6 +10,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import HTTPConnection
 
 from tests.integration.projections.harness import TOPICS, write_rows
+from tests.stack import Servers, database_with_tables, fresh_database
 from trackside.console.live.hub import Hub
 from trackside.console.pages.catalogue import SITE
 from trackside.console.settings import ConsoleSettings
@@ -36,28 +38,33 @@ class _SameUser(Access):
 
 
 class Browser:
-    """Asks for pages and for the values of charts, as one user."""
+    """Asks for pages and for the values of charts, as one user, in the event loop of any test."""
 
     def __init__(
         self,
-        pool: ReadModelsPool,
-        log: Log,
-        topics: Topics,
+        dsn: str,
+        log: Log | None = None,
+        topics: Topics = TOPICS,
         user: User = LOCAL_USER,
         trace_url: str = "",
         prometheus_url: str = "",
         hub: Hub | None = None,
     ) -> None:
-        self.pool, self._log, self._topics, self.user = pool, log, topics, user
+        self.dsn, self._log, self._topics, self.user = dsn, log or MemoryLog(), topics, user
         settings = ConsoleSettings(trace_url=trace_url, prometheus_url=prometheus_url)
         self._access = Access(settings, None, Sessions("k" * 32, 1), has_oidc=False)
-        known = hub or Hub(1)
-        self.pages = Pages(SITE, pool, log, topics, self._access, known.states, known.alerts)
+        self._pool, known = ReadModelsPool(dsn, size=1), hub or Hub(1)
+        self.pages = Pages(SITE, self._pool, self._log, topics, self._access, known.states, known.alerts)
+
+    def of(self, user: User) -> "Browser":
+        """Returns the browser of another user."""
+        return Browser(self.dsn, self._log, self._topics, user)
 
     async def page(self, address: str) -> str:
         """Returns the HTML of a page; raises what the page raises."""
         path, _, query = address.partition("?")
-        shown, values = await self.pages.shown(path, QueryParams(query), self.user)
+        with closing(self._pool):  # what was opened in one event loop is of no use in the next
+            shown, values = await self.pages.shown(path, QueryParams(query), self.user)
         return self.pages.rendered(shown, values)
 
     @asynccontextmanager
@@ -69,8 +76,9 @@ class Browser:
 
         application = make_application(self.pages, SITE, _SameUser(self._access, self.user), as_user)
         transport = httpx2.ASGITransport(app=application)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            yield client
+        with closing(self._pool):
+            async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+                yield client
 
     async def chart(self, address: str) -> ChartValues:
         """Returns the values of a chart; the address is as in its `data-src`."""
@@ -80,10 +88,11 @@ class Browser:
             for route in SITE.charts
             if (parts := _parts(route.path, path)) is not None
         )
-        async with self.pool.read() as models:
-            return await function(
-                PageRequest(path, parts, QueryParams(query), self.user, models, self._log, self._topics)
-            )
+        with closing(self._pool):
+            async with self._pool.read() as models:
+                return await function(
+                    PageRequest(path, parts, QueryParams(query), self.user, models, self._log, self._topics)
+                )
 
 
 def _parts(pattern: str, path: str) -> dict[str, str] | None:
@@ -108,20 +117,19 @@ async def written_log(records: Sequence[Record], topics: Topics = TOPICS) -> Mem
     return log
 
 
-@asynccontextmanager
-async def browsing(
-    records: Sequence[Record], dsn: str, topics: Topics = TOPICS, user: User = LOCAL_USER
-) -> AsyncIterator[Browser]:
-    """Writes records and their rows, and yields a browser of the console over them."""
-    async with browsing_log(await written_log(records, topics), dsn, topics, user) as browser:
-        yield browser
+async def browser_of(records: Sequence[Record], dsn: str, topics: Topics = TOPICS) -> Browser:
+    """Writes records and their rows, and returns a browser of the console over them."""
+    return await browser_of_log(await written_log(records, topics), dsn, topics)
 
 
-@asynccontextmanager
-async def browsing_log(
-    log: Log, dsn: str, topics: Topics = TOPICS, user: User = LOCAL_USER
-) -> AsyncIterator[Browser]:
-    """Writes the rows of a log, and yields a browser of the console over both."""
+async def browser_of_log(log: Log, dsn: str, topics: Topics = TOPICS) -> Browser:
+    """Writes the rows of a log, and returns a browser of the console over both."""
     await write_rows(log, dsn, topics)
-    with closing(ReadModelsPool(dsn)) as pool:
-        yield Browser(pool, log, topics, user)
+    return Browser(dsn, log, topics)
+
+
+@contextmanager
+def browsing(stack: Servers, records: Sequence[Record], topics: Topics = TOPICS) -> Iterator[Browser]:
+    """Yields a browser over records in a database of their own, for all tests of a module."""
+    with fresh_database(stack.postgres_dsn, database_with_tables()) as dsn:
+        yield asyncio.run(browser_of(records, dsn, topics))

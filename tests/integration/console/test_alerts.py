@@ -2,33 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.alerts.prometheus import needs_prometheus, prometheus
 from tests.integration.console.given import Browser
-from tests.integration.projections.harness import TOPICS
 from trackside.console.live.alerts import watch_alerts
 from trackside.console.live.hub import Hub
 from trackside.embedded.ports import free_ports
-from trackside.eventlog.memory import MemoryLog
-from trackside.projections.migrate import migrate
-from trackside.projections.postgres import database as opened_database
-from trackside.projections.read_pool import ReadModelsPool
 
 WITHIN_S = 60
 MINUTE_S = 0.2
 """How long a minute of the rules is here, s."""
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[ReadModelsPool]:
-    async with opened_database(database) as opened:
-        await opened.transaction(migrate)
-    with closing(ReadModelsPool(database, size=1)) as made:
-        yield made
 
 
 @asynccontextmanager
@@ -49,11 +36,9 @@ async def until_changed_to(hub: Hub, *, problem: bool = False, firing: bool = Fa
 
 
 @needs_prometheus
-async def test_alerts_that_fire_are_shown_until_prometheus_is_away(
-    pool: ReadModelsPool, tmp_path: Path
-) -> None:
+async def test_alerts_that_fire_are_shown_until_prometheus_is_away(tables: str, tmp_path: Path) -> None:
     hub = Hub(1)
-    browser = Browser(pool, MemoryLog(), TOPICS, prometheus_url="http://127.0.0.1:9090", hub=hub)
+    browser = Browser(tables, prometheus_url="http://127.0.0.1:9090", hub=hub)
     assert "Prometheus is being asked." in await browser.page("/")
     with prometheus(tmp_path / "prometheus", {}, MINUTE_S) as server:
         address = server.url
@@ -68,7 +53,7 @@ async def test_alerts_that_fire_are_shown_until_prometheus_is_away(
     assert f"Prometheus at {address} does not answer" in page and "TracksideServiceAbsent" not in page
 
 
-async def test_an_address_that_is_no_prometheus_is_named(pool: ReadModelsPool) -> None:
+async def test_an_address_that_is_no_prometheus_is_named() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
@@ -82,9 +67,9 @@ async def test_an_address_that_is_no_prometheus_is_named(pool: ReadModelsPool) -
     assert "it answered 404 to /api/v1/alerts" in hub.alerts.problem
 
 
-async def test_without_prometheus_the_page_says_which_services_do_not_answer(pool: ReadModelsPool) -> None:
+async def test_without_prometheus_the_page_says_which_services_do_not_answer(tables: str) -> None:
     hub = Hub(1)
-    browser = Browser(pool, MemoryLog(), TOPICS, hub=hub)
+    browser = Browser(tables, hub=hub)
     page = await browser.page("/")
     assert "All services answer." in page and "TRACKSIDE_CONSOLE_PROMETHEUS_URL" in page
     hub.state("scheduler", "The scheduler does not answer; <b>it</b> waits")

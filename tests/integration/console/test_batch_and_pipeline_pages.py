@@ -1,12 +1,14 @@
 """The pages of batches and pipelines, from the rows that real logs lead to."""
 
+import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.console.given import Browser, browsing, browsing_log
+from tests.integration.console.given import Browser, browser_of_log, browsing
 from tests.integration.projections.harness import TOPICS
+from tests.stack import Servers
 from tests.unit.aggregates.given import react
 from tests.unit.aggregates.pipeline.given import define, do, end, run
 from tests.unit.domain.given import STREAM, Told
@@ -38,18 +40,20 @@ def defined() -> Told:
     return told
 
 
-@pytest.fixture
-async def pipelines(database: str) -> AsyncIterator[Browser]:
-    async with browsing(defined().records, database) as browser:
+@pytest.fixture(scope="module")
+def pipelines(stack: Servers) -> Iterator[Browser]:
+    with browsing(stack, defined().records) as browser:
         yield browser
 
 
-@pytest.fixture
-async def batches(database: str) -> AsyncIterator[Browser]:
-    log = MemoryLog()
-    await write_small_history(log, TOPICS)
-    async with browsing_log(log, database) as browser:
-        yield browser
+@pytest.fixture(scope="module")
+def batches(module_tables: str) -> Browser:
+    async def write() -> Browser:
+        log = MemoryLog()
+        await write_small_history(log, TOPICS)
+        return await browser_of_log(log, module_tables)
+
+    return asyncio.run(write())
 
 
 async def test_a_pipeline_shows_its_numbered_runs_schedules_and_versions(pipelines: Browser) -> None:
@@ -70,12 +74,11 @@ async def test_the_form_of_a_run_has_an_input_for_each_parameter_of_the_current_
     assert "<script>alert(1)" not in page
 
 
-async def test_runs_of_a_pipeline_are_filtered_by_their_status(pipelines: Browser) -> None:
+async def test_runs_of_a_pipeline_are_filtered_by_their_status_and_cancelled_before_their_end(
+    pipelines: Browser,
+) -> None:
     page = await pipelines.page(f"{PIPELINE}?status=FAILED")
     assert 'id="run-2"' in page and 'id="run-1"' not in page and 'id="run-3"' not in page
-
-
-async def test_a_run_that_has_not_ended_can_be_cancelled(pipelines: Browser) -> None:
     page = await pipelines.page(PIPELINE)
     assert "Cancel run 3?" in page and "Cancel run 1?" not in page
     assert CancelPipelineRuns.wire_type() in page
@@ -97,19 +100,19 @@ async def test_the_durations_of_runs_are_a_chart_with_failures_marked(pipelines:
     assert [note["text"] for note in found.meta["annotations"]] == ["run 2 FAILED"]
 
 
-async def test_a_batch_shows_the_progress_of_its_groups_and_its_tasks(batches: Browser) -> None:
+async def test_a_batch_shows_its_groups_and_tasks_by_group_state_and_text_and_stops_while_it_runs(
+    batches: Browser,
+) -> None:
     page = await batches.page("/experiments/tasks")
     assert 'id="group-1"' in page and 'id="group-2"' in page
     assert "3 of 3" in page and "1 of 1" in page
-    assert page.count('id="task-') == 4
-
-
-async def test_tasks_of_a_batch_are_filtered_by_group_state_and_text(batches: Browser) -> None:
+    assert page.count('id="task-') == 4 and "StopTasks" not in page
     second = await batches.page("/experiments/tasks?group=2")
     assert second.count('id="task-') == 1
     finished = await batches.page("/experiments/tasks?state=finished&sort=ended&order=desc")
     assert finished.count('id="task-') == 2
     assert "No task is like that" in await batches.page("/experiments/tasks?text=nothing+like+it")
+    assert "StopTasks" in await batches.page("/experiments/going")
 
 
 async def test_the_page_of_a_task_shows_who_started_an_attempt_and_who_adopted_it(batches: Browser) -> None:
@@ -118,8 +121,3 @@ async def test_the_page_of_a_task_shows_who_started_an_attempt_and_who_adopted_i
     started, adopted = re.findall(r'<td class="mono" title="(.*?)">', page[page.index("<h2>Attempts") :])[-2:]
     assert (started, adopted) == ("i2", "i4\ufffd")
     assert "started by" not in await batches.page("/tasks/tasks/tasks.1.c"), "it was adopted by none"
-
-
-async def test_only_a_batch_that_runs_can_be_stopped(batches: Browser) -> None:
-    assert "StopTasks" not in await batches.page("/experiments/tasks")
-    assert "StopTasks" in await batches.page("/experiments/going")

@@ -1,47 +1,42 @@
 """The page that compares, over rows of searches and tasks."""
 
-from collections.abc import AsyncIterator
-from contextlib import closing
+import asyncio
 
 import pytest
 
 from tests.integration.console.given import Browser
 from tests.integration.projections.given_jobs import GivenJob, write_jobs
 from tests.integration.projections.given_trials import GivenTrial, write_search
-from tests.integration.projections.harness import TOPICS
 from trackside.console.web.page import BadQuery, PageNotFound
-from trackside.eventlog.memory import MemoryLog
 from trackside.projections.postgres import database as opened_database
-from trackside.projections.read_pool import ReadModelsPool
 
 HOSTILE = "<script>alert(1)</script>"
 
 
 def task(job_id: str, rate: float, losses: dict[int, float]) -> GivenJob:
-    fields: dict[str, object] = {
-        "stream": "batch",
-        "task_type": "t",
-        "name": "",
-        "state": "ended",
-        "ending": "finished",
-    }
-    fields |= {"started_ms": 1, "ended_ms": 2}
+    fields = {"stream": "batch", "task_type": "t", "name": "", "state": "ended", "ending": "finished"}
     parameters = {"rate": rate, "layers": 3, "note": HOSTILE, "model": {"depth": 2}}
-    return GivenJob(job_id, fields, parameters, metrics={"loss": {1: losses}})
+    return GivenJob(
+        job_id, {**fields, "started_ms": 1, "ended_ms": 2}, parameters, metrics={"loss": {1: losses}}
+    )
 
 
-@pytest.fixture
-async def browser(database: str) -> AsyncIterator[Browser]:
-    """Yields a browser over two searches of three trials, and two tasks with curves."""
-    values = ((3.0, 1.0, 2.0), (5.0, 4.0, 0.5))
-    for search_id, found in zip(("first", "second"), values, strict=True):
-        trials = [GivenTrial({"x": value}, value, ended_ms=1_000 * at) for at, value in enumerate(found, 1)]
-        await write_search(database, search_id, trials)
-    async with opened_database(database) as opened:
-        jobs = [task("batch.1", 0.1, {0: 1.0, 10: 0.5}), task("batch.2", 0.2, {0: 2.0, 5: 0.1})]
-        await write_jobs(opened, jobs)
-    with closing(ReadModelsPool(database, size=1)) as pool:
-        yield Browser(pool, MemoryLog(), TOPICS)
+@pytest.fixture(scope="module")
+def browser(module_tables: str) -> Browser:
+    """Returns a browser over two searches of three trials, and two tasks with curves."""
+
+    async def write() -> None:
+        for search_id, found in (("first", (3.0, 1.0, 2.0)), ("second", (5.0, 4.0, 0.5))):
+            trials = [
+                GivenTrial({"x": value}, value, ended_ms=1_000 * at) for at, value in enumerate(found, 1)
+            ]
+            await write_search(module_tables, search_id, trials)
+        async with opened_database(module_tables) as opened:
+            jobs = [task("batch.1", 0.1, {0: 1.0, 10: 0.5}), task("batch.2", 0.2, {0: 2.0, 5: 0.1})]
+            await write_jobs(opened, jobs)
+
+    asyncio.run(write())
+    return Browser(module_tables)
 
 
 async def test_what_differs_comes_first_and_what_is_the_same_is_folded(browser: Browser) -> None:
@@ -50,10 +45,6 @@ async def test_what_differs_comes_first_and_what_is_the_same_is_folded(browser: 
     differing, same = parameters.split("<details")
     assert ">rate<" in differing and "0.1" in differing and "0.2" in differing
     assert ">layers<" not in differing and ">layers<" in same and ">model.depth<" in same
-
-
-async def test_texts_of_publishers_are_text(browser: Browser) -> None:
-    page = await browser.page("/compare?id=batch.1&id=batch.2")
     assert HOSTILE not in page and "&lt;script&gt;" in page
 
 
@@ -65,16 +56,15 @@ async def test_curves_of_tasks_are_series_of_one_chart(browser: Browser) -> None
     assert found.arrays["value"].tolist() == [1.0, 0.5, 2.0, 0.1]
 
 
-async def test_the_best_value_of_each_search_is_drawn_where_it_changes(browser: Browser) -> None:
+async def test_values_are_drawn_by_the_number_of_the_trial_and_the_best_where_it_changes(
+    browser: Browser,
+) -> None:
     found = await browser.chart("/data/compare/best?id=first&id=second")
     assert list(found.labels["series"]) == ["first", "second"]
     assert found.arrays["number"].tolist() == [1, 2, 3, 1, 2, 3]
     assert found.arrays["best"].tolist() == [3.0, 1.0, 1.0, 5.0, 4.0, 0.5]
     page = await browser.page("/compare?id=first&id=second")
     assert "/data/compare/best?id=first&amp;id=second" in page
-
-
-async def test_values_are_drawn_by_the_number_of_the_trial(browser: Browser) -> None:
     found = await browser.chart("/data/compare/values?id=first&id=second")
     assert found.arrays["number"].tolist() == [0, 1, 2, 0, 1, 2]
     assert found.arrays["value"].tolist() == [3.0, 1.0, 2.0, 5.0, 4.0, 0.5]
@@ -83,6 +73,8 @@ async def test_values_are_drawn_by_the_number_of_the_trial(browser: Browser) -> 
 async def test_an_experiment_and_a_task_can_be_compared(browser: Browser) -> None:
     page = await browser.page("/compare?id=first&id=batch.1")
     assert 'href="/experiments/first"' in page and 'href="/tasks/batch/batch.1"' in page
+    with pytest.raises(PageNotFound, match="no experiment and no task nothing"):
+        await browser.page("/compare?id=first&id=nothing")
 
 
 @pytest.mark.parametrize(
@@ -97,8 +89,3 @@ async def test_an_experiment_and_a_task_can_be_compared(browser: Browser) -> Non
 async def test_a_comparison_has_2_to_20_ids(browser: Browser, query: str, given: str) -> None:
     with pytest.raises(BadQuery, match=f"2 to 20 different ids.*{given}"):
         await browser.page(f"/compare{query}")
-
-
-async def test_an_unknown_id_is_named(browser: Browser) -> None:
-    with pytest.raises(PageNotFound, match="no experiment and no task nothing"):
-        await browser.page("/compare?id=first&id=nothing")

@@ -1,12 +1,12 @@
 """Reruns and forks next to what they were made from."""
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import Mapping
 
-import asyncpg
 import pytest
 
-from tests.integration.console.given import Browser, browsing, written_log
-from tests.integration.projections.harness import TOPICS
+from tests.integration.console.given import Browser, browser_of, written_log
+from tests.integration.projections.harness import TOPICS, query
 from tests.unit.domain.given import Told, received, spec
 from trackside.aggregates.run.messages import RunCopy, RunStarted
 from trackside.aggregates.search.messages import Origin, SearchStarted, TrialSuggested
@@ -38,17 +38,18 @@ def told() -> Told:
     return found
 
 
-@pytest.fixture
-async def browser(database: str) -> AsyncIterator[Browser]:
-    async with browsing(told().records, database) as found:
-        connection = await asyncpg.connect(database)
+@pytest.fixture(scope="module")
+def browser(module_tables: str) -> Browser:
+    async def write() -> Browser:
+        found = await browser_of(told().records, module_tables)
         ended = (
             "UPDATE trackside.trials SET status = 'SUCCEEDED', value = $2 WHERE search_id = $1 AND trial = 0"
         )
-        await connection.execute(ended, OLD, 0.5)
-        await connection.execute(ended, NEW, 0.75)
-        await connection.close()
-        yield found
+        for search, value in ((OLD, 0.5), (NEW, 0.75)):
+            await query(module_tables, ended, search, value)
+        return found
+
+    return asyncio.run(write())
 
 
 async def test_a_fork_says_of_what_it_is_one_and_what_changed(browser: Browser) -> None:
@@ -60,6 +61,8 @@ async def test_a_fork_says_of_what_it_is_one_and_what_changed(browser: Browser) 
     assert rows.count("<tr>") == 1
     assert ">max_trials</th><td>4</td><td>7</td>" in rows
     assert HOSTILE not in page
+    page = await browser.page(f"/compare?id={OLD}&id={OTHER}")
+    assert "What changed in the definition" not in page and "is a fork of" not in page
 
 
 async def test_trials_of_the_same_number_are_side_by_side_with_their_difference(browser: Browser) -> None:
@@ -71,11 +74,6 @@ async def test_trials_of_the_same_number_are_side_by_side_with_their_difference(
     assert "differ</td>" in second and 'class="differs"' not in second
 
 
-async def test_searches_that_were_not_made_from_each_other_have_no_such_part(browser: Browser) -> None:
-    page = await browser.page(f"/compare?id={OLD}&id={OTHER}")
-    assert "What changed in the definition" not in page and "is a fork of" not in page
-
-
 class _SilentLog(MemoryLog):
     """A log that does not answer."""
 
@@ -85,8 +83,7 @@ class _SilentLog(MemoryLog):
 
 
 async def test_without_kafka_the_page_compares_and_says_what_is_not_known(browser: Browser) -> None:
-    silent = Browser(browser.pool, _SilentLog(), TOPICS)
-    page = await silent.page(f"/compare?id={OLD}&id={NEW}")
+    page = await Browser(browser.dsn, _SilentLog()).page(f"/compare?id={OLD}&id={NEW}")
     assert "Kafka does not answer, so it is not known" in page and ">max_trials</th>" in page
 
 

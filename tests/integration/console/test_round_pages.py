@@ -1,12 +1,13 @@
 """The pages of incremental jobs, models and datasets, from the rows and the log of a real job."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from tests.integration.console.given import Browser, browsing
+from tests.integration.console.given import Browser, browser_of, browsing
 from tests.integration.projections.test_views_of_rounds import ONE_PARTITION, eventful
+from tests.stack import Servers
 from tests.unit.aggregates.rounds.given import DATASET_ID, JOB, MODEL, JobLog
 from trackside.aggregates.rounds.messages import ApproveDeploy, RejectDeploy, RollbackModel
 from trackside.console.web.page import PageNotFound
@@ -14,9 +15,9 @@ from trackside.console.web.page import PageNotFound
 PAGE = f"/experiments/{JOB}"
 
 
-@pytest.fixture
-async def job(database: str) -> AsyncIterator[Browser]:
-    async with browsing(eventful().records, database, ONE_PARTITION) as browser:
+@pytest.fixture(scope="module")
+def job(stack: Servers) -> Iterator[Browser]:
+    with browsing(stack, eventful().records, ONE_PARTITION) as browser:
         yield browser
 
 
@@ -30,18 +31,15 @@ def waiting() -> JobLog:
     return log
 
 
-async def test_a_job_shows_its_rounds_with_their_results(job: Browser) -> None:
+async def test_a_job_shows_its_rounds_with_their_results_its_triggers_samples_and_services(
+    job: Browser,
+) -> None:
     page = await job.page(PAGE)
     assert all(f'href="{PAGE}/rounds/{number}"' in page for number in (1, 2, 3, 4))
     assert page.index('id="round-4"') < page.index('id="round-1"')
     assert 'data-status="deployed"' in page and 'data-status="failed"' in page
-
-
-async def test_a_job_shows_its_triggers_samples_and_services(job: Browser) -> None:
-    page = await job.page(PAGE)
-    assert "accuracy_delta &gt; 0.1" in page
+    assert "accuracy_delta &gt; 0.1" in page and 'id="service-' in page
     assert 'aria-label="train released"' in page and 'aria-label="train waiting"' in page
-    assert 'id="service-' in page
 
 
 async def test_the_metric_of_rounds_is_a_chart_with_deployments_as_annotations(job: Browser) -> None:
@@ -75,14 +73,15 @@ async def test_the_bill_of_the_live_model_goes_back_to_the_first_version(job: Br
     assert f'href="{PAGE}/rounds/1"' in page and "none: it is the first" in page
 
 
-async def test_a_deployment_that_waits_offers_both_decisions(database: str) -> None:
-    async with browsing(waiting().records, database, ONE_PARTITION) as browser:
-        page = await browser.page(PAGE)
+async def test_a_deployment_that_waits_offers_both_decisions(tables: str) -> None:
+    page = await (await browser_of(waiting().records, tables, ONE_PARTITION)).page(PAGE)
     assert ApproveDeploy.wire_type() in page and RejectDeploy.wire_type() in page
     assert 'data-status="waiting"' in page
 
 
-async def test_a_model_shows_its_versions_and_the_jobs_that_train_it(job: Browser) -> None:
+async def test_models_and_datasets_show_the_jobs_that_train_with_them_and_models_their_versions(
+    job: Browser,
+) -> None:
     page = await job.page(f"/experiments/{MODEL}")
     assert all(f'id="version-{number}"' in page for number in (1, 2, 3, 4))
     assert f'href="{PAGE}"' in page
@@ -90,8 +89,4 @@ async def test_a_model_shows_its_versions_and_the_jobs_that_train_it(job: Browse
     assert "What it was made of" in version and f'href="{PAGE}/rounds/1"' in version
     with pytest.raises(PageNotFound, match="has no version 99"):
         await job.page(f"/experiments/{MODEL}/versions/99")
-
-
-async def test_a_dataset_shows_the_jobs_that_train_with_it(job: Browser) -> None:
-    page = await job.page(f"/experiments/{DATASET_ID}")
-    assert f'id="job-{JOB}"' in page
+    assert f'id="job-{JOB}"' in await job.page(f"/experiments/{DATASET_ID}")

@@ -1,11 +1,12 @@
 """The pages of runs and their steps, from the rows that a real log leads to."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.console.given import Browser, browsing
+from tests.integration.console.given import Browser, browser_of, browsing
 from tests.integration.projections.test_views_of_runs import eventful
+from tests.stack import Servers
 from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.critical_path import critical_path
@@ -35,15 +36,15 @@ def waiting() -> RunLog:
     return log
 
 
-@pytest.fixture
-async def ended(database: str) -> AsyncIterator[Browser]:
-    async with browsing(eventful().records, database) as browser:
+@pytest.fixture(scope="module")
+def ended(stack: Servers) -> Iterator[Browser]:
+    with browsing(stack, eventful().records) as browser:
         yield browser
 
 
-@pytest.fixture
-async def gated(database: str) -> AsyncIterator[Browser]:
-    async with browsing(waiting().records, database) as browser:
+@pytest.fixture(scope="module")
+def gated(stack: Servers) -> Iterator[Browser]:
+    with browsing(stack, waiting().records) as browser:
         yield browser
 
 
@@ -74,20 +75,9 @@ async def test_the_graph_has_each_step_with_its_needs_and_marks_the_critical_pat
     assert nodes["check"]["state"] == "timed_out" and nodes["data"]["href"] == f"{RUN}/steps/data"
     edges = {(edge["source"], edge["target"]) for edge in found["edges"]}
     assert edges == {("data", "train"), ("data", "check"), ("train", "ok"), ("ok", "tune"), ("check", "tune")}
-    assert nodes["data"]["critical"] and nodes["ok"]["critical"] and not nodes["tune"]["critical"]
-
-
-async def test_the_critical_path_of_the_rows_is_that_of_the_state(ended: Browser) -> None:
-    marked = [
-        node["id"]
-        for node in (await ended.chart(f"/data/runs/{STREAM}/graph")).meta["nodes"]
-        if node["critical"]
-    ]
+    marked = [node["id"] for node in found["nodes"] if node["critical"]]
     assert marked == [each.step for each in critical_path(eventful().run)]
-
-
-async def test_a_step_that_failed_says_why(ended: Browser) -> None:
-    assert "timed_out_run" in await ended.page(f"{RUN}/steps/check")
+    assert {"data", "ok"} <= {*marked} and "tune" not in marked
 
 
 async def test_the_timeline_has_a_row_for_each_step_that_was_ready(ended: Browser) -> None:
@@ -96,30 +86,29 @@ async def test_the_timeline_has_a_row_for_each_step_that_was_ready(ended: Browse
     assert (found.arrays["start"] <= found.arrays["end"]).all()
 
 
-async def test_a_step_shows_what_each_parameter_comes_from(ended: Browser) -> None:
+async def test_a_step_shows_its_tasks_why_it_failed_and_what_each_parameter_comes_from(
+    ended: Browser,
+) -> None:
+    page = await ended.page(f"{RUN}/steps/train")
+    assert all(f'href="/tasks/{STREAM}/{STREAM}.train.{item}"' in page for item in (0, 1))
+    assert "timed_out_run" in await ended.page(f"{RUN}/steps/check")
+    with pytest.raises(PageNotFound, match="has no step"):
+        await ended.page(f"{RUN}/steps/nothing")
     page = await ended.page(f"{RUN}/steps/data")
     assert "a parameter of the run" in page and "${pipeline.rows}" in page
     assert f"{RUN}/past?at=" in page
     assert "Restart from here" in page
 
 
-async def test_a_step_links_its_tasks(ended: Browser) -> None:
-    page = await ended.page(f"{RUN}/steps/train")
-    assert f'href="/tasks/{STREAM}/{STREAM}.train.0"' in page
-    assert f'href="/tasks/{STREAM}/{STREAM}.train.1"' in page
-
-
-async def test_a_failed_item_of_a_step_is_begun_again_by_itself(database: str) -> None:
+async def test_a_failed_item_of_a_step_is_begun_again_by_itself(tables: str) -> None:
     log = started(step("train", each=[1, 2, 3]))
     log.finish("train.0")
     log.finish("train.1", end=AttemptEnd.FAILED)
-    async with browsing(log.records, database) as browser:
-        running = await browser.page(f"{RUN}/steps/train")
-        assert "Stop item 2?" in running and "Stop item 1?" not in running
-        assert "Begin item" not in running
+    running = await (await browser_of(log.records, tables)).page(f"{RUN}/steps/train")
+    assert "Stop item 2?" in running and "Stop item 1?" not in running
+    assert "Begin item" not in running
     log.finish("train.2")
-    async with browsing(log.records, database) as browser:
-        page = await browser.page(f"{RUN}/steps/train")
+    page = await (await browser_of(log.records, tables)).page(f"{RUN}/steps/train")
     assert "Begin item 1 again?" in page and 'name="json:indexes.train" value="[1]"' in page
     assert "Begin item 0" not in page and "Stop item" not in page
 
@@ -145,19 +134,13 @@ async def test_texts_of_publishers_are_text(gated: Browser) -> None:
         assert HOSTILE not in await gated.page(address)
 
 
-async def test_a_viewer_sees_a_gate_and_has_no_form(database: str) -> None:
-    async with browsing(waiting().records, database, user=User("eve", Role.VIEWER)) as browser:
-        page = await browser.page(RUN)
+async def test_a_viewer_sees_a_gate_and_has_no_form(gated: Browser) -> None:
+    page = await gated.of(User("eve", Role.VIEWER)).page(RUN)
     assert "good enough?" in page and "An operator can approve or reject it" in page
     assert '<form class="command"' not in page
 
 
-async def test_a_step_that_does_not_exist_is_not_found(ended: Browser) -> None:
-    with pytest.raises(PageNotFound, match="has no step"):
-        await ended.page(f"{RUN}/steps/nothing")
-
-
-async def test_events_are_shown_as_a_tree_whose_root_is_the_command_with_its_publisher(
+async def test_events_are_shown_as_a_list_and_as_a_tree_below_the_command_with_its_publisher(
     ended: Browser,
 ) -> None:
     page = await ended.page(f"{RUN}/events")
@@ -165,9 +148,6 @@ async def test_events_are_shown_as_a_tree_whose_root_is_the_command_with_its_pub
     assert '<table class="rows events">' not in page
     listed = await ended.page(f"{RUN}/events?view=list")
     assert '<table class="rows events">' in listed and '<ol class="chain">' not in listed
-
-
-async def test_one_event_is_shown_with_its_causes_and_effects(ended: Browser) -> None:
     page = await ended.page(f"{RUN}/events?event=1")
     assert '<li id="event-1" aria-current="true">' in page
     assert "This stream has no event at offset 123456" in await ended.page(f"{RUN}/events?event=123456")

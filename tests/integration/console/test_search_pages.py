@@ -1,8 +1,8 @@
 """The page of a search with its assessor's verdicts and its commands, and both as marks in its charts."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 
 import asyncpg
 import numpy as np
@@ -11,15 +11,13 @@ import pytest
 from tests.integration.console.given import Browser
 from tests.integration.projections.given_jobs import GivenJob, write_jobs
 from tests.integration.projections.given_trials import GivenTrial, write_search
-from tests.integration.projections.harness import TOPICS
 from tests.unit.domain.given import spec
 from trackside.console.pages.searches.marks import MOST_STOPS
-from trackside.eventlog.memory import MemoryLog
 from trackside.projections.postgres import database as opened_database
-from trackside.projections.read_pool import ReadModelsPool
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 SPEC = {**spec().model_dump(mode="json"), "assessor": None}
+SPACE = {"x": {"type": "loguniform", "low": 0.1, "high": 9}, "y": {"type": "uniform", "low": 0, "high": 1}}
 ASSESSOR = {"name": "median", "options": {"start_step": 2}}
 _COMMAND = """
 INSERT INTO trackside.commands (stream_id, command_id, command_type, status, message, publications, publisher,
@@ -36,39 +34,39 @@ async def execute(dsn: str, statement: str, *values: object) -> None:
         await connection.close()
 
 
-async def given(dsn: str, stopped: int, given_spec: Mapping[str, object]) -> None:
+async def given(dsn: str, name: str, stopped: int, given_spec: Mapping[str, object]) -> None:
     """Writes a search of two trials that succeeded at 1,000 and 4,000 ms, and some stopped from 2,000 on."""
     trials = [GivenTrial({"x": 1}, 3.0, ended_ms=1_000), GivenTrial({"x": 2}, 1.0, ended_ms=4_000)]
     trials += [GivenTrial({"x": 3}, 9.5, "EARLY_STOPPED", ended_ms=2_000 + at) for at in range(stopped)]
-    await write_search(dsn, "s", trials)
-    await execute(dsn, "UPDATE trackside.searches SET spec = $1", json.dumps(given_spec))
+    await write_search(dsn, name, trials)
+    await execute(
+        dsn, "UPDATE trackside.searches SET spec = $1 WHERE search_id = $2", json.dumps(given_spec), name
+    )
     await execute(dsn, "UPDATE trackside.trials SET objective_values = ARRAY[value], last_step = 7")
-    fields: dict[str, object] = {
-        "stream": "s",
-        "task_type": "t",
-        "name": "",
-        "state": "ended",
-        "ending": "cancelled",
-    }
-    fields |= {"started_ms": 1, "ended_ms": 2}
+    fields = {"stream": name, "task_type": "t", "name": "", "state": "ended", "ending": "cancelled"}
+    times = {"started_ms": 1, "ended_ms": 2}
     losses = {"loss": {1: {0: 1.0, 1_500: 0.5, 3_000: 0.4}}}
     async with opened_database(dsn) as opened:
-        await write_jobs(
-            opened, [GivenJob(f"s.{n}", dict(fields), metrics=losses) for n in range(len(trials))]
-        )
-    await execute(
-        dsn, "UPDATE trackside.tasks SET stop_reason = 'assessor' WHERE task_id NOT IN ('s.0', 's.1')"
-    )
-    await execute(dsn, _COMMAND, "one", "trackside.pause-search.v1", "accepted", None, HOSTILE, 1_200)
-    await execute(dsn, _COMMAND, "two", "trackside.resume-search.v1", "refused", HOSTILE, "ann", 1_300)
+        jobs = [GivenJob(f"{name}.{n}", {**fields, **times}, metrics=losses) for n in range(len(trials))]
+        await write_jobs(opened, jobs)
+    by_assessor = "UPDATE trackside.tasks SET stop_reason = 'assessor' WHERE task_id NOT SIMILAR TO '%.(0|1)'"
+    await execute(dsn, by_assessor)
 
 
-@pytest.fixture
-async def browser(database: str) -> AsyncIterator[Browser]:
-    """Yields a browser over a search whose assessor stopped one trial."""
-    await given(database, 1, {**SPEC, "assessor": ASSESSOR})
-    with closing(ReadModelsPool(database, size=1)) as pool:
-        yield Browser(pool, MemoryLog(), TOPICS)
+@pytest.fixture(scope="module")
+def browser(module_tables: str) -> Browser:
+    """Returns a browser over a search whose assessor stopped a trial, one of many, and one without."""
+
+    async def write() -> None:
+        dsn, assessed = module_tables, {**SPEC, "assessor": ASSESSOR}
+        await given(dsn, "s", 1, assessed)
+        await given(dsn, "many", 100, assessed)
+        await given(dsn, "plain", 0, {**SPEC, "space": SPACE})
+        await execute(dsn, _COMMAND, "one", "trackside.pause-search.v1", "accepted", None, HOSTILE, 1_200)
+        await execute(dsn, _COMMAND, "two", "trackside.resume-search.v1", "refused", HOSTILE, "ann", 1_300)
+
+    asyncio.run(write())
+    return Browser(module_tables)
 
 
 async def test_the_assessor_is_shown_with_the_trials_that_it_stopped(browser: Browser) -> None:
@@ -77,13 +75,7 @@ async def test_the_assessor_is_shown_with_the_trials_that_it_stopped(browser: Br
     assert "median" in assessor and "start_step" in assessor
     assert 'status=EARLY_STOPPED&amp;sort=ended">1 trial</a> early' in assessor
     assert 'href="/tasks/s/s.2">2</a>' in assessor and ">7<" in assessor and ">9.5<" in assessor
-
-
-async def test_a_search_without_an_assessor_says_so(database: str) -> None:
-    await given(database, 0, SPEC)
-    with closing(ReadModelsPool(database, size=1)) as pool:
-        page = await Browser(pool, MemoryLog(), TOPICS).page("/experiments/s")
-    assert "This search has no assessor" in page
+    assert "This search has no assessor" in await browser.page("/experiments/plain")
 
 
 async def test_commands_are_listed_with_their_answers_as_text(browser: Browser) -> None:
@@ -114,23 +106,12 @@ async def test_a_curve_has_the_marks_of_its_own_time_at_its_steps(browser: Brows
     ]
 
 
-async def test_of_many_stops_one_mark_is_for_those_of_a_span(database: str) -> None:
-    await given(database, 100, {**SPEC, "assessor": ASSESSOR})
-    with closing(ReadModelsPool(database, size=1)) as pool:
-        browser = Browser(pool, MemoryLog(), TOPICS)
-        marks = (await browser.chart("/data/searches/s/history")).meta["annotations"]
-        page = await browser.page("/experiments/s")
+async def test_of_many_stops_one_mark_is_for_those_of_a_span(browser: Browser) -> None:
+    marks = (await browser.chart("/data/searches/many/history")).meta["annotations"]
     texts = [each["text"] for each in marks if each["kind"] == "early_stopped"]
     assert len(texts) == MOST_STOPS and texts[0] == "the assessor stopped 3 trials"
-    assert "100 trials</a> early" in page
+    assert "100 trials</a> early" in await browser.page("/experiments/many")
 
 
-async def test_the_axes_of_logarithmic_parameters_are_logarithmic(database: str) -> None:
-    space = {
-        "x": {"type": "loguniform", "low": 0.1, "high": 9},
-        "y": {"type": "uniform", "low": 0, "high": 1},
-    }
-    await given(database, 0, {**SPEC, "space": space})
-    with closing(ReadModelsPool(database, size=1)) as pool:
-        found = await Browser(pool, MemoryLog(), TOPICS).chart("/data/searches/s/trials")
-    assert found.meta["log"] == ["x"]
+async def test_the_axes_of_logarithmic_parameters_are_logarithmic(browser: Browser) -> None:
+    assert (await browser.chart("/data/searches/plain/trials")).meta["log"] == ["x"]

@@ -1,53 +1,50 @@
 """The page of selected experiments, and filters that stay in the addresses of the list."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import closing
 
-import asyncpg
 import pytest
 
 from tests.integration.console.given import Browser
 from tests.integration.projections.given_trials import write_search
-from tests.integration.projections.harness import TOPICS
+from tests.integration.projections.harness import query
 from tests.unit.domain.given import spec
 from trackside.console.web.page import BadQuery
-from trackside.console.web.users import LOCAL_USER, Role, User
-from trackside.eventlog.memory import MemoryLog
-from trackside.projections.read_pool import ReadModelsPool
+from trackside.console.web.users import Role, User
 
+VIEWER = User("vera", Role.VIEWER)
+COPIES = """
+INSERT INTO searches SELECT (jsonb_populate_record(
+    first, jsonb_build_object('search_id', 's' || lpad(n::text, 2, '0'))
+)).*
+FROM searches AS first, generate_series(1, 59) AS n
+"""
 HOSTILE = "<script>alert(1)</script>"
 
 
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[ReadModelsPool]:
-    """Yields a pool over 60 searches with tags: the second has ended, and the third is archived."""
-    for number in range(60):
-        await write_search(database, f"s{number:02}", [])
-    connection = await asyncpg.connect(database)
-    try:
+@pytest.fixture(scope="module")
+def browser(module_tables: str) -> Browser:
+    """Returns a browser over 60 searches with tags: the second has ended, and the third is archived."""
+
+    async def write() -> None:
+        await write_search(module_tables, "s00", [])
+        await query(module_tables, COPIES)
         dumped = json.dumps(spec().model_dump(mode="json"))
-        await connection.execute("UPDATE trackside.searches SET spec = $1", dumped)
-        ended = "UPDATE trackside.searches SET status = 'DONE', ended_ms = 9 WHERE search_id = 's01'"
-        await connection.execute(ended)
-        await connection.execute(
-            """INSERT INTO trackside.stream_labels (stream_id, kind, tags, note, archived, changed_ms)
-            SELECT search_id, 'search', ARRAY['red', 'a&b'], '', search_id = 's02', 1
-            FROM trackside.searches"""
+        await query(module_tables, "UPDATE searches SET spec = $1", dumped)
+        ended = "UPDATE searches SET status = 'DONE', ended_ms = 9 WHERE search_id = 's01'"
+        await query(module_tables, ended)
+        await query(
+            module_tables,
+            """INSERT INTO stream_labels (stream_id, kind, tags, note, archived, changed_ms)
+            SELECT search_id, 'search', ARRAY['red', 'a&b'], '', search_id = 's02', 1 FROM searches""",
         )
-    finally:
-        await connection.close()
-    with closing(ReadModelsPool(database, size=1)) as made:
-        yield made
+
+    asyncio.run(write())
+    return Browser(module_tables)
 
 
-def browser(pool: ReadModelsPool, user: User = LOCAL_USER) -> Browser:
-    """Returns a browser of a user."""
-    return Browser(pool, MemoryLog(), TOPICS, user)
-
-
-async def test_each_selected_experiment_has_a_form_for_what_can_be_done_with_it(pool: ReadModelsPool) -> None:
-    page = await browser(pool).page("/selected?id=s00&id=s01&id=s02&id=s00")
+async def test_each_selected_experiment_has_a_form_for_what_can_be_done_with_it(browser: Browser) -> None:
+    page = await browser.page("/selected?id=s00&id=s01&id=s02&id=s00")
     assert "3 selected" in page
     assert page.count('data-of="stop"') == 2 and page.count('data-of="archive"') == 2
     assert 'hx-post="/commands/s00"' in page and page.count('name="command_id" value=""') == 4
@@ -56,26 +53,26 @@ async def test_each_selected_experiment_has_a_form_for_what_can_be_done_with_it(
     assert 'id="answer-s00"' in page and 'id="answer-s01"' in page
 
 
-async def test_a_viewer_gets_no_form(pool: ReadModelsPool) -> None:
-    page = await browser(pool, User("vera", Role.VIEWER)).page("/selected?id=s00")
+async def test_a_viewer_gets_no_form(browser: Browser) -> None:
+    page = await browser.of(VIEWER).page("/selected?id=s00")
     assert '<form class="command"' not in page and "data-send-all" not in page
     assert "log in as an operator" in page
-    assert "data-selected-href" not in await browser(pool, User("vera", Role.VIEWER)).page("/experiments")
+    assert "data-selected-href" not in await browser.of(VIEWER).page("/experiments")
 
 
-async def test_nothing_selected_too_much_and_unknown_ids_are_said(pool: ReadModelsPool) -> None:
-    assert "Nothing is selected." in await browser(pool).page("/selected")
-    page = await browser(pool).page("/selected?id=%3Cscript%3Ealert(1)%3C/script%3E")
+async def test_nothing_selected_too_much_and_unknown_ids_are_said(browser: Browser) -> None:
+    assert "Nothing is selected." in await browser.page("/selected")
+    page = await browser.page("/selected?id=%3Cscript%3Ealert(1)%3C/script%3E")
     assert "there is no experiment of this id" in page and HOSTILE not in page
     with pytest.raises(BadQuery, match="51 ids; expected at most 50"):
-        await browser(pool).page("/selected?" + "&".join(f"id={number}" for number in range(51)))
+        await browser.page("/selected?" + "&".join(f"id={number}" for number in range(51)))
 
 
-async def test_all_filters_of_the_list_are_in_the_addresses_of_its_other_pages(pool: ReadModelsPool) -> None:
+async def test_all_filters_of_the_list_are_in_the_addresses_of_its_other_pages(browser: Browser) -> None:
     query = "kind=search&status=RUNNING&tag=red&tag=a%26b&archived=true"
-    page = await browser(pool).page(f"/experiments?{query}")
+    page = await browser.page(f"/experiments?{query}")
     assert f'rel="next" href="?{query.replace("&", "&amp;")}&amp;offset=50"' in page
     assert f'href="?{query.replace("&", "&amp;")}&amp;sort=id&amp;order=desc"' in page
     assert 'name="tag" type="text" value="red"' in page and 'name="tag" value="a&amp;b" checked' in page
-    assert 'data-compare="s02"' not in await browser(pool).page("/experiments?tag=red&text=s02")
-    assert 'data-compare="s02"' in await browser(pool).page("/experiments?tag=red&text=s02&archived=true")
+    assert 'data-compare="s02"' not in await browser.page("/experiments?tag=red&text=s02")
+    assert 'data-compare="s02"' in await browser.page("/experiments?tag=red&text=s02&archived=true")

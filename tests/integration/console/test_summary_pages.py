@@ -1,22 +1,18 @@
 """The pages and charts of summaries, over the rows of jobs."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import closing
 
 import pytest
 
 from tests.integration.console.given import Browser
 from tests.integration.projections.given_jobs import GivenJob, write_jobs
-from tests.integration.projections.harness import TOPICS
 from trackside.console.pages.summaries.charts import drawn_graph
 from trackside.console.web.page import BadQuery
 from trackside.contracts.summaries import ReportedItem, SummaryItemsReported
-from trackside.eventlog.memory import MemoryLog
 from trackside.projections.metric_writes import write_metrics
 from trackside.projections.metrics import rows_of
 from trackside.projections.postgres import database as opened_database
-from trackside.projections.read_pool import ReadModelsPool
 from trackside.summaries.event_files.values import Graph, GraphNode, Histogram, SummaryValue, TextRows
 from trackside.summaries.kinds.registry import BUILT_IN
 
@@ -29,22 +25,14 @@ def item(kind: str, tag: str, step: int, value: SummaryValue) -> ReportedItem:
 
 
 def image(step: int) -> ReportedItem:
-    body = {"width": 8, "height": 8, "media_type": "image/png", "size_bytes": 3, "sha256": "a" * 64}
-    return ReportedItem(
-        kind="image",
-        tag=HOSTILE,
-        step=step,
-        time_ms=step,
-        body=body,
-        sha256="a" * 64,
-        size_bytes=3,
-        media_type="image/png",
-    )
+    blob = {"sha256": "a" * 64, "size_bytes": 3, "media_type": "image/png"}
+    body = {"width": 8, "height": 8, **blob}
+    return ReportedItem(kind="image", tag=HOSTILE, step=step, time_ms=step, body=body, **blob)
 
 
-@pytest.fixture
-async def browser(database: str) -> AsyncIterator[Browser]:
-    """Yields a browser over two jobs with curves, and values of several kinds in the first one."""
+@pytest.fixture(scope="module")
+def browser(module_tables: str) -> Browser:
+    """Returns a browser over two jobs with curves, and values of several kinds in the first one."""
     rows = [
         GivenJob("one", reported={"lr": 0.1, "opt": "adam"}, metrics={"loss": {1: {0: 1.0, 10: 0.5}}}),
         GivenJob("two", reported={"lr": 0.2, "opt": "sgd"}, metrics={"loss": {1: {0: 2.0, 10: 0.25}}}),
@@ -57,11 +45,14 @@ async def browser(database: str) -> AsyncIterator[Browser]:
         image(20),
     ]
     report = SummaryItemsReported(stream="one", task_id="one", attempt=1, items=items)
-    async with opened_database(database) as opened:
-        await write_jobs(opened, rows)
-        await opened.transaction(lambda connection: write_metrics(connection, rows_of([report])))
-    with closing(ReadModelsPool(database, size=1)) as pool:
-        yield Browser(pool, MemoryLog(), TOPICS)
+
+    async def write() -> None:
+        async with opened_database(module_tables) as opened:
+            await write_jobs(opened, rows)
+            await opened.transaction(lambda connection: write_metrics(connection, rows_of([report])))
+
+    asyncio.run(write())
+    return Browser(module_tables)
 
 
 async def test_each_kind_of_value_is_a_tab_and_curves_come_first(browser: Browser) -> None:
@@ -103,13 +94,9 @@ async def test_tags_and_texts_of_tasks_are_text(browser: Browser) -> None:
     assert "&lt;img src=x" in await browser.page("/summaries?kind=text")
 
 
-async def test_jobs_and_tags_are_filtered_by_the_address(browser: Browser) -> None:
-    page = await browser.page("/summaries?job=two&tags=nothing")
-    assert "No tag is like that" in page
+async def test_jobs_and_tags_are_filtered_by_an_address_of_known_jobs_at_most_20(browser: Browser) -> None:
+    assert "No tag is like that" in await browser.page("/summaries?job=two&tags=nothing")
     assert "No summaries of jobs like" in (await browser.page("/summaries?jobs=nothing"))
-
-
-async def test_an_unknown_job_and_too_many_jobs_are_refused(browser: Browser) -> None:
     with pytest.raises(BadQuery, match="there is no job"):
         await browser.page("/summaries?job=nothing")
     with pytest.raises(BadQuery, match="expected at most 20"):
