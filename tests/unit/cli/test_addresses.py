@@ -1,24 +1,49 @@
-"""The addresses that commands take from the environment."""
+"""The addresses that commands take from the environment, and where they look for snapshots of past states."""
 
 from pathlib import Path
 
 import pytest
 
-from trackside.cli.runtime.addresses import DSN, PASSWORD_FILE, Addresses
+from trackside.cli.runtime.addresses import BOOTSTRAP, DSN, PASSWORD_FILE, PAST_FOLDER, Addresses
 from trackside.cli.runtime.failures import BadUsage
+from trackside.projections.past.postgres_store import PostgresPastStore
+from trackside.projections.past.store import FolderPastStore
 
 
-def test_commands_read_the_password_of_postgres_from_its_file(
+def test_commands_read_the_password_of_postgres_from_its_file_and_name_one_that_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "password").write_text("secret\n")
     monkeypatch.setenv(DSN, "postgresql://trackside@127.0.0.1:1/trackside")
     monkeypatch.setenv(PASSWORD_FILE, str(tmp_path / "password"))
     assert Addresses().dsn == "postgresql://trackside:secret@127.0.0.1:1/trackside"
-
-
-def test_a_password_file_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(DSN, "postgresql://trackside@127.0.0.1:1/trackside")
     monkeypatch.setenv(PASSWORD_FILE, str(tmp_path / "none"))
     with pytest.raises(BadUsage, match=f"{PASSWORD_FILE}={tmp_path}/none: .*No such file"):
         _ = Addresses().dsn
+
+
+ADDRESSES = {BOOTSTRAP: "127.0.0.1:9", DSN: "postgresql://127.0.0.1:9/none"}
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (BOOTSTRAP, DSN, PAST_FOLDER):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_folder_that_is_set_or_else_the_database_has_the_snapshots_and_a_log_alone_has_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(BOOTSTRAP, ADDRESSES[BOOTSTRAP])
+    assert Addresses().past_states is None
+    for name, value in ADDRESSES.items():
+        monkeypatch.setenv(name, value)
+    found = Addresses().past_states
+    assert found is not None
+    assert isinstance(found.store, PostgresPastStore)
+    monkeypatch.setenv(PAST_FOLDER, str(tmp_path))
+    found = Addresses().past_states
+    assert found is not None
+    assert isinstance(found.store, FolderPastStore)
+    assert found.store.folder == tmp_path

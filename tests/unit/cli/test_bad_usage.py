@@ -11,6 +11,7 @@ FILES = {
     "bad.json": "{",
     "one.json": "{}",
     "there.svg": "",
+    "kind.yaml": "kind: serch\n",
 }
 SEARCHES = [
     (["update", "s", "--concurrency", "0"], "concurrency_range at $.concurrency"),
@@ -44,9 +45,20 @@ JOBS = [
     (["approve", "digits", "--set", "a=1"], "--set is for the form of a gate"),
     (["update-job", "digits", "batch.yaml"], "expected `kind: rounds`"),
 ]
+OTHERS = [
+    (["sumbit"], "submit"),
+    (["submit", "kind.yaml"], "kind.yaml:1: $.kind: unknown kind 'serch'"),
+    (
+        ["replay", "whatif", "digits-1", "--plot", "x.svg"],
+        "--plot x.svg: can't tell what to draw; expected a name that ends in .png",
+    ),
+    (["simulate", "--kind", "batch"], "a fleet runs a search"),
+    (["simulate", "--kind", "btch", "--seed", "1"], "search, batch"),
+    *((["simulate", "--seconds", text], "expected LOW:HIGH") for text in ("5", "0:1", "3:2", "a:b")),
+]
 
 
-@pytest.mark.parametrize(("arguments", "said"), [*SEARCHES, *RUNS, *JOBS])
+@pytest.mark.parametrize(("arguments", "said"), [*SEARCHES, *RUNS, *JOBS, *OTHERS])
 def test_what_can_t_be_right_is_bad_usage_before_anything_is_asked(
     arguments: list[str],
     said: str,
@@ -60,3 +72,4 @@ def test_what_can_t_be_right_is_bad_usage_before_anything_is_asked(
         (tmp_path / name).write_text(text)
     assert call(arguments) == 2
     assert said in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == set(FILES)

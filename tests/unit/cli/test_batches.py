@@ -86,28 +86,20 @@ def test_the_board_shows_services_that_no_device_has(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == "  1.up is ready\n", "the other one has ended since"
 
 
-def test_the_board_of_a_batch_names_the_tasks_that_did_not_finish() -> None:
-    text = drawn(seen(list(eventful_batch("tasks")), "tasks"))
+def test_the_board_of_a_batch_names_what_did_not_finish_or_can_not_run_and_its_progress_fits_one_line() -> (
+    None
+):
+    history = list(eventful_batch("tasks"))
+    board = seen(history, "tasks")
+    text = drawn(board)
     assert "1.2 cancelled: too large" in text
     assert "1.c timed_out_run" in text
-    assert "4/4 tasks" in text
-
-
-def test_a_board_says_why_nothing_can_run_a_task() -> None:
-    history = list(eventful_batch("tasks"))
+    assert "4/4 tasks" in text and "can't run" not in text, "it has been stopped since"
     [told] = [at for at, decision in enumerate(history) if b"too large" in (decision[0].value or b"")]
     assert "1.2 can't run: too large" in drawn(seen(history[: told + 1], "tasks"))
-    assert "can't run" not in drawn(seen(history, "tasks")), "it has been stopped since"
-
-
-def test_a_board_with_nothing_to_show_yet_says_so() -> None:
     assert "waiting for it to start" in drawn(ProgressBoard("x"))
-
-
-def test_the_progress_of_a_batch_fits_one_line() -> None:
-    stream = stream_of(seen(list(eventful_batch("tasks")), "tasks"))
     counted = "4/4 tasks ended: 2 finished, 1 cancelled, 1 timed_out_run"
-    assert BATCH.view.progress(stream).line == f"{counted}; at group-2 (2 of 2 groups)"
+    assert BATCH.view.progress(stream_of(board)).line == f"{counted}; at group-2 (2 of 2 groups)"
 
 
 def test_a_batch_of_which_a_task_did_not_finish_is_a_failure_for_who_waits_for_it(

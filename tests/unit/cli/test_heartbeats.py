@@ -45,11 +45,13 @@ async def log_of(*beats: WorkerHeartbeat | WorkerHeartbeatDigest | SchedulerHear
     return log
 
 
-async def test_the_newest_heartbeat_of_each_worker_counts() -> None:
+async def test_the_newest_heartbeat_of_each_worker_at_the_end_of_the_topic_counts() -> None:
     log = await log_of(beat("w1", 1), beat("w2", 2), SchedulerHeartbeat(instance="1"), beat("w1", 3))
     found = await read_heartbeats(log, TOPICS, 2)
     assert {name: each.devices[0].used_bytes for name, each in found.items()} == {"w1": 3, "w2": 2}
     assert await read_heartbeats(await log_of(), TOPICS, 1) == {}
+    log = await log_of(beat("gone", 1), *[beat("w1", number) for number in range(HEARTBEATS_EACH * 3)])
+    assert set(await read_heartbeats(log, TOPICS, 1)) == {"w1"}
 
 
 async def test_the_newest_digest_of_a_worker_counts_with_its_whole_heartbeat() -> None:
@@ -62,11 +64,6 @@ async def test_the_newest_digest_of_a_worker_counts_with_its_whole_heartbeat() -
     found = await read_heartbeats(await log_of(unknown, whole, *digests, unknown), TOPICS, 2)
     assert set(found) == {"w1"}
     assert (found["w1"].devices[0].used_bytes, found["w1"].cpu_percent) == (1, 80.0 + WHOLE_EVERY - 2)
-
-
-async def test_only_the_end_of_the_topic_is_read() -> None:
-    log = await log_of(beat("gone", 1), *[beat("w1", number) for number in range(HEARTBEATS_EACH * 3)])
-    assert set(await read_heartbeats(log, TOPICS, 1)) == {"w1"}
 
 
 def row(**more: Any) -> dict[str, Any]:

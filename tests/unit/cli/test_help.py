@@ -1,4 +1,4 @@
-"""Help texts: fast, because nothing is imported for them, and wrapped at the width of the terminal."""
+"""Help texts and first looks are fast, as they import little; help is as wide as the terminal."""
 
 import inspect
 import subprocess
@@ -32,10 +32,18 @@ ALL: dict[str, Callable[..., None]] = {
 }
 # pydantic is not among them: typer imports it to read the arguments.
 HEAVY = {"aiokafka", "asyncpg", "faust", "matplotlib", "numpy", "optuna", "scipy", "sklearn", "torch"}
+VERBS = {
+    "Add", "Approve", "Archive", "Cancel", "Change", "Check", "Compare", "Copy", "Create", "Define", "Delete",
+    "Draw", "End", "Find", "Import", "List", "Load", "Measure", "Pause", "Place", "Print", "Publish",
+    "Re-evaluate", "Read", "Rebuild", "Register", "Reject", "Replace", "Restart", "Restore", "Resume",
+    "Retire", "Run", "Send", "Serve", "Set", "Show", "Simulate", "Skip", "Start", "Stop", "Submit", "Watch",
+    "Write",
+}  # fmt: skip
 PRINT_IMPORTS = """
 import sys
 from trackside.cli.app import call
-assert call(sys.argv[1:]) == 0
+for arguments in (["--help"], ["submit", "--help"], ["replay", "whatif", "--help"], ["--version"]):
+    assert call(arguments) == 0
 sys.stderr.write("\\n".join(sys.modules))
 """
 
@@ -45,66 +53,69 @@ def paragraphs(command: Callable[..., None]) -> list[str]:
     return [text for text in help_text(command).split("\n\n") if not text.startswith(KEEP_LINES)]
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["submit", "--help"], ["replay", "whatif", "--help"], ["--version"]]
-)
-def test_help_imports_no_service_and_no_large_library(arguments: list[str]) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", PRINT_IMPORTS, *arguments], capture_output=True, text=True, check=True
-    )
+@pytest.mark.thorough
+def test_help_imports_no_service_and_no_large_library() -> None:
+    ended = subprocess.run([sys.executable, "-c", PRINT_IMPORTS], capture_output=True, text=True, check=True)
     imported = ended.stderr.splitlines()
     assert HEAVY & {name.split(".")[0] for name in imported} == set()
     packages = {name.split(".")[1] for name in imported if name.startswith("trackside.")}
     assert packages == {"cli"}
 
 
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("width", [60, 100, 200])
+def broken(paragraph: str, lines: list[str], width: int) -> str:
+    """Returns what is wrong with how a paragraph is wrapped."""
+    words = paragraph.split()
+    begin = next((at for at, line in enumerate(lines) if line and paragraph.startswith(line)), len(lines))
+    for line in lines[begin:]:
+        shown = line.split()
+        if shown != words[: len(shown)]:
+            return f"{line!r} is not the text of {paragraph!r}"
+        words = words[len(shown) :]
+        if not words:
+            return ""
+        if len(line) + 1 + len(words[0]) <= width - 4:
+            return f"broken too early: {line!r}"
+    return f"{paragraph!r} is not there to its end"
+
+
+@pytest.mark.parametrize(
+    ("width", "every"),
+    [(60, 12), *(pytest.param(width, 1, marks=pytest.mark.thorough) for width in (60, 100, 200))],
+)
 def test_help_is_wrapped_at_any_width_and_nowhere_else(
-    name: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    width: int, every: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    assert call([*name.split(), "--help"]) == 0
-    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    for paragraph in paragraphs(ALL[name]):
-        words = paragraph.split()
-        begin = next(at for at, line in enumerate(lines) if line and paragraph.startswith(line))
-        for at in range(begin, len(lines)):
-            shown = lines[at].split()
-            assert shown == words[: len(shown)], f"{lines[at]!r} is not the text of {paragraph!r}"
-            words = words[len(shown) :]
-            if not words:
-                break
-            assert len(lines[at]) + 1 + len(words[0]) > width - 4, f"broken too early: {lines[at]!r}"
+    found = []
+    for name in list(ALL)[::every]:
+        assert call([*name.split(), "--help"]) == 0
+        lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+        found += [fault for text in paragraphs(ALL[name]) if (fault := broken(text, lines, width))]
+    assert found == []
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_help_begins_with_one_sentence_that_begins_with_a_verb(name: str) -> None:
-    first = paragraphs(ALL[name])[0]
-    assert first[0].isupper() and first.endswith((".", ")."))
-    assert first.split()[0].rstrip(",") in {
-        "Add", "Approve", "Archive", "Cancel", "Change", "Check", "Compare", "Copy", "Create", "Define",
-        "Delete", "Draw", "Find", "Import", "List", "Load", "Measure", "Pause", "Place", "Print", "Publish",
-        "Re-evaluate", "End", "Read", "Rebuild", "Register", "Restart",
-        "Reject", "Replace", "Restore", "Resume", "Retire", "Run", "Send", "Serve", "Set", "Show", "Simulate",
-        "Skip", "Start", "Stop", "Submit", "Watch", "Write",
-    }  # fmt: skip
+def test_help_begins_with_one_sentence_that_begins_with_a_verb() -> None:
+    begins = {name: paragraphs(command)[0] for name, command in ALL.items()}
+    assert [name for name, text in begins.items() if text.split()[0].rstrip(",") not in VERBS] == []
+    assert [name for name, text in begins.items() if not text.endswith((".", ")."))] == []
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_every_option_and_argument_is_explained(name: str) -> None:
-    for parameter in inspect.signature(ALL[name]).parameters.values():
-        [declared] = parameter.annotation.__metadata__
-        assert declared.help and declared.help[0].isupper() and declared.help.endswith("."), parameter
+def test_every_option_and_argument_is_explained() -> None:
+    unexplained = []
+    for name, command in ALL.items():
+        for parameter in inspect.signature(command).parameters.values():
+            [declared] = parameter.annotation.__metadata__
+            if not (declared.help and declared.help[0].isupper() and declared.help.endswith(".")):
+                unexplained.append((name, parameter.name))
+    assert unexplained == []
 
 
-def test_the_help_of_tasks_names_every_state(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_tasks_names_every_state_and_the_version_is_that_of_the_distribution(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert call(["tasks", "--help"]) == 0
     text = capsys.readouterr().out
     assert all(state.value in text for state in TaskState)
-
-
-def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["--version"]) == 0
     assert capsys.readouterr().out == f"trackside {version('trackside')}\n"
 
@@ -119,3 +130,41 @@ def test_a_shell_completes_commands_and_options(
         monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
         assert call([]) == 0
         assert expected in capsys.readouterr().out.split()
+
+
+LARGE = {
+    "aiokafka", "fastapi", "faust", "fsspec", "grpc", "jsonschema", "matplotlib", "numpy", "opentelemetry",
+    "optuna", "pandas", "prometheus_client", "scipy", "sklearn", "starlette", "torch", "uvicorn", "uvloop",
+}  # fmt: skip
+MODELS = {"trackside.contracts.message"}
+"""Making the models of all messages takes longer than all else that a list needs."""
+
+
+def imported(code: str) -> set[str]:
+    """Returns the modules that a fresh interpreter has imported after some code, with their packages."""
+    code = f"import sys\n{code}\nprint(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = ended.stdout.split()
+    return {".".join(name.split(".")[:parts]) for name in names for parts in (1, 2, 3)}
+
+
+@pytest.mark.thorough
+def test_a_first_look_imports_no_messages_and_no_large_library() -> None:
+    commands = ", ".join(f"trackside.cli.commands.{command}" for command in ("ls", "status"))
+    found = imported(f"import trackside.cli.app, {commands}, trackside.embedded.stack")
+    assert found & (LARGE | MODELS) == set()
+    assert {name for name in found if name.startswith("trackside.aggregates.")} <= {
+        *("trackside.aggregates.batch", "trackside.aggregates.dataset", "trackside.aggregates.listings"),
+        *("trackside.aggregates.model", "trackside.aggregates.pipeline", "trackside.aggregates.rounds"),
+        *("trackside.aggregates.run", "trackside.aggregates.search", "trackside.aggregates.summary"),
+    }
+    code = "from trackside.cli.app import call\ncall(['ls'])"  # which fails as expected
+    assert imported(f"import os\nos.chdir('/')\n{code}") & (LARGE | MODELS) == set()
+
+
+@pytest.mark.thorough
+def test_the_page_of_a_stream_imports_the_view_of_its_kind_and_no_decisions() -> None:
+    code = "import trackside.cli.app, trackside.cli.commands.show, trackside.embedded.stack\n"
+    found = imported(code + "from trackside.aggregates.listings import view_of\nview_of('search')")
+    assert found & LARGE == set()
+    assert "trackside.aggregates.registry" not in found

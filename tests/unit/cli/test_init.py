@@ -10,7 +10,7 @@ from trackside.cli.commands.init import FILES
 from trackside.sdk.specs import read_spec
 
 
-def test_the_files_of_a_search_are_written_and_the_next_commands_are_printed(
+def test_the_files_of_a_search_are_written_into_a_folder_or_here_and_the_next_commands_are_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -21,15 +21,9 @@ def test_the_files_of_a_search_are_written_and_the_next_commands_are_printed(
     assert {path.name for path in (tmp_path / "new/search").iterdir()} == set(FILES)
     command = read_spec(tmp_path / "new/search/search.yaml")
     assert isinstance(command, StartSearch) and command.task_type == "curve"
-
-
-def test_without_a_folder_they_are_written_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
     assert call(["init"]) == 0
     assert "next: trackside up" in capsys.readouterr().out
-    assert {path.name for path in tmp_path.iterdir()} == set(FILES)
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "new"}
 
 
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
@@ -45,43 +46,64 @@ async def written(log: ExpiringLog) -> TaskStream:
     return made
 
 
-async def show(
-    written: TaskStream,
-    task_id: str = TASK,
-    *,
-    follow: bool = False,
-    attempt: int = 0,
-    source: str | None = None,
-    as_json: bool = False,
-) -> None:
-    client = Client("nowhere:1", log=written.log)
-    printer = OutputPrinter(task_id, attempt, source, as_json)
-    await show_logs(written.log, client, TOPICS, task_id, follow, printer)
+@dataclass
+class Screen:
+    """What `trackside logs` prints of a task."""
+
+    written: TaskStream
+    capsys: pytest.CaptureFixture[str]
+    err: str = ""
+
+    async def shown(
+        self,
+        task_id: str = TASK,
+        *,
+        follow: bool = False,
+        attempt: int = 0,
+        source: str | None = None,
+        as_json: bool = False,
+    ) -> list[str]:
+        """Shows the lines of a task; returns those on the standard output."""
+        client = Client("nowhere:1", log=self.written.log)
+        printer = OutputPrinter(task_id, attempt, source, as_json)
+        await show_logs(self.written.log, client, TOPICS, task_id, follow, printer)
+        out, self.err = self.capsys.readouterr()
+        return out.splitlines()
+
+
+@pytest.fixture
+def screen(written: TaskStream, capsys: pytest.CaptureFixture[str]) -> Screen:
+    return Screen(written, capsys)
+
+
+async def second_try(written: TaskStream) -> None:
+    """Has an attempt with a line fail, and another one run."""
+    await written.runs()
+    await written.lines(1, "first try")
+    await written.ends(AttemptEnd.FAILED)
+    await written.runs(attempt=2)
 
 
 async def test_the_lines_of_a_task_are_shown_in_order_and_those_of_others_are_not(
-    written: TaskStream, capsys: pytest.CaptureFixture[str]
+    written: TaskStream, screen: Screen
 ) -> None:
     await written.runs()
     await written.lines(1, "one", "two")
     await written.lines(1, "not ours", task_id="other.0")
     await written.lines(1, "careful", source="stderr")
     await written.lines(3, "three")
-    await show(written)
-    assert capsys.readouterr().out.splitlines() == ["one", "two", "careful", "three"]
-    await show(written, source="stderr")
-    assert capsys.readouterr().out.splitlines() == ["careful"]
+    assert await screen.shown() == ["one", "two", "careful", "three"]
+    assert await screen.shown(source="stderr") == ["careful"]
 
 
 async def test_lines_that_are_missing_are_counted_where_they_are_missing(
-    written: TaskStream, capsys: pytest.CaptureFixture[str]
+    written: TaskStream, screen: Screen
 ) -> None:
     await written.runs()
     await written.lines(3, "three", "[1500 more lines came too fast and were left out]")
     await written.lines(1504, "last but one")
     await written.lines(1506, "last")
-    await show(written)
-    assert capsys.readouterr().out.splitlines() == [
+    assert await screen.shown() == [
         "[2 lines of stdout were left out: 1 to 2]",
         "three",
         "[1,500 lines of stdout were left out: 4 to 1503]",
@@ -89,8 +111,7 @@ async def test_lines_that_are_missing_are_counted_where_they_are_missing(
         "[1 line of stdout was left out: 1505]",
         "last",
     ]
-    await show(written, as_json=True)
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = [json.loads(line) for line in await screen.shown(as_json=True)]
     assert [(item["number"], item.get("text"), item.get("left_out")) for item in found] == [
         (1, None, 2),
         (3, "three", None),
@@ -103,116 +124,84 @@ async def test_lines_that_are_missing_are_counted_where_they_are_missing(
 
 
 async def test_lines_sent_twice_are_shown_once_and_those_of_a_new_placement_again(
-    written: TaskStream, capsys: pytest.CaptureFixture[str]
+    written: TaskStream, screen: Screen
 ) -> None:
     await written.runs()
-    await written.lines(1, "one", message_id="m-1")
-    await written.lines(2, "two", message_id="m-2")
-    await written.lines(1, "one", message_id="m-1")
-    await written.lines(2, "two", message_id="m-2")
+    for _ in range(2):
+        await written.lines(1, "one", message_id="m-1")
+        await written.lines(2, "two", message_id="m-2")
     await written.lines(1, "one again", message_id="m-3")
     await written.lines(2, "two again", message_id="m-4")
-    await show(written)
-    assert capsys.readouterr().out.splitlines() == ["one", "two", "one again", "two again"]
+    assert await screen.shown() == ["one", "two", "one again", "two again"]
 
 
 async def test_attempts_have_headings_and_one_of_them_may_be_asked_for(
-    written: TaskStream, capsys: pytest.CaptureFixture[str]
+    written: TaskStream, screen: Screen
 ) -> None:
-    await written.runs()
-    await written.lines(1, "first try")
-    await written.ends(AttemptEnd.FAILED)
-    await written.runs(attempt=2)
+    await second_try(written)
     await written.lines(1, "second try", attempt=2)
-    await show(written)
-    assert capsys.readouterr().out.splitlines() == ["first try", "-- attempt 2 --", "second try"]
-    await show(written, attempt=2)
-    assert capsys.readouterr().out.splitlines() == ["second try"]
+    assert await screen.shown() == ["first try", "-- attempt 2 --", "second try"]
+    assert await screen.shown(attempt=2) == ["second try"]
     with pytest.raises(CommandFailed, match=r"digits-1\.0 has no attempt 3; it has 2"):
-        await show(written, attempt=3)
+        await screen.shown(attempt=3)
 
 
 @pytest.mark.thorough
-async def test_following_ends_with_the_task_and_has_lines_that_come_behind_its_end(
-    written: TaskStream, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("attempt", [0, 1])
+async def test_following_ends_with_the_task_or_its_attempt_and_has_lines_that_come_behind_its_end(
+    written: TaskStream, screen: Screen, attempt: int
 ) -> None:
-    following = asyncio.create_task(show(written, follow=True))
-    await written.runs()
-    await written.lines(1, "first try")
-    await written.ends(AttemptEnd.FAILED)
-    await written.runs(attempt=2)
+    following = asyncio.create_task(screen.shown(follow=True, attempt=attempt))
+    await second_try(written)
+    if attempt:
+        assert await asyncio.wait_for(following, 60) == ["first try"]
+        return
     await written.lines(1, "second try", attempt=2)
     await written.ends(attempt=2)
     await written.lines(2, "late", attempt=2)
-    await asyncio.wait_for(following, 60)
-    printer = ["first try", "-- attempt 2 --", "second try", "late"]
-    assert capsys.readouterr().out.splitlines() == printer
-    await show(written, follow=True)
-    assert capsys.readouterr().out.splitlines() == printer
+    expected = ["first try", "-- attempt 2 --", "second try", "late"]
+    assert await asyncio.wait_for(following, 60) == expected
+    assert await screen.shown(follow=True) == expected
 
 
-@pytest.mark.thorough
-async def test_following_one_attempt_ends_with_that_attempt(
-    written: TaskStream, capsys: pytest.CaptureFixture[str]
-) -> None:
-    following = asyncio.create_task(show(written, follow=True, attempt=1))
-    await written.runs()
-    await written.lines(1, "first try")
-    await written.ends(AttemptEnd.FAILED)
-    await asyncio.wait_for(following, 60)
-    assert capsys.readouterr().out.splitlines() == ["first try"]
-
-
-async def test_what_is_no_task_is_said(written: TaskStream) -> None:
+async def test_what_is_no_task_is_said(screen: Screen) -> None:
     for unknown in ("digits-1.7", "digits-2.0", "nothing"):
         with pytest.raises(
             CommandFailed, match=f"there is no task {unknown} in the log; the task of trial 7"
         ):
-            await show(written, unknown)
+            await screen.shown(unknown)
     with pytest.raises(
         CommandFailed, match=r"digits-1 is no task; give one of its tasks, such as digits-1\.0"
     ):
-        await show(written, "digits-1")
+        await screen.shown("digits-1")
 
 
-async def test_a_task_without_lines_says_so(written: TaskStream, capsys: pytest.CaptureFixture[str]) -> None:
-    await show(written)
-    assert capsys.readouterr() == ("", "digits-1.0 has written nothing yet\n")
+async def test_a_task_without_lines_says_so(written: TaskStream, screen: Screen) -> None:
+    assert (await screen.shown(), screen.err) == ([], "digits-1.0 has written nothing yet\n")
     await written.runs()
     await written.ends()
-    await show(written)
-    assert capsys.readouterr() == ("", "digits-1.0 has written nothing\n")
+    assert (await screen.shown(), screen.err) == ([], "digits-1.0 has written nothing\n")
 
 
-async def test_lines_that_have_expired_are_an_error(written: TaskStream, log: ExpiringLog) -> None:
-    await written.runs()
-    await written.lines(1, "long ago")
-    await written.ends()
-    log.kept_from = 1
-    with pytest.raises(
-        CommandFailed, match=r"lines of digits-1\.0, attempt 1, have expired: it ended .* kept for 7 days"
-    ):
-        await show(written)
-
-
-async def test_lines_of_an_attempt_that_have_expired_are_said_beside_those_kept(
-    written: TaskStream, log: ExpiringLog, capsys: pytest.CaptureFixture[str]
+async def test_lines_that_have_expired_are_an_error_and_are_said_beside_those_kept(
+    written: TaskStream, screen: Screen, log: ExpiringLog
 ) -> None:
-    await written.runs()
-    await written.lines(1, "first try")
-    await written.ends(AttemptEnd.FAILED)
-    await written.runs(attempt=2)
+    await second_try(written)
     await written.lines(1, "gone too", attempt=2)
     await written.lines(2, "kept", attempt=2)
     log.kept_from = 2
-    await show(written)
-    out, err = capsys.readouterr()
-    assert out.splitlines() == ["-- attempt 2 --", "[1 line of stdout was left out: 1]", "kept"]
-    assert "lines of digits-1.0, attempt 1, have expired" in err
+    left_out = "[1 line of stdout was left out: 1]"
+    assert await screen.shown() == ["-- attempt 2 --", left_out, "kept"]
+    assert "lines of digits-1.0, attempt 1, have expired" in screen.err
+    log.kept_from = 3
+    await written.ends(attempt=2)
+    gone = r"lines of digits-1\.0, attempt 2, have expired: it ended .* kept for 7 days"
+    with pytest.raises(CommandFailed, match=gone):
+        await screen.shown(attempt=2)
 
 
 async def test_lines_that_expire_while_they_are_read_are_left_out(
-    written: TaskStream, log: ExpiringLog, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    written: TaskStream, screen: Screen, log: ExpiringLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await written.runs()
     await written.lines(1, "gone")
@@ -226,12 +215,11 @@ async def test_lines_that_expire_while_they_are_read_are_left_out(
         return await read(self, max_wait_s, max_records)
 
     monkeypatch.setattr(MemoryReader, "read", expiring)
-    await show(written)
-    assert capsys.readouterr().out.splitlines() == ["[1 line of stdout was left out: 1]", "kept"]
+    assert await screen.shown() == ["[1 line of stdout was left out: 1]", "kept"]
 
 
 @pytest.mark.parametrize(
-    ("text", "printer"),
+    ("text", "printed"),
     [
         ("\x1b[31mred\x1b[0m", "red"),
         ("a\tb é", "a\tb é"),
@@ -239,5 +227,5 @@ async def test_lines_that_expire_while_they_are_read_are_left_out(
         ("bell\x07 and \x9b2J", "bell� and �2J"),
     ],
 )
-def test_a_line_cannot_steer_the_terminal(text: str, printer: str) -> None:
-    assert printable(text) == printer
+def test_a_line_cannot_steer_the_terminal(text: str, printed: str) -> None:
+    assert printable(text) == printed

@@ -19,7 +19,7 @@ def report(stream_id: str = "compare-1") -> StreamReport:
     )
 
 
-def test_t21_what_ends_soon_after_a_mail_goes_with_the_next_one() -> None:
+def test_t21_mails_go_out_seldom_and_only_so_many_and_what_was_not_sent_goes_with_the_next_one() -> None:
     queue = MailQueue(min_interval_s=3_600, left=10)
     assert queue.due_in_s(0.0) is None
     queue.put("a", 1)
@@ -31,18 +31,12 @@ def test_t21_what_ends_soon_after_a_mail_goes_with_the_next_one() -> None:
     assert queue.due_in_s(600.0) == 3_000.0
     assert queue.due_in_s(3_600.0) == 0.0
     assert queue.take(3_600.0) == {"b": 9, "c": 1}
-
-
-def test_t21_after_so_many_mails_there_are_no_more() -> None:
     queue = MailQueue(min_interval_s=0, left=2)
     for number in range(2):
         queue.put(str(number), number)
         queue.take(0.0)
     queue.put("more", 1)
     assert queue.due_in_s(10.0) is None
-
-
-def test_what_could_not_be_sent_goes_with_the_next_mail() -> None:
     queue = MailQueue(min_interval_s=60, left=1)
     queue.put("a", 3)
     taken = queue.take(0.0)

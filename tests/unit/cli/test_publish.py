@@ -30,15 +30,12 @@ def test_a_published_file_names_its_stream_by_either_word() -> None:
     assert parse_commands(b'{"id": "c3"}', "f")[0].stream_id == "c3"
 
 
-def test_a_file_may_hold_many_commands_one_a_line() -> None:
+def test_a_published_file_holds_one_command_in_many_lines_or_one_a_line() -> None:
     separator = "\u2028".encode()  # JSON may hold it as it is, and it ends no line
     text = b'{"id": "c1", "data": {"a": "' + separator + b'"}}\n\n  {"id": "c2", "stream": "s"}\r\n'
     commands = parse_commands(text, "f")
     assert [(command.line, command.command_id) for command in commands] == [(1, "c1"), (3, "c2")]
     assert [command.stream_id for command in commands] == ["c1", "s"]
-
-
-def test_one_command_may_take_many_lines() -> None:
     (command,) = parse_commands(b'{\n  "id": "c1",\n  "data": {}\n}\n', "f")
     assert (command.line, command.event) == (0, {"id": "c1", "data": {}})
 

@@ -26,6 +26,15 @@ def long_search(trials: int) -> Told:
     return told
 
 
+async def shown(told: Told, capsys: pytest.CaptureFixture[str]) -> str:
+    """Returns what is printed of the state of a search after all of its events."""
+    log = await empty()
+    await tell(log, STREAM, told)
+    history = await find_stream(log, TOPICS, STREAM)
+    show_past(history, await state_at(history))
+    return capsys.readouterr().out
+
+
 async def test_the_timeline_of_a_late_trial_fits_a_screen_and_counts_what_it_leaves_out() -> None:
     log = await empty()
     await tell(log, STREAM, long_search(30))
@@ -49,39 +58,20 @@ async def test_guessed_causes_are_said_to_be_guessed() -> None:
     assert note_on(replace(found, causes=[], own=[named], then=[])) == ""
 
 
-async def test_a_search_is_shown_with_its_trials(capsys: pytest.CaptureFixture[str]) -> None:
-    log = await empty()
-    await tell(log, STREAM, long_search(3))
-    history = await find_stream(log, TOPICS, STREAM)
-    show_past(history, await state_at(history))
-    said = capsys.readouterr().out.splitlines()
+async def test_a_search_is_shown_with_its_trials_and_why_it_was_stopped_and_a_narrow_screen_cuts_no_value(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = (await shown(long_search(3), capsys)).splitlines()
     assert said[0].startswith(f"{STREAM}  search NO_MORE_TRIAL, after offset 24, 2023-")
     assert said[1].strip() == "25 records by then, 1 without effect"
     assert "best: 0.25 of trial 2" in said[3]
     assert max(map(len, said)) <= screen.WIDTH
-
-
-async def test_a_narrow_screen_leaves_columns_out_and_cuts_no_value(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(screen, "WIDTH", 60)
-    log = await empty()
-    await tell(log, STREAM, long_search(1))
-    history = await find_stream(log, TOPICS, STREAM)
-    show_past(history, await state_at(history))
-    shown = capsys.readouterr().out
-    assert "parameters" in shown and "where" not in shown
-    assert "…" not in shown
-
-
-async def test_why_a_search_was_stopped_is_said_as_that(capsys: pytest.CaptureFixture[str]) -> None:
     told = search_running()
     told.tell(SearchStopRequested(command_id="c-2", reason="enough"))
-    log = await empty()
-    await tell(log, STREAM, told)
-    history = await find_stream(log, TOPICS, STREAM)
-    show_past(history, await state_at(history))
-    assert "  stopped: enough\n" in capsys.readouterr().out
+    assert "  stopped: enough\n" in await shown(told, capsys)
+    monkeypatch.setattr(screen, "WIDTH", 60)
+    text = await shown(long_search(1), capsys)
+    assert "parameters" in text and "where" not in text and "…" not in text
 
 
 def test_a_change_is_written_field_by_field() -> None:
@@ -94,11 +84,10 @@ def test_a_change_is_written_field_by_field() -> None:
     assert "    status: SUCCEEDED" in first
 
 
-def test_a_rate_is_written_in_few_digits() -> None:
+def test_a_rate_is_written_in_few_digits_and_without_a_terminal_there_is_no_bar(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert [rate(12.4), rate(9_999), rate(42_387)] == ["12/s", "9999/s", "42k/s"]
-
-
-def test_without_a_terminal_there_is_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
     with progress_of("reading") as told:
         told(1, 2)
     assert capsys.readouterr().err == ""

@@ -34,7 +34,7 @@ def deployment_row(version: int, hour: float, number: int | None = None) -> dict
     return {"cause": cause, "round": number, "version": version, "deployed_at": BEGAN + timedelta(hours=hour)}
 
 
-def test_a_picture_has_a_mark_for_each_deployment_and_rollback() -> None:
+def test_a_picture_has_a_mark_for_each_deployment_and_rollback_and_says_if_no_round_has_a_metric() -> None:
     """I41: accuracy by round, with what was deployed."""
     rounds = [round_row(1, 0.9, 0.8, deployed=True), round_row(2, None, None, status="failed")]
     rounds += [round_row(3, 0.92, 0.9)]
@@ -47,9 +47,6 @@ def test_a_picture_has_a_mark_for_each_deployment_and_rollback() -> None:
     root = ElementTree.fromstring(picture)
     texts = {element.text for element in root.iter() if element.text}
     assert {"@2", "@1", "failed", "rolled back", "round", "digits: accuracy by round"} <= texts
-
-
-def test_a_picture_without_metrics_says_so() -> None:
     picture = rounds_picture(drawn_rounds([], [], ""), "digits", "svg").decode()
     assert "no round has a metric" in picture
 

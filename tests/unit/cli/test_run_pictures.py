@@ -44,7 +44,9 @@ def test_a_step_is_in_the_layer_after_the_last_that_it_needs() -> None:
     assert layers_of([]) == []
 
 
-def test_colours_are_those_of_states() -> None:
+def test_colours_are_those_of_states_and_labels_have_a_line_for_each_parameter_cut_after_24_characters() -> (
+    None
+):
     """P27: done blue, failed red, running green, else lightsteelblue."""
     assert {step.name: step.color for step in drawn()} == {
         "data": "blue",
@@ -53,10 +55,7 @@ def test_colours_are_those_of_states() -> None:
         "late": "lightsteelblue",
         "alone": "lightsteelblue",
     }
-
-
-def test_a_label_is_the_name_and_a_line_for_each_parameter_cut_after_24_characters() -> None:
-    """P27; a value with a reference in it stays text."""
+    # P27; a value with a reference in it stays text.
     lines = {step.name: step.lines for step in drawn()}
     assert lines["alone"] == ["alone", f"long: {'x' * 24} ..."]
     assert lines["data"] == ["data", "note: <script>alert(1)</script ...", "rows: 3"]
@@ -98,14 +97,11 @@ def test_parameters_that_look_like_html_are_texts() -> None:
     assert "&lt;script&gt;" in figure
 
 
-def test_pictures_are_whole_documents_that_load_nothing() -> None:
+def test_pictures_are_whole_documents_with_the_state_of_each_step_that_load_nothing() -> None:
     for text in (graph_svg(drawn(), "r"), flow_svg(drawn(), "r")):
         assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
     found = page(drawn(), "r", "RUNNING")
     assert "src=" not in found and "href=" not in found and "@import" not in found
-
-
-def test_a_graph_has_the_state_of_each_step_as_text() -> None:
-    """P37."""
+    # P37.
     texts = [element.text for element in ElementTree.fromstring(graph_svg(drawn(), "r")).iter()]
     assert all(each.name in texts and each.state in texts for each in drawn())

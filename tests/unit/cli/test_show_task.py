@@ -53,9 +53,6 @@ def test_each_placement_that_resumed_says_at_which_step_and_from_what() -> None:
     attempt = task_fields(told.task(), ())["attempts"][-1]
     assert attempt["given_up_placements"] == ["1: preempted (resumed from checkpoint@1, step 3)"]
     assert attempt["resumed_from"] is None
-
-
-def test_a_checkpoint_of_another_task_is_named_in_full() -> None:
     row = {"attempt": 1, "placement": 1, "resumed_step": 8, "resumed_from": "other/other.1/checkpoint@2"}
     assert task_now.resumed_lines(TASK, [row]) == [
         "attempt 1 resumed at step 8 from other/other.1/checkpoint@2"

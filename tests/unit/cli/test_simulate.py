@@ -69,20 +69,3 @@ def test_a_seed_that_goes_wrong_is_told_with_the_command_that_repeats_it(
 def test_batches_are_simulated_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["simulate", "--seed", "4", "--kind", "batch"]) == 0
     assert "1 batches, " in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [(["--kind", "batch"], "a fleet runs a search"), (["--kind", "btch", "--seed", "1"], "search, batch")],
-)
-def test_a_kind_that_cannot_be_simulated_is_bad_usage(
-    asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(["simulate", *asked]) == 2
-    assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("text", ["5", "0:1", "3:2", "a:b"])
-def test_times_that_are_none_are_bad_usage(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(["simulate", "--seconds", text]) == 2
-    assert "expected LOW:HIGH" in capsys.readouterr().err

@@ -23,14 +23,11 @@ def printed(width: int) -> list[str]:
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
-def test_neither_a_heading_nor_a_number_with_its_unit_is_broken() -> None:
+def test_neither_a_heading_nor_a_number_with_its_unit_is_broken_and_what_may_be_is_left_out() -> None:
     for width in range(36, 100):
         lines = printed(width)
         assert lines[0].split()[:4] == ["round", "train", "result", "took"], width
         assert len(lines) == 3 and "1 min 04 s" in lines[1], width
-
-
-def test_what_may_be_left_out_is_left_out_where_the_rest_needs_the_width() -> None:
     assert "why" in printed(100)[0]
     assert "why" not in printed(60)[0]
 

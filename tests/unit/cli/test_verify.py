@@ -1,9 +1,20 @@
-"""What `verify-log` prints: a table of the invariants, the findings beneath, and the same as JSON."""
+"""What `verify-log` prints: invariants, findings, the same as JSON; with `--keys`, who signed what."""
+
+from pathlib import Path
 
 import pytest
 
+from tests.unit.replay.given import TOPICS
+from tests.unit.signing.forged_log import forged_log
+from tests.unit.signing.given import STREAM, SignedPartition, beginning, decoded, received, requiring
+from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.commands.verify import SHOWN, as_object, show
+from trackside.cli.commands.verify_signatures import SignatureCheck
+from trackside.contracts.trust import TrustedKey
 from trackside.domain.findings import Finding
+from trackside.domain.streams import Streams
+from trackside.eventlog.key_folder import PUBLIC, read_public_keys, trusted_key
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.verify.invariants import INVARIANTS, NEEDS_POSTGRES
 from trackside.verify.log import VerificationReport
 
@@ -11,12 +22,7 @@ MESSAGE = "device w1/cpu-0 has task b while it has a"
 
 
 def verdict(findings: int) -> VerificationReport:
-    found = [
-        Finding(
-            "INV-4", "trackside.events", 3, 17 + at, "digits-1", "device w1/cpu-0 has task b while it has a"
-        )
-        for at in range(findings)
-    ]
+    found = [Finding("INV-4", "trackside.events", 3, 17 + at, "digits-1", MESSAGE) for at in range(findings)]
     return VerificationReport(found, {"INV-4": 5}, {**NEEDS_POSTGRES}, events=100, streams=2)
 
 
@@ -30,11 +36,15 @@ def test_the_table_says_what_was_looked_at(capsys: pytest.CaptureFixture[str]) -
     assert max(len(line) for line in said.splitlines()) <= 100
 
 
-def test_findings_are_named_with_their_place(capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_are_named_with_their_place_and_of_very_many_only_the_first_are_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     show(verdict(1))
     said = capsys.readouterr().out
-    assert "INV-4 trackside.events-3@17 digits-1: device w1/cpu-0 has task b while it has a\n" in said
+    assert f"INV-4 trackside.events-3@17 digits-1: {MESSAGE}\n" in said
     assert said.endswith("1 finding: 100 events of 2 streams\n")
+    show(verdict(SHOWN + 7))
+    assert "and 7 more; --json has all" in capsys.readouterr().out
 
 
 def test_records_that_are_not_ours_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,11 +59,6 @@ def test_records_that_are_not_ours_are_told_of(capsys: pytest.CaptureFixture[str
     assert as_object(found)["passed_over"] == found.undecodable
 
 
-def test_of_very_many_findings_only_the_first_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    show(verdict(SHOWN + 7))
-    assert "and 7 more; --json has all" in capsys.readouterr().out
-
-
 def test_programs_get_what_was_not_looked_at_as_null() -> None:
     whole = as_object(verdict(1))
     by_name = {row["invariant"]: row for row in whole["invariants"]}
@@ -62,7 +67,9 @@ def test_programs_get_what_was_not_looked_at_as_null() -> None:
     assert by_name["INV-15"]["skipped"] == "needs --postgres"
 
 
-def test_what_is_open_is_no_violation(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_open_is_no_violation_and_uses_that_could_not_be_compared_are_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     report = verdict(0)
     report.open = [Finding("INV-1", "trackside.events", 3, at, "digits-1", "no answer") for at in range(7)]
     show(report)
@@ -74,11 +81,62 @@ def test_what_is_open_is_no_violation(capsys: pytest.CaptureFixture[str]) -> Non
     whole = as_object(report)
     assert (whole["holds"], len(whole["open"])) == (True, 7)
     assert {row["invariant"]: row["open"] for row in whole["invariants"] if row["open"]} == {"INV-1": 7}
-
-
-def test_uses_that_could_not_be_compared_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     report = verdict(0)
     report.uncompared_uses = 12
     show(report)
     assert "INV-4: 12 uses could not be compared with all others" in capsys.readouterr().out
     assert as_object(report)["uncompared_uses"] == 12
+
+
+def checked(log: SignedPartition, keys: dict[str, TrustedKey]) -> SignatureCheck:
+    made, streams = SignatureCheck(keys), Streams(AGGREGATES)
+    for entry in log.entries:
+        record = decoded(entry)
+        made.take(record, streams.fold(record)[1])
+    return made
+
+
+def keys_of(log: SignedPartition) -> dict[str, TrustedKey]:
+    names = {"setup": log.root, "dispatcher": log.dispatcher}
+    return {key.key_id: trusted_key(name, key) for name, key in names.items()}
+
+
+def test_a_log_that_is_signed_with_the_listed_keys_has_no_findings() -> None:
+    log = requiring()
+    log.decide(received())
+    log.append(RecordWriter("dispatcher", "1").decision(STREAM, beginning()))  # without effect
+    log.decide(beginning())
+    found = checked(log, keys_of(log))
+    assert (found.checked, found.findings, found.older) == (6, [], 0)
+
+
+def test_events_from_before_signatures_were_required_are_counted() -> None:
+    log = SignedPartition()
+    log.append(RecordWriter("dispatcher", "1").decision(STREAM, received()))
+    found = checked(log, keys_of(log))
+    assert (found.checked, found.findings, found.older) == (1, [], 1)
+    log.append(RecordWriter("dispatcher", "1").decision(STREAM, beginning()))
+    found = checked(log, keys_of(log))
+    assert (found.checked, found.findings, found.older) == (3, [], 3)
+
+
+def test_a_key_that_the_log_trusts_and_the_list_lacks_is_named() -> None:
+    log = requiring()
+    log.decide(received())
+    keys = keys_of(log)
+    del keys[log.dispatcher.key_id]
+    findings = "\n".join(checked(log, keys).findings)
+    assert f"the log trusts key {log.dispatcher.key_id}, which is not in the list" in findings
+    assert "CommandReceived of trackside/dispatcher/1: unknown_key" in findings
+
+
+async def test_the_fleet_is_checked_too(tmp_path: Path) -> None:
+    log = await forged_log(tmp_path / "keys")
+    keys = dict(read_public_keys(tmp_path / "keys" / PUBLIC))
+    found = SignatureCheck(keys)
+    await found.read_fleet(log, TOPICS)
+    about_keys, joins = 7, 3
+    assert (found.checked, found.findings) == (about_keys + joins, [])
+    unlisted = SignatureCheck({name: key for name, key in keys.items() if key.worker_id != "w2"})
+    await unlisted.read_fleet(log, TOPICS)
+    assert "WorkerJoined of trackside/worker/w2: unknown_key" in "\n".join(unlisted.findings)
