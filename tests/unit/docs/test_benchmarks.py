@@ -1,7 +1,9 @@
 """The logs that benchmarks write are like those of real searches."""
 
+import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,24 +16,21 @@ from trackside.verify.log import verify, verify_topics
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
 
-async def test_the_log_of_the_rebuild_has_no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def synthetic_log(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(sys, "path", [str(DEPLOY), *sys.path])
-    from bench import synthetic_log
+    return importlib.import_module("bench.synthetic_log")
 
+
+async def test_the_log_of_the_rebuild_has_no_findings(synthetic_log: Any) -> None:
     log, topics = MemoryLog(), Topics(event_partitions=3)
     written = await synthetic_log.write_searches(log, topics, searches=2, trials=6)
-    assert written == sum(
-        [sum((await log.ends(each.name)).values()) for each in (topics.events, topics.fleet)]
-    )
+    ends = [sum((await log.ends(each.name)).values()) for each in (topics.events, topics.fleet)]
+    assert written == sum(ends)
     assert await verify(log, topics) == []
 
 
-async def test_a_signed_log_is_read_as_one_without_signatures(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(sys, "path", [str(DEPLOY), *sys.path])
-    from bench import synthetic_log
-
+async def test_a_signed_log_is_read_as_one_without_signatures(synthetic_log: Any, tmp_path: Path) -> None:
     log, topics, keys = MemoryLog(), Topics(event_partitions=3), KeyFolder(tmp_path)
     await log.ensure(topics.shared)
     await set_up_keys(log, topics, keys, ["bench"], require=True)

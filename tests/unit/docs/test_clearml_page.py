@@ -3,12 +3,15 @@
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
 
 from tests.house.source import ROOT
+from tests.unit.docs.pages import named, page
+from tests.unit.docs.pages import rows as table_below
 from trackside.aggregates import documents
 from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.run.step_messages import StepState
@@ -26,24 +29,13 @@ from trackside.contracts.resources import RetryPolicy
 from trackside.domain.pipelines.definition import EndAction, PipelineSpec, StepMirror, StepSpec
 from trackside.sdk import PipelineRun
 
-PAGE = (ROOT / "docs" / "clearml.md").read_text("utf-8")
+PAGE = page("clearml.md")
+rows = partial(table_below, PAGE)
 NAMES = json.loads((ROOT / "tests" / "unit" / "sdk" / "clearml_names.json").read_text("utf-8"))
 ORIGINAL = NAMES["controller"]["methods"]
 OURS = {"task_types", "step"}
 """Arguments of ours that the tables name."""
 NESTED: dict[str, type[BaseModel]] = {"retry": RetryPolicy, "mirror": StepMirror}
-
-
-def rows(heading: str, table: int = 0) -> list[list[str]]:
-    """Returns the cells of a table below a heading."""
-    below = PAGE[PAGE.index(f"{heading}\n") + len(heading) :]
-    part = re.split(r"^#+ ", below, maxsplit=1, flags=re.MULTILINE)[0]
-    lines = re.findall(r"(?:^\|.*\n)+", part, re.MULTILINE)[table].splitlines()[2:]
-    return [[cell.strip() for cell in line.strip()[1:-1].split(" | ")] for line in lines]
-
-
-def named(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
 
 
 def test_the_page_is_of_the_release_that_the_names_are_of() -> None:
@@ -60,20 +52,11 @@ def test_every_method_of_the_original_has_its_row_and_every_row_is_one() -> None
     assert {Support(support) for support in found.values()} == set(Support)
 
 
-@pytest.mark.parametrize(
-    ("heading", "method"),
-    [
-        ("### PipelineController", "__init__"),
-        ("### add_step", "add_step"),
-        ("### start", "start"),
-        ("### start_locally", "start_locally"),
-        ("### enqueue", "enqueue"),
-        ("### get", "get"),
-    ],
-)
-def test_every_argument_of_the_original_has_its_row_as_the_code_takes_it(heading: str, method: str) -> None:
-    assert [named(row[0])[0] for row in rows(heading)] == ORIGINAL[method]
-    check_arguments(rows(heading), METHODS[method][0])
+@pytest.mark.parametrize("method", ["__init__", "add_step", "start", "start_locally", "enqueue", "get"])
+def test_every_argument_of_the_original_has_its_row_as_the_code_takes_it(method: str) -> None:
+    found = rows("### PipelineController" if method == "__init__" else f"### {method}")
+    assert [named(row[0])[0] for row in found] == ORIGINAL[method]
+    check_arguments(found, METHODS[method][0])
 
 
 def test_the_arguments_of_the_first_release_have_their_rows() -> None:

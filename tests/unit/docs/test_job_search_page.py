@@ -2,7 +2,7 @@
 
 import re
 
-from tests.house.source import ROOT
+from tests.unit.docs.pages import named, page, rows_below
 from trackside.projections.job_search.fields import FIELDS
 from trackside.projections.job_search.parsing import (
     MAX_CHARACTERS,
@@ -16,18 +16,17 @@ from trackside.projections.job_search.parsing import (
 )
 from trackside.projections.job_search.search import MAX_LIMIT, SEARCH_LIMIT_S
 
-PAGE = (ROOT / "docs" / "job-search.md").read_text("utf-8")
+PAGE = page("job-search.md")
 
 
-def named(head: str) -> set[str]:
+def in_first_column(head: str) -> set[str]:
     """Returns the names in the first column of the table with this head."""
-    rows = PAGE[PAGE.index(head) :].split("\n\n")[0].splitlines()[2:]
-    return {name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+    return {name for row in rows_below(PAGE, head) for name in named(row[0])}
 
 
 def test_the_page_has_every_field_and_every_statistic() -> None:
-    assert named("| field |") == set(FIELDS)
-    assert named("| statistic |") == set(STATISTICS)
+    assert in_first_column("| field |") == set(FIELDS)
+    assert in_first_column("| statistic |") == set(STATISTICS)
 
 
 def test_the_conditions_of_the_page_can_be_parsed() -> None:

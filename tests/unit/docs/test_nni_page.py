@@ -1,41 +1,19 @@
-"""The page for users of NNI: what it names is there; each behaviour of searches has a test or a reason."""
+"""The page for users of NNI: what it names is there."""
 
 import re
+from functools import partial
 
 from pydantic import BaseModel
 
-from tests.house.source import ROOT
+from tests.unit.docs.pages import page, rows_below
 from trackside.aggregates import documents
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor, SearchStatus, StartSearch, TrialStatus, Tuner
 from trackside.contracts.resources import Resources
 
-PAGE = (ROOT / "docs" / "nni.md").read_text("utf-8")
-TEST = re.compile(r"^\| ([D0-9, ]+) \| `([a-z0-9_/]+\.py)` \| `(test_\w+)` \|$", re.MULTILINE)
-REASON = re.compile(r"^\| (D\d+) \| - \| ([^`|]+\.) \|$", re.MULTILINE)
+PAGE = page("nni.md")
+cells = partial(rows_below, PAGE)
 NESTED: dict[str, type[BaseModel]] = {"tuner": Tuner, "assessor": Assessor, "resources": Resources}
-
-
-def cells(head: str) -> list[list[str]]:
-    """Gives the rows of the table whose head begins so."""
-    lines = PAGE[PAGE.index(head) :].split("\n\n")[0].splitlines()[2:]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-
-
-def test_every_behaviour_of_searches_has_a_test_or_a_reason() -> None:
-    named = [row for rows, _, _ in TEST.findall(PAGE) for row in rows.split(", ")]
-    named += [row for row, _ in REASON.findall(PAGE)]
-    assert set(named) == {f"D{number}" for number in range(1, 40)}
-    assert len(TEST.findall(PAGE)) + len(REASON.findall(PAGE)) == len(cells("| row | file | test |"))
-
-
-def test_every_test_that_the_page_names_is_there() -> None:
-    missing = [
-        f"{file}: {name}"
-        for _, file, name in TEST.findall(PAGE)
-        if f"def {name}(" not in (ROOT / "tests" / file).read_text("utf-8")
-    ]
-    assert missing == []
 
 
 def test_every_code_of_nni_has_its_command_and_every_message_that_is_named_is_one() -> None:

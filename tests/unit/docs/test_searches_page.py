@@ -1,28 +1,24 @@
 """The pages about searches list the types, tuners and options of the code, and their files are valid."""
 
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.unit.docs.pages import page, rows_below
 from trackside.aggregates.search.builtin_assessors import ASSESSORS
 from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
 from trackside.aggregates.search.messages import StartSearch
 from trackside.aggregates.search.space import NNI_FIELDS, TYPES
 from trackside.sdk.specs import parse_spec
 
-DOCS = Path(__file__).parents[3] / "docs"
 PAGES = ("searches.md", "search-spaces.md", "tuners.md", "assessors.md")
-TEXT = "\n".join((DOCS / page).read_text("utf-8") for page in PAGES)
+TEXT = "\n".join(map(page, PAGES))
 FILES = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 
 def table(head: str) -> dict[str, list[str]]:
     """Gives the rows of the table that begins with a head, by their first cell without its marks."""
-    _, _, rest = TEXT.partition(head)
-    lines = rest[: rest.index("\n\n")].splitlines()[2:]
-    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-    return {row[0].strip(" `"): row[1:] for row in rows}
+    return {row[0].strip(" `"): row[1:] for row in rows_below(TEXT, head)}
 
 
 @pytest.mark.parametrize("text", FILES)

@@ -1,13 +1,15 @@
 """The page for users of Sedna: each part of the original has its row, and what the rows name exists here."""
 
 import re
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from tests.house.source import ROOT
+from tests.unit.docs.pages import named, page
+from tests.unit.docs.pages import rows as table_below
 from trackside.aggregates import documents
 from trackside.aggregates.dataset.messages import DatasetSpec
 from trackside.aggregates.rounds.aggregate import RoundsType
@@ -25,7 +27,8 @@ from trackside.compat import sedna
 from trackside.compat.sedna import kinds
 from trackside.compat.sedna.environment import environment
 
-PAGE = (ROOT / "docs" / "sedna.md").read_text("utf-8")
+PAGE = page("sedna.md")
+rows = partial(table_below, PAGE)
 PARTS = {
     "Job", "JobConfig", "OutputConfig", "DataSamples", "Manager", "New", "Start", "Insert", "Delete",
     "GetName",
@@ -38,28 +41,10 @@ PARTS = {
 }  # fmt: skip
 """The types and functions of Sedna's manager of incremental-learning jobs."""
 MESSAGES = {kind.__name__ for kind in (*documents.messages(), *RoundsType.events, *RoundsType.commands)}
-NESTED: dict[str, type[BaseModel]] = {
-    "dataset": JobDataset,
-    "train": StageSpec,
-    "eval": EvalSpec,
-    "deploy": DeploySpec,
-    "output": JobOutput,
-}
-
+STAGES: dict[str, type[BaseModel]] = {"train": StageSpec, "eval": EvalSpec, "deploy": DeploySpec}
+NESTED = {"dataset": JobDataset, "output": JobOutput, **STAGES}
 EXPLAINED = {"hard_examples", "inference", "model_config.json"}
 """Words of the table that are no fields of a job: a field of a service, the name of one, and a file."""
-
-
-def rows(heading: str, table: int = 0) -> list[list[str]]:
-    """Returns the cells of a table below a heading."""
-    below = PAGE[PAGE.index(f"{heading}\n") + len(heading) :]
-    part = re.split(r"^#+ ", below, maxsplit=1, flags=re.MULTILINE)[0]
-    lines = re.findall(r"(?:^\|.*\n)+", part, re.MULTILINE)[table].splitlines()[2:]
-    return [[cell.strip() for cell in line.strip()[1:-1].split(" | ")] for line in lines]
-
-
-def named(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
 
 
 def find(dotted: str) -> Any:
@@ -83,13 +68,6 @@ def test_what_does_its_work_here_exists(row: list[str]) -> None:
         assert name in MESSAGES if "." not in name else find(name) is not None, name
 
 
-def test_a_name_that_is_not_there_is_noticed() -> None:
-    with pytest.raises(AttributeError):
-        find("aggregates.rounds.stages.write_samples")
-    with pytest.raises(ModuleNotFoundError):
-        find("aggregates.rounds.manager.start")
-
-
 def test_every_message_that_the_page_names_is_one_and_every_command_of_a_job_is_on_it() -> None:
     ours = {"TxtDataParse", "CSVDataParse", "BaseConfig", "IncrementalLearning", "ClassFactory"}
     words = {word for word in re.findall(r"`([A-Z][a-z]+[A-Za-z]+)`", PAGE) if re.search("[a-z][A-Z]", word)}
@@ -98,15 +76,10 @@ def test_every_message_that_the_page_names_is_one_and_every_command_of_a_job_is_
 
 
 def test_every_command_line_that_the_page_names_is_one() -> None:
-    known = {name for commands in app.COMMANDS.values() for name in commands} | {
-        "convert",
-        "models",
-        "artifacts",
-    }
-    used = set(re.findall(r"trackside ([a-z-]+)", PAGE)) | {
-        name for row in rows("## Commands") for name in named(row[1]) if re.fullmatch("[a-z-]+", name)
-    }
-    assert used <= known and len(used) > 10
+    known = {name for commands in app.COMMANDS.values() for name in commands}
+    used = [name for row in rows("## Commands") for name in named(row[1]) if re.fullmatch("[a-z-]+", name)]
+    used += re.findall(r"trackside ([a-z-]+)", PAGE)
+    assert set(used) <= known | {"convert", "models", "artifacts"} and len(set(used)) > 10
 
 
 def test_every_state_is_on_the_page() -> None:

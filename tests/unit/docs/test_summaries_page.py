@@ -7,7 +7,7 @@ import pytest
 import typer
 import yaml
 
-from tests.house.source import ROOT
+from tests.unit.docs.pages import page
 from tests.unit.summaries.tensorboard_files import items_of, scalars_of, whole
 from trackside.aggregates.summary.messages import MAX_FILES
 from trackside.cli.app import app
@@ -19,7 +19,7 @@ from trackside.summaries.kinds.registry import BUILT_IN, GROUP
 from trackside.summary_indexer import updaters
 from trackside.summary_indexer.settings import SummaryIndexerSettings
 
-PAGE = (ROOT / "docs" / "summaries.md").read_text("utf-8")
+PAGE = page("summaries.md")
 
 
 def blocks(language: str) -> list[str]:
@@ -60,8 +60,8 @@ def test_every_command_of_summaries_that_the_page_names_is_one() -> None:
 
 
 def test_every_setting_of_the_page_is_one() -> None:
-    settings = (ROOT / "docs" / "reference" / "settings.md").read_text("utf-8")
     named = set(re.findall(r"`(TRACKSIDE_\w+)`", PAGE))
+    settings = page("reference/settings.md")
     assert {name for name in named if f"`{name}`" not in settings} == set() and len(named) > 6
 
 

@@ -4,38 +4,26 @@ import importlib
 import json
 import re
 from dataclasses import fields, is_dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from tests.house.source import ROOT
+from tests.unit.docs.pages import named, page
+from tests.unit.docs.pages import rows as table_below
 from trackside.aggregates import documents
 from trackside.cli.app import app
 from trackside.sdk import SummaryWriter
 from trackside.summaries.kinds.registry import BUILT_IN
 
-PAGE = (ROOT / "docs" / "tensorboard.md").read_text("utf-8")
+PAGE = page("tensorboard.md")
+rows = partial(table_below, PAGE)
 NAMES = json.loads((ROOT / "tests" / "unit" / "docs" / "tensorboard_names.json").read_text("utf-8"))
-HTTP_PAGES = (ROOT / "docs" / "reference" / "summaries.md").read_text("utf-8")
-SETTINGS = (ROOT / "docs" / "reference" / "settings.md").read_text("utf-8")
+HTTP_PAGES, SETTINGS = page("reference/summaries.md"), page("reference/settings.md")
 PACKAGES = ("trackside.projections.summaries", "trackside.summary_indexer")
 """Where the modules are that the table of the data manager names."""
-TEST = re.compile(r"^\| ([S0-9, ]+) \| `([a-z0-9_/]+\.py)` \| `(test_\w+)` \|$", re.MULTILINE)
-REASON = re.compile(r"^\| (S\d+) \| - \| ([^`|]+\.) \|$", re.MULTILINE)
-
-
-def rows(heading: str, table: int = 0) -> list[list[str]]:
-    """Returns the cells of a table below a heading."""
-    below = PAGE[PAGE.index(f"\n{heading}\n") + len(heading) + 2 :]
-    part = re.split(r"^#+ ", below, maxsplit=1, flags=re.MULTILINE)[0]
-    lines = re.findall(r"(?:^\|.*\n)+", part, re.MULTILINE)[table].splitlines()[2:]
-    return [[cell.strip() for cell in line.strip()[1:-1].split(" | ")] for line in lines]
-
-
-def named(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
 
 
 def names(heading: str, table: int = 0) -> list[str]:
@@ -159,20 +147,3 @@ def test_every_kind_of_mindinsight_is_one_of_ours() -> None:
 
 def test_every_status_of_mindinsight_is_on_the_page() -> None:
     assert ", ".join(NAMES["mindinsight"]["statuses"]) in PAGE
-
-
-def test_every_behaviour_of_summaries_has_a_test_or_a_reason() -> None:
-    listed = [row for several, _, _ in TEST.findall(PAGE) for row in several.split(", ")]
-    listed += [row for row, _ in REASON.findall(PAGE)]
-    assert set(listed) == {f"S{number}" for number in range(1, 25)}
-    assert len(TEST.findall(PAGE)) + len(REASON.findall(PAGE)) == len(rows("## Tests"))
-
-
-def test_every_test_that_the_page_names_is_there() -> None:
-    missing = [
-        f"{file}: {name}"
-        for _, file, name in TEST.findall(PAGE)
-        if not (ROOT / "tests" / file).exists()
-        or f"def {name}(" not in (ROOT / "tests" / file).read_text("utf-8")
-    ]
-    assert missing == []

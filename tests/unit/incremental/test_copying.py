@@ -8,6 +8,8 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +40,25 @@ def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
 
 
+Copy = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Copy:
+    """Copies a model as a task does: its bytes, its version, and what is asked."""
+    return partial(copy_model, tmp_path / "in", monkeypatch)
+
+
 def config_of(folder: Path) -> Any:
     return json.loads((folder / "model_config.json").read_text())["model_config"]
 
 
-def test_a_cold_copy_replaces_the_file_that_is_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cold_copy_replaces_the_file_that_is_served(tmp_path: Path, copy: Copy) -> None:
     """I25, I29."""
     live = tmp_path / "models" / "live.safetensors"
     live.parent.mkdir()
     live.write_bytes(b"a much longer model")
-    result = copy_model(tmp_path / "in", monkeypatch, b"new", 1, target="copy", url=live.as_uri())
+    result = copy(b"new", 1, target="copy", url=live.as_uri())
     assert live.read_bytes() == b"new"
     assert result == {
         "url": live.as_uri(),
@@ -58,11 +67,9 @@ def test_a_cold_copy_replaces_the_file_that_is_served(
     }
 
 
-def test_a_hot_update_names_the_model_in_the_form_that_sedna_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hot_update_names_the_model_in_the_form_that_sedna_reads(tmp_path: Path, copy: Copy) -> None:
     """I26, I27: the folder has the id of the job as it is, with its upper-case letters."""
-    result = copy_model(tmp_path / "in", monkeypatch, b"one", 7, target="config", url=str(tmp_path / "hot"))
+    result = copy(b"one", 7, target="config", url=str(tmp_path / "hot"))
     folder = tmp_path / "hot" / "Job-1"
     digest = hashlib.sha256(b"one").hexdigest()
     path = folder / f"digits-v7-{digest[:12]}.safetensors"
@@ -75,34 +82,24 @@ def test_a_hot_update_names_the_model_in_the_form_that_sedna_reads(
     assert (folder / "model_config.json").read_text().startswith('{\n  "model_config": {\n    "model_path"')
 
 
-def test_a_poller_takes_each_update_and_a_rollback_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_poller_takes_each_update_and_a_rollback_once(tmp_path: Path, copy: Copy) -> None:
     """I28."""
     poller = Poller(tmp_path / "Job-1" / "model_config.json")
     updates = [(1, b"one"), (2, b"two"), (3, b"three"), (4, b"four"), (1, b"one"), (5, b"five")]
     for update, (version, model) in enumerate(updates, 1):
         poller.look()
         for _ in range(2):  # what is tried again is the same update
-            copy_model(
-                tmp_path / "in",
-                monkeypatch,
-                model,
-                version,
-                target="config",
-                url=str(tmp_path),
-                time_ms=update * 1000,
-            )
+            copy(model, version, target="config", url=str(tmp_path), time_ms=update * 1000)
             poller.look()
     assert poller.models == [model for _, model in updates]
 
 
-def test_the_newest_models_stay_and_what_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_models_stay_and_what_is_not_ours(tmp_path: Path, copy: Copy) -> None:
     folder = tmp_path / "Job-1"
     folder.mkdir()
     (folder / "notes.txt").write_text("of a person")
     for version in range(1, 7):
-        copy_model(tmp_path / "in", monkeypatch, b"%d" % version, version, target="config", url=str(tmp_path))
+        copy(b"%d" % version, version, target="config", url=str(tmp_path))
     found = names(folder)
     assert [each.split("-")[1] for each in found if each.startswith("digits")] == ["v4", "v5", "v6"]
     assert "notes.txt" in found and "model_config.json" in found and len(found) == 5
@@ -115,75 +112,60 @@ def test_what_a_config_names_is_never_removed_however_old() -> None:
     assert models_to_remove({"other.pt": 0.0, **models}, set()) == list(models)[:2]
 
 
-def test_the_time_of_an_update_is_written_as_go_does() -> None:
+def test_the_time_of_an_update_is_written_as_go_does_and_any_format_stays_within_the_folder() -> None:
     """I26: any text will do for Sedna, which makes it part of a file's name."""
     assert update_time(1_769_864_700_250) == "2026-01-31 13:05:00.250 +0000 UTC"
-
-
-def test_a_format_of_any_name_stays_within_the_folder() -> None:
     assert model_file_name("m", 1, "a" * 64, "../../etc") == f"m-v1-{'a' * 12}.model"
 
 
-def test_a_model_with_another_digest_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_with_another_digest_is_not_written(tmp_path: Path, copy: Copy) -> None:
     (tmp_path / "live").write_bytes(b"old")
     wrong = {"model": "digits", "version": 1, "format": "file", "sha256": "0" * 64}
     with pytest.raises(OutputError, match="expected 0000") as caught:
-        copy_model(
-            tmp_path / "in", monkeypatch, b"new", 1, target="copy", url=str(tmp_path / "live"), model=wrong
-        )
+        copy(b"new", 1, target="copy", url=str(tmp_path / "live"), model=wrong)
     assert caught.value.code == "damaged" and (tmp_path / "live").read_bytes() == b"old"
 
 
-def test_a_copy_that_was_suspended_does_not_undo_a_later_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_that_was_suspended_does_not_undo_a_later_one(tmp_path: Path, copy: Copy) -> None:
     live = str(tmp_path / "live")
-    copy_model(tmp_path / "in", monkeypatch, b"second", 2, target="copy", url=live)
+    copy(b"second", 2, target="copy", url=live)
     for target, url in (("copy", live), ("config", str(tmp_path))):
-        copy_model(tmp_path / "in", monkeypatch, b"second", 2, target=target, url=url)
+        copy(b"second", 2, target=target, url=url)
         with pytest.raises(OutputError, match="was written with a later time") as caught:
-            copy_model(tmp_path / "in", monkeypatch, b"first", 1, target=target, url=url)
+            copy(b"first", 1, target=target, url=url)
         assert caught.value.code == "superseded"
     assert (tmp_path / "live").read_bytes() == b"second"
     assert "digits-v2" in config_of(tmp_path / "Job-1")["model_path"]
 
 
 def test_the_folder_of_a_deleted_job_is_removed_and_a_suspended_copy_does_not_bring_it_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, copy: Copy
 ) -> None:
     """I37: twice does no harm."""
     hot = tmp_path / "hot"
     for version in (1, 2):
-        copy_model(tmp_path / "in", monkeypatch, b"%d" % version, version, target="config", url=str(hot))
+        copy(b"%d" % version, version, target="config", url=str(hot))
     (hot / "Job-1" / ".trackside-0123456789abcdef.tmp").write_bytes(b"of a writer that is suspended")
     for files in (3, 0):
-        removed = copy_model(
-            tmp_path / "in", monkeypatch, b"", 1, target="removal", url=str(hot), time_ms=2000
-        )
+        removed = copy(b"", 1, target="removal", url=str(hot), time_ms=2000)
         assert removed == {"url": str(hot / "Job-1"), "files": files, "others": 0}
         assert names(hot) == []
     with pytest.raises(OutputError) as caught:
-        copy_model(tmp_path / "in", monkeypatch, b"2", 2, target="config", url=str(hot))
+        copy(b"2", 2, target="config", url=str(hot))
     assert caught.value.code == "superseded" and names(hot) == []
 
 
-def test_files_of_others_in_the_folder_of_a_deleted_job_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_files_of_others_in_the_folder_of_a_deleted_job_stay_and_a_disk_that_is_gone_is_no_deleted_folder(
+    tmp_path: Path, copy: Copy
 ) -> None:
     """I37."""
-    copy_model(tmp_path / "in", monkeypatch, b"1", 1, target="config", url=str(tmp_path))
+    copy(b"1", 1, target="config", url=str(tmp_path))
     (tmp_path / "Job-1" / "notes.txt").write_text("of a person")
-    removed = copy_model(tmp_path / "in", monkeypatch, b"", 2, target="removal", url=str(tmp_path))
+    removed = copy(b"", 2, target="removal", url=str(tmp_path))
     assert (removed["files"], removed["others"]) == (2, 1)
     assert [each.name for each in (tmp_path / "Job-1").iterdir()] == ["notes.txt"]
-
-
-def test_a_folder_whose_disk_is_gone_is_not_taken_for_one_that_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """I37."""
     with pytest.raises(OutputError, match="see that its disk is there") as caught:
-        copy_model(tmp_path / "in", monkeypatch, b"", 2, target="removal", url=str(tmp_path / "gone"))
+        copy(b"", 2, target="removal", url=str(tmp_path / "gone"))
     assert caught.value.code == "unreachable"
 
 
@@ -203,11 +185,11 @@ def test_a_writer_that_holds_the_lock_for_long_is_named(
     [({"target": "both"}, "target"), ({"job": "../x"}, "job"), ({"url": "s3://k:v@b/x"}, "url")],
 )
 def test_parameters_that_name_no_place_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, str], path: str
+    tmp_path: Path, copy: Copy, asked: dict[str, str], path: str
 ) -> None:
     asked = {"target": "copy", "url": str(tmp_path / "live"), **asked}
     with pytest.raises(OutputError, match=f"^{path}: ") as caught:
-        copy_model(tmp_path / "in", monkeypatch, b"new", 1, **asked)
+        copy(b"new", 1, **asked)
     assert caught.value.code == "bad_parameters"
 
 

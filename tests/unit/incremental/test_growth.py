@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.incremental.given import WatchedFile, end_of
 from trackside.aggregates.dataset.messages import MAX_LINE_BYTES, DatasetFormat, DriftSpec
+from trackside.incremental import datasets
 from trackside.incremental import growth as growth_module
 from trackside.incremental.drift_window import DriftWindow
 from trackside.incremental.growth import CHECK_S
@@ -28,19 +29,8 @@ def refused(dataset: WatchedFile) -> DatasetError:
     return raised.value
 
 
-def test_whole_lines_are_counted_once(dataset: WatchedFile) -> None:
+def test_whole_lines_are_counted_once_and_one_without_its_end_waits(dataset: WatchedFile) -> None:
     """I15: only growth counts, from byte to byte."""
-    dataset.append(b"a\nb\n")
-    assert dataset.look()
-    assert dataset.observed == end_of(b"a\nb\n", 2)
-    assert not dataset.look()
-    dataset.append(b"c\n")
-    assert dataset.look()
-    assert dataset.observed == end_of(b"a\nb\nc\n", 3)
-    assert dataset.seen == [b"a", b"b", b"c"]
-
-
-def test_a_line_without_its_end_waits(dataset: WatchedFile) -> None:
     dataset.append(b"a\nb")
     assert dataset.look()
     assert dataset.observed == end_of(b"a\n", 1)
@@ -50,57 +40,35 @@ def test_a_line_without_its_end_waits(dataset: WatchedFile) -> None:
     assert dataset.look()
     assert dataset.observed == end_of(b"a\nbbb\n", 2)
     assert dataset.seen == [b"a", b"bbb"]
+    dataset.rewrite(b"a\nbbb\nd\n")
+    assert dataset.look()  # a line without its end may still change
+    assert dataset.observed == end_of(b"a\nbbb\nd\n", 3)
 
 
-def test_a_line_without_its_end_may_still_change(dataset: WatchedFile) -> None:
-    dataset.append(b"a\nxyz")
-    assert dataset.look()
-    dataset.rewrite(b"a\nb\n")
-    assert dataset.look()
-    assert dataset.observed == end_of(b"a\nb\n", 2)
-
-
-def test_a_dataset_that_shrinks_is_truncated(dataset: WatchedFile) -> None:
-    """I15: Sedna ignores it until the file has grown past what it was."""
+@pytest.mark.parametrize(
+    ("octets", "code"), [(b"a\n", "truncated"), (b"x\nb\nc\n", "changed"), (b"x\nb\n", "changed")]
+)
+def test_a_dataset_that_shrinks_or_is_rewritten_is_refused(
+    dataset: WatchedFile, octets: bytes, code: str
+) -> None:
+    """I15: Sedna ignores a shorter one until the file has grown past what it was."""
     dataset.append(b"a\nb\n")
     dataset.look()
-    dataset.rewrite(b"a\n")
+    dataset.rewrite(octets)
     error = refused(dataset)
-    assert (error.code, error.size) == ("truncated", 2)
-    assert dataset.observed.lines == 2
+    assert (error.code, dataset.observed.lines) == (code, 2)
+    assert error.size == len(octets) if code == "truncated" else error.sha256 == end_of(octets[:4], 2).sha256
 
 
-def test_a_rewritten_dataset_has_changed(dataset: WatchedFile) -> None:
-    dataset.append(b"a\nb\n")
-    dataset.look()
-    dataset.rewrite(b"x\nb\nc\n")
-    error = refused(dataset)
-    assert error.code == "changed"
-    assert error.sha256 == end_of(b"x\nb\n", 2).sha256
-
-
-def test_a_rewrite_of_the_same_length_has_changed_it(dataset: WatchedFile) -> None:
-    dataset.append(b"a\nb\n")
-    dataset.look()
-    dataset.rewrite(b"x\nb\n")
-    assert refused(dataset).code == "changed"
-
-
-def test_a_dataset_may_be_replaced_by_one_with_the_same_begin(dataset: WatchedFile) -> None:
-    dataset.append(b"a\n")
-    dataset.look()
-    other = dataset.path.with_suffix(".new")
-    other.write_bytes(b"a\nb\n")
-    other.replace(dataset.path)
-    assert dataset.look()
-    assert dataset.observed == end_of(b"a\nb\n", 2)
-
-
-def test_a_dataset_that_is_replaced_by_another_one_has_changed(dataset: WatchedFile) -> None:
+def test_a_dataset_may_be_replaced_but_only_by_one_with_the_same_begin(dataset: WatchedFile) -> None:
     dataset.append(b"a\n" * TAIL_BYTES)
     dataset.look()
     other = dataset.path.with_suffix(".new")
-    other.write_bytes(b"x\n" + b"a\n" * TAIL_BYTES)
+    other.write_bytes(b"a\n" * TAIL_BYTES + b"b\n")
+    other.replace(dataset.path)
+    assert dataset.look()
+    assert dataset.observed == end_of(b"a\n" * TAIL_BYTES + b"b\n", TAIL_BYTES + 1)
+    other.write_bytes(b"x\n" + b"a\n" * (TAIL_BYTES + 1))
     other.replace(dataset.path)
     assert refused(dataset).code == "changed"
 
@@ -150,25 +118,21 @@ def test_a_dataset_may_vanish_and_come_back(dataset: WatchedFile) -> None:
     assert dataset.seen == [b"a", b"b"]
 
 
-def test_another_watcher_goes_on_where_the_last_one_was(dataset: WatchedFile) -> None:
+@pytest.mark.parametrize("has_changed", [False, True])
+def test_another_watcher_goes_on_where_the_last_one_was_if_nothing_has_changed(
+    dataset: WatchedFile, has_changed: bool
+) -> None:
     dataset.append(b"a\nb\n")
     dataset.look()
-    dataset.append(b"c\n")
+    dataset.rewrite(b"a\nx\n" if has_changed else b"a\nb\nc\n")
     dataset.restart()
     assert not dataset.growth.is_verified
-    assert dataset.look()
-    assert dataset.growth.is_verified
-    assert dataset.observed == end_of(b"a\nb\nc\n", 3)
-    assert dataset.seen == [b"a", b"b", b"c"]
-
-
-def test_another_watcher_finds_what_has_changed_meanwhile(dataset: WatchedFile) -> None:
-    dataset.append(b"a\nb\n")
-    dataset.look()
-    dataset.restart()
-    dataset.rewrite(b"a\nx\n")
-    assert refused(dataset).code == "changed"
-    assert not dataset.growth.is_verified
+    if has_changed:
+        assert refused(dataset).code == "changed"
+    else:
+        assert dataset.look()
+        assert (dataset.observed, dataset.seen) == (end_of(b"a\nb\nc\n", 3), [b"a", b"b", b"c"])
+    assert dataset.growth.is_verified is not has_changed
 
 
 @pytest.mark.parametrize(
@@ -287,14 +251,15 @@ def test_a_link_is_followed_and_may_lead_to_another_file_with_the_same_begin(tmp
 def test_a_large_dataset_is_reported_step_by_step(
     dataset: WatchedFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(growth_module, "STEP_BYTES", 2**20)
-    octets = b"".join(b"%d\n" % number for number in range(500_000))
+    monkeypatch.setattr(datasets, "CHUNK_BYTES", 2**12)
+    monkeypatch.setattr(growth_module, "STEP_BYTES", 2**14)
+    octets = b"".join(b"%d\n" % number for number in range(10_000))
     dataset.append(octets)
     looks = 0
     while dataset.look():
         looks += 1
     assert looks > 1
-    assert dataset.observed == end_of(octets, 500_000)
+    assert dataset.observed == end_of(octets, 10_000)
 
 
 @settings(deadline=None)

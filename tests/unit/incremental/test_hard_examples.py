@@ -146,11 +146,8 @@ def test_a_process_appends_no_more_than_its_limit(tmp_path: Path, monkeypatch: p
     ("sample", "form"),
     [("", "txt"), ("a\nb", "txt"), ("a\0", "txt"), (3, "txt"), ("{", "jsonl"), (" ", "csv")],
 )
-def test_a_sample_that_is_not_a_line_is_refused(sample: Any, form: str) -> None:
+def test_a_sample_that_is_no_line_and_a_dataset_on_another_host_are_refused(sample: Any, form: str) -> None:
     with pytest.raises(ValueError, match=r"expected a text of one line|Expecting property name"):
         checked_sample(sample, form)
-
-
-def test_a_dataset_on_another_host_is_refused() -> None:
     with pytest.raises(ValueError, match=r"expected a path or a file:// URL, got s3://data/a.txt"):
         DatasetFile(AppendTarget(url="s3://data/a.txt"))

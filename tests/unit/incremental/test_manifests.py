@@ -60,16 +60,12 @@ def test_a_manifest_has_each_sample_of_its_use_once_in_the_order_of_the_dataset(
     assert written(path, TEN, use=use, ranges=ranges) == (samples, samples.count(b"\n"))
 
 
-def test_a_manifest_has_plain_line_ends_and_no_byte_order_mark(tmp_path: Path) -> None:
-    """I30."""
+def test_a_manifest_has_plain_line_ends_no_byte_order_mark_and_the_header_of_a_csv(tmp_path: Path) -> None:
+    """I30; I32: Sedna takes a csv, and fails when it writes it."""
     path, octets = tmp_path / "data.txt", b"\xef\xbb\xbfa\r\n\r\nb\r\n"
     path.write_bytes(octets)
     all_ = [{"begin": 0, "share": "1", "carry": "0"}]
     assert written(path, octets, segments=all_, ranges=[[0, 2]]) == (b"a\nb\n", 2)
-
-
-def test_a_manifest_of_a_csv_begins_with_the_header_which_is_no_sample(tmp_path: Path) -> None:
-    """I32: Sedna takes a csv, and fails when it writes it."""
     path, octets = tmp_path / "data.csv", b"x,y\r\n" + b"".join(b"%d,1\r\n" % number for number in range(5))
     path.write_bytes(octets)
     dataset = {"url": str(path), "format": "csv"}
@@ -98,15 +94,14 @@ def test_a_manifest_of_a_dataset_that_is_another_one_now_is_not_written(
     assert f"dataset {path}: " in str(raised.value)
 
 
-def test_a_manifest_of_samples_that_were_never_observed_is_not_written(tmp_path: Path) -> None:
+def test_a_manifest_of_samples_that_were_never_observed_or_outside_of_the_output_is_not_written(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "data.txt"
     path.write_bytes(TEN)
     with pytest.raises(DatasetError, match="end before sample 11") as raised:
         written(path, TEN, ranges=[[0, 20]])
     assert raised.value.code == "dataset_bad_ranges"
-
-
-def test_a_path_that_leads_out_of_the_output_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a path below the output"):
         wanted(tmp_path, b"", path="data/../../x")
 

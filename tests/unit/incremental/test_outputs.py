@@ -62,7 +62,7 @@ def code_of(url: str, credential: Credential | None = None) -> str:
     return caught.value.code
 
 
-def test_a_shorter_file_over_a_longer_one_leaves_no_tail(tmp_path: Path) -> None:
+def test_a_shorter_file_over_a_longer_one_leaves_no_tail_and_folders_are_created(tmp_path: Path) -> None:
     """I29: Sedna's copy of 3 bytes over 16 keeps 13 old ones."""
     path = tmp_path / "live.bin"
     path.write_bytes(b"a model of sixteen"[:16])
@@ -70,9 +70,6 @@ def test_a_shorter_file_over_a_longer_one_leaves_no_tail(tmp_path: Path) -> None
     assert path.read_bytes() == b"new"
     assert (written.sha256, written.size_bytes) == (hashlib.sha256(b"new").hexdigest(), 3)
     assert names(tmp_path) == ["live.bin"]
-
-
-def test_folders_are_created_and_a_file_of_no_bytes_is_a_file(tmp_path: Path) -> None:
     written = write_output((tmp_path / "a" / "b c" / "data.txt").as_uri(), None, [])
     assert (tmp_path / "a" / "b c" / "data.txt").read_bytes() == b"" and written.size_bytes == 0
 
@@ -182,12 +179,9 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["", "relative/path", "ftp://host/x", "/tmp/../x", "/a\0b", "/tmp/" + "n" * 300]
 )
-def test_what_is_no_url_of_a_file_is_named(url: str) -> None:
+def test_what_is_no_url_of_a_file_is_named_and_a_key_in_one_is_not_repeated(url: str) -> None:
     """I33."""
     assert code_of(url) == "bad_url"
-
-
-def test_a_url_with_a_key_in_it_is_not_repeated() -> None:
     with pytest.raises(OutputError) as caught:
         write_output("s3://key:canary@bucket/x", None, [])
     assert caught.value.code == "bad_url" and "canary" not in str(caught.value)

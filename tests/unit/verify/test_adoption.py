@@ -5,13 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from tests.unit.domain.given import Told, adopted, ended, record_of, report, status, task_active
+from tests.unit.verify.mutants import Found
+from tests.unit.verify.mutants import lax as lax_fold
 from tests.unit.verify.test_incarnations import joined
-from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Event, Record
+from trackside.contracts.message import Event
 from trackside.contracts.tasks import TaskStatus
-from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
 from trackside.verify.verifier import Verifier
 
 AGAIN = adopted(incarnation="i-3", earlier=("i-1", "i-2"))
@@ -26,15 +24,9 @@ def told_of(*events: Event) -> Told:
     return told
 
 
-def found(told: Told, lax: bool = True) -> list[tuple[str, str]]:
+def found(told: Told, lax: bool = True) -> Found:
     """Returns invariants and messages; `lax`: the fold is one that applies everything."""
-    streams = Streams(AGGREGATES)
-
-    def fold(record: Record) -> tuple[Stream, Outcome]:
-        stream, outcome = streams.fold(record)
-        return stream, Outcome.APPLIED if lax else outcome
-
-    verifier = Verifier(fold, whole=False)
+    verifier = Verifier(lax_fold() if lax else None, whole=False)
     for offset, incarnation in enumerate(("i-1", "i-2", "i-3")):
         verifier.take_fleet(record_of(joined(incarnation), offset, stream="w1"))
     for record in told.records:

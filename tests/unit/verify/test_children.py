@@ -1,18 +1,15 @@
 """INV-19 and INV-12 of children, in logs of which a broken fold applies everything."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.unit.domain.given import STREAM, received, record_of
+from tests.unit.domain.given import STREAM, received
+from tests.unit.verify import mutants
 from trackside.aggregates.batch.messages import BatchEnded, BatchSpec, BatchStarted, BatchStatus, GroupEnded
-from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
-from trackside.contracts.message import Event, Record
-from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.verify.verifier import Verifier
+from trackside.contracts.message import Event
 
 CHILDREN: list[dict[str, Any]] = [{"name": name, "kind": "search", "spec": {}} for name in ("a", "b")]
 BEGUN = BatchStarted(
@@ -39,18 +36,7 @@ VALID: tuple[Event, ...] = (
 )
 
 
-def found(*events: Event) -> list[tuple[str, str]]:
-    """Returns invariants and messages for a batch with these events, all of which a broken fold applies."""
-    streams = Streams(AGGREGATES)
-
-    def fold(record: Record) -> tuple[Stream, Outcome]:
-        return streams.fold(record)[0], Outcome.APPLIED
-
-    verifier = Verifier(fold)
-    for offset, event in enumerate((received(), BEGUN, *events)):
-        verifier.take(record_of(event, offset))
-    findings = verifier.finish()
-    return [(finding.invariant, finding.message) for finding in findings]
+found = partial(mutants.found, received(), BEGUN)
 
 
 def test_children_that_begin_and_end_in_their_order_are_no_finding() -> None:

@@ -1,44 +1,28 @@
 """INV-10 of datasets, in logs of which a broken fold applies everything."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
 from tests.unit.aggregates.dataset.given import observed, refused, truncated, watched
-from tests.unit.domain.given import received, record_of
+from tests.unit.domain.given import received
 from tests.unit.domain.plausible_datasets import REGISTERED, submitted
+from tests.unit.verify import mutants
 from trackside.aggregates.dataset.messages import DatasetDeleted, DatasetPaused, DatasetResumed
-from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Event, Message, Record
-from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.verify.verifier import Verifier
+from trackside.contracts.message import Event
 
 PAUSED, RESUMED = DatasetPaused(command_id="c-7", change=1), DatasetResumed(command_id="c-8", change=2)
 DELETED = DatasetDeleted(command_id="c-9", change=3)
 
 
-def found(*events: Message) -> list[tuple[str, str]]:
-    """Returns invariants and messages for a dataset with these events, which a broken fold applies."""
-    streams = Streams(AGGREGATES)
-
-    def fold(record: Record) -> tuple[Stream, Outcome]:
-        return streams.fold(record)[0], Outcome.APPLIED
-
-    verifier = Verifier(fold)
-    for offset, event in enumerate((received(), REGISTERED, *events)):
-        verifier.take(record_of(event, offset))
-    return [(finding.invariant, finding.message) for finding in verifier.finish()]
+found = partial(mutants.found, received(), REGISTERED)
 
 
 def test_a_dataset_that_is_observed_in_order_is_no_finding() -> None:
     log = watched(5)
     log.tell(observed(5, 7), truncated(observed_bytes=70, size=60))
-    verifier = Verifier(Streams(AGGREGATES).fold)
-    for record in log.records:
-        verifier.take(record)
-    assert [finding for finding in verifier.finish() if finding.invariant == "INV-10"] == []
+    assert [each for each in mutants.verified(log.records).finish() if each.invariant == "INV-10"] == []
     assert found(submitted(1), observed(0, 5), PAUSED) == []
 
 

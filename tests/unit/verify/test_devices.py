@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import record_of
-from tests.unit.verify.random_cluster.workers import GIB
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Envelope, Event, Record
 from trackside.contracts.tasks import (
@@ -24,6 +23,7 @@ from trackside.domain.findings import Findings
 from trackside.verify.checks.devices import AssignedPlace, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationHistory
 
+GIB = 2**30
 GPU = Device(device_id="gpu-0", kind="gpu", name="GPU", memory_bytes=8 * GIB)
 SLOT = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=GIB)
 
@@ -115,20 +115,48 @@ def messages(checks: ResourceChecks) -> list[str]:
     return [finding.message for finding in checks.findings.found]
 
 
-def test_one_after_another_have_a_slot() -> None:
-    worker = Worker()
-    worker.begin("a", "cpu-0")
-    worker.end("a")
-    worker.begin("b", "cpu-0")
-    assert worker.found == []
+SMALL = incarnation(memory_bytes=5 * GIB)
+BOTH = "device w1/cpu-0 has task b while it has a"
+A, B, END_A = ("begin", "a", "cpu-0"), ("begin", "b", "cpu-0"), ("end", "a")
+ON_GPU = ("begin", "a", "gpu-0", {"cuda": 5})
 
 
-def test_two_have_a_slot_at_once() -> None:
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        # A slot is had by one after another, and not by one that waits or was interrupted.
+        ([A, END_A, B], []),
+        ([A, B, END_A], [BOTH]),
+        ([A, (*B, {"behind": True}), END_A, ("train", "b", "cpu-0")], []),
+        ([A, ("interrupt", "a"), B, ("train", "a", "cpu-0")], ["device w1/cpu-0 has task a while it has b"]),
+        # After a gap uses with a known end are still compared.
+        ([A, ("draw",), B, END_A], [BOTH]),
+        # An end that is reported late, behind the last output of its process, frees its device when it was.
+        ([A, ("draw",), B, ("train", "a", "cpu-0"), ("end", "a", 3)], []),
+        # A GPU is shared as far as its memory reaches.
+        ([ON_GPU, ("begin", "b", "gpu-0", {"cuda": 3})], []),
+        (
+            [ON_GPU, ("begin", "b", "gpu-0", {"cuda": 4})],
+            ["device w1/gpu-0 has 8589934592 bytes of memory, and 9663676416 are reserved: task b next to a"],
+        ),
+        (
+            [ON_GPU, ("begin", "b", "gpu-0", {"cuda": 1, "whole": True})],
+            ["device w1/gpu-0 has task b while it has a"],
+        ),
+        # A host has as many tasks, and as much memory, as it takes.
+        ([("begin", name, "gpu-0") for name in "abc"], ["host w1 has 3 tasks, it takes 2"]),
+        (
+            [("begin", name, "gpu-0", {"incarnation": SMALL}) for name in "ab"],
+            ["host w1 has 5368709120 bytes of memory, and 6442450944 are reserved: task b next to a"],
+        ),
+    ],
+)
+def test_what_tasks_have_at_once_is_compared_with_what_there_is(script: list[Any], found: list[str]) -> None:
     worker = Worker()
-    worker.begin("a", "cpu-0")
-    worker.begin("b", "cpu-0")
-    worker.end("a")
-    assert worker.found == ["device w1/cpu-0 has task b while it has a"]
+    for call, *arguments in script:
+        options = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
+        getattr(worker, call)(*arguments, **options)
+    assert worker.found == found
 
 
 def test_in_whatever_order_partitions_are_read_the_same_is_found() -> None:
@@ -158,16 +186,6 @@ def test_what_is_found_of_some_events_is_found_of_more() -> None:
             assert messages(checks) in ([], expected)
 
 
-def test_an_end_that_is_reported_late_frees_its_device_when_it_was() -> None:
-    worker = Worker()
-    worker.begin("a", "cpu-0")
-    freed = worker.draw()
-    worker.begin("b", "cpu-0")
-    worker.train("a", "cpu-0")  # its last output is read once its process is gone
-    worker.end("a", freed)
-    assert worker.found == []
-
-
 def test_while_an_end_may_still_be_read_nothing_is_found() -> None:
     worker = Worker()
     worker.begin("a", "cpu-0")
@@ -177,76 +195,12 @@ def test_while_an_end_may_still_be_read_nothing_is_found() -> None:
     assert (checks.finish(), messages(checks)) == (1, [])
 
 
-def test_after_a_gap_uses_with_a_known_end_are_still_compared() -> None:
-    worker = Worker()
-    worker.begin("a", "cpu-0")
-    worker.draw()
-    worker.begin("b", "cpu-0")
-    worker.end("a")
-    assert worker.found == ["device w1/cpu-0 has task b while it has a"]
-
-
-def test_events_without_numbers_are_not_compared() -> None:
+def test_events_without_numbers_are_not_compared_and_what_has_ended_is_forgotten() -> None:
     worker = Worker()
     worker.begin("a", "cpu-0", number=0)
     worker.begin("b", "cpu-0", number=0)
     checks = worker.checks()
     assert (checks.finish(), messages(checks)) == (2, [])
-
-
-def test_an_interrupted_training_has_no_device() -> None:
-    worker = Worker()
-    worker.begin("a", "cpu-0")
-    worker.interrupt("a")
-    worker.begin("b", "cpu-0")
-    worker.train("a", "cpu-0")
-    assert worker.found == ["device w1/cpu-0 has task a while it has b"]
-
-
-def test_what_waits_for_a_device_does_not_have_it() -> None:
-    worker = Worker()
-    worker.begin("a", "cpu-0")
-    worker.begin("b", "cpu-0", behind=True)
-    worker.end("a")
-    worker.train("b", "cpu-0")
-    assert worker.found == []
-
-
-@pytest.mark.parametrize(
-    ("second", "found"),
-    [
-        ({"cuda": 3}, []),
-        (
-            {"cuda": 4},
-            ["device w1/gpu-0 has 8589934592 bytes of memory, and 9663676416 are reserved: task b next to a"],
-        ),
-        ({"cuda": 1, "whole": True}, ["device w1/gpu-0 has task b while it has a"]),
-    ],
-)
-def test_a_gpu_is_shared_as_far_as_its_memory_reaches(second: dict[str, Any], found: list[str]) -> None:
-    worker = Worker()
-    worker.begin("a", "gpu-0", cuda=5)
-    worker.begin("b", "gpu-0", **second)
-    assert worker.found == found
-
-
-def test_a_host_has_as_many_tasks_as_it_takes() -> None:
-    worker = Worker()
-    for name in "abc":
-        worker.begin(name, "gpu-0")
-    assert worker.found == ["host w1 has 3 tasks, it takes 2"]
-
-
-def test_the_memory_of_a_host_is_not_given_twice() -> None:
-    worker = Worker()
-    small = incarnation(memory_bytes=5 * GIB)
-    worker.begin("a", "gpu-0", incarnation=small)
-    worker.begin("b", "gpu-0", incarnation=small)
-    (found,) = worker.found
-    assert found.startswith("host w1 has 5368709120 bytes of memory, and 6442450944 are reserved")
-
-
-def test_what_has_ended_is_forgotten() -> None:
     worker = Worker()
     worker.begin("a", "cpu-0")
     assert worker.checks().in_use() == 1

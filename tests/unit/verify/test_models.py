@@ -1,11 +1,14 @@
 """INV-10, INV-12 and INV-20 of models, in logs of which a broken fold applies everything."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import pytest
 
 from tests.unit.domain.given import STREAM, received, record_of
 from tests.unit.domain.given_models import added, staged, tagged, version_spec
+from tests.unit.verify import mutants
 from trackside.aggregates.model.messages import (
     ModelArchived,
     ModelRegistered,
@@ -13,32 +16,16 @@ from trackside.aggregates.model.messages import (
     ModelSpec,
     TrainedBy,
 )
-from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.artifacts import ArtifactSaved
-from trackside.contracts.message import Event, Record
+from trackside.contracts.message import Event
 from trackside.domain.findings import Findings
-from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
 from trackside.verify.checks.artifacts import ArtifactChecks
-from trackside.verify.verifier import Verifier
 
 BEGUN = ModelRegistered(command_id="c-1", model=ModelSpec())
 ARCHIVED, RESTORED = ModelArchived(command_id="c-8", change=1), ModelRestored(command_id="c-9", change=2)
 
 
-def found(*events: Event) -> list[tuple[str, str]]:
-    """Returns invariants and messages for a model with these events, all of which a broken fold applies."""
-    streams = Streams(AGGREGATES)
-
-    def fold(record: Record) -> tuple[Stream, Outcome]:
-        return streams.fold(record)[0], Outcome.APPLIED
-
-    verifier = Verifier(fold)
-    for offset, event in enumerate((received(), BEGUN, *events)):
-        verifier.take(record_of(event, offset))
-    findings = verifier.finish()
-    return [(finding.invariant, finding.message) for finding in findings]
+found = partial(mutants.found, received(), BEGUN)
 
 
 def test_a_model_whose_changes_are_in_order_is_no_finding() -> None:
@@ -64,19 +51,9 @@ def test_a_fold_that_applies_too_much_is_found(events: Sequence[Event], invarian
 
 
 def _saved(digest: str) -> ArtifactSaved:
-    return ArtifactSaved(
-        task_id="digits-1.7",
-        attempt=1,
-        placement=1,
-        incarnation="i-1",
-        number=1,
-        name="weights",
-        version=1,
-        kind="model",
-        uri=f"store:sha256/{digest}",
-        sha256=digest,
-        size_bytes=5_120,
-    )
+    task: Any = {"task_id": "digits-1.7", "attempt": 1, "placement": 1, "incarnation": "i-1", "number": 1}
+    named: Any = {"name": "weights", "version": 1, "kind": "model", "size_bytes": 5_120}
+    return ArtifactSaved(**task, **named, uri=f"store:sha256/{digest}", sha256=digest)
 
 
 def _named(digest: str, source: str = "digits-1/digits-1.7/weights@1") -> Event:

@@ -1,11 +1,13 @@
 """INV-10 and INV-12 of pipelines, in logs of which a broken fold applies everything."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
-from tests.unit.domain.given import STREAM, received, record_of
+from tests.unit.domain.given import STREAM, received
 from tests.unit.domain.given_pipelines import asked, defined, numbered, run_over
+from tests.unit.verify import mutants
 from trackside.aggregates.pipeline.messages import PipelineRetired, RunCancelled
 from trackside.aggregates.pipeline.schedule_messages import (
     ScheduleCreated,
@@ -13,29 +15,14 @@ from trackside.aggregates.pipeline.schedule_messages import (
     ScheduleFired,
     ScheduleSpec,
 )
-from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.message import Event, Record
-from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.verify.verifier import Verifier
+from trackside.contracts.message import Event
 
 CREATED = ScheduleCreated(command_id="c-5", change=2, name="a", schedule=ScheduleSpec(cron="0 * * * *"))
 FIRED = ScheduleFired(command_id="c-6", name="a", fire=1, run=f"{STREAM}.1")
 RETIRED = PipelineRetired(command_id="c-7", change=2)
 
 
-def found(*events: Event) -> list[tuple[str, str]]:
-    """Returns invariants and messages for a pipeline with these events, which a broken fold applies."""
-    streams = Streams(AGGREGATES)
-
-    def fold(record: Record) -> tuple[Stream, Outcome]:
-        return streams.fold(record)[0], Outcome.APPLIED
-
-    verifier = Verifier(fold)
-    for offset, event in enumerate((received(), defined(max_runs=1), *events)):
-        verifier.take(record_of(event, offset))
-    return [(finding.invariant, finding.message) for finding in verifier.finish()]
+found = partial(mutants.found, received(), defined(max_runs=1))
 
 
 def test_a_pipeline_whose_runs_are_in_order_is_no_finding() -> None:

@@ -63,10 +63,8 @@ class SimulatedLog:
 
 def simulated_log(seed: int, scenario: str = "search") -> SimulatedLog:
     """Runs a simulation, and notes the order of its appends."""
-    config = SimulationConfig(trials=TRIALS)
-    if scenario == "batch":
-        config = SimulationConfig(trials=TRIALS, scenario=BatchScenario)
-    simulation = Simulation(seed, config)
+    scenarios = {"scenario": BatchScenario} if scenario == "batch" else {}
+    simulation = Simulation(seed, SimulationConfig(trials=TRIALS, **scenarios))
     order, on_append = list[TopicPartition](), simulation.log.on_append
     ends: Counter[TopicPartition] = Counter()
     assert on_append is not None
@@ -117,17 +115,6 @@ async def test_a_log_that_is_right_is_right_wherever_it_ends(
     log = honest_log(seed, scenario)
     report = await log.verify(log.cut(share), reading)
     assert report.findings == []
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("scenario", ["search", "batch"])
-async def test_a_log_that_is_right_is_right_after_each_of_its_appends(seed: int, scenario: str) -> None:
-    for number in range(4):
-        log = simulated_log(seed + number, scenario)
-        appends = len(log.order)
-        for count in range(0, appends + 1, 3):
-            report = await log.verify(log.cut(count / appends), Random(count))
-            assert report.findings == [], (number, count)
 
 
 @settings(max_examples=25, deadline=None)

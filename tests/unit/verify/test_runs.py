@@ -1,19 +1,13 @@
 """INV-11, and INV-10 and INV-12 of runs: in logs of which a broken fold applies everything."""
 
-from collections import Counter
 from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.run.drawn import draw
 from tests.unit.aggregates.run.given import RunLog, started, step
-from tests.unit.aggregates.run.mutants import any_number_is_open
-from tests.unit.aggregates.run.rivals import disturbed
 from tests.unit.domain.given import STREAM, record_of
-from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.run import progress, step_events
+from tests.unit.verify.mutants import Found, lax, verified
 from trackside.aggregates.run.messages import RunAbortRequested, RunEnded, RunPaused, RunRevived, RunStatus
-from trackside.aggregates.run.state import StepWait
 from trackside.aggregates.run.step_messages import (
     GateDecided,
     GateOpened,
@@ -23,13 +17,9 @@ from trackside.aggregates.run.step_messages import (
     StepSkipped,
     StepState,
 )
-from trackside.contracts.message import Event, Record
+from trackside.contracts.message import Event
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
-from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.verify.verifier import Verifier
 
 OF_RUNS = {"INV-10", "INV-11", "INV-12"}
 
@@ -41,20 +31,12 @@ def log_of(end: AttemptEnd = AttemptEnd.FINISHED) -> RunLog:
     return log
 
 
-def found(log: RunLog, *events: Event) -> list[tuple[str, str]]:
+def found(log: RunLog, *events: Event) -> Found:
     """Returns what is found with these events behind a log, all of which a broken fold applies."""
-    streams = Streams(AGGREGATES)
-
-    def fold(record: Record) -> tuple[Stream, Outcome]:
-        return streams.fold(record)[0], Outcome.APPLIED
-
-    verifier = Verifier(fold)
     records = list(log.records)
     for event in events:
         records.append(record_of(event, len(records), role="dispatcher"))
-    for record in records:
-        verifier.take(record)
-    findings = verifier.finish()
+    findings = verified(records, lax()).finish()
     return [(each.invariant, each.message) for each in findings if each.invariant in OF_RUNS]
 
 
@@ -76,7 +58,11 @@ def test_a_log_as_it_is_written_has_no_finding() -> None:
     assert found(log) == []
 
 
-ENDED = RunEnded(status=RunStatus.FAILED)
+def revived(number: int) -> RunRevived:
+    return RunRevived(command_id="c-9", revival=number, reset=["b"])
+
+
+ENDED, SUCCEEDED = RunEnded(status=RunStatus.FAILED), RunEnded(status=RunStatus.SUCCEEDED)
 
 
 @pytest.mark.parametrize(
@@ -98,26 +84,14 @@ ENDED = RunEnded(status=RunStatus.FAILED)
         ((ENDED,), "INV-10", "1 tasks and children are open"),
         ((ENDED,), "INV-11", "the run ends before its steps: b, g, c"),
         ((ENDED, StepReady(step="c")), "INV-10", "the run is over"),
-        (
-            (RunAbortRequested(command_id="c-9"), RunEnded(status=RunStatus.SUCCEEDED)),
-            "INV-11",
-            "the run succeeds, and was stopped",
-        ),
+        ((RunAbortRequested(command_id="c-9"), SUCCEEDED), "INV-11", "the run succeeds, and was stopped"),
         ((RunPaused(command_id="c-9", change=1), StepReady(step="c")), "INV-10", "the run begins nothing"),
-        ((RunRevived(command_id="c-9", revival=1, reset=["b"]),), "INV-10", "the run is not over"),
+        ((revived(1),), "INV-10", "the run is not over"),
+        ((ENDED, revived(2)), "INV-10", "it was revived 0 times"),
         (
-            (ENDED, RunRevived(command_id="c-9", revival=2, reset=["b"])),
-            "INV-10",
-            "it was revived 0 times",
-        ),
-        (
-            (
-                StepSkipped(step="c", by="operator"),
-                ENDED,
-                RunRevived(command_id="c-9", revival=1, reset=["b"]),
-            ),
+            (StepSkipped(step="c", by="operator"), ENDED, revived(1)),
             "INV-11",
-            "step c is kept, and b, which it needs, begins again",
+            "step c is kept, and b, which it",
         ),
     ],
 )
@@ -140,39 +114,3 @@ def test_more_at_once_than_a_run_allows_is_found() -> None:
     log = log_of()
     names = [text for name, text in found(log, StepReady(step="c"), submitted("c")) if name == "INV-12"]
     assert names == ["2 tasks and children at once, the concurrency is 1"]
-
-
-def any_step_begins(patch: pytest.MonkeyPatch) -> None:
-    """A step is ready whatever it needs."""
-    patch.setattr(StepWait, "met", property(lambda _: True))
-    patch.setattr(StepWait, "decided", property(lambda _: True))
-
-
-def any_end_of_a_step(patch: pytest.MonkeyPatch) -> None:
-    """A step ends as the last one of its items that has ended."""
-    every = frozenset(StepState)
-    patch.setattr(step_events, "possible_ends", lambda run, name: every)
-    patch.setattr(progress, "worst_end", lambda step: StepState.SUCCEEDED)
-    patch.setattr("trackside.aggregates.run.decide.possible_ends", lambda run, name: {StepState.SUCCEEDED})
-
-
-@pytest.mark.parametrize("mutate", [any_step_begins, any_number_is_open, any_end_of_a_step])
-def test_a_guard_of_the_fold_of_runs_removed_is_found(
-    mutate: Any, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found_by: Counter[str] = Counter()
-    for number in range(40):
-        drawn = f"{seed}/{number}"
-        with monkeypatch.context() as patch:
-            mutate(patch)
-            try:
-                told = disturbed(draw(drawn, limited=True), drawn, 60)
-            except (AssertionError, LookupError, ValueError):
-                continue
-            verifier = Verifier()
-            for record in told.records:
-                verifier.take(record)
-        found_by.update(each.invariant for each in verifier.finish())
-        if found_by.keys() & {"INV-11", "INV-12"}:
-            return
-    pytest.fail(f"found was {dict(found_by)}")

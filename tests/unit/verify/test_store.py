@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.domain.given import STREAM, Told, record_of, task_active
+from tests.unit.domain.given import STREAM, Told, received, record_of, task_active
 from tests.unit.domain.test_saved_artifacts import saved
 from trackside.aggregates.registry import AGGREGATES
 from trackside.artifacts.errors import StoreUnreachable
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.contracts.artifacts import ArtifactReference, ArtifactsForgotten
-from trackside.contracts.commands import CommandReceived, Source
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
 from trackside.replay.history.held_artifacts import HeldArtifacts
@@ -114,17 +113,7 @@ def test_what_had_no_effect_or_was_only_asked_for_is_not_looked_up(store: Store)
     gone = {"uri": f"store:sha256/{'0' * 64}", "sha256": "0" * 64, "size_bytes": 1}
     told = task_active()
     told.tell(saved(**gone, incarnation="an-older-one"))
-    source = Source(topic="trackside.commands", partition=0, offset=7)
-    asked = CommandReceived(
-        command_id="c-9",
-        command_type="trackside.start-search.v1",
-        body={"inputs": {"digits": gone}},
-        digest="d",
-        source=source,
-        publisher="cli",
-        rules=1,
-    )
-    told.fold(record_of(asked, 0))
+    told.fold(record_of(received(9, body={"inputs": {"digits": gone}}), 0))
     assert found(told, store) == []
 
 

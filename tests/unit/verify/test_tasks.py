@@ -1,34 +1,43 @@
-"""INV-21, and retries of services: in logs that are right, and in those of a fold that applies everything."""
+"""Tasks, what running ones save, and retries of services: in right logs, and in those of a broken fold."""
 
 from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.unit.domain.given import Told, assigned, begun, ended, report, task_active
+from tests.unit.domain.given import (
+    Told,
+    assigned,
+    begun,
+    ended,
+    interrupted,
+    over,
+    preemption,
+    recall,
+    report,
+    status,
+    submitted,
+    task_active,
+    unschedulable,
+)
 from tests.unit.domain.test_resume import checkpointed, digest, resumed
 from tests.unit.domain.test_services import answered, fail, given, ready
+from tests.unit.verify.mutants import Found, lax, verified
+from trackside.aggregates.search.messages import SearchEnded, SearchStatus
 from trackside.contracts.artifacts import ArtifactsForgotten
+from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Event
-from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.findings import Findings
+from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskStatus, TaskStopRequested, TimeLimitReached
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
-from trackside.verify.verifier import Verifier
 
 OTHERS = {"INV-5", "INV-7"}
 """These logs have no fleet: no incarnation has joined."""
-
-
+ANNOTATED = StreamAnnotated(command_id="c-1", note="for table 2")
 FORGOTTEN = ArtifactsForgotten(command_id="c-9", artifacts=[digest(1)])
 
 
-def found(told: Told) -> list[tuple[str, str]]:
+def found(told: Told) -> Found:
     """Returns invariants and messages for what was told, all of which a broken fold applies."""
-    streams: Streams = type(told.streams)(told.streams.aggregates)
-    verifier = Verifier(lambda record: (streams.fold(record)[0], Outcome.APPLIED), whole=False)
-    for record in told.records:
-        verifier.take(record)
-    findings: Findings = verifier.findings
+    findings = verified(told.records, lax(), whole=False).findings
     return [(each.invariant, each.message) for each in findings.sorted() if each.invariant not in OTHERS]
 
 
@@ -82,6 +91,27 @@ def _again(told: Told) -> None:
         ([given(1), given(2), answered(1)], "instruction 1, when 2 was the newest"),
         ([given(2)], "instruction 2 of digits-1.0 is given too late"),
         ([ended(), checkpointed(1)], "had ended before"),
+        ([ended(), ended()], "had ended before"),
+        (
+            [status(TaskStatus.TRAINING), status(TaskStatus.LOADING)],
+            "TaskStatusChanged of task",
+        ),
+        ([interrupted(2)], "TaskInterrupted of task digits-1.0 is not legal now"),
+        ([report(1, 0.5)] * 2, "MetricReported of task digits-1.0 is not legal now"),
+        ([report(1, 0.5, final=True)] * 2, "MetricReported of task digits-1.0 is not legal now"),
+        ([report(1, 0.5, interrupts=1)], "MetricReported of task digits-1.0 is not legal now"),
+        ([recall()], "TaskRecallRequested of task digits-1.0 is not legal now"),
+        ([preemption(), preemption()], "TaskPreemptionRequested of task digits-1.0 is not legal now"),
+        ([unschedulable()], "TaskUnschedulable of task digits-1.0 is not legal now"),
+        ([assigned()], "is assigned after attempt 1 placement 1"),
+        ([assigned(placement=2), report(0, 0.5)], "counts after attempt 1 placement 2 was there"),
+        ([ended(AttemptEnd.FAILED), assigned(attempt=2)], "is tried again, beyond its policy of retries"),
+        ([submitted()], "task digits-1.0 is submitted twice"),
+        ([TaskHeld(task_id="digits-1.0", hold=1)] * 2, "TaskHeld of task digits-1.0 is not legal now"),
+        ([TaskStopRequested(task_id="digits-1.0", reason="user")] * 2, "is asked to stop twice"),
+        ([ANNOTATED, ANNOTATED], "command c-1 has annotated the stream twice"),
+        ([over(0)], "trial 0 ends before its task"),
+        ([SearchEnded(status=SearchStatus.DONE, trials=1)], "trials that go on: 0; more may come: True"),
     ],
 )
 def test_a_fold_that_applies_too_much_is_found(events: Sequence[Event], message: str) -> None:
@@ -89,6 +119,16 @@ def test_a_fold_that_applies_too_much_is_found(events: Sequence[Event], message:
     for event in events:
         told.tell(event)
     assert any(message in text for _, text in found(told)), found(told)
+
+
+def test_a_time_limit_that_is_not_due_and_a_writer_of_another_role_are_found() -> None:
+    told = task_active(run_timeout_s=60.0)
+    early = TimeLimitReached(task_id="digits-1.0", attempt=1, limit="run", due_ms=told.now_ms - 1 + 60_000)
+    told.tell(early)
+    told.tell(ended(), role="dispatcher")
+    said = [each.message for each in verified(told.records, lax()).findings.found]
+    assert "the run limit of task digits-1.0 is reached before it was due" in said
+    assert any("AttemptEnded is applied though dispatcher wrote it" in text for text in said)
 
 
 @pytest.mark.parametrize("say", [checkpointed, resumed])
