@@ -1,9 +1,10 @@
-"""Who may do what: every refusal of a request, before any page sees it."""
+"""Who may do what: refusals of requests, before any page sees them; beyond loopback users must log in."""
 
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -49,15 +50,16 @@ def bearer(role: str) -> dict[str, str]:
     return {"authorization": f"Bearer {TOKENS[role]}"}
 
 
-def test_on_loopback_the_user_is_a_local_admin() -> None:
+def test_on_loopback_the_user_is_a_local_admin_who_needs_no_login_and_no_page_of_the_web_reads_this_one() -> (
+    None
+):
     assert local().get("/experiments").text == "local"
     assert local().post("/commands/x", headers=CHANGES).status_code == 200
-
-
-def test_on_loopback_another_name_is_refused_so_that_no_page_of_the_web_reads_this_one() -> None:
     answered = local().get("/", headers={"host": "evil.example.org"})
     assert answered.status_code == 421
     assert "TRACKSIDE_CONSOLE_URL" in answered.text
+    assert local().post("/commands/x", content=b"x" * 1_000_001).status_code == 413
+    assert not ConsoleSettings(host="127.0.0.1").has_login
 
 
 @pytest.mark.parametrize(
@@ -72,10 +74,6 @@ def test_on_loopback_another_name_is_refused_so_that_no_page_of_the_web_reads_th
 def test_a_page_of_another_site_changes_nothing(headers: dict[str, str]) -> None:
     assert local().post("/commands/x", headers={**CHANGES, **headers}).status_code == 403
     assert local().get("/", headers=headers).status_code == 200
-
-
-def test_a_body_has_a_length_within_the_limit() -> None:
-    assert local().post("/commands/x", content=b"x" * 1_000_001).status_code == 413
 
 
 def test_every_answer_has_the_policy_of_content() -> None:
@@ -106,7 +104,9 @@ def test_a_viewer_changes_nothing(tmp_path: Path, role: str, status: int) -> Non
         assert client.post(path, headers={**CHANGES, **bearer(role)}).status_code == status
 
 
-def test_a_session_has_the_role_that_the_file_has_now(tmp_path: Path) -> None:
+def test_a_session_has_the_role_that_the_file_has_now_and_a_broken_file_lets_no_user_in(
+    tmp_path: Path,
+) -> None:
     client, sessions = with_tokens(tmp_path)
     cookie = sessions.text(User("admin", Role.ADMIN))
     client.cookies.set(COOKIE, cookie)
@@ -116,11 +116,8 @@ def test_a_session_has_the_role_that_the_file_has_now(tmp_path: Path) -> None:
     assert client.post("/commands/x", headers=CHANGES).status_code == 403
     path.write_text("[]\n")
     assert client.get("/").status_code == 401
-
-
-def test_a_broken_file_of_users_lets_no_user_in(tmp_path: Path) -> None:
-    client, _ = with_tokens(tmp_path)
-    (tmp_path / "users.yaml").write_text("- [")
+    client.cookies.clear()
+    path.write_text("- [")
     answered = client.get("/", headers=bearer("admin"))
     assert answered.status_code == 503
     assert "not YAML" in answered.text
@@ -146,3 +143,35 @@ def test_a_login_continues_only_within_the_console(target: str) -> None:
 )
 def test_the_role_of_a_user_of_an_issuer(claims: dict[str, object], default: str, role: Role | None) -> None:
     assert role_of(claims, ConsoleSettings(oidc_default_role=default)) is role
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "trackside.example.org"])
+def test_beyond_loopback_a_login_is_needed_and_an_issuer_needs_the_id_and_the_secret_of_the_console(
+    host: str,
+) -> None:
+    with pytest.raises(
+        ValidationError, match="TRACKSIDE_CONSOLE_TOKENS_FILE or TRACKSIDE_CONSOLE_OIDC_ISSUER"
+    ):
+        ConsoleSettings(host=host)
+    assert ConsoleSettings(host=host, tokens_file=Path("users.yaml")).has_login
+    with pytest.raises(ValidationError, match="OIDC_CLIENT_SECRET_FILE"):
+        ConsoleSettings(oidc_issuer="https://id.example.org", oidc_client_id="trackside")
+
+
+def test_services_are_names_with_addresses() -> None:
+    settings = ConsoleSettings(services="dispatcher=http://127.0.0.1:1,scheduler=http://127.0.0.1:2/")
+    assert settings.addresses_of_services == {
+        "dispatcher": "http://127.0.0.1:1",
+        "scheduler": "http://127.0.0.1:2",
+    }
+    with pytest.raises(ValidationError, match="NAME=http://HOST:PORT"):
+        ConsoleSettings(services="dispatcher")
+
+
+@pytest.mark.parametrize("url", ["javascript:{trace_id}", "https://traces.example.org/", "/trace/{trace_id}"])
+def test_the_address_of_traces_is_http_and_has_the_place_of_the_id(url: str) -> None:
+    with pytest.raises(ValidationError, match=r"with \{trace_id\} once"):
+        ConsoleSettings(trace_url=url)
+    found = ConsoleSettings(trace_url="http://127.0.0.1:16686/trace/{trace_id}")
+    assert found.address_of_trace("a/b") == "http://127.0.0.1:16686/trace/a%2Fb"
+    assert ConsoleSettings().address_of_trace("a") == ""

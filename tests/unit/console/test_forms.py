@@ -1,4 +1,4 @@
-"""Forms of commands: inputs from schemas, bodies from inputs."""
+"""Forms of commands: inputs from schemas, also from those that publishers wrote; bodies from inputs."""
 
 from typing import Any
 
@@ -9,10 +9,11 @@ from trackside.aggregates.search.messages import AddTrial, PauseSearch, UpdateSe
 from trackside.console.commands.actions import actions_of, trial_inputs, worker_actions
 from trackside.console.commands.forms import CHOICE, FLAG, JSON, NUMBER, TEXT, Input, body_of
 from trackside.console.commands.pipeline_actions import schedule_actions
-from trackside.console.commands.schema_inputs import inputs_of
+from trackside.console.commands.schema_inputs import inputs_of, schema_inputs
+from trackside.contracts.message import Json
 
 
-def test_inputs_have_the_kind_that_the_schema_of_the_field_says() -> None:
+def test_inputs_have_the_kind_the_limits_and_the_present_value_of_their_field() -> None:
     found = {each.path: each for each in inputs_of(UpdateSearch, ("concurrency", "goal", "remove"))}
     assert (found["concurrency"].kind, found["concurrency"].whole) == (NUMBER, True)
     assert (found["goal"].kind, found["goal"].whole) == (NUMBER, False)
@@ -20,18 +21,9 @@ def test_inputs_have_the_kind_that_the_schema_of_the_field_says() -> None:
     running, reason = inputs_of(PauseSearch, ("running", "reason"))
     assert (running.kind, running.choices, running.value) == (CHOICE, ["finish", "return"], "finish")
     assert reason.kind == TEXT
-
-
-def test_a_needed_field_is_marked() -> None:
     assert [each.required for each in inputs_of(AddTrial, ("parameters", "outside"))] == [True, False]
-
-
-def test_an_input_has_the_present_value() -> None:
     (concurrency,) = inputs_of(UpdateSearch, ("concurrency",), {"concurrency": 4})
     assert concurrency.text == "4"
-
-
-def test_numbers_have_the_limits_that_the_schema_of_their_field_says() -> None:
     (concurrency,) = inputs_of(UpdateSearch, ("concurrency",))
     assert concurrency.lowest == 1 and concurrency.help.startswith("at least 1")
 
@@ -99,13 +91,10 @@ class Row(dict[str, Any]):
         return None
 
 
-def test_every_kind_of_experiment_has_actions() -> None:
+def test_every_kind_of_experiment_has_actions_and_the_names_of_inputs_are_unique_on_a_page() -> None:
     row = Row(status="RUNNING", spec={"space": {}})
     for aggregate in AGGREGATES.types:
         assert actions_of(aggregate.kind, "some", row), aggregate.kind
-
-
-def test_the_names_of_inputs_are_unique_on_a_page() -> None:
     assert Input("a.b", NUMBER, "b").name == "number:a.b"
     forms = actions_of("search", "s", {"ended_at": None, "status": "RUNNING", "spec": {"space": {}}})
     assert len({form.key for form in forms}) == len(forms)
@@ -120,9 +109,6 @@ def test_an_edited_schedule_keeps_what_its_form_does_not_show() -> None:
     )
     body, problems = body_of([*edit.hidden, *((each.name, each.text) for each in edit.inputs)])
     assert body == {"name": "mornings", "schedule": spec} and problems == []
-
-
-def test_a_schedule_that_waits_for_an_event_is_edited_without_a_time() -> None:
     spec = {"on": {"stream": "s", "event": "ended"}, "timezone": "UTC", "overlap": "skip", "catch_up": "none"}
     edit = schedule_actions("p", {"schedule": "after", "status": "ACTIVE", "spec": spec})[1]
     body, _ = body_of([*edit.hidden, *((each.name, each.text) for each in edit.inputs)])
@@ -136,3 +122,61 @@ def test_a_worker_is_drained_by_a_command_for_each_device_that_gets_tasks() -> N
     assert resume.hidden == [("devices", "gpu-1")]
     assert body_of(resume.hidden) == ({}, [])
     assert [form.label for form in worker_actions("w1", devices[:1])] == ["Drain all devices"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind", "text", "required"),
+    [
+        ({"type": "integer", "default": 5}, NUMBER, "5", False),
+        ({"type": "number"}, NUMBER, "", True),
+        ({"type": "string", "default": "a"}, TEXT, "a", False),
+        ({"type": "boolean", "default": True}, FLAG, "true", False),
+        ({"type": "boolean"}, FLAG, "", True),
+        ({"enum": ["a", "b"], "default": "b"}, CHOICE, "b", False),
+        ({"enum": ["a", "b"]}, CHOICE, "a", True),
+        ({"enum": [1, "b"], "default": "b"}, JSON, '"b"', False),
+        ({"type": "array", "default": [1]}, JSON, "[1]", False),
+        ({}, JSON, "", True),
+        ({"default": None}, JSON, "null", False),
+    ],
+)
+def test_the_kind_of_an_input_follows_from_the_schema(
+    schema: Json, kind: str, text: str, required: bool
+) -> None:
+    (made,) = schema_inputs("parameters", {"x": schema})
+    assert (made.name, made.text, made.required) == (f"{kind}:parameters.x", text, required)
+
+
+def test_bounds_and_description_are_the_help_of_an_input() -> None:
+    schema = {"type": "integer", "minimum": 1, "maximum": 9, "description": "How many"}
+    (made,) = schema_inputs("inputs", {"n": schema})
+    assert (made.lowest, made.highest, made.whole) == (1, 9, True)
+    assert made.help == "How many, at least 1, at most 9"
+
+
+@pytest.mark.parametrize(
+    ("schema", "lowest", "highest"),
+    [
+        ({"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 10}, 1, 9),
+        ({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5}, 0, 0.5),
+        ({"type": "number"}, None, None),
+    ],
+)
+def test_limits_of_numbers_are_those_of_the_schema(
+    schema: Json, lowest: float | None, highest: float | None
+) -> None:
+    (made,) = schema_inputs("parameters", {"n": schema})
+    assert (made.lowest, made.highest) == (lowest, highest)
+
+
+def test_a_name_with_a_dot_makes_one_input_for_all_values_replace_defaults_and_choices_keep_their_type() -> (
+    None
+):
+    (made,) = schema_inputs("parameters", {"a.b": {"default": 1}, "c": {"type": "string"}})
+    assert (made.name, made.text) == ("json:parameters", '{"a.b": 1}')
+    assert body_of([(made.name, made.text)]) == ({"parameters": {"a.b": 1}}, [])
+    (made,) = schema_inputs("parameters", {"n": {"type": "integer", "default": 1}}, {"n": 4})
+    assert made.text == "4"
+    (made,) = schema_inputs("parameters", {"n": {"enum": [16, 32]}})
+    assert list(made.choices) == ["16", "32"]
+    assert body_of([(made.name, "32")]) == ({"parameters": {"n": 32}}, [])

@@ -1,4 +1,4 @@
-"""What open pages are told of, and which of them have to be rendered again."""
+"""What open pages are told of, which of them are rendered again, and when rows are older than the log."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,6 +7,7 @@ import pytest
 
 from trackside.console.live import hub as module
 from trackside.console.live.hub import Hub
+from trackside.console.live.log_state import PATIENCE_S, RowDelay
 from trackside.projections.notifications import Changes
 
 EVENTS = ("dispatcher", "trackside.events", 0)
@@ -23,16 +24,15 @@ async def test_a_subscription_gathers_what_has_changed_since_it_was_read() -> No
         hub.publish(frozenset({"b"}))
         assert await subscription.changes(1) is None
         assert await subscription.changes(0) == frozenset()
-
-
-async def test_there_are_no_more_subscriptions_than_the_limit() -> None:
     hub = Hub(limit=1)
     async with hub.subscribed():
         assert hub.is_full
     assert not hub.is_full
 
 
-def test_only_pages_of_streams_that_changed_are_rendered_again() -> None:
+def test_only_pages_of_streams_that_changed_or_are_no_longer_remembered_are_rendered_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     hub = Hub(limit=1)
     hub.publish(frozenset({"a"}))
     rendered_at = hub.version
@@ -44,9 +44,6 @@ def test_only_pages_of_streams_that_changed_are_rendered_again() -> None:
     hub.publish(None)
     assert hub.has_changed(frozenset({"a"}), rendered_at)
     assert not hub.has_changed(frozenset({"a"}), hub.version)
-
-
-def test_a_stream_that_is_no_longer_remembered_may_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REMEMBERED", 2)
     hub = Hub(limit=1)
     for name in ("a", "b", "c"):
@@ -97,3 +94,25 @@ async def assert_pauses(hub: Hub) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await hub.pause(3_600)
+
+
+def test_rows_that_follow_a_log_that_grows_or_is_empty_are_not_late() -> None:
+    delay = RowDelay()
+    for second in range(20):
+        assert delay.missing({0: 10 * second}, {0: 10 * second + 8}, float(second)) == 0
+    delay = RowDelay()
+    assert delay.missing({}, {}, 0.0) == 0
+    assert delay.missing({}, {}, 1000.0) == 0
+
+
+def test_rows_that_stand_still_are_late_with_all_events_that_they_lack_until_they_catch_up() -> None:
+    delay = RowDelay()
+    ends = [{0: 10, 1: 5}, {0: 20, 1: 5}, {0: 30, 1: 5}]
+    found = [
+        delay.missing({0: 10, 1: 3}, each, number * (PATIENCE_S - 1)) for number, each in enumerate(ends)
+    ]
+    assert found == [0, 0, 22]
+    delay = RowDelay()
+    assert delay.missing({0: 0}, {0: 9}, 0.0) == 0
+    assert delay.missing({0: 0}, {0: 9}, PATIENCE_S + 1) == 9
+    assert delay.missing({0: 9}, {0: 12}, PATIENCE_S + 2) == 0

@@ -39,7 +39,7 @@ def test_columns_are_read_back_as_they_were(values: dict[str, np.ndarray]) -> No
         np.testing.assert_array_equal(found[name], column)
 
 
-def test_labels_and_meta_are_in_the_header() -> None:
+def test_labels_and_meta_are_in_the_header_and_whole_numbers_of_other_sizes_become_floating_point() -> None:
     columns = ChartValues(
         {"status": np.array([0, 1, -1], np.int32)},
         {"status": ["DONE", "</script>"]},
@@ -48,8 +48,5 @@ def test_labels_and_meta_are_in_the_header() -> None:
     _, head = unpacked(packed(columns))
     assert head["columns"][0]["labels"] == ["DONE", "</script>"]  # type: ignore[index]
     assert head["meta"] == {"direction": "minimize"}
-
-
-def test_whole_numbers_of_other_sizes_become_floating_point() -> None:
     found, _ = unpacked(packed(ChartValues({"time_ms": np.array([1_700_000_000_123], np.int64)})))
     assert found["time_ms"][0] == 1_700_000_000_123

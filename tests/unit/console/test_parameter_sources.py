@@ -13,12 +13,9 @@ def rows(
     return {each.name: each for each in parameter_rows("r", step, events or {})}
 
 
-def test_a_literal_comes_from_the_definition() -> None:
+def test_a_literal_comes_from_the_definition_and_a_reference_has_its_value_the_step_and_the_event() -> None:
     found = rows({"parameters": {"lr": 0.5}}, None)["lr"]
     assert (found.value, found.is_known, found.sources[0].words) == (0.5, True, "the definition")
-
-
-def test_a_reference_has_its_value_the_step_and_the_event() -> None:
     text = "${data.result.rows}"
     found = rows({"parameters": {"rows": text}}, {text: 7}, {text: "r@12"})["rows"]
     (source,) = found.sources
@@ -35,16 +32,12 @@ def test_a_text_with_several_references_has_several_sources() -> None:
     assert [each.address for each in found.sources] == ["/experiments/r", "/experiments/other/steps/data"]
 
 
-def test_a_value_that_is_not_known_yet_is_its_template() -> None:
+def test_a_value_that_is_not_known_yet_is_its_template_or_default_and_that_of_each_item_no_single_one() -> (
+    None
+):
     found = rows({"parameters": {"rows": "${data.result}"}}, None)["rows"]
     assert (found.is_known, found.template) == (False, "${data.result}")
-
-
-def test_a_default_is_the_value_where_there_is_no_other() -> None:
     found = rows({"parameters": {"rows": "${data.result.n:-10}"}}, {})["rows"]
     assert (found.is_known, found.value) == (True, "10")
-
-
-def test_a_parameter_of_each_item_has_no_single_value() -> None:
     found = rows({"each": [1, 2], "parameters": {"n": "${item}"}}, {})["n"]
     assert not found.is_known and found.sources[0].words == "each item of the step has its own"

@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trackside.console.web.users import (
-    Role,
-    Sessions,
-    Tokens,
-    TokensFileError,
-    User,
-    session_key,
-)
+from trackside.console.web.users import Role, Sessions, Tokens, TokensFileError, User, session_key
 
 ANN, BOB = "token-of-ann", "token-of-bob"
 
@@ -31,15 +24,12 @@ def entry(name: str, role: str, token: str) -> str:
     return f"- {{name: {name}, role: {role}, sha256: {digest(token)}}}"
 
 
-def test_a_token_of_the_file_has_its_user_and_another_has_none(tmp_path: Path) -> None:
+def test_a_token_of_the_file_as_it_is_now_has_its_user_and_another_has_none(tmp_path: Path) -> None:
     tokens = Tokens(users_file(tmp_path, entry("ann", "viewer", ANN), entry("bob", "admin", BOB)))
     assert tokens.user_of(ANN) == User("ann", Role.VIEWER)
     assert tokens.user_of(BOB) == User("bob", Role.ADMIN)
     assert tokens.user_of("") is None
     assert tokens.user_of(digest(ANN)) is None
-
-
-def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     path = users_file(tmp_path, entry("ann", "viewer", ANN))
     tokens = Tokens(path)
     path.write_text(entry("ann", "operator", ANN) + "\n# promoted\n")
@@ -69,11 +59,6 @@ def test_a_broken_file_is_refused_with_the_place_and_without_its_content(
     assert "secret" not in str(error.value)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TokensFileError, match=r"gone\.yaml: No such file"):
-        Tokens(tmp_path / "gone.yaml")
-
-
 def test_a_session_is_read_back_and_a_changed_one_is_not() -> None:
     sessions = Sessions("k" * 32, 1.0)
     text = sessions.text(User("ann", Role.OPERATOR))
@@ -85,7 +70,9 @@ def test_a_session_is_read_back_and_a_changed_one_is_not() -> None:
     assert Sessions("other" * 8, 1.0).user(text) is None
 
 
-def test_a_session_key_is_long_enough_or_made_anew(tmp_path: Path) -> None:
+def test_a_session_key_is_long_enough_or_made_anew_and_a_missing_file_of_users_is_named(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "key"
     path.write_text("short\n")
     with pytest.raises(ValueError, match="5 characters; expected at least 32"):
@@ -93,3 +80,5 @@ def test_a_session_key_is_long_enough_or_made_anew(tmp_path: Path) -> None:
     path.write_text("x" * 40 + "\n")
     assert session_key(path) == "x" * 40
     assert session_key(None) != session_key(None)
+    with pytest.raises(TokensFileError, match=r"gone\.yaml: No such file"):
+        Tokens(tmp_path / "gone.yaml")

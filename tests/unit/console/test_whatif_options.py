@@ -6,13 +6,7 @@ from trackside.console.whatif import options
 from trackside.replay.history.errors import BadScenarioError
 
 
-def test_empty_fields_are_as_recorded() -> None:
-    grid = options.search_grid({})
-    assert not grid.assessors and not grid.workers and not grid.orders
-    assert grid.slots == 1 and grid.concurrency is None
-
-
-def test_each_line_is_a_rule_and_commas_separate_numbers() -> None:
+def test_fields_of_searches_runs_and_jobs_are_read_and_empty_ones_are_as_recorded() -> None:
     fields = {
         "assessors": "median:n_warmup_steps=5\n\n  asha  \n",
         "workers": "1, 4,8",
@@ -25,14 +19,16 @@ def test_each_line_is_a_rule_and_commas_separate_numbers() -> None:
     assert grid.assessors[0]["options"] == {"n_warmup_steps": 5}
     assert list(grid.workers) == [1, 4, 8] and grid.slots == 2 and grid.concurrency == 16
     assert list(grid.orders) == ["first-come", "shortest-first"]
-
-
-def test_a_run_and_a_job_have_fields_of_their_own() -> None:
+    grid = options.search_grid({})
+    assert not grid.assessors and not grid.workers and not grid.orders
+    assert grid.slots == 1 and grid.concurrency is None
     run = options.run_grid({"on_end": "fail, continue", "workers": "3"})
     assert list(run.on_end) == ["continue", "fail"] and list(run.workers) == [3]
     job = options.job_grid({"thresholds": "0.02,5e-1", "train_thresholds": "100", "train_probs": "0.9"})
     assert list(job.thresholds) == [0.02, 0.5]
     assert list(job.train_thresholds) == [100.0] and list(job.train_probs) == [0.9]
+    with pytest.raises(BadScenarioError, match="'retry' can't follow a step that fails"):
+        options.run_grid({"on_end": "retry"})
 
 
 @pytest.mark.parametrize(
@@ -49,8 +45,3 @@ def test_a_run_and_a_job_have_fields_of_their_own() -> None:
 def test_a_wrong_field_is_refused_with_what_was_expected(fields: dict[str, str], problem: str) -> None:
     with pytest.raises(BadScenarioError, match=problem):
         options.search_grid(fields)
-
-
-def test_an_unknown_action_after_a_failed_step_is_refused() -> None:
-    with pytest.raises(BadScenarioError, match="'retry' can't follow a step that fails"):
-        options.run_grid({"on_end": "retry"})

@@ -1,5 +1,6 @@
-"""The verdict of a recorded run, its report, and the ledger that sums runs up."""
+"""The verdict of a recorded run: what grows fails, what was too short is not judged; its report."""
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,18 @@ from tests.soak.checks import Check, CheckResult
 from tests.soak.judgement import measure_checks, recoveries_of_single_faults, recovery_check
 from tests.soak.options import SoakOptions, read_options
 from tests.soak.records import ExperimentRecord, FaultRecord, Finding, RunRecord, read_ledger
+from tests.soak.slopes import (
+    HOUR_S,
+    LIFE_S,
+    RUN_S,
+    WARM_UP_S,
+    GrowthLimit,
+    Life,
+    drift_check,
+    leak_check,
+    ratio_check,
+    slope,
+)
 
 MIB = 2**20
 SEED = 4711
@@ -54,7 +67,9 @@ def by_name(checks: list[Check]) -> dict[str, Check]:
     return {check.name: check for check in checks}
 
 
-def test_a_run_without_findings_has_passed_and_what_was_too_short_is_not_judged(tmp_path: Path) -> None:
+def test_a_run_without_findings_has_passed_and_what_was_too_short_or_not_checked_is_not_judged(
+    tmp_path: Path,
+) -> None:
     record = recorded(tmp_path)
     assert conclude(options(tmp_path), record) == "passed"
     checks = by_name(record.checks)
@@ -64,9 +79,10 @@ def test_a_run_without_findings_has_passed_and_what_was_too_short_is_not_judged(
     assert checks["disk with each event"].result is CheckResult.PASSED
     page = (record.folder / "report.html").read_text("utf-8")
     assert "7 adopted, 1,000 finished, 2 lost" in page
-
-
-def test_a_finding_makes_a_run_fail(tmp_path: Path) -> None:
+    record = recorded(tmp_path)
+    record.end_checked = False
+    conclude(options(tmp_path), record)
+    assert by_name(record.checks)["checks of the end"].result is CheckResult.NOT_JUDGED
     record = recorded(tmp_path)
     record.add_finding(Finding(33.0, "verification", "INV-3 <is> violated"))
     assert conclude(options(tmp_path), record) == "failed"
@@ -74,7 +90,7 @@ def test_a_finding_makes_a_run_fail(tmp_path: Path) -> None:
     assert "INV-3 &lt;is&gt; violated" in page
 
 
-def test_memory_that_grows_for_hours_makes_it_fail() -> None:
+def test_memory_that_grows_for_hours_makes_it_fail_and_that_fills_a_limit_in_half_an_hour_does_not() -> None:
     samples = [
         sample(at * 10.0, events=at, kafka=(300 + 2 * at) * MIB, worker=(80 + at // 10) * MIB)
         for at in range(720)
@@ -84,9 +100,6 @@ def test_memory_that_grows_for_hours_makes_it_fail() -> None:
     assert checks["memory of worker, over the run"].result is CheckResult.FAILED
     assert checks["memory of kafka, at most"].result is CheckResult.FAILED
     assert checks["open files of kafka"].result is CheckResult.PASSED
-
-
-def test_memory_that_fills_what_has_a_limit_in_the_first_half_hour_is_no_growth() -> None:
     samples = [sample(at * 10.0, events=at, worker=(80 + min(at, 180) // 10) * MIB) for at in range(720)]
     checks = by_name(list(measure_checks(samples)))
     assert checks["memory of worker, in one process"].result is CheckResult.PASSED
@@ -101,13 +114,6 @@ def test_the_report_is_one_page_with_counts_and_pictures(tmp_path: Path) -> None
     assert "http" not in page.split("base64")[0]
     assert "<td>kill</td><td>kafka</td><td class=number>2</td><td class=number>6.0</td>" in page
     assert "<td>search</td><td>tpe: DONE</td><td class=number>1</td>" in page
-
-
-def test_a_run_that_ended_at_once_says_that_its_end_was_not_checked(tmp_path: Path) -> None:
-    record = recorded(tmp_path)
-    record.end_checked = False
-    conclude(options(tmp_path), record)
-    assert by_name(record.checks)["checks of the end"].result is CheckResult.NOT_JUDGED
 
 
 def test_only_faults_that_came_alone_are_judged_by_their_recovery(tmp_path: Path) -> None:
@@ -134,11 +140,70 @@ def test_the_ledger_sums_the_faults_of_all_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("hours", "disk"), [("0.1", "2g"), ("1", "2g"), ("24", "8g")])
-def test_the_disk_has_room_for_the_log_of_so_many_hours(hours: str, disk: str) -> None:
+def test_the_disk_has_room_for_the_log_of_so_many_hours_which_must_be_above_zero(
+    hours: str, disk: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert read_options(["--hours", hours], SEED).disk == disk
-
-
-def test_hours_must_be_above_zero(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         read_options(["--hours", "0"], SEED)
     assert "must be above 0" in capsys.readouterr().err
+
+
+MIB = 2**20
+LIMIT = GrowthLimit(20, "MiB", "a reason", MIB)
+
+
+def life(length_s: float, per_hour: float, *, begin_s: float = 0.0, level: float = 100 * MIB) -> Life:
+    """Returns a life that was sampled every ten seconds; in its warm-up it takes ever more."""
+    found, rng = Life(), random.Random(7)
+    for at in range(0, int(length_s) + 1, 10):
+        warming = 50 * MIB * min(1.0, at / WARM_UP_S)
+        noise = rng.uniform(-MIB, MIB)
+        found.add(begin_s + at, level + warming + noise + per_hour * at / HOUR_S)
+    return found
+
+
+def test_memory_that_grows_in_each_life_fails_if_one_is_long_enough() -> None:
+    check = leak_check("memory", [life(3_600, 60 * MIB), life(1_800, 50 * MIB)], LIMIT)
+    assert check.result is CheckResult.FAILED
+    assert check.value.startswith("+5") or check.value.startswith("+6")
+    assert check.value.endswith("MiB/h in 2 lives")
+    check = leak_check("memory", [life(3_600, 0.0)], LIMIT)
+    assert check.result is CheckResult.PASSED
+    assert check.value.endswith("in 1 life")
+    assert check.limit == "20 MiB/h"
+    check = leak_check("memory", [life(LIFE_S - 10, 600 * MIB)] * 9, LIMIT)
+    assert check.result is CheckResult.NOT_JUDGED
+    assert "the longest has 14.8" in check.value
+
+
+def test_neither_a_short_life_nor_a_third_of_outliers_changes_a_verdict() -> None:
+    lives = [life(LIFE_S, 400 * MIB), life(7_200, 0.0)]
+    assert leak_check("memory", lives, LIMIT).result is CheckResult.PASSED
+    found = life(3_600, 0.0)
+    found.values[120::3] = [10 * 100 * MIB] * len(found.values[120::3])
+    assert leak_check("memory", [found], LIMIT).result is CheckResult.PASSED
+
+
+def test_memory_that_is_higher_after_each_start_fails_though_no_life_grows() -> None:
+    lives = [life(600, 0.0, begin_s=at * 600, level=(100 + 20 * at) * MIB) for at in range(6)]
+    assert leak_check("memory", lives, LIMIT).result is CheckResult.NOT_JUDGED
+    check = drift_check("memory", lives, LIMIT)
+    assert check.result is CheckResult.FAILED
+    lives = [life(600, 0.0, begin_s=at * 600) for at in range(6)]
+    assert drift_check("memory", lives, LIMIT).result is CheckResult.PASSED
+    check = drift_check("memory", [life(RUN_S - 100, 900 * MIB)], LIMIT)
+    assert check.result is CheckResult.NOT_JUDGED
+
+
+def test_a_ratio_above_its_limit_fails() -> None:
+    events = [float(at * 100) for at in range(50)]
+    written = [at * 7_000 for at in events]
+    assert ratio_check("disk", events, written, 6_000, "B", "").result is CheckResult.FAILED
+    assert ratio_check("disk", events, written, 8_000, "B", "").result is CheckResult.PASSED
+    assert ratio_check("disk", events[:3], written[:3], 1, "B", "").result is CheckResult.NOT_JUDGED
+
+
+def test_the_slope_of_a_day_is_that_of_its_line() -> None:
+    times = [float(at) for at in range(0, 86_400, 10)]
+    assert abs(slope(times, [3 * at + 5 for at in times]) - 3) < 1e-6

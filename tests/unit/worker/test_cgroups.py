@@ -35,14 +35,11 @@ def made(root: Path) -> list[str]:
     return sorted(path.name for path in root.rglob("trackside-*"))
 
 
-def test_a_host_without_cgroups_runs_tasks_without(tmp_path: Path) -> None:
+def test_a_host_without_cgroups_that_may_be_written_to_runs_tasks_without(tmp_path: Path) -> None:
     for number, cgroup in enumerate(("", "0::/\n", "3:cpu:/\n")):
         root = host(tmp_path / str(number), cgroup)
         assert cgroups_of("w1", tmp_path, 10, root).folders == {}
     assert cgroups_of("w1", tmp_path, 10, tmp_path / "nothing").folders == {}
-
-
-def test_a_folder_that_nobody_may_write_to_is_no_error(tmp_path: Path) -> None:
     root = host(tmp_path, "4:memory:/x\n", "memory")
     (root / "sys/fs/cgroup/memory/x").write_text("no folder")
     (root / "sys/fs/cgroup/memory" / own(tmp_path)).write_text("in the way")

@@ -28,15 +28,13 @@ def recall(task_id: str = "a", attempt: int = 1, placement: int = 1) -> RecallTa
     return RecallTask(stream="s", task_id=task_id, attempt=attempt, placement=placement, incarnation="now")
 
 
-def test_a_known_task_runs() -> None:
+def ended(end: AttemptEnd) -> AttemptEnded:
+    return AttemptEnded(task_id="a", attempt=1, placement=1, incarnation="now", end=end)
+
+
+def test_a_task_of_a_known_type_runs_if_the_command_is_for_this_incarnation() -> None:
     assert fencing_table().action_for_run(run()) is CommandAction.RUN
-
-
-def test_a_command_for_another_incarnation_means_nothing() -> None:
     assert fencing_table().action_for_run(run(incarnation="before")) is CommandAction.IGNORE
-
-
-def test_an_unknown_task_type_is_refused() -> None:
     refused = fencing_table().action_for_run(run(task_type="other"))
     assert isinstance(refused, Refusal) and refused.code == "unknown_task_type"
 
@@ -57,48 +55,38 @@ def test_placements_are_compared_within_one_task(attempt: int, placement: int, a
     assert fencing.action_for_run(run("a", attempt, placement)) is action
 
 
-def test_a_stop_of_what_runs_stops_it_and_of_what_ended_is_answered_again() -> None:
+def test_what_runs_is_stopped_and_the_end_of_what_ended_is_told_again_until_it_is_reported() -> None:
     fencing = fencing_table()
     fencing.record_accepted("a", (1, 1))
     assert fencing.action_for_stop(stop()) is CommandAction.STOP
     fencing.record_finished("a", (1, 1))
     assert fencing.action_for_stop(stop()) is CommandAction.ANSWER_AGAIN
-
-
-def test_a_stop_of_what_has_reported_its_end_changes_nothing() -> None:
-    fencing = fencing_table()
-    fencing.record_accepted("a", (1, 1))
-    fencing.record_finished("a", (1, 1))
-    fencing.record_answer(
-        "a",
-        (1, 1),
-        AttemptEnded(task_id="a", attempt=1, placement=1, incarnation="now", end=AttemptEnd.FINISHED),
-    )
+    fencing.record_answer("a", (1, 1), ended(AttemptEnd.FINISHED))
     assert fencing.action_for_stop(stop()) is CommandAction.IGNORE
     assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
 
 
-def test_a_stop_of_what_was_never_seen_keeps_it_from_running() -> None:
+def test_what_was_stopped_or_asked_back_before_it_came_never_runs() -> None:
     fencing = fencing_table()
     assert fencing.action_for_stop(stop()) is CommandAction.NEVER_RUN
     fencing.record_forbidden("a", (1, 1))
     assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
-
-
-def test_a_refused_placement_is_refused_again() -> None:
     fencing = fencing_table()
-    answer = AttemptEnded(task_id="a", attempt=1, placement=1, incarnation="now", end=AttemptEnd.LOST)
+    assert fencing.action_for_recall(recall()) is CommandAction.NEVER_RUN
+    fencing.record_forbidden("a", (1, 1))
+    assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
+    assert fencing.action_for_recall(recall(placement=2)) is CommandAction.NEVER_RUN
+
+
+def test_a_refused_placement_is_refused_again_and_a_late_answer_of_an_older_one_changes_nothing() -> None:
+    fencing = fencing_table()
+    answer = ended(AttemptEnd.LOST)
     fencing.record_answer("a", (1, 1), answer)
     assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
     assert fencing.tasks["a"].answer is answer
-
-
-def test_a_late_answer_of_an_older_placement_leaves_the_newer_one_alone() -> None:
     fencing = fencing_table()
     fencing.record_accepted("a", (2, 1))
-    fencing.record_answer(
-        "a", (1, 1), AttemptEnded(task_id="a", attempt=1, placement=1, incarnation="now", end=AttemptEnd.LOST)
-    )
+    fencing.record_answer("a", (1, 1), ended(AttemptEnd.LOST))
     fencing.record_finished("a", (1, 1))
     assert fencing.tasks["a"].answer is None and fencing.tasks["a"].active
 
@@ -117,11 +105,3 @@ def test_what_has_not_begun_is_returned_when_it_is_asked_back() -> None:
     assert fencing.action_for_recall(recall()) is CommandAction.RETURN
     fencing.record_begun("a", (1, 1))
     assert fencing.action_for_recall(recall()) is CommandAction.ANSWER_AGAIN
-
-
-def test_what_was_asked_back_before_it_came_never_runs() -> None:
-    fencing = fencing_table()
-    assert fencing.action_for_recall(recall()) is CommandAction.NEVER_RUN
-    fencing.record_forbidden("a", (1, 1))
-    assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
-    assert fencing.action_for_recall(recall(placement=2)) is CommandAction.NEVER_RUN

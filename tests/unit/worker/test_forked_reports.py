@@ -48,8 +48,7 @@ def test_processes_that_a_task_forks_report_each_value_once_and_overwrite_no_pic
     theirs.close()
     with ours, ours.makefile("rb") as lines:
         messages = [json.loads(line) for line in lines]
-    points = [point[1] for each in messages for point in each.get("points", [])]
-    assert points == [0, 1, 2]
+    assert [point[1] for each in messages for point in each.get("points", [])] == [0, 1, 2]
     files = [each["file"] for each in messages if "file" in each]
     found = Counter(summary_file(summaries_below(tmp_path), number).read_bytes() for number in files)
     assert found == Counter(

@@ -1,13 +1,19 @@
-"""Host and devices as Prometheus sees them."""
+"""Devices as tasks have them and as Prometheus sees them, with the host and the time they are held."""
 
 from collections.abc import Mapping
 
+from prometheus_client import REGISTRY
+
 from tests.unit.worker.test_ledger import GIB, claim, ledger, put
 from trackside.contracts.fleet import DeviceReading
+from trackside.eventlog.clock import CLOCK
 from trackside.telemetry import metrics
 from trackside.worker.gauges import DeviceUse, Gauges, device_uses
+from trackside.worker.host.devices import cpu_devices, gpu_devices
+from trackside.worker.host.nvml import Gpu, GpuError, Nvml
 from trackside.worker.host.sampler import Snapshot
 from trackside.worker.host.usage import HostMemory, Usage
+from trackside.worker.placements.device_time import DeviceTime
 from trackside.worker.placements.ledger import Stage
 
 
@@ -52,3 +58,77 @@ def test_fm_19_a_device_that_has_failed_has_no_series_any_more() -> None:
     assert (len(lines("gpu-7")), len(lines("gpu-8"))) == (0, 4)
     gauges.set(snapshot(), known, {})
     assert lines("gpu-8") == []
+
+
+BUSY = "trackside_worker_device_busy_seconds_total"
+
+
+class SetClock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.at_s = 100.0
+
+    def now_ms(self) -> int:
+        return int(self.at_s * 1000)
+
+    def monotonic_s(self) -> float:
+        return self.at_s
+
+
+def busy_s(device_id: str) -> float | None:
+    return REGISTRY.get_sample_value(BUSY, {"device": device_id})
+
+
+def test_a_device_counts_exactly_the_time_that_tasks_hold_it_however_short_they_are() -> None:
+    clock, known = SetClock(), ledger("busy-0", "busy-1")
+    token = CLOCK.set(clock)
+    try:
+        time = DeviceTime(known.devices)
+        assert (busy_s("busy-0"), busy_s("busy-1")) == (0, 0)
+        for number in range(100):
+            put(known, f"t{number}", claim("busy-0"), Stage.TRAINING)
+            time.update(known)
+            clock.at_s += 0.004
+            time.update(known)
+            known.remove(f"t{number}")
+            time.update(known)
+            clock.at_s += 0.001
+        put(known, "held", claim("busy-1"), Stage.HELD)
+        time.update(known)
+        clock.at_s += 5
+        time.update(known)
+    finally:
+        CLOCK.reset(token)
+    assert busy_s("busy-0") is not None and abs((busy_s("busy-0") or 0) - 0.4) < 1e-6
+    assert busy_s("busy-1") == 0, "a task that waits for a device does not hold it"
+
+
+class Listed(Nvml):
+    """A driver that lists what it was told to."""
+
+    def __init__(self, answer: list[Gpu] | GpuError) -> None:
+        super().__init__()
+        self._answer = answer
+
+    def gpus(self) -> list[Gpu]:
+        if isinstance(self._answer, GpuError):
+            raise self._answer
+        return self._answer
+
+
+def test_a_gpu_is_given_to_tasks_by_its_uuid_and_a_driver_that_fails_means_none() -> None:
+    (place,) = gpu_devices(Listed([Gpu(index=3, uuid="GPU-3", name="H200", memory_bytes=1000)]))
+    found = (place.id, place.device.kind, place.device.index, place.device.uuid)
+    assert found == ("gpu-3", "gpu", 3, "GPU-3")
+    assert (place.cuda_visible_devices, place.torch_name) == ("GPU-3", "cuda:0")
+    assert (place.device.name, place.device.memory_bytes) == ("H200", 1000)
+    assert gpu_devices(Listed(GpuError("Driver Not Loaded"))) == []
+
+
+def test_cpu_slots_share_the_memory_of_the_host() -> None:
+    places = cpu_devices(4, 1000)
+    assert [place.id for place in places] == ["cpu-0", "cpu-1", "cpu-2", "cpu-3"]
+    assert {place.device.memory_bytes for place in places} == {250}
+    assert {place.cuda_visible_devices for place in places} == {""}
+    assert cpu_devices(0, 1000) == []

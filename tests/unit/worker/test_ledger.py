@@ -45,15 +45,12 @@ def code_on_devices(known: Ledger, wanted: Claim) -> str | None:
     return refusal.code if refusal else None
 
 
-def test_a_cpu_slot_takes_one_task_at_a_time() -> None:
+def test_a_cpu_slot_takes_one_task_at_a_time_and_a_gpu_all_that_fit() -> None:
     known = ledger("cpu-0", "cpu-1")
     put(known, "a", claim("cpu-0"))
     refusal = known.check_devices(claim("cpu-0"), HAS_DEVICES)
     assert refusal is not None and (refusal.code, "task a" in refusal.message) == ("device_busy", True)
     assert code_on_devices(known, claim("cpu-1")) is None
-
-
-def test_a_gpu_takes_all_that_fit() -> None:
     known = ledger("gpu-0")
     put(known, "a", claim("gpu-0", cuda=6))
     put(known, "b", claim("gpu-0", cuda=6))
@@ -61,23 +58,17 @@ def test_a_gpu_takes_all_that_fit() -> None:
     assert code_on_devices(known, claim("gpu-0", cuda=5)) == "out_of_memory"
 
 
-def test_t18_two_that_have_not_allocated_yet_do_not_fit_twice() -> None:
+def test_t18_what_is_reserved_or_seen_or_of_foreign_processes_counts() -> None:
     known = ledger("gpu-0", memory_gib=64)
     put(known, "a", claim("gpu-0", host=40, cuda=10))  # reserved, and nothing of it used yet
     assert code_on_devices(known, claim("gpu-0", cuda=10)) == "out_of_memory"
     assert known.check_host(claim("gpu-0", host=40), HAS_PROCESS) is not None
-
-
-def test_t18_what_was_seen_counts_where_it_is_more_than_what_was_reserved() -> None:
     known = ledger("gpu-0", memory_gib=64)
     allocation = put(known, "a", claim("gpu-0", host=1, cuda=1))
     allocation.record_usage(60 * GIB, 14 * GIB)
     allocation.record_usage(2 * GIB, 2 * GIB)
     assert code_on_devices(known, claim("gpu-0", cuda=3)) == "out_of_memory"
     assert known.check_host(claim("gpu-0", host=5), HAS_PROCESS) is not None
-
-
-def test_t18_foreign_processes_count() -> None:
     known = ledger("gpu-0", memory_gib=64)
     known.foreign_bytes_by_device = {"gpu-0": 12 * GIB}
     assert code_on_devices(known, claim("gpu-0", cuda=5)) == "out_of_memory"
@@ -95,14 +86,11 @@ def test_who_wants_a_whole_device_is_alone_on_it(first: bool, second: bool) -> N
     assert code_on_devices(known, claim("gpu-1", cuda=1, whole=second)) is None
 
 
-def test_several_devices_are_wanted_at_once() -> None:
+def test_several_devices_are_wanted_at_once_and_who_asks_for_nothing_always_fits() -> None:
     known = ledger("gpu-0", "gpu-1")
     put(known, "a", claim("gpu-1", cuda=10))
     assert code_on_devices(known, claim("gpu-0", "gpu-1", cuda=10)) == "out_of_memory"
     assert code_on_devices(known, claim("gpu-0", "gpu-1", cuda=5)) is None
-
-
-def test_who_asks_for_nothing_always_fits() -> None:
     known = ledger("gpu-0", memory_gib=1)
     known.foreign_bytes_by_device, known.foreign_bytes = {"gpu-0": 20 * GIB}, 20 * GIB
     assert code_on_devices(known, claim("gpu-0")) is None
@@ -135,14 +123,13 @@ def test_what_can_never_be_is_said_at_once(wanted: Claim, code: str | None) -> N
     assert (refusal.code if refusal else None) == code
 
 
-def test_a_device_that_has_failed_is_no_device() -> None:
+def test_a_device_that_has_failed_is_none_and_a_claim_that_grew_beyond_everything_is_cut_and_fits_alone() -> (
+    None
+):
     known = ledger("gpu-0")
     known.failed["gpu-0"] = "fell off the bus"
     refusal = known.check_capacity(claim("gpu-0"))
     assert refusal is not None and refusal.code == "unknown_device" and "fell off" in refusal.message
-
-
-def test_a_claim_that_grew_beyond_everything_is_cut_and_then_fits_alone() -> None:
     known = ledger("gpu-0", memory_gib=64)
     known.foreign_bytes_by_device = {"gpu-0": GIB}
     cut = known.limit_raised(claim("gpu-0", host=100, cuda=24, raised=True))
@@ -199,7 +186,7 @@ def on_shared_gpu(*neighbours: Neighbour) -> Ledger:
     return Ledger({"gpu-0": gpu}, 16 * GIB, memory_pool="pool", neighbours=neighbours)
 
 
-def test_t18_what_another_worker_has_of_a_gpu_counts() -> None:
+def test_t18_what_another_worker_has_of_a_gpu_and_of_the_same_memory_counts() -> None:
     known = on_shared_gpu(near(near_task(cuda=10)))
     put(known, "a", claim("gpu-0", cuda=2))
     assert code_on_devices(known, claim("gpu-0", cuda=4)) is None
@@ -209,9 +196,6 @@ def test_t18_what_another_worker_has_of_a_gpu_counts() -> None:
     assert code_on_devices(known, claim("gpu-0")) == "device_busy"
     known.neighbours = (near(near_task(cuda=16, stage="waits")),)
     assert code_on_devices(known, claim("gpu-0", cuda=14)) is None
-
-
-def test_t18_memory_counts_if_another_worker_has_the_same() -> None:
     known = on_shared_gpu(near(near_task(host=10), pool="pool"), near(near_task(host=10), pool="other"))
     assert known.check_host(claim("gpu-0", host=6), HAS_PROCESS) is None
     refusal = known.check_host(claim("gpu-0", host=7), HAS_PROCESS)

@@ -1,4 +1,4 @@
-"""Which limit of memory a killed process hit: that of its type, of the worker's cgroup, or of the host."""
+"""Whether a process was killed because memory ran out (T6), and which limit it hit."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from trackside.contracts.resources import MemoryLimit
 from trackside.worker.attempts.cgroups import CgroupMemory
 from trackside.worker.attempts.memory_at_end import memory_at_end
 from trackside.worker.attempts.memory_cap import MemoryCap, memory_cap
-from trackside.worker.attempts.memory_pressure import MemoryPressure
+from trackside.worker.attempts.memory_pressure import READINGS_KEPT, MemoryPressure
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.usage import HostMemory
 
@@ -41,11 +41,15 @@ def test_the_limit_is_where_the_kernel_has_killed_or_where_nothing_was_left(
     assert memory_at_end(counted, pressure, 80 * MIB, MAX_MEMORY).limit == limit
 
 
+def roomy(folder: Path) -> MemoryPressure:
+    pressure = MemoryPressure(folder)
+    pressure.record(ROOMY)
+    return pressure
+
+
 def test_a_task_that_was_killed_at_its_limit_has_used_that_much_and_no_more(tmp_path: Path) -> None:
     """One that was killed at 300 MiB showed 603: what the worker had loaded before was counted twice."""
-    pressure = MemoryPressure(tmp_path)
-    pressure.record(ROOMY)
-    found = memory_at_end(CgroupMemory(True, 300 * MIB, 300 * MIB), pressure, 603 * MIB, MAX_MEMORY)
+    found = memory_at_end(CgroupMemory(True, 300 * MIB, 300 * MIB), roomy(tmp_path), 603 * MIB, MAX_MEMORY)
     assert (found.used_bytes, found.hit) == (300 * MIB, {"limit": "max_memory", "limit_bytes": 300 * MIB})
     assert (found.available_bytes, found.total_bytes) == (15 * GIB, 16 * GIB)
 
@@ -70,8 +74,7 @@ def test_a_task_may_use_its_estimate_times_the_factor_and_no_more_than_its_type(
 
 
 def test_the_end_of_a_task_that_used_more_than_its_estimate_says_what_to_do(tmp_path: Path) -> None:
-    pressure = MemoryPressure(tmp_path)
-    pressure.record(ROOMY)
+    pressure = roomy(tmp_path)
     watched = MemoryCap("estimate", 120 * MIB, 100 * MIB, 1.2, exceeded_bytes=150 * MIB)
     found = memory_at_end(None, pressure, 130 * MIB, watched)
     assert found.hit == {"limit": "estimate", "limit_bytes": 120 * MIB}
@@ -83,3 +86,61 @@ def test_the_end_of_a_task_that_used_more_than_its_estimate_says_what_to_do(tmp_
     in_cgroup = MemoryCap("estimate", 120 * MIB, 100 * MIB, 1.2)
     counted = CgroupMemory(True, 120 * MIB, 120 * MIB)
     assert memory_at_end(counted, pressure, 90 * MIB, in_cgroup).hit == found.hit
+
+
+def host(root: Path, oom_kill_count: int, files: dict[str, int], cgroup: str = "0::/box\n") -> Path:
+    texts = {"proc/vmstat": f"nr_free_pages 5\noom_kill {oom_kill_count}\n", "proc/self/cgroup": cgroup}
+    texts |= {name: f"low 0\noom 9\noom_kill {count}\n" for name, count in files.items()}
+    for name, text in texts.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "counts"),
+    [
+        ("0::/box\n", "sys/fs/cgroup/box/memory.events.local"),
+        ("0::/box\n", "sys/fs/cgroup/box/memory.events"),
+        ("0::/of/the/host\n", "sys/fs/cgroup/memory.events.local"),
+        ("4:cpu,memory:/box\n0::/\n", "sys/fs/cgroup/memory/box/memory.oom_control"),
+        ("4:memory:/of/the/host\n0::/\n", "sys/fs/cgroup/memory/memory.oom_control"),
+        ("4:cpu:/\n", "proc/vmstat"),
+        ("", "proc/vmstat"),
+    ],
+)
+def test_t6_a_kill_where_this_process_is_is_seen_for_some_looks(
+    tmp_path: Path, cgroup: str, counts: str
+) -> None:
+    pressure = MemoryPressure(host(tmp_path, 3, {counts: 3}, cgroup))
+    assert not pressure.oom_killed()
+    host(tmp_path, 3, {counts: 4}, cgroup)
+    assert pressure.oom_killed()
+    for _ in range(READINGS_KEPT - 1):  # they may come between the kill and the question
+        pressure.record(ROOMY)
+        assert pressure.oom_killed()
+    pressure.record(ROOMY)
+    assert not pressure.oom_killed()
+
+
+def test_t6_kills_elsewhere_on_the_host_are_not_ours(tmp_path: Path) -> None:
+    """Once, every killed process counted as out of memory for ten seconds after a kill on the host."""
+    local, below = (f"sys/fs/cgroup/box/memory.events{end}" for end in (".local", ""))
+    pressure = MemoryPressure(host(tmp_path, 3, {local: 0, below: 0}))
+    host(tmp_path, 4, {local: 0, below: 1})
+    assert not pressure.oom_killed()
+
+
+def test_t6_a_host_that_was_nearly_full_counts_and_one_that_tells_nothing_is_never_blamed(
+    tmp_path: Path,
+) -> None:
+    pressure = MemoryPressure(host(tmp_path, 0, {}))
+    pressure.record(HostMemory(100, 1))
+    for _ in range(READINGS_KEPT - 1):
+        pressure.record(ROOMY)
+        assert pressure.nearly_full()
+    pressure.record(ROOMY)
+    assert not pressure.nearly_full()
+    pressure = MemoryPressure(tmp_path / "other")
+    assert not pressure.oom_killed() and not pressure.nearly_full()

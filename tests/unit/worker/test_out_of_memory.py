@@ -79,11 +79,8 @@ def test_t6_what_led_to_an_exception_counts(how: str, cause: BaseException, reso
     assert out_of_memory(chained(cause, how)) == resource
 
 
-def test_t6_one_of_a_group_counts() -> None:
+def test_t6_one_of_a_group_counts_and_a_circle_of_causes_has_an_end() -> None:
     assert out_of_memory(ExceptionGroup("several", [ValueError(), MemoryError()])) == "host"
-
-
-def test_a_circle_of_causes_has_an_end() -> None:
     first, second = ValueError(1), ValueError(2)
     first.__cause__, second.__cause__ = second, first
     assert out_of_memory(first) is None

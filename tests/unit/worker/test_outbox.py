@@ -56,10 +56,13 @@ async def sent(log: FlakyLog, health: Health, values: Sequence[str]) -> WorkerOu
     return box
 
 
-async def test_what_gathers_while_a_batch_is_under_way_goes_with_the_next_one() -> None:
+async def test_what_gathers_while_a_batch_is_under_way_goes_with_the_next_one_or_in_parts() -> None:
     log = FlakyLog()
     await sent(log, Health("worker"), ["1", "2", "3"])
     assert log.batches == [[b"1"], [b"2", b"3"]]
+    log = FlakyLog(limit=1)
+    await sent(log, Health("worker"), ["1", "2", "3", "4"])
+    assert [value for batch in log.batches for value in batch] == [b"1", b"2", b"3", b"4"]
 
 
 async def test_a_log_that_does_not_answer_is_asked_again_and_health_says_so() -> None:
@@ -71,12 +74,6 @@ async def test_a_log_that_does_not_answer_is_asked_again_and_health_says_so() ->
     await sending
     assert health.waiting_text is None
     assert log.batches == [[b"1"]]
-
-
-async def test_a_batch_that_is_too_large_goes_in_parts_in_order() -> None:
-    log = FlakyLog(limit=1)
-    await sent(log, Health("worker"), ["1", "2", "3", "4"])
-    assert [value for batch in log.batches for value in batch] == [b"1", b"2", b"3", b"4"]
 
 
 async def test_summaries_that_wait_too_long_are_dropped_oldest_first_and_counted() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.secret_samples import PLAIN, SECRETS
-from trackside.contracts.redaction import REDACTED, looks_secret, redact
+from trackside.contracts.redaction import REDACTED, looks_secret
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.attempts.memory_at_end import MemoryAtEnd
 from trackside.worker.attempts.memory_cap import MemoryCap
@@ -20,21 +20,7 @@ from trackside.worker.report_messages import StepReport
 from trackside.worker.reporting.journal import Journal, JournalEntry
 
 MIB, GIB = 2**20, 2**30
-FINISHED = AttemptEnding(
-    end="finished",
-    result={"x": 1},
-    error=None,
-    exit_code=None,
-    leftovers=[],
-    load_time_ms=1,
-    train_time_ms=2,
-    peak_memory_bytes=0,
-    peak_cuda_memory_bytes=0,
-    interrupts=0,
-    reports=[],
-    final=None,
-    requests=0,
-)
+FINISHED = AttemptEnding("finished", {"x": 1}, None, None, [], 1, 2, 0, 0, 0, [], None, 0)
 FULL = MemoryAtEnd("host", None, 3 * GIB, 100 * MIB, 16 * GIB)
 ROOMY = MemoryAtEnd(None, None, 80 * MIB, 15 * GIB, 16 * GIB)
 FAILED = FINISHED._replace(
@@ -56,6 +42,8 @@ def known(memory: MemoryAtEnd) -> Callable[[], MemoryAtEnd]:
         (FAILED, 0, None, AttemptEnd.FAILED),
         (FAILED, 0, AttemptEnd.CANCELLED, AttemptEnd.CANCELLED),
         (FAILED, 0, AttemptEnd.LOST, AttemptEnd.LOST),
+        (FAILED, 0, AttemptEnd.PREEMPTED, AttemptEnd.PREEMPTED),
+        (None, -15, AttemptEnd.TIMED_OUT_RUN, AttemptEnd.TIMED_OUT_RUN),
         (None, -15, AttemptEnd.CANCELLED, AttemptEnd.CANCELLED),
         (None, -15, AttemptEnd.LOST, AttemptEnd.LOST),
         (None, None, None, AttemptEnd.LOST),
@@ -118,26 +106,16 @@ def test_an_end_by_memory_names_the_limit_what_was_used_and_what_was_left() -> N
         assert sentence in text_of(ending) and text_of(ending).endswith("; the program was killed by SIGKILL")
 
 
-def test_a_kill_from_outside_says_what_was_left() -> None:
+def test_what_was_left_is_said_of_a_kill_from_outside_and_of_an_allocation_that_failed_in_the_task() -> None:
     message = text_of(determine_ending(None, -9, None, TaskStatus.TRAINING, known(ROOMY)))
     assert message == (
         "the process was killed by SIGKILL from outside, not for memory: "
         "the task used 80 MiB, the host had 15 GiB of 16 GiB left"
     )
-
-
-def test_an_allocation_that_failed_in_the_task_says_what_was_left_and_names_no_limit() -> None:
     written = FAILED._replace(end="oom_host", error={"message": ""}, peak_memory_bytes=2 * GIB)
     ending = determine_ending(written, 0, None, TaskStatus.TRAINING, known(ROOMY))
     assert text_of(ending) == "(the task used 2 GiB, the host had 15 GiB of 16 GiB left)"
     assert "limit" not in ending
-
-
-@pytest.mark.parametrize("end", [AttemptEnd.CANCELLED, AttemptEnd.PREEMPTED, AttemptEnd.TIMED_OUT_RUN])
-def test_the_end_that_was_asked_for_is_told_unless_the_task_had_finished(end: AttemptEnd) -> None:
-    assert determine_ending(None, -15, end, TaskStatus.TRAINING)["end"] == end
-    assert determine_ending(FAILED, 0, end, TaskStatus.TRAINING)["end"] == end
-    assert determine_ending(FINISHED, -9, end, TaskStatus.TRAINING)["end"] == AttemptEnd.FINISHED
 
 
 @pytest.mark.parametrize(
@@ -182,14 +160,16 @@ class Number:
         return 0.5
 
 
-def test_a_result_becomes_plain_json() -> None:
+def test_a_result_becomes_plain_json_with_its_texts_as_they_are() -> None:
     found = to_plain_json({"a": Number(), "b": (1, True, None), 3: {"c": "\ud800\x00"}, "d": math.nan})
     assert found == {"a": 0.5, "b": [1, True, None], "3": {"c": "?\\0"}, "d": None}
-
-
-def test_a_result_that_is_no_dict_becomes_an_empty_one() -> None:
     assert to_plain_json(None) == {}
     assert to_plain_json([1, 2]) == {}
+    result = {name: [text, "token: abc"] for name, text in PLAIN.items()}
+    assert to_plain_json(result) == result
+    line = "epoch 3: loss=0.12 tokens/s 1200 at a/b"
+    assert keep_end(line, 1_000) == line
+    assert printable("naïve") == "naïve"
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -222,22 +202,3 @@ def test_neither_an_error_nor_a_result_of_a_task_has_a_secret(name: str) -> None
     for text in error_fields("TRAIN", ValueError(f"can't log in with {SECRETS[name]}")).values():
         assert not looks_secret(text)
     assert not looks_secret(str(to_plain_json({SECRETS[name]: [f"with {SECRETS[name]}"]})))
-
-
-def test_other_texts_of_a_result_stay_as_they_are() -> None:
-    result = {name: [text, "token: abc"] for name, text in PLAIN.items()}
-    assert to_plain_json(result) == result
-
-
-@pytest.mark.parametrize(
-    "secret", ["AKIA" + "A" * 16, "ghp_" + "a" * 36, "token: abc", "postgres://me:pw1234@host/db"]
-)
-def test_secrets_are_hidden(secret: str) -> None:
-    assert REDACTED in redact(f"before {secret} after")
-
-
-def test_ordinary_lines_are_left_alone() -> None:
-    line = "epoch 3: loss=0.12 tokens/s 1200 at " + str(Path("a") / "b")
-    assert redact(line) == line
-    assert keep_end(line, 1_000) == line
-    assert printable("naïve") == "naïve"

@@ -1,7 +1,5 @@
 """A worker ends its tasks when it is lost: not for each record that says so, but as every reader folds it."""
 
-import pytest
-
 from tests.unit.domain.test_fleet import joined
 from tests.unit.signing.given import trusted
 from trackside.contracts.fleet import WorkerLost
@@ -44,17 +42,13 @@ class OwnFleet:
             assert self.read("setup", event, ROOT, keys_stream(0, 1)) == event
 
 
-def test_the_scheduler_may_declare_the_worker_lost() -> None:
+def test_only_the_scheduler_may_declare_the_worker_lost_and_events_of_others_are_not_read() -> None:
     fleet = OwnFleet()
     assert fleet.read("worker", joined("i1"))
+    assert [fleet.read(role, LOST) for role in ("worker", "dispatcher", "root")] == [None] * 3
+    assert fleet.read("worker", joined(worker="w2"), stream="w2") is None
+    assert fleet.read("scheduler", LOST, stream="w2") is None
     assert fleet.read("scheduler", LOST) == LOST
-
-
-@pytest.mark.parametrize("role", ["worker", "dispatcher", "root"])
-def test_no_other_role_may_declare_the_worker_lost(role: str) -> None:
-    fleet = OwnFleet()
-    assert fleet.read("worker", joined("i1"))
-    assert fleet.read(role, LOST) is None
 
 
 def test_where_signatures_are_required_the_key_of_the_scheduler_is_needed() -> None:
@@ -63,9 +57,3 @@ def test_where_signatures_are_required_the_key_of_the_scheduler_is_needed() -> N
     assert fleet.read("worker", joined("i1"), W1)
     assert [fleet.read("scheduler", LOST, key) for key in (None, W1, new_signer())] == [None] * 3
     assert fleet.read("scheduler", LOST, SCHEDULER) == LOST
-
-
-def test_events_of_other_workers_are_not_read() -> None:
-    fleet = OwnFleet()
-    assert fleet.read("worker", joined(worker="w2"), stream="w2") is None
-    assert fleet.read("scheduler", LOST, stream="w2") is None

@@ -8,22 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.worker import process_messages
+from trackside.worker import forkserver_messages as forkserver
+from trackside.worker import process_messages as messages
+from trackside.worker import report_messages as reports
 from trackside.worker.assignment import Assignment
-from trackside.worker.forkserver_messages import (
-    ForkFailed,
-    ForkProcess,
-    ForkserverOffer,
-    ForkserverReady,
-    HeldProcess,
-    HoldProcess,
-    LogContact,
-    ProcessExited,
-    ProcessForked,
-    ProgressAppended,
-    ReleaseProcess,
-    SignalProcess,
-)
 from trackside.worker.process_messages import (
     ASSIGNMENT,
     CONTROL,
@@ -33,114 +21,99 @@ from trackside.worker.process_messages import (
     PROGRESS,
     SPOOL_RECORD,
     TO_FORKSERVER,
-    AnswerReceived,
-    AnswerTaken,
-    ArtifactReleased,
-    AttemptEnding,
-    AttemptOver,
-    CheckpointAnswer,
-    CheckpointRequest,
-    ExitCommand,
-    FetchAnswer,
-    FetchRequest,
-    InstructionAnswer,
-    InstructionMessage,
-    LoadCommand,
-    ParametersAnswer,
-    ParametersRequest,
-    PhaseBegan,
-    ProcessFree,
     ProcessMessage,
-    ServiceAlive,
-    ServiceReady,
-    TrainCommand,
-    TrainingInterrupted,
-    TrainingResumed,
     UnreadableMessageError,
     decode,
     encode,
-)
-from trackside.worker.report_messages import (
-    ArtifactReady,
-    FinalValue,
-    MetricPoint,
-    PointBatch,
-    ReportBatch,
-    StepReport,
-    StoredAnswer,
-    StoredRequest,
-    SummaryOmitted,
-    SummaryValueReport,
-)
+)  # fmt: skip
 
 SEVERAL = {"value": None, "others": {"accuracy": 0.5, "latency": "inf"}}
 ERROR = {"stage": "TRAIN", "type": "ValueError", "message": "no", "traceback": ""}
 MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
-    (TO_FORKSERVER, ForkProcess(7)),
-    (TO_FORKSERVER, SignalProcess(7, 15)),
-    (TO_FORKSERVER, HoldProcess(7, "0a1b", 10.0, 7.0)),
-    (TO_FORKSERVER, ReleaseProcess(7)),
-    (TO_FORKSERVER, ProgressAppended(7, 12)),
-    (TO_FORKSERVER, LogContact(12.5)),
-    (FROM_FORKSERVER, ForkserverOffer(4_711, 1, 2)),
-    (FROM_FORKSERVER, HeldProcess(7, 4_712, "0a1b", None, [])),
-    (FROM_FORKSERVER, HeldProcess(7, 4_712, "0a1b", 9, ["4713 sleep 600"])),
-    (FROM_FORKSERVER, ForkserverReady(4_711, {"sklearn": "ModuleNotFoundError: no module"})),
-    (FROM_FORKSERVER, ProcessForked(7, 4_712)),
-    (FROM_FORKSERVER, ForkFailed(7, "fork: Cannot allocate memory")),
-    (FROM_FORKSERVER, ProcessExited(7, 9, ["4713 sleep 600"])),
+    (TO_FORKSERVER, forkserver.ForkProcess(7)),
+    (TO_FORKSERVER, forkserver.SignalProcess(7, 15)),
+    (TO_FORKSERVER, forkserver.HoldProcess(7, "0a1b", 10.0, 7.0)),
+    (TO_FORKSERVER, forkserver.ReleaseProcess(7)),
+    (TO_FORKSERVER, forkserver.ProgressAppended(7, 12)),
+    (TO_FORKSERVER, forkserver.LogContact(12.5)),
+    (FROM_FORKSERVER, forkserver.ForkserverOffer(4_711, 1, 2)),
+    (FROM_FORKSERVER, forkserver.HeldProcess(7, 4_712, "0a1b", None, [])),
+    (FROM_FORKSERVER, forkserver.HeldProcess(7, 4_712, "0a1b", 9, ["4713 sleep 600"])),
+    (FROM_FORKSERVER, forkserver.ForkserverReady(4_711, {"sklearn": "ModuleNotFoundError: no module"})),
+    (FROM_FORKSERVER, forkserver.ProcessForked(7, 4_712)),
+    (FROM_FORKSERVER, forkserver.ForkFailed(7, "fork: Cannot allocate memory")),
+    (FROM_FORKSERVER, forkserver.ProcessExited(7, 9, ["4713 sleep 600"])),
     (ASSIGNMENT, Assignment("x:Y", [], "", {"lr": 0.1}, {"HOME": "/home"}, "/tasks/1", "/endings/1.json")),
     (ASSIGNMENT, Assignment("", ["./a"], "/code", {}, {}, "/tasks/1", "/endings/1.json", 2, 1, 2, 100, 10)),
-    (CONTROL, LoadCommand()),
-    (CONTROL, TrainCommand("cuda:0")),
-    (CONTROL, ExitCommand()),
-    (CONTROL, ParametersAnswer(1, {"lr": 0.5})),
-    (CONTROL, ParametersAnswer(2)),
-    (CONTROL, ParametersAnswer(3, {"lr": "x"}, "$.lr: 'x' is not of type 'number'")),
-    (CONTROL, InstructionMessage(2, {"model": "b"})),
-    (FROM_TASK, ServiceReady({"port": 8_000})),
-    (FROM_TASK, ServiceAlive()),
-    (CONTROL, CheckpointAnswer(1, {"step": 4}, "/work/.checkpoint-1", warning="damaged")),
-    (FROM_TASK, CheckpointRequest(1, True)),
-    (FROM_TASK, FetchRequest(1, {"uri": "file:///a", "sha256": "0" * 64, "size_bytes": 1})),
-    (FROM_TASK, ArtifactReleased({"uri": "file:///a", "sha256": "0" * 64, "size_bytes": 1})),
-    (CONTROL, FetchAnswer(1, "/cache/entries/0")),
-    (CONTROL, FetchAnswer(2, code="artifact_missing", problem="no copy has it")),
-    (FROM_TASK, TrainingResumed({"step": 4})),
-    (FROM_TASK, InstructionAnswer(2, True, {"sha256": "ab"})),
-    (FROM_TASK, PhaseBegan(3)),
-    (FROM_TASK, ReportBatch([StepReport(0, 0.5, 1_700), StepReport(1, "nan", 1_701)])),
-    (FROM_TASK, ReportBatch([StepReport(0, SEVERAL, 1_700)])),
-    (FROM_TASK, FinalValue(0.5)),
-    (FROM_TASK, FinalValue(1)),
-    (FROM_TASK, FinalValue("-inf")),
-    (FROM_TASK, FinalValue(SEVERAL)),
-    (FROM_TASK, PointBatch([MetricPoint("loss", 3, 1_700, 0.1), MetricPoint("loss", 4, 1_701, "nan")])),
-    (FROM_TASK, SummaryValueReport("text", "notes", 3, 1_700, 0, {"value": ["a"]})),
-    (FROM_TASK, SummaryValueReport("image", "a", 3, 1_700, 1, {"width": 2}, 7, "0" * 64, 70, "image/png")),
-    (FROM_TASK, SummaryOmitted("spool_full", "no room")),
-    (FROM_TASK, StoredRequest(1)),
-    (CONTROL, StoredAnswer(1)),
-    (FROM_TASK, ParametersRequest(1)),
-    (FROM_TASK, AnswerReceived(1, True)),
-    (FROM_TASK, TrainingInterrupted("host", {"stage": "TRAIN", "type": "MemoryError"}, 10, 0)),
-    (FROM_TASK, ArtifactReady(1, "a", 2, "file", "0" * 64, 3, "text/plain", None, {"rows": 3}, 0)),
-    (SPOOL_RECORD, ArtifactReady(2, "a", 3, "checkpoint", "0" * 64, 3, "text/plain", 10, {}, 1)),
+    (CONTROL, messages.LoadCommand()),
+    (CONTROL, messages.TrainCommand("cuda:0")),
+    (CONTROL, messages.ExitCommand()),
+    (CONTROL, messages.ParametersAnswer(1, {"lr": 0.5})),
+    (CONTROL, messages.ParametersAnswer(2)),
+    (CONTROL, messages.ParametersAnswer(3, {"lr": "x"}, "$.lr: 'x' is not of type 'number'")),
+    (CONTROL, messages.InstructionMessage(2, {"model": "b"})),
+    (FROM_TASK, messages.ServiceReady({"port": 8_000})),
+    (FROM_TASK, messages.ServiceAlive()),
+    (CONTROL, messages.CheckpointAnswer(1, {"step": 4}, "/work/.checkpoint-1", warning="damaged")),
+    (FROM_TASK, messages.CheckpointRequest(1, True)),
+    (FROM_TASK, messages.FetchRequest(1, {"uri": "file:///a", "sha256": "0" * 64, "size_bytes": 1})),
+    (FROM_TASK, messages.ArtifactReleased({"uri": "file:///a", "sha256": "0" * 64, "size_bytes": 1})),
+    (CONTROL, messages.FetchAnswer(1, "/cache/entries/0")),
+    (CONTROL, messages.FetchAnswer(2, code="artifact_missing", problem="no copy has it")),
+    (FROM_TASK, messages.TrainingResumed({"step": 4})),
+    (FROM_TASK, messages.InstructionAnswer(2, True, {"sha256": "ab"})),
+    (FROM_TASK, messages.PhaseBegan(3)),
+    (
+        FROM_TASK,
+        reports.ReportBatch([reports.StepReport(0, 0.5, 1_700), reports.StepReport(1, "nan", 1_701)]),
+    ),
+    (FROM_TASK, reports.ReportBatch([reports.StepReport(0, SEVERAL, 1_700)])),
+    (FROM_TASK, reports.FinalValue(0.5)),
+    (FROM_TASK, reports.FinalValue(1)),
+    (FROM_TASK, reports.FinalValue("-inf")),
+    (FROM_TASK, reports.FinalValue(SEVERAL)),
+    (
+        FROM_TASK,
+        reports.PointBatch(
+            [reports.MetricPoint("loss", 3, 1_700, 0.1), reports.MetricPoint("loss", 4, 1_701, "nan")]
+        ),
+    ),
+    (FROM_TASK, reports.SummaryValueReport("text", "notes", 3, 1_700, 0, {"value": ["a"]})),
+    (
+        FROM_TASK,
+        reports.SummaryValueReport("image", "a", 3, 1_700, 1, {"width": 2}, 7, "0" * 64, 70, "image/png"),
+    ),
+    (FROM_TASK, reports.SummaryOmitted("spool_full", "no room")),
+    (FROM_TASK, reports.StoredRequest(1)),
+    (CONTROL, reports.StoredAnswer(1)),
+    (FROM_TASK, messages.ParametersRequest(1)),
+    (FROM_TASK, messages.AnswerReceived(1, True)),
+    (FROM_TASK, messages.TrainingInterrupted("host", {"stage": "TRAIN", "type": "MemoryError"}, 10, 0)),
+    (FROM_TASK, reports.ArtifactReady(1, "a", 2, "file", "0" * 64, 3, "text/plain", None, {"rows": 3}, 0)),
+    (SPOOL_RECORD, reports.ArtifactReady(2, "a", 3, "checkpoint", "0" * 64, 3, "text/plain", 10, {}, 1)),
     (
         SPOOL_RECORD,
-        ArtifactReady(
+        reports.ArtifactReady(
             *(2, "a", 3, "checkpoint", "0" * 64, 3, "text/plain", 10, {}, 1),
             interrupts=1,
-            reports=[StepReport(9, 0.5, 1_700)],
+            reports=[reports.StepReport(9, 0.5, 1_700)],
             resumed={"step": 4},
         ),
     ),
-    (FROM_TASK, AttemptOver()),
-    (FROM_TASK, AttemptEnding("finished", {}, None, None, [], 1, 2, 10, 0, 0, [], None, 0)),
-    (FROM_TASK, AttemptEnding("failed", None, ERROR, 3, ["7 sleep"], -1, -1, 10, 0, 1, [], SEVERAL, 2)),
-    (ENDING_FILE, AttemptEnding("lost", {}, None, None, [], 1, 2, 10, 0, 0, [StepReport(0, 0.5, 1)], 0.5, 0)),
-    (FROM_TASK, ProcessFree(10, 2)),
-    (PROGRESS, AnswerTaken("fetch-request", 3)),
+    (FROM_TASK, messages.AttemptOver()),
+    (FROM_TASK, messages.AttemptEnding("finished", {}, None, None, [], 1, 2, 10, 0, 0, [], None, 0)),
+    (
+        FROM_TASK,
+        messages.AttemptEnding("failed", None, ERROR, 3, ["7 sleep"], -1, -1, 10, 0, 1, [], SEVERAL, 2),
+    ),
+    (
+        ENDING_FILE,
+        messages.AttemptEnding(
+            "lost", {}, None, None, [], 1, 2, 10, 0, 0, [reports.StepReport(0, 0.5, 1)], 0.5, 0
+        ),
+    ),
+    (FROM_TASK, messages.ProcessFree(10, 2)),
+    (PROGRESS, messages.AnswerTaken("fetch-request", 3)),
 ]
 
 
@@ -152,33 +125,29 @@ def test_a_message_arrives_as_it_was_sent(expected: Mapping[str, type[Any]], mes
     assert (type(found), found) == (type(message), message)
 
 
-def test_the_items_of_a_batch_have_names_again() -> None:
-    batch = decode(encode(PointBatch([MetricPoint("loss", 3, 1_700, 0.1)])), FROM_TASK)
-    assert isinstance(batch, PointBatch) and batch.points[0].tag == "loss"
-
-
-def test_every_message_is_tried_and_is_expected_somewhere() -> None:
-    kinds = set(get_args(process_messages.ProcessMessage))
+def test_every_message_is_tried_and_is_expected_somewhere_and_items_of_a_batch_have_names_again() -> None:
+    kinds = set(get_args(ProcessMessage))
     assert {type(message) for _, message in MESSAGES} == kinds
     tables = (TO_FORKSERVER, FROM_FORKSERVER, ASSIGNMENT, CONTROL, PROGRESS, ENDING_FILE)
     assert {kind for table in tables for kind in table.values()} == kinds
+    batch = decode(encode(reports.PointBatch([reports.MetricPoint("loss", 3, 1_700, 0.1)])), FROM_TASK)
+    assert isinstance(batch, reports.PointBatch) and batch.points[0].tag == "loss"
+
+
+ANY = "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION"
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"", "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION, got b''"),
-        (b"\xff", "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION"),
-        (b"[" * 100_000, "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION"),
-        (b'["TRAIN"]', "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION"),
-        (
-            b'{"type": ["TRAIN"]}',
-            "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION",
-        ),
-        (
-            b'{"type": "status", "status": 3}',
-            "expected LOAD, TRAIN, EXIT, NEXT, CHECKPOINT, FETCHED, STORED or INSTRUCTION",
-        ),
+        (b"", f"{ANY}, got b''"),
+        (b"\xff", ANY),
+        (b"{}", ANY),
+        (b"null", ANY),
+        (b"[" * 100_000, ANY),
+        (b'["TRAIN"]', ANY),
+        (b'{"type": ["TRAIN"]}', ANY),
+        (b'{"type": "status", "status": 3}', ANY),
         (b'{"type": "TRAIN"}', "TRAIN: .*'device'"),
         (b'{"type": "TRAIN", "device": 0}', "TRAIN: device: expected str; got b'.*'"),
         (b'{"type": "TRAIN", "device": "cpu", "at": 3}', "TRAIN: no field 'at'"),

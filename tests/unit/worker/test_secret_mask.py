@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from trackside.worker.process_messages import AttemptEnding, ServiceReady
+from tests.unit.worker.test_outcome import FINISHED
+from trackside.worker.process_messages import ServiceReady
 from trackside.worker.report_messages import ArtifactReady, MetricPoint, PointBatch
 from trackside.worker.secret_mask import MIN_CHARACTERS, SecretMask
 
@@ -20,35 +21,21 @@ def test_a_value_is_masked_as_it_is_and_as_json_and_repr_write_it(write: object)
     assert "0123" not in masked
 
 
-def test_each_line_of_a_value_is_masked_and_the_longest_value_first() -> None:
+def test_each_line_of_a_value_is_masked_and_the_longest_value_first_but_no_short_one() -> None:
     mask = SecretMask([LINES, "first-line-of-more"])
     assert mask.text("first-line") == mask.text("first-line-of-more") == "[redacted]"
     assert mask.text("> second-line <") == "> [redacted] <"
     assert mask.text(LINES) == "[redacted]"
     assert mask.text("end") == "end"
     assert mask.longest >= len(LINES)
-
-
-def test_a_short_value_is_not_masked_as_it_would_be_found_in_other_words() -> None:
     assert SecretMask(["a" * (MIN_CHARACTERS - 1)]).text("a" * 99) == "a" * 99
-
-
-def ending(**more: object) -> AttemptEnding:
-    fields: dict[str, object] = {
-        "end": "finished",
-        "result": None,
-        "error": None,
-        "exit_code": None,
-        "leftovers": [],
-        "final": None,
-    }
-    times = {"load_time_ms": 1, "train_time_ms": 1, "peak_memory_bytes": 1, "peak_cuda_memory_bytes": 1}
-    return AttemptEnding(**{**fields, **times, "interrupts": 0, "reports": [], "requests": 0, **more})  # type: ignore[arg-type]
 
 
 def test_messages_keep_what_the_worker_needs_and_lose_values_in_what_the_task_has_chosen() -> None:
     mask = SecretMask(["finished", "hunter2"])
-    found = mask.message(ending(result={"hunter2": ["x hunter2", 2, None]}, error={"message": "hunter2"}))
+    found = mask.message(
+        FINISHED._replace(result={"hunter2": ["x hunter2", 2, None]}, error={"message": "hunter2"})
+    )
     assert found.end == "finished"
     assert found.result == {"[redacted]": ["x [redacted]", 2, None]}
     assert found.error == {"message": "[redacted]"}
@@ -57,8 +44,5 @@ def test_messages_keep_what_the_worker_needs_and_lose_values_in_what_the_task_ha
     assert mask.message(ServiceReady({"url": "hunter2"})).detail == {"url": "[redacted]"}
     ready = ArtifactReady(1, "hunter2", 1, "file", "finished", 1, "text/plain", None, {"a": "hunter2"}, 0)
     assert mask.message(ready) == ready._replace(metadata={"a": "[redacted]"})
-
-
-def test_without_values_a_message_stays_the_same_object() -> None:
     message = PointBatch([])
     assert SecretMask().message(message) is message

@@ -1,15 +1,21 @@
-"""What a task process keeps for the store, and when it waits for it."""
+"""What a task process keeps for the store, when it waits, and when a store is given up."""
 
+import asyncio
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from trackside.eventlog.log import Appended
 from trackside.sdk.channel import ReportedSummary
+from trackside.worker.artifacts.store_messages import FIRST_RETRY_S, LAST_RETRY_S
+from trackside.worker.artifacts.store_outage import StoreOutage
 from trackside.worker.child import summary_spool
 from trackside.worker.child.spool import Spool
 from trackside.worker.child.summary_spool import SummarySender, summaries_below, summary_file
 from trackside.worker.report_messages import StoredAnswer, StoredRequest, SummaryOmitted, SummaryValueReport
+from trackside.worker.reporting.summary_flow import MAX_UNAPPENDED_BATCHES, SummaryFlow
 
 Sent = list[SummaryValueReport | SummaryOmitted | StoredRequest]
 
@@ -34,7 +40,7 @@ def test_bytes_are_in_a_file_that_the_message_names(tmp_path: Path) -> None:
     assert report.body["sha256"] == report.sha256 and report.body["width"] == 2
 
 
-def test_a_task_with_too_many_files_waits_for_the_store(
+def test_a_task_with_too_many_files_or_bytes_waits_for_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summary_spool, "MAX_UNSTORED_FILES", 3)
@@ -44,13 +50,8 @@ def test_a_task_with_too_many_files_waits_for_the_store(
         sender.report(image(b"x"))
     requests = [(place, each.request) for place, each in enumerate(sent) if isinstance(each, StoredRequest)]
     assert requests == [(3, 1), (7, 2)]
-
-
-def test_a_task_with_too_many_bytes_waits_for_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(summary_spool, "MAX_UNSTORED_BYTES", 10)
-    sent: Sent = []
+    sent = []
     sender = sender_of(tmp_path, sent)
     for _ in range(3):
         sender.report(image(b"12345"))
@@ -96,3 +97,65 @@ def test_what_is_too_large_or_has_no_room_is_left_out_with_its_reason(
         ("bad_summary", "a: its bytes can't be kept: it has 4 B, more than 3 B"),
         ("store_missing", "a: the worker has no store; set TRACKSIDE_STORE for it"),
     ]
+
+
+def full(is_stalled: Callable[[], bool] = lambda: False) -> tuple[SummaryFlow, Callable[[Appended], None]]:
+    """Returns a flow that is full, and what makes room in it."""
+    flow = SummaryFlow(is_stalled)
+    appended = [flow.sent() for _ in range(MAX_UNAPPENDED_BATCHES)]
+    assert flow.is_full
+    return flow, appended[0]
+
+
+async def test_a_flow_that_is_full_waits_until_one_batch_is_in_the_log_or_what_a_process_left_passes() -> (
+    None
+):
+    flow, appended = full()
+    waiting = asyncio.create_task(flow.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    appended(Appended(0, 0))
+    await waiting
+    assert not flow.is_full
+    flow, _ = full()
+    waiting = asyncio.create_task(flow.room())
+    await asyncio.sleep(0)
+    flow.release()
+    await waiting
+
+
+async def test_nothing_waits_for_a_log_that_does_not_answer_and_a_batch_that_is_dropped_is_counted() -> None:
+    stalled = False
+    flow, _ = full(lambda: stalled)
+    stalled = True
+    assert not flow.is_full
+    await flow.room()
+    flow, _ = full()
+    flow.dropped(200)
+    await flow.room()
+    assert flow.left_out == 200
+
+
+PROBLEM = {"code": "store_full", "message": "no room"}
+
+
+def test_pauses_grow_up_to_their_limit_and_begin_again_after_a_success() -> None:
+    outage, pauses = StoreOutage(60), []
+    for at in range(10):
+        assert outage.note(PROBLEM, float(at)) == (at == 0)
+        pauses.append(outage.pause_s)
+    assert pauses[:3] == [FIRST_RETRY_S, 2 * FIRST_RETRY_S, 4 * FIRST_RETRY_S]
+    assert pauses[-1] == LAST_RETRY_S
+    outage.end()
+    assert outage.note(PROBLEM, 20.0) and outage.pause_s == FIRST_RETRY_S
+
+
+def test_a_store_is_given_up_after_its_limit_and_not_before_until_it_is_there_again() -> None:
+    outage = StoreOutage(60)
+    assert not outage.is_given_up(1_000.0)
+    outage.note(PROBLEM, 100.0)
+    assert not outage.is_given_up(159.9)
+    outage.note(PROBLEM, 160.0)
+    assert outage.is_given_up(160.0) and outage.retry_at_s > 160.0
+    outage.end()
+    assert not outage.is_given_up(161.0)

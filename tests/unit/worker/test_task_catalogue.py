@@ -22,13 +22,17 @@ def test_the_examples_have_good_catalogues(example: str) -> None:
     assert found.tasks[example].path == str(EXAMPLES / example)
 
 
-def test_a_folder_is_found_from_where_the_file_is(tmp_path: Path) -> None:
+def test_a_folder_is_found_from_where_the_file_is_and_a_missing_catalogue_names_the_setting(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "code").mkdir()
     found = read_catalogue(
         write(tmp_path, "tasks: {a: {entry: 'm:C', path: code, environment: [HTTPS_PROXY]}}")
     )
     assert found.tasks["a"].path == str(tmp_path / "code")
     assert found.tasks["a"].environment == ("HTTPS_PROXY",)
+    with pytest.raises(CatalogueError, match="TRACKSIDE_WORKER_CATALOGUE"):
+        read_catalogue(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize(
@@ -80,10 +84,7 @@ def test_a_folder_is_found_from_where_the_file_is(tmp_path: Path) -> None:
         ("tasks: {a: {entry: 'm:C', max_tasks: 3}}", r"\$\.tasks\.a: max_tasks and max_growth are for"),
         ("tasks: {a: {entry: 'm:C', runner: warm, max_tasks: 0}}", r"\$\.tasks\.a\.max_tasks: "),
         ("tasks: {a: {entry: 'm:C', enforce: memory}}", r"\$\.tasks\.a\.enforce: .*'estimate'"),
-        (
-            "tasks: {a: {entry: 'm:C', enforce_factor: 2}}",
-            r"\$\.tasks\.a: enforce_factor is for enforce",
-        ),
+        ("tasks: {a: {entry: 'm:C', enforce_factor: 2}}", r"\$\.tasks\.a: enforce_factor is for enforce"),
         ("tasks: {a: {entry: 'm:C', enforce: estimate, enforce_factor: 0.9}}", r"\.a\.enforce_factor: "),
         ("tasks: {a: {program: [x], runner: warm}}", r"\$\.tasks\.a: runner: warm is for classes"),
     ],
@@ -93,11 +94,6 @@ def test_a_bad_catalogue_names_file_key_and_rule(tmp_path: Path, text: str, reas
     with pytest.raises(CatalogueError, match=reason) as raised:
         read_catalogue(path)
     assert str(path) in str(raised.value)
-
-
-def test_a_missing_catalogue_names_the_setting(tmp_path: Path) -> None:
-    with pytest.raises(CatalogueError, match="TRACKSIDE_WORKER_CATALOGUE"):
-        read_catalogue(tmp_path / "none.yaml")
 
 
 def test_a_program_is_a_list_whose_relative_paths_are_found_from_its_folder(tmp_path: Path) -> None:
@@ -127,7 +123,9 @@ def test_ceilings_and_the_runner_are_kept(tmp_path: Path) -> None:
     assert catalogue.max_cuda_memory_bytes == {"a": 1_500_000_000}
 
 
-def test_the_factor_of_an_estimate_that_is_enforced_is_kept(tmp_path: Path) -> None:
+def test_the_factor_of_an_estimate_that_is_enforced_and_secrets_of_variables_and_parameters_are_kept(
+    tmp_path: Path,
+) -> None:
     text = (
         "tasks: {a: {entry: 'm:C'}, b: {entry: 'm:C', enforce: estimate}, "
         "c: {entry: 'm:C', enforce: estimate, enforce_factor: 2}}"
@@ -135,9 +133,6 @@ def test_the_factor_of_an_estimate_that_is_enforced_is_kept(tmp_path: Path) -> N
     tasks = read_catalogue(write(tmp_path, text)).tasks
     assert [tasks[name].enforce_factor for name in "abc"] == [None, ENFORCE_FACTOR, 2.0]
     assert len({tasks[name].digest for name in "abc"}) == 3
-
-
-def test_secrets_are_those_of_variables_and_those_that_parameters_may_name(tmp_path: Path) -> None:
     text = "tasks: {a: {entry: 'm:C', environment: [LANG, {KEY: {secret: k}, B: {secret: b}}], secrets: [x]}}"
     task = read_catalogue(write(tmp_path, text)).tasks["a"]
     assert task.environment == ("LANG",)

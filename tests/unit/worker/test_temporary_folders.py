@@ -1,4 +1,4 @@
-"""Where tasks have their temporary files: sockets must find room below, however long the path is."""
+"""Where tasks have temporary files; a journal that can't be written says why."""
 
 import os
 import subprocess
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.small_disk import small_disk
 from trackside.worker import temporary_folders
 from trackside.worker.reporting.journal import Journal, JournalEntry
 from trackside.worker.temporary_folders import temporary_folder
@@ -32,17 +33,16 @@ def test_processes_of_a_task_have_sockets_in_a_folder_with_a_long_path(long_fold
     assert found.resolve() == long_folder.resolve()
 
 
-def test_a_short_folder_is_taken_as_it_is(long_folder: Path) -> None:
-    assert temporary_folder(Path("/short")) == Path("/short")
-
-
-def test_a_link_goes_with_its_working_directory(tmp_path: Path, long_folder: Path) -> None:
+def test_a_link_goes_with_its_working_directory_and_a_short_folder_is_taken_as_it_is(
+    tmp_path: Path, long_folder: Path
+) -> None:
     journal = Journal(long_folder)
     entry = JournalEntry("s", "s.0", 1, 1, "i")
     link = temporary_folder(journal.workdir(entry))
     assert link.is_symlink()
     journal._remove(entry, keep_workdir=True)
     assert not link.is_symlink()
+    assert temporary_folder(Path("/short")) == Path("/short")
 
 
 def test_a_folder_of_links_that_others_can_write_is_not_used(
@@ -52,3 +52,19 @@ def test_a_folder_of_links_that_others_can_write_is_not_used(
     (tmp_path / f"trackside-{os.geteuid()}").mkdir()
     (tmp_path / f"trackside-{os.geteuid()}").chmod(0o777)
     assert temporary_folder(long_folder) == long_folder
+
+
+def test_a_journal_that_could_not_be_written_says_why_until_there_is_room(tmp_path: Path) -> None:
+    entry = JournalEntry("s", "t", attempt=1, placement=1, incarnation="i-1")
+    with small_disk(tmp_path / "disk", "100m") as disk:
+        journal = Journal(disk.folder / "data")
+        assert journal.obstacle() == ""
+        disk.fill()
+        assert journal.obstacle() == "", "nothing was written yet"
+        with pytest.raises(OSError, match="No space left"):
+            journal.write(entry)
+        assert "can't be written: No space left on device" in journal.obstacle()
+        disk.empty()
+        assert journal.obstacle() == ""
+        journal.write(entry)
+        assert journal.entries_without_end() == [entry]

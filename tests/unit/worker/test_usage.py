@@ -1,4 +1,4 @@
-"""What a host and its tasks use, from the texts of /proc, and what of a device is others'."""
+"""What a host and its tasks use, from the texts of /proc; what of a device is others', which has failed."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,15 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.worker.host.nvml import GpuProcess, GpuReading
+from trackside.worker.host.nvml import GpuError, GpuProcess, GpuReading
+from trackside.worker.host.sampler import (
+    DeviceHealth,
+    HostSample,
+    OwnedSession,
+    device_readings,
+    next_health,
+    task_uses,
+)
 from trackside.worker.host.usage import (
     CpuTime,
     HostMemory,
@@ -47,27 +55,14 @@ def host(root: Path, **files: str) -> Path:
 def process(
     root: Path, pid: int, *, session: int, ticks: int = 0, pages: int = 0, name: str = "python"
 ) -> None:
-    fields = [
-        "S",
-        "1",
-        str(session),
-        str(session),
-        *["0"] * 7,
-        str(ticks),
-        "0",
-        "0",
-        "0",
-        *["0"] * 6,
-        str(pages),
-    ]
+    fields = ["S", "1", str(session), str(session), *["0"] * 7, str(ticks), *["0"] * 9, str(pages)]
     host(root, **{f"proc__{pid}__stat": f"{pid} ({name}) {' '.join(fields)} 0 0\n"})
 
 
-def test_memory_is_the_hosts_where_no_cgroup_limits_it(tmp_path: Path) -> None:
+def test_memory_is_the_hosts_or_the_cgroups_where_that_is_less_and_its_cache_is_not_in_use(
+    tmp_path: Path,
+) -> None:
     assert read_host(host(tmp_path)) == HostMemory(1000 * 1024, 600 * 1024)
-
-
-def test_memory_is_the_cgroups_where_that_is_less_and_its_cache_is_not_in_use(tmp_path: Path) -> None:
     root = host(
         tmp_path,
         proc__self__cgroup="0::/a/b\n",
@@ -80,13 +75,8 @@ def test_memory_is_the_cgroups_where_that_is_less_and_its_cache_is_not_in_use(tm
         },
     )
     assert read_host(root) == HostMemory(500_000, 300_000)
-
-
-def test_memory_is_limited_by_a_cgroup_of_the_first_version_at_the_mount_of_a_container(
-    tmp_path: Path,
-) -> None:
     root = host(
-        tmp_path,
+        tmp_path / "first",
         proc__self__cgroup="9:cpu:/x\n4:memory:/docker/abc\n0::/\n",
         **{
             "sys__fs__cgroup__memory__memory.limit_in_bytes": "400000\n",
@@ -96,13 +86,19 @@ def test_memory_is_limited_by_a_cgroup_of_the_first_version_at_the_mount_of_a_co
     assert read_host(root) == HostMemory(400_000, 0)
 
 
-def test_the_hosts_cpu_is_the_mean_since_the_last_reading(tmp_path: Path) -> None:
+def test_the_hosts_cpu_is_the_mean_since_the_last_reading_and_that_of_a_task_in_percent_of_a_core(
+    tmp_path: Path,
+) -> None:
     before = read_cpu(host(tmp_path, proc__stat="cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2\n"))
     now = read_cpu(host(tmp_path, proc__stat="cpu  160 0 60 820 60 0 0 0 0 0\n"))
     assert (before, now) == (CpuTime(150, 1000), CpuTime(220, 1100))
     assert host_cpu_percent(before, now) == 70.0
     assert host_cpu_percent(now, now) == 0.0
     assert read_cpu(tmp_path / "nowhere") == CpuTime()
+    assert cpu_percent(SessionUsage(cpu_s=1.0), SessionUsage(cpu_s=4.0), 2.0) == 150.0
+    assert cpu_percent(SessionUsage(cpu_s=4.0), SessionUsage(cpu_s=1.0), 2.0) == 0.0
+    assert cpu_percent(None, SessionUsage(cpu_s=1.0), 2.0) == 0.0
+    assert cpu_percent(SessionUsage(), SessionUsage(cpu_s=1.0), 0.0) == 0.0
 
 
 def test_the_name_of_a_process_may_hold_any_character(tmp_path: Path) -> None:
@@ -122,6 +118,7 @@ def test_a_group_is_all_processes_of_the_session(tmp_path: Path) -> None:
     found = read_sessions([5, 7, 9], tmp_path)
     assert found[5] == SessionUsage(frozenset({5, 6}), 30 * PAGE, 30 * PAGE, 2.0)
     assert found.keys() == {5, 7}
+    assert read_sessions([], tmp_path / "nowhere") == {}
 
 
 def test_pages_that_processes_of_a_group_share_count_once(tmp_path: Path) -> None:
@@ -172,18 +169,7 @@ def test_the_most_that_one_process_had_is_seen_between_readings(tmp_path: Path) 
     assert (group.memory_bytes, group.peak_bytes) == (PAGE, 9999 * 1024)
 
 
-def test_nobody_is_looked_for_if_there_is_no_task(tmp_path: Path) -> None:
-    assert read_sessions([], tmp_path / "nowhere") == {}
-
-
-def test_cpu_is_in_percent_of_a_core_and_never_negative() -> None:
-    assert cpu_percent(SessionUsage(cpu_s=1.0), SessionUsage(cpu_s=4.0), 2.0) == 150.0
-    assert cpu_percent(SessionUsage(cpu_s=4.0), SessionUsage(cpu_s=1.0), 2.0) == 0.0
-    assert cpu_percent(None, SessionUsage(cpu_s=1.0), 2.0) == 0.0
-    assert cpu_percent(SessionUsage(), SessionUsage(cpu_s=1.0), 0.0) == 0.0
-
-
-def test_a_task_has_the_device_memory_of_all_its_processes() -> None:
+def test_a_task_has_the_device_memory_of_all_its_processes_and_a_peak_is_the_most_of_each_quantity() -> None:
     group = SessionUsage(pids=frozenset({1, 2}), memory_bytes=7)
     readings = {
         "gpu-0": reading(90, (1, 10), (2, 20), (3, 60)),
@@ -191,25 +177,26 @@ def test_a_task_has_the_device_memory_of_all_its_processes() -> None:
         "gpu-2": reading(9, (1, None)),
     }
     assert usage_of(group, 50.0, readings) == Usage(7, {"gpu-0": 30}, 50.0)
-
-
-def test_a_peak_is_the_most_of_each_quantity() -> None:
     first, second = Usage(5, {"a": 1, "b": 9}, 10.0), Usage(4, {"b": 3, "c": 2}, 20.0)
     assert highest_usage(first, second) == Usage(5, {"a": 1, "b": 9, "c": 2}, 20.0)
     assert highest_usage(None, first) == first
+    memory = HostMemory(1000, 600)
+    assert foreign_on_host(memory, [Usage(100), Usage(50)]) == 250
+    assert foreign_on_host(memory, [Usage(900)]) == 0
 
 
-def test_t18_what_others_have_is_theirs_and_the_drivers() -> None:
+def test_t18_what_others_have_is_theirs_and_the_drivers_or_what_remains_where_that_does_not_tell() -> None:
     assert foreign_bytes(reading(100, (1, 30), (2, 40)), own_pids={1}) == 40
     assert foreign_bytes(reading(110, (1, 30), (2, 40), reserved=40), own_pids={1}) == 80
     assert foreign_bytes(reading(30, (1, 30)), own_pids={1}) == 0
-
-
-def test_t18_what_the_driver_does_not_tell_is_what_remains_without_ours() -> None:
     assert foreign_bytes(reading(100, (1, 30), (2, None)), own_pids={1}) == 70
     assert foreign_bytes(reading(100, (1, None)), own_pids={1}, claimed_bytes=80) == 20
     assert foreign_bytes(reading(100), own_pids={1}) == 100
     assert foreign_bytes(reading(10, (1, 30), (2, None)), own_pids={1}) == 0
+    listed = reading(110, (1, 30), (2, 40), reserved=40)
+    assert foreign_bytes(listed, own_pids={1}, neighbours=[(25, 50)]) == 55
+    assert foreign_bytes(listed, own_pids={1}, neighbours=[(60, 50)]) == 40
+    assert foreign_bytes(reading(100), own_pids={1}, claimed_bytes=30, neighbours=[(0, 50)]) == 20
 
 
 sizes = st.none() | st.integers(0, 1000)
@@ -228,19 +215,6 @@ def test_what_others_have_is_never_negative_and_never_more_than_is_there(
     assert 0 <= foreign_bytes(reading(used, *processes), own, claimed) <= total
 
 
-def test_what_others_have_of_the_host_leaves_out_our_tasks() -> None:
-    memory = HostMemory(1000, 600)
-    assert foreign_on_host(memory, [Usage(100), Usage(50)]) == 250
-    assert foreign_on_host(memory, [Usage(900)]) == 0
-
-
-def test_what_neighbours_use_of_a_device_is_not_foreign() -> None:
-    listed = reading(110, (1, 30), (2, 40), reserved=40)
-    assert foreign_bytes(listed, own_pids={1}, neighbours=[(25, 50)]) == 55
-    assert foreign_bytes(listed, own_pids={1}, neighbours=[(60, 50)]) == 40
-    assert foreign_bytes(reading(100), own_pids={1}, claimed_bytes=30, neighbours=[(0, 50)]) == 20
-
-
 BOOT = {"proc__sys__kernel__random__boot_id": "b00t\n"}
 
 
@@ -249,24 +223,70 @@ def test_workers_on_one_kernel_share_memory_where_no_cgroup_limits_it(tmp_path: 
     limit = {"proc__self__cgroup": "0::/a\n", "sys__fs__cgroup__a__memory.max": "9000000\n"}
     limit["sys__fs__cgroup__a__memory.current"] = "5\n"
     assert memory_pool(host(tmp_path / "b", **BOOT, **limit)) == "b00t", "the limit is above the memory"
+    assert memory_pool(host(tmp_path / "c")) == ""
 
 
 def test_workers_share_the_memory_of_the_cgroup_with_the_lowest_limit(tmp_path: Path) -> None:
-    files = {
-        "sys__fs__cgroup__a__memory.max": "500000\n",
-        "sys__fs__cgroup__a__memory.current": "5\n",
-        "sys__fs__cgroup__a__b__memory.max": "500000\n",
-        "sys__fs__cgroup__a__b__memory.current": "5\n",
-        "sys__fs__cgroup__a__c__memory.max": "400000\n",
-        "sys__fs__cgroup__a__c__memory.current": "5\n",
-    }
+    files: dict[str, str] = {}
+    for name, limit in (("a", 500_000), ("a__b", 500_000), ("a__c", 400_000)):
+        files[f"sys__fs__cgroup__{name}__memory.max"] = f"{limit}\n"
+        files[f"sys__fs__cgroup__{name}__memory.current"] = "5\n"
     pools = {}
     for name in ("a/b", "a", "a/c"):
-        root = host(tmp_path, **BOOT, **files, proc__self__cgroup=f"0::/{name}\n")
-        pools[name] = memory_pool(root)
+        pools[name] = memory_pool(host(tmp_path, **BOOT, **files, proc__self__cgroup=f"0::/{name}\n"))
     assert pools["a/b"] == pools["a"] == f"b00t-{(tmp_path / 'sys/fs/cgroup/a').stat().st_ino}"
     assert pools["a/c"] == f"b00t-{(tmp_path / 'sys/fs/cgroup/a/c').stat().st_ino}"
 
 
-def test_nothing_is_known_to_be_shared_without_a_boot_id(tmp_path: Path) -> None:
-    assert memory_pool(host(tmp_path)) == ""
+WELL = GpuReading(used_bytes=10, reserved_bytes=0, utilisation_percent=40, processes=())
+LATE = GpuError("Timeout")
+LOST = GpuError("GPU is lost", gone=True)
+
+
+def sample(at_s: float, **sessions: SessionUsage) -> HostSample:
+    return HostSample(
+        at_s, HostMemory(1000, 500), CpuTime(), {int(pid[1:]): session for pid, session in sessions.items()}
+    )
+
+
+def judged(*answers: GpuReading | GpuError) -> str:
+    now = DeviceHealth()
+    for answer in answers:
+        now = next_health(now, answer)
+    return now.reason
+
+
+def test_fm19_a_device_that_is_gone_fails_at_once_and_for_good_and_is_forgiven_two_failures_in_a_row() -> (
+    None
+):
+    assert judged(WELL, LOST) == "GPU is lost"
+    assert judged(WELL, LOST, WELL, LATE) == "GPU is lost"
+    assert judged(LATE, LATE, WELL, LATE, LATE) == ""
+    assert judged(LATE, LATE, LATE) == "Timeout"
+
+
+def test_a_task_keeps_its_peak_when_it_needs_less_and_when_its_processes_have_ended() -> None:
+    owned = [OwnedSession("t", 5, ("gpu-0",))]
+    on_gpu = {"gpu-0": GpuReading(30, 0, 0, (GpuProcess(5, 30),))}
+    first = sample(0, p5=SessionUsage(frozenset({5}), 100, 120, 1.0))
+    second = sample(2, p5=SessionUsage(frozenset({5}), 60, 60, 2.0))
+    peaks: dict[str, Usage] = {}
+    peaks["t"] = task_uses(None, first, owned, on_gpu, peaks)["t"].peak
+    assert peaks["t"] == Usage(120, {"gpu-0": 30}, 0.0)
+    now = task_uses(first, second, owned, {}, peaks)["t"]
+    assert now.usage == Usage(60, {}, 50.0)
+    assert now.peak == Usage(120, {"gpu-0": 30}, 50.0)
+    ended = task_uses(second, sample(3), owned, {}, {"t": now.peak})["t"]
+    assert (ended.usage, ended.peak) == (Usage(), now.peak)
+
+
+def test_t18_a_device_is_told_with_what_others_have_of_it_but_not_with_what_a_task_was_promised() -> None:
+    processes = (GpuProcess(5, 30), GpuProcess(6, 5), GpuProcess(99, 40))
+    seen = GpuReading(75, 0, 60, processes)
+    session = SessionUsage(frozenset({5, 6}))
+    found = device_readings({"gpu-1": seen}, [session], [OwnedSession("t", 5, ("gpu-1",), 50)])["gpu-1"]
+    told = (found.device_id, found.used_bytes, found.foreign_bytes, found.utilisation)
+    assert told == ("gpu-1", 75, 40, 60)
+    seen = GpuReading(75, 0, None, ())
+    owned = [OwnedSession("t", 5, ("gpu-1",), 50), OwnedSession("u", 6, ("gpu-2",), 99)]
+    assert device_readings({"gpu-1": seen}, [], owned)["gpu-1"].foreign_bytes == 25

@@ -40,11 +40,8 @@ class HostWithPool:
     """Two slots of the CPU and a GPU, with the processes that wait there."""
 
     def __init__(self) -> None:
-        devices = [
-            Device(device_id="cpu-0", kind="cpu", name="", memory_bytes=0),
-            Device(device_id="cpu-1", kind="cpu", name="", memory_bytes=0),
-            Device(device_id="gpu-0", kind="gpu", name="", memory_bytes=10),
-        ]
+        cpus = [Device(device_id=name, kind="cpu", name="", memory_bytes=0) for name in ("cpu-0", "cpu-1")]
+        devices = [*cpus, Device(device_id="gpu-0", kind="gpu", name="", memory_bytes=10)]
         self.ledger = Ledger({each.device_id: each for each in devices}, memory_bytes=100)
         self.forkserver = RecordingConnection()
         self.changes = 0
@@ -77,8 +74,7 @@ async def test_a_task_gets_the_process_of_its_type_that_was_on_its_device_else_t
     found = [host.warm.matching(kind_of("a"), (device,)) for device in ("cpu-1", "cpu-2", "cpu-0")]
     assert [each.process.number if each else None for each in found] == [2, 1, 1]
     assert host.warm.matching(kind_of("a", "GPU-1"), ("gpu-0",)) is None
-    assert found[0] is not None
-    assert host.warm.remove_for_task(found[0]) is parked[1]
+    assert found[0] is not None and host.warm.remove_for_task(found[0]) is parked[1]
     assert sorted(host.ledger.allocations) == ["warm-1", "warm-3"]
     for each in parked:
         each.close()
