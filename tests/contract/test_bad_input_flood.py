@@ -114,4 +114,4 @@ class AnswerReader:
         return found
 
 
-pytestmark = pytest.mark.timeout(max(120, RECORDS // 50))
+pytestmark = [pytest.mark.long, pytest.mark.timeout(max(120, RECORDS // 50))]

@@ -1,16 +1,16 @@
 """The simulator bites: rules of the adoption of attempts by a later incarnation of their worker, removed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.simulation.test_mutants import Mutate
+from tests.simulation.test_mutants import Mutate, after, each_of, reports_of_the_trial_before_count
 from tests.unit.simulation.adopting import KILLS_ONLY, LONG_TASKS, WorkersKilledOften
 from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptAdopted, AttemptEnd, MetricReported
-from trackside.domain import reports, task_acceptance, task_events, task_reuse
+from trackside.contracts.tasks import AttemptAdopted, AttemptEnd
+from trackside.domain import task_acceptance, task_events, task_reuse
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
@@ -30,6 +30,12 @@ SHORT_LEASE = replace(KILLS_ONLY, lease_s=1.2)
 LATE_APPENDS = replace(ALL_FAULTS, network_faults=replace(DEFAULT_FAULTS, late=0.3, late_s=4.0))
 
 
+def patch_adoption(patch: pytest.MonkeyPatch, lax: Callable[..., Outcome]) -> None:
+    """Folds adoptions in another way."""
+    folds: dict[Any, Any] = {**task_events._FOLDS}
+    patch.setattr(task_events, "_FOLDS", folds | {AttemptAdopted: lax})
+
+
 def patch_adopted(patch: pytest.MonkeyPatch, believed: Any) -> None:
     """Folds an adoption as another one: what `believed` returns of the task and the event."""
     honest = task_acceptance.adopted
@@ -37,8 +43,7 @@ def patch_adopted(patch: pytest.MonkeyPatch, believed: Any) -> None:
     def lax(task: Task, event: AttemptAdopted, record: Record) -> Outcome:
         return honest(task, event if task.place is None else believed(task, event), record)
 
-    folds: dict[Any, Any] = {**task_events._FOLDS}
-    patch.setattr(task_events, "_FOLDS", folds | {AttemptAdopted: lax})
+    patch_adoption(patch, lax)
 
 
 def any_worker_adopts(patch: pytest.MonkeyPatch) -> None:
@@ -96,26 +101,7 @@ def the_earlier_incarnation_still_gets_tasks(patch: pytest.MonkeyPatch) -> None:
 
 def an_adopted_placement_begins_anew(patch: pytest.MonkeyPatch) -> None:
     """What a task has asked for before is forgotten when it is adopted."""
-    honest = task_acceptance.adopted
-
-    def lax(task: Task, event: AttemptAdopted, record: Record) -> Outcome:
-        outcome = honest(task, event, record)
-        if outcome is Outcome.APPLIED:
-            task_reuse.reset_requests(task)
-        return outcome
-
-    folds: dict[Any, Any] = {**task_events._FOLDS}
-    patch.setattr(task_events, "_FOLDS", folds | {AttemptAdopted: lax})
-
-
-def reports_of_the_trial_before_count(patch: pytest.MonkeyPatch) -> None:
-    """What a task reports is of the trial that it has now, also if it comes late or again."""
-    honest = reports.reported
-
-    def lax(task: Task, event: MetricReported) -> Outcome:
-        return honest(task, event.model_copy(update={"requests": task.taken}))
-
-    patch.setattr(reports, "reported", lax)
+    patch_adoption(patch, after(task_acceptance.adopted, lambda task, *_: task_reuse.reset_requests(task)))
 
 
 MUTANTS: Mapping[Mutate, SimulationConfig] = {
@@ -145,7 +131,7 @@ def is_noticed(seed: int, config: SimulationConfig) -> bool:
         return True
 
 
-@pytest.mark.parametrize(("mutate", "config"), MUTANTS.items(), ids=[each.__name__ for each in MUTANTS])
+@pytest.mark.parametrize(("mutate", "config"), each_of(MUTANTS, [any_worker_adopts]))
 def test_a_rule_of_adoption_removed_is_noticed(
     mutate: Mutate, config: SimulationConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ def finds_forged_events() -> bool:
     return any(found.startswith("a forged ") for result in results for found in result.violations)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "reason", [UNSIGNED, UNKNOWN_KEY, ANOTHER_ROLE, ANOTHER_WORKER, BAD_SIGNATURE, BROKEN_CHAIN]
 )

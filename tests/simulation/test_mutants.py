@@ -1,16 +1,17 @@
 """The simulator bites: with one rule of the design removed, something must be wrong within so many seeds."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from trackside.aggregates.search import evolve as search
-from trackside.aggregates.search.messages import TrialEnded, TrialSuggested
+from trackside.aggregates.search.messages import TrialSuggested
 from trackside.aggregates.search.state import Search, Trial
 from trackside.contracts.message import Record
+from trackside.contracts.tasks import MetricReported
 from trackside.dispatcher.service import Dispatcher
-from trackside.domain import task_events
+from trackside.domain import reports, task_artifacts, task_events, task_instructions, task_reuse
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
 from trackside.eventlog import reactor
@@ -22,7 +23,9 @@ from trackside.scheduler.service import Scheduler
 from trackside.simulation import worker as simulated_worker
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.run import simulate
-from trackside.simulation.worker_state import SharedGpus
+from trackside.simulation.running_scenarios import AskingScenario, ServicesScenario, TrainingScenario
+from trackside.simulation.store import SimulatedUploads
+from trackside.simulation.worker_state import SharedGpus, SpooledArtifact
 from trackside.worker.placements.fencing import CommandAction, FencingTable
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
@@ -30,6 +33,18 @@ pytestmark = pytest.mark.usefixtures("quiet_services")
 SEEDS = 40
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
+
+
+def after(honest: Callable[..., Outcome], change: Callable[..., object]) -> Callable[..., Outcome]:
+    """Returns a fold of an event that changes the state further wherever the event counts."""
+
+    def lax(*given: Any) -> Outcome:
+        outcome = honest(*given)
+        if outcome is Outcome.APPLIED:
+            change(*given)
+        return outcome
+
+    return lax
 
 
 def any_suggestion_counts(patch: pytest.MonkeyPatch) -> None:
@@ -47,8 +62,8 @@ def any_end_of_a_trial_counts(patch: pytest.MonkeyPatch) -> None:
     """An end after an end has an effect."""
     ended = search._trial_ended
 
-    def again(found: Search, tasks: dict[str, Task], event: TrialEnded, record: Record) -> Outcome:
-        result = ended(found, tasks, event, record)
+    def again(*given: Any) -> Outcome:
+        result = ended(*given)
         return Outcome.APPLIED if result is Outcome.DUPLICATE else result
 
     patch.setattr(search, "_trial_ended", again)
@@ -56,11 +71,7 @@ def any_end_of_a_trial_counts(patch: pytest.MonkeyPatch) -> None:
 
 def any_placement_counts(patch: pytest.MonkeyPatch) -> None:
     """What is said of an earlier placement or attempt has an effect on the one that holds now."""
-
-    def lax(task: Task, _event: Any) -> bool:
-        return task.place is not None
-
-    patch.setattr(task_events, "_is_current", lax)
+    patch.setattr(task_events, "_is_current", lambda task, _: task.place is not None)
 
 
 def commands_are_sent_once(patch: pytest.MonkeyPatch) -> None:
@@ -88,23 +99,9 @@ def a_lost_worker_s_tasks_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decide, "lost_attempts", lambda *_: ())
 
 
-def nobody_is_lost(patch: pytest.MonkeyPatch) -> None:
-    """Leases never run out: a worker that is paused for long keeps its tasks, and one that died for good."""
-
-    def started_once(self: object, *_: object) -> list[object]:
-        return []
-
-    patch.setattr(decide, "lost_workers", started_once)
-    patch.setattr(decide, "lost_attempts", lambda *_: ())
-
-
 def a_worker_obeys_every_command(patch: pytest.MonkeyPatch) -> None:
     """A worker runs what is repeated, late, or meant for another incarnation."""
-
-    def judge(self: FencingTable, command: Any) -> CommandAction:
-        return CommandAction.RUN
-
-    patch.setattr(FencingTable, "action_for_run", judge)
+    patch.setattr(FencingTable, "action_for_run", lambda *_: CommandAction.RUN)
 
 
 def an_unknown_append_is_taken_for_lost(patch: pytest.MonkeyPatch) -> None:
@@ -114,8 +111,8 @@ def an_unknown_append_is_taken_for_lost(patch: pytest.MonkeyPatch) -> None:
         return 0
 
     patch.setattr(Reactor, "_end_of", at_once)
-    patch.setattr(Dispatcher, "reconsider", lambda *_: None)
-    patch.setattr(Scheduler, "reconsider", lambda *_: None)
+    for role in (Dispatcher, Scheduler):
+        patch.setattr(role, "reconsider", lambda *_: None)
 
 
 def a_worker_forgets_its_journal(patch: pytest.MonkeyPatch) -> None:
@@ -144,18 +141,94 @@ def workers_of_a_host_book_for_themselves(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharedGpus, "is_taken", lambda *_: False)
 
 
-MUTANTS: Collection[Mutate] = (
-    any_suggestion_counts,
-    any_end_of_a_trial_counts,
-    any_placement_counts,
-    commands_are_sent_once,
-    a_lost_worker_s_tasks_are_forgotten,
-    a_worker_obeys_every_command,
-    an_unknown_append_is_taken_for_lost,
-    a_worker_forgets_its_journal,
-    a_worker_gives_a_device_to_two,
-    a_service_names_a_wrong_cause,
+def an_artifact_is_saved_before_the_store_has_it(patch: pytest.MonkeyPatch) -> None:
+    """The event goes to the log at once, and the bytes to the store later."""
+    add = SimulatedUploads.add
+
+    def early(self: SimulatedUploads, artifact: SpooledArtifact) -> None:
+        self.saved(self.placement, artifact)
+        add(self, artifact)
+
+    patch.setattr(SimulatedUploads, "add", early)
+
+
+def a_training_that_resumes_has_no_earlier_reports(patch: pytest.MonkeyPatch) -> None:
+    """What was reported before the step that a training resumes at doesn't count."""
+    patch.setattr(
+        task_artifacts, "resumed", after(task_artifacts.resumed, lambda task, _: task.reports.clear())
+    )
+
+
+def a_placement_has_what_the_one_before_has_said(patch: pytest.MonkeyPatch) -> None:
+    """Numbers of artifacts and instructions, and what it resumed from, stay when a task is placed again."""
+    patch.setattr(task_artifacts, "begin_placement", lambda _: None)
+
+
+def a_training_that_begins_anew_drops_earlier_reports(patch: pytest.MonkeyPatch) -> None:
+    """One that is lost before it has saved anything takes steps from the one that resumes after it."""
+    patch.setattr(reports, "reported", after(reports.reported, lambda task, _: task.earlier.clear()))
+
+
+def parameters_are_sent_once(patch: pytest.MonkeyPatch) -> None:
+    """A task that waits for parameters has got them as soon as the log has them."""
+
+    def assign_as_taken(task: Task, *part_and_parameters: Any) -> None:
+        task.part, task.parameters = part_and_parameters
+        task.answered = task.taken = task.requested
+        task.withheld = task.idle = False
+
+    patch.setattr(task_reuse, "assign_part", assign_as_taken)
+
+
+def instructions_come_with_new_placements_only(patch: pytest.MonkeyPatch) -> None:
+    """A task that runs is sent no instruction."""
+    patch.setattr(task_instructions, "is_unacknowledged", lambda _: False)
+
+
+def reports_of_the_trial_before_count(patch: pytest.MonkeyPatch) -> None:
+    """What a task reports is of the trial that it has now, also if it comes late or again."""
+    honest = reports.reported
+
+    def lax(task: Task, event: MetricReported) -> Outcome:
+        return honest(task, event.model_copy(update={"requests": task.taken}))
+
+    patch.setattr(reports, "reported", lax)
+
+
+SHARED = SimulationConfig(shared_gpu=True)
+TRAINING, SERVING, ASKING = (
+    SimulationConfig(scenario=scenario) for scenario in (TrainingScenario, ServicesScenario, AskingScenario)
 )
+MUTANTS: Mapping[Mutate, SimulationConfig | None] = {
+    any_placement_counts: None,
+    any_suggestion_counts: None,
+    any_end_of_a_trial_counts: None,
+    commands_are_sent_once: None,
+    a_lost_worker_s_tasks_are_forgotten: None,
+    a_worker_obeys_every_command: None,
+    an_unknown_append_is_taken_for_lost: None,
+    a_worker_forgets_its_journal: None,
+    a_worker_gives_a_device_to_two: None,
+    a_service_names_a_wrong_cause: None,
+    workers_of_a_host_book_for_themselves: SHARED,
+    an_artifact_is_saved_before_the_store_has_it: TRAINING,
+    a_training_that_resumes_has_no_earlier_reports: TRAINING,
+    a_training_that_begins_anew_drops_earlier_reports: SERVING,
+    a_placement_has_what_the_one_before_has_said: SERVING,
+    instructions_come_with_new_placements_only: SERVING,
+    parameters_are_sent_once: ASKING,
+}
+OFTEN_RUN = (any_placement_counts, an_artifact_is_saved_before_the_store_has_it)
+
+
+def each_of(mutants: Mapping[Mutate, SimulationConfig | None], often_run: Iterable[Mutate]) -> list[Any]:
+    """Returns mutants as parameters, most of them for the long run only."""
+    return [
+        pytest.param(
+            mutate, config, id=mutate.__name__, marks=[] if mutate in often_run else pytest.mark.long
+        )
+        for mutate, config in mutants.items()
+    ]
 
 
 def is_noticed(number: int, config: SimulationConfig | None = None) -> bool:
@@ -165,14 +238,11 @@ def is_noticed(number: int, config: SimulationConfig | None = None) -> bool:
         return True
 
 
-@pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__)
-def test_a_rule_removed_is_noticed(mutate: Mutate, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("mutate", "config"), each_of(MUTANTS, OFTEN_RUN))
+def test_a_rule_removed_is_noticed(
+    mutate: Mutate, config: SimulationConfig | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if config is SHARED:
+        assert not any(is_noticed(number, config) for number in range(3))
     mutate(monkeypatch)
-    assert any(is_noticed(number) for number in range(SEEDS)), f"it survived {SEEDS} seeds"
-
-
-def test_a_gpu_that_two_workers_give_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = SimulationConfig(shared_gpu=True)
-    assert not any(is_noticed(number, shared) for number in range(3))
-    workers_of_a_host_book_for_themselves(monkeypatch)
-    assert any(is_noticed(number, shared) for number in range(SEEDS)), f"it survived {SEEDS} seeds"
+    assert any(is_noticed(number, config) for number in range(SEEDS)), f"it survived {SEEDS} seeds"

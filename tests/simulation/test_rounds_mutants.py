@@ -1,40 +1,32 @@
 """The simulator bites: rules of jobs of incremental learning, removed one by one."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.simulation.test_mutants import SEEDS, Mutate, is_noticed
-from trackside.aggregates.rounds import (
-    decide,
-    deploy_events,
-    deploying,
-    evaluation,
-    evolve,
-    split,
-    stage_events,
-)
+from tests.simulation.test_mutants import SEEDS, Mutate, after, each_of, is_noticed
+from trackside.aggregates import rounds
 from trackside.aggregates.rounds.deploy_messages import ModelUpdateConfirmed
 from trackside.aggregates.rounds.messages import RoundEnded
 from trackside.aggregates.rounds.state import IncrementalJob
-from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.rounds_scenario import RoundsScenario
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
 CONFIG = SimulationConfig(scenario=RoundsScenario)
-HANDLERS: dict[Any, Any] = evolve.HANDLERS
+HANDLERS: dict[Any, Any] = rounds.evolve.HANDLERS
 
 
 def samples_of_a_failed_round_are_lost(patch: pytest.MonkeyPatch) -> None:
     """The next round begins where the failed one ended (I22)."""
-    honest = stage_events.round_ended
+    honest = rounds.stage_events.round_ended
 
-    def lax(job: IncrementalJob, event: RoundEnded, record: Record) -> Outcome:
+    def lax(job: IncrementalJob, *event: Any) -> Outcome:
         first = job.pool.first
-        outcome = honest(job, event, record)
+        outcome = honest(job, *event)
         job.pool.first = first
         return outcome
 
@@ -43,28 +35,22 @@ def samples_of_a_failed_round_are_lost(patch: pytest.MonkeyPatch) -> None:
 
 def samples_that_arrive_while_a_round_runs_are_skipped(patch: pytest.MonkeyPatch) -> None:
     """The pool is cleared when a round ends, not when its samples are fixed."""
-    honest = stage_events.round_ended
 
-    def lax(job: IncrementalJob, event: RoundEnded, record: Record) -> Outcome:
-        outcome = honest(job, event, record)
-        if outcome is Outcome.APPLIED and event.released is None:
+    def clear(job: IncrementalJob, event: RoundEnded, *_: Any) -> None:
+        if event.released is None:
             job.pool.first = job.pool.end
-        return outcome
 
-    patch.setitem(HANDLERS, RoundEnded, lax)
+    patch.setitem(HANDLERS, RoundEnded, after(rounds.stage_events.round_ended, clear))
 
 
 def a_model_is_live_once_one_target_has_it(patch: pytest.MonkeyPatch) -> None:
     """The first confirmation is enough."""
-    honest = deploy_events.update_confirmed
 
-    def lax(job: IncrementalJob, event: ModelUpdateConfirmed, record: Record) -> Outcome:
-        outcome = honest(job, event, record)
-        if outcome is Outcome.APPLIED and job.update is not None:
+    def confirm_all(job: IncrementalJob, *_: Any) -> None:
+        if job.update is not None:
             job.update.open.clear()
-        return outcome
 
-    patch.setitem(HANDLERS, ModelUpdateConfirmed, lax)
+    patch.setitem(HANDLERS, ModelUpdateConfirmed, after(rounds.deploy_events.update_confirmed, confirm_all))
 
 
 def any_answer_confirms(patch: pytest.MonkeyPatch) -> None:
@@ -75,17 +61,17 @@ def any_answer_confirms(patch: pytest.MonkeyPatch) -> None:
             return None
         return ModelUpdateConfirmed(update=update.number, target=target, sha256=update.model.artifact.sha256)
 
-    patch.setattr(deploying, "_said", said)
+    patch.setattr(rounds.deploying, "_said", said)
 
 
 def every_model_is_deployed(patch: pytest.MonkeyPatch) -> None:
     """The trigger of the deployment holds whatever the metrics are."""
-    honest = evaluation.decide_deploy
+    honest = rounds.evaluation.decide_deploy
 
     def lax(job: IncrementalJob, now_ms: int, **given: Any) -> Any:
         return honest(job, now_ms, **{**given, "force": True})
 
-    patch.setattr(evaluation, "decide_deploy", lax)
+    patch.setattr(rounds.evaluation, "decide_deploy", lax)
 
 
 def a_share_is_cut_off_each_time(patch: pytest.MonkeyPatch) -> None:
@@ -94,23 +80,27 @@ def a_share_is_cut_off_each_time(patch: pytest.MonkeyPatch) -> None:
     def cut(segments: Any, begin: int, share: str) -> Any:
         return [replace(added(segments, begin, share)[-1], begin=begin, carry="0")]
 
-    added = split.added
-    for module in (decide, evolve):
+    added = rounds.split.added
+    for module in (rounds.decide, rounds.evolve):
         patch.setattr(module, "added", cut)
 
 
-@pytest.mark.parametrize(
-    "mutate",
-    [
+MUTANTS: Mapping[Mutate, SimulationConfig] = dict.fromkeys(
+    (
         samples_of_a_failed_round_are_lost,
         samples_that_arrive_while_a_round_runs_are_skipped,
         a_model_is_live_once_one_target_has_it,
         any_answer_confirms,
         every_model_is_deployed,
         a_share_is_cut_off_each_time,
-    ],
-    ids=lambda mutate: mutate.__name__,
+    ),
+    CONFIG,
 )
-def test_a_rule_of_rounds_removed_is_noticed(mutate: Mutate, monkeypatch: pytest.MonkeyPatch) -> None:
+
+
+@pytest.mark.parametrize(("mutate", "config"), each_of(MUTANTS, [samples_of_a_failed_round_are_lost]))
+def test_a_rule_of_rounds_removed_is_noticed(
+    mutate: Mutate, config: SimulationConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mutate(monkeypatch)
-    assert any(is_noticed(number, CONFIG) for number in range(SEEDS)), f"it survived {SEEDS} seeds"
+    assert any(is_noticed(number, config) for number in range(SEEDS)), f"it survived {SEEDS} seeds"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.guards import Guard, guards_of, unguarded
-from tests.simulation.test_mutants import SEEDS, Mutate, is_noticed
+from tests.simulation.test_mutants import SEEDS, Mutate, each_of, is_noticed
 from tests.unit.aggregates.run import test_guards_of_items, test_guards_of_runs, test_guards_of_steps
 from tests.unit.aggregates.run.mutants import any_number_is_open
 from tests.unit.aggregates.run.proofs import PROOFS
@@ -52,10 +52,6 @@ FOUND_WITHOUT_ALL: Mapping[str, int] = {"_gate_decided": 57, "_repeated": 24}
 SIMULATED = [*FOUND_BY.items(), *FOUND_WITHOUT_ALL.items()]
 
 
-def is_found(number: int) -> bool:
-    return is_noticed(number, CONFIG)
-
-
 def test_each_guard_of_runs_has_a_proof() -> None:
     assert sorted([*PROOFS, *KEPT]) == sorted(GUARDS), (
         "name each guard in @proves of the direct test that needs it"
@@ -73,10 +69,12 @@ def test_a_guard_removed_is_noticed_by_its_direct_test(name: str, monkeypatch: p
         PROOFS[name]()
 
 
+@pytest.mark.long
 def test_runs_of_pipelines_have_no_violations_while_all_guards_are_there() -> None:
-    assert [number for number in sorted({seed for _, seed in SIMULATED}) if is_found(number)] == []
+    assert [number for number in sorted({seed for _, seed in SIMULATED}) if is_noticed(number, CONFIG)] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "seed_that_finds"), SIMULATED, ids=lambda given: str(given))
 def test_a_guard_removed_is_noticed_by_the_simulator(
     name: str, seed_that_finds: int, monkeypatch: pytest.MonkeyPatch
@@ -84,7 +82,7 @@ def test_a_guard_removed_is_noticed_by_the_simulator(
     guard = GUARDS.get(name) or UNGUARDED[name]
     guard.remove(monkeypatch, evolve.HANDLERS)
     seeds = (seed_that_finds, *range(SEEDS))  # a change of any service makes another run of a seed
-    assert any(map(is_found, seeds)), f"it survived {SEEDS} seeds"
+    assert any(is_noticed(number, CONFIG) for number in seeds), f"it survived {SEEDS} seeds"
 
 
 def a_step_waits_for_none(patch: pytest.MonkeyPatch) -> None:
@@ -105,11 +103,14 @@ def a_failed_step_counts_as_succeeded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Run, "counts_as_success", lambda *_: True)
 
 
-@pytest.mark.parametrize(
-    "mutate",
-    [any_number_is_open, a_step_waits_for_none, a_failed_step_counts_as_succeeded],
-    ids=lambda mutate: mutate.__name__,
+MUTANTS: Mapping[Mutate, SimulationConfig] = dict.fromkeys(
+    (a_failed_step_counts_as_succeeded, any_number_is_open, a_step_waits_for_none), CONFIG
 )
-def test_a_rule_of_runs_removed_is_noticed(mutate: Mutate, monkeypatch: pytest.MonkeyPatch) -> None:
+
+
+@pytest.mark.parametrize(("mutate", "config"), each_of(MUTANTS, [a_failed_step_counts_as_succeeded]))
+def test_a_rule_of_runs_removed_is_noticed(
+    mutate: Mutate, config: SimulationConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mutate(monkeypatch)
-    assert any(map(is_found, range(SEEDS))), f"it survived {SEEDS} seeds"
+    assert any(is_noticed(number, config) for number in range(SEEDS)), f"it survived {SEEDS} seeds"

@@ -107,15 +107,7 @@ def test_the_least_recently_used_goes_first(store: Store, blobs: CountingBlobs, 
     assert blobs.times_read(references[1]) == 2
 
 
-def test_what_is_in_use_stays_and_goes_when_it_is_released(store: Store, cache: Cache) -> None:
-    leases = [cache.lease(saved(store, number), store) for number in range(5)]
-    assert all(lease.path.exists() for lease in leases) and cached(cache) == 5
-    for lease in leases:
-        lease.release()
-    assert cached(cache) == 3
-
-
-def test_what_a_task_has_used_is_released_at_once(store: Store, cache: Cache) -> None:
+def test_what_is_in_use_stays_and_is_released_at_once(store: Store, cache: Cache) -> None:
     """A service that was given a thousand models ends as soon as one that was given two."""
     looks: list[int] = []
 
@@ -126,6 +118,7 @@ def test_what_a_task_has_used_is_released_at_once(store: Store, cache: Cache) ->
 
     counted = CountedCache(cache.folder, cache.max_bytes)
     leases = [counted.lease(saved(store, number), store) for number in range(5)]
+    assert all(lease.path.exists() for lease in leases) and cached(cache) == 5
     looks.clear()
     release_all(leases)
     assert looks == [0] and cached(cache) == 3
@@ -163,27 +156,20 @@ def test_processes_share_a_cache(store: Store, blobs: CountingBlobs, cache: Cach
     assert [blobs.times_read(each) for each in references] == [1, 1]
 
 
-def test_what_a_task_has_changed_is_fetched_again(store: Store, blobs: CountingBlobs, cache: Cache) -> None:
-    reference = saved(store, 1)
-    with cache.lease(reference, store) as path:
-        path.chmod(0o644)
-        with path.open("r+b") as file:
-            file.write(b"changed")
-    with cache.lease(reference, store) as path:
-        assert path.read_bytes() == b"\1" * MIB
-    assert blobs.times_read(reference) == 2
-
-
-def test_what_a_task_has_changed_and_others_use_is_damaged(
-    store: Store, cache: Cache, monkeypatch: pytest.MonkeyPatch
+def test_what_a_task_has_changed_is_fetched_again_and_damaged_while_others_use_it(
+    store: Store, blobs: CountingBlobs, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trackside.artifacts.cache.RETRY_S", 0.0)
     reference = saved(store, 1)
     with cache.lease(reference, store) as path:
         path.chmod(0o644)
-        path.write_bytes(b"changed")
+        with path.open("r+b") as file:
+            file.write(b"changed")
         with pytest.raises(ArtifactDamaged, match="changed by a task"):
             cache.lease(reference, store)
+    with cache.lease(reference, store) as path:
+        assert path.read_bytes() == b"\1" * MIB
+    assert blobs.times_read(reference) == 2
 
 
 def test_an_entry_that_can_not_be_fetched_leaves_nothing(store: Store, cache: Cache, tmp_path: Path) -> None:

@@ -10,14 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.stack import SEED_VARIABLE
-from trackside.artifacts.errors import (
-    ArtifactChanged,
-    ArtifactDamaged,
-    ArtifactMissing,
-    BadArtifact,
-    PathOutsideStore,
-    StoreUnreachable,
-)
+from trackside.artifacts import errors
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.source_files import SourceFile
 from trackside.artifacts.store import Store
@@ -69,39 +62,30 @@ def test_a_file_is_read_back_as_it_was_saved(
     assert store.verify(reference) == "ok" and store.exists(reference)
 
 
-def test_bytes_are_saved_as_a_file_is(store: Store, tmp_path: Path, content: Callable[[int], bytes]) -> None:
-    written = content(3_000_000)
-    reference = store.put(written, media_type="application/json")
-    (tmp_path / "file.json").write_bytes(written)
-    assert store.put(tmp_path / "file.json") == reference
-
-
 def test_equal_bytes_are_stored_once_and_are_young_again(store: Store, root: Path, tmp_path: Path) -> None:
-    reference = store.put(b"model")
+    reference = store.put(b"model", media_type="application/json")
     path = blob(root, reference.sha256)
     os.utime(path, (AGES_AGO, AGES_AGO))
     before = path.stat()
-    assert store.put(b"model") == reference
+    (tmp_path / "file.json").write_bytes(b"model")
+    assert store.put(tmp_path / "file.json") == reference
     assert files_of(root) == [path]
     assert path.stat().st_ino == before.st_ino
     assert path.stat().st_mtime > before.st_mtime
 
 
-def test_a_given_file_shares_its_bytes_with_the_store(store: Store, root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("named_twice", [False, True])
+def test_a_given_file_shares_its_bytes_with_the_store_unless_it_has_another_name(
+    store: Store, root: Path, tmp_path: Path, named_twice: bool
+) -> None:
     source = tmp_path / "model"
     source.write_bytes(b"model")
     os.utime(source, (AGES_AGO, AGES_AGO))
-    reference = store.put(source, give=True)
-    assert blob(root, reference.sha256).stat().st_ino == source.stat().st_ino
-    assert blob(root, reference.sha256).stat().st_mtime > AGES_AGO, "garbage collection goes by age"
-
-
-def test_a_given_file_with_another_name_is_copied(store: Store, root: Path, tmp_path: Path) -> None:
-    source = tmp_path / "model"
-    source.write_bytes(b"model")
-    (tmp_path / "other").hardlink_to(source)
-    reference = store.put(source, give=True)
-    assert blob(root, reference.sha256).stat().st_ino != source.stat().st_ino
+    if named_twice:
+        (tmp_path / "other").hardlink_to(source)
+    stored = blob(root, store.put(source, give=True).sha256).stat()
+    assert (stored.st_ino == source.stat().st_ino) is not named_twice
+    assert stored.st_mtime > AGES_AGO, "garbage collection goes by age"
 
 
 def test_a_damaged_blob_is_found_and_written_again_with_the_next_save(store: Store, root: Path) -> None:
@@ -121,13 +105,22 @@ def test_reading_what_is_missing_or_damaged_says_which_and_where(
     path = blob(root, reference.sha256)
     path.chmod(0o644)
     path.write_bytes(b"longer than it was")
-    with pytest.raises(ArtifactDamaged, match=f"{reference.sha256}.*file://.*store"):
+    with pytest.raises(errors.ArtifactDamaged, match=f"{reference.sha256}.*file://.*store"):
         store.get(reference, tmp_path / "got")
     path.unlink()
     assert store.verify(reference) == "missing"
-    with pytest.raises(ArtifactMissing, match=f"{reference.sha256}.*file://.*store"):
+    with pytest.raises(errors.ArtifactMissing, match=f"{reference.sha256}.*file://.*store"):
         store.get(reference, tmp_path / "got")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["store"], "nothing partly read is left"
+    (tmp_path / "folder").mkdir()
+    store.get(empty := store.put(tmp_path / "folder"), tmp_path / "empty")
+    assert list((tmp_path / "empty").iterdir()) == []
+    (tmp_path / "folder" / "model").write_bytes(b"model")
+    lacking = store.put(tmp_path / "folder")
+    path.unlink()
+    assert (store.verify(empty), store.verify(lacking)) == ("ok", "missing")
+    with pytest.raises(errors.ArtifactMissing):
+        store.get(lacking, tmp_path / "got")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["empty", "folder", "store"], "nothing is left"
 
 
 @pytest.mark.parametrize("harm", ["damaged", "missing", "gone"])
@@ -151,14 +144,14 @@ def test_another_copy_is_read_where_the_store_lacks_the_bytes(
 def test_a_store_whose_folder_is_gone_is_unreachable_and_not_empty(store: Store, tmp_path: Path) -> None:
     reference = store.put(b"model")
     shutil.rmtree(tmp_path / "store")
-    with pytest.raises(StoreUnreachable):
+    with pytest.raises(errors.StoreUnreachable):
         store.get(reference, tmp_path / "got")
-    with pytest.raises(StoreUnreachable):
+    with pytest.raises(errors.StoreUnreachable):
         store.verify(reference)
-    with pytest.raises(StoreUnreachable):
+    with pytest.raises(errors.StoreUnreachable):
         list(store.list_blobs())
     below = Store(FileBlobs(tmp_path / "missing" / "store"))
-    with pytest.raises(StoreUnreachable, match="see that the folder exists"):
+    with pytest.raises(errors.StoreUnreachable, match="see that the folder exists"):
         below.put(b"model")
 
 
@@ -190,41 +183,29 @@ def test_a_folder_is_a_manifest_and_blobs_and_comes_back_as_it_was(store: Store,
     assert store.put(folder, give=True) == reference
 
 
-def test_a_folder_lacks_a_blob(store: Store, root: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoint"
-    folder.mkdir()
-    (folder / "weights").write_bytes(b"weights")
-    reference = store.put(folder)
-    blob(root, hashlib.sha256(b"weights").hexdigest()).unlink()
-    assert store.verify(reference) == "missing"
-    with pytest.raises(ArtifactMissing):
-        store.get(reference, tmp_path / "got")
-    assert not (tmp_path / "got").exists()
-
-
-def test_an_empty_folder_is_saved(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    store.get(store.put(tmp_path / "empty"), tmp_path / "got")
-    assert list((tmp_path / "got").iterdir()) == []
-
-
-def test_a_link_a_pipe_and_a_folder_are_no_files(store: Store, tmp_path: Path) -> None:
+def test_a_link_a_pipe_and_a_device_are_no_files_and_a_target_that_exists_is_not_written(
+    store: Store, tmp_path: Path
+) -> None:
     (tmp_path / "link").symlink_to("/etc/hostname")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(PathOutsideStore, match="link is a link"):
-        store.put(tmp_path / "link")
-    with pytest.raises(BadArtifact, match="a named pipe"):
-        store.put(tmp_path / "pipe")
-    with pytest.raises(BadArtifact, match="can't be read"):
-        store.put(tmp_path / "missing")
-    with pytest.raises(BadArtifact, match="a device"):
-        store.put(Path("/dev/null"))
+    for path, kind, said in (
+        (tmp_path / "link", errors.PathOutsideStore, "link is a link"),
+        (tmp_path / "pipe", errors.BadArtifact, "a named pipe"),
+        (tmp_path / "missing", errors.BadArtifact, "can't be read"),
+        (Path("/dev/null"), errors.BadArtifact, "a device"),
+    ):
+        with pytest.raises(kind, match=said):
+            store.put(path)
+    (tmp_path / "there").write_bytes(b"mine")
+    with pytest.raises(errors.BadArtifact, match="exists already"):
+        store.get(store.put(b"model"), tmp_path / "there")
+    assert (tmp_path / "there").read_bytes() == b"mine"
 
 
 def test_a_folder_above_a_file_that_becomes_a_link_is_refused(store: Store, tmp_path: Path) -> None:
     (tmp_path / "outputs").mkdir()
     (tmp_path / "outputs" / "etc").symlink_to("/etc")
-    with pytest.raises(PathOutsideStore, match="a link, or below one"):
+    with pytest.raises(errors.PathOutsideStore, match="a link, or below one"):
         store.put_files([SourceFile(Path("etc/hostname"), below=tmp_path / "outputs")])
 
 
@@ -233,7 +214,7 @@ def test_a_file_that_is_not_what_was_handed_over_has_changed(
 ) -> None:
     source = tmp_path / "model"
     source.write_bytes(b"model")
-    with pytest.raises(ArtifactChanged, match="expected"):
+    with pytest.raises(errors.ArtifactChanged, match="expected"):
         store.put(source, digest=hashlib.sha256(b"other").hexdigest(), give=True)
     assert files_of(root) == [] and source.read_bytes() == b"model"
 
@@ -253,17 +234,9 @@ def test_a_file_that_changes_while_it_is_saved_is_refused(
         return found
 
     monkeypatch.setattr(hashlib, "file_digest", hash_and_change)
-    with pytest.raises(ArtifactChanged, match="changed while it was saved"):
+    with pytest.raises(errors.ArtifactChanged, match="changed while it was saved"):
         store.put(source)
     assert files_of(root) == []
-
-
-def test_a_target_that_exists_is_not_written(store: Store, tmp_path: Path) -> None:
-    reference = store.put(b"model")
-    (tmp_path / "there").write_bytes(b"mine")
-    with pytest.raises(BadArtifact, match="exists already"):
-        store.get(reference, tmp_path / "there")
-    assert (tmp_path / "there").read_bytes() == b"mine"
 
 
 def test_a_blob_is_deleted_unless_it_was_saved_since(store: Store, root: Path) -> None:

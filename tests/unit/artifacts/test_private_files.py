@@ -57,11 +57,11 @@ def test_a_link_is_read_as_the_file_that_it_leads_to(path: Path) -> None:
 def test_what_is_not_a_file_is_refused_without_waiting(path: Path) -> None:
     pipe = path.with_name("pipe")
     os.mkfifo(pipe, 0o600)
-    for each, reason in {
-        pipe: "not a file",
-        path.parent: "not a file",
-        path.with_name("no"): "No such",
-    }.items():
+    for each, reason in (
+        (pipe, "not a file"),
+        (path.parent, "not a file"),
+        (path.with_name("no"), "No such"),
+    ):
         with pytest.raises(PrivateFileError, match=reason):
             read_private(each)
 

@@ -6,17 +6,9 @@ from typing import Any
 import pytest
 
 from tests.secret_samples import PLAIN, SECRETS
+from trackside.contracts import refusals
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.ingress import MAX_ITEMS, MAX_TEXT, Arrival, read_command
-from trackside.contracts.refusals import (
-    DEAD_LETTER_CODES,
-    MAX_PROBLEM_TEXT,
-    MAX_PROBLEMS,
-    MAX_PROBLEMS_TEXT,
-    REFUSAL_CODES,
-    Problem,
-    limit_problems,
-)
 
 TRACEPARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 HEADERS = {
@@ -52,7 +44,7 @@ def structured(**changed: Any) -> Arrival:
 def problem(arrival: Arrival) -> tuple[str, str]:
     assert arrival.problem is not None
     assert arrival.body is None
-    assert arrival.problem.code in REFUSAL_CODES
+    assert arrival.problem.code in refusals.REFUSAL_CODES
     return arrival.problem.code, arrival.problem.path
 
 
@@ -68,20 +60,19 @@ def test_a_command_in_binary_mode_is_read() -> None:
 def test_a_command_in_structured_mode_says_the_same() -> None:
     assert structured() == read(b'{"reason":"enough"}')
     assert structured(traceparent=TRACEPARENT).traceparent == TRACEPARENT
-    enveloped = read_command(
-        STRUCTURED | {"traceparent": TRACEPARENT.encode()}, None, json.dumps(EVENT).encode()
-    )
+    event = json.dumps(EVENT).encode()
+    enveloped = read_command(STRUCTURED | {"traceparent": TRACEPARENT.encode()}, None, event)
     assert enveloped.traceparent == TRACEPARENT
-
-
-def test_headers_may_come_in_any_order_with_others_between_them() -> None:
-    backwards = dict(reversed(HEADERS.items())) | {"ce_team": b"vision", "kafka_x": b"\xff"}
-    assert read_command(backwards, b"digits-1", b"{}") == read(b"{}")
+    for content_type in (None, b"", b"text/plain", b"application/json"):
+        headers = {"kafka_x": b"1"} | ({} if content_type is None else {"content-type": content_type})
+        assert read_command(headers, None, event) == structured(), "its attributes are in its value"
 
 
 @pytest.mark.parametrize("content_type", [None, b"", b"text/plain", b"application/json; charset=utf-8"])
 def test_without_a_structured_content_type_it_is_binary_mode(content_type: bytes | None) -> None:
     assert read(b"{}", content_type=content_type) == read(b"{}")
+    backwards = dict(reversed(HEADERS.items())) | {"ce_team": b"vision", "kafka_x": b"\xff"}
+    assert read_command(backwards, b"digits-1", b"{}") == read(b"{}")
 
 
 @pytest.mark.parametrize(
@@ -103,17 +94,17 @@ def test_the_stream_is_the_attribute_else_the_key_else_the_command(
 @pytest.mark.parametrize(
     ("value", "code", "said"),
     [
-        pytest.param(None, "empty_payload", "no value", id="BI-1 tombstone"),
-        pytest.param(b"", "empty_payload", "no value", id="BI-1 empty"),
-        pytest.param(b'{"reason":"\xff"}', "not_utf8", "byte 11", id="BI-2"),
-        pytest.param(b"\xff\xfe{\x00}\x00", "not_utf8", "byte 0", id="BI-2 UTF-16"),
-        pytest.param(b'{"reason":\n nope}', "not_json", "line 2 column 2", id="BI-3"),
-        pytest.param(b'{"reason":"enough"', "not_json", "line 1", id="BI-3 cut short"),
-        pytest.param(b"\xef\xbb\xbf{}", "not_json", "BOM", id="BI-3 byte order mark"),
-        pytest.param(b'{"reason":"a\nb"}', "not_json", "control character", id="BI-3 raw line break"),
-        pytest.param(b"[]", "not_object", "got list", id="BI-4"),
-        pytest.param(b'"stop"', "not_object", "got str", id="BI-4 text"),
-        pytest.param(b"null", "not_object", "got NoneType", id="BI-4 null"),
+        (None, "empty_payload", "no value"),
+        (b"", "empty_payload", "no value"),
+        (b'{"reason":"\xff"}', "not_utf8", "byte 11"),
+        (b"\xff\xfe{\x00}\x00", "not_utf8", "byte 0"),
+        (b'{"reason":\n nope}', "not_json", "line 2 column 2"),
+        (b'{"reason":"enough"', "not_json", "line 1"),
+        (b"\xef\xbb\xbf{}", "not_json", "BOM"),
+        (b'{"reason":"a\nb"}', "not_json", "control character"),
+        (b"[]", "not_object", "got list"),
+        (b'"stop"', "not_object", "got str"),
+        (b"null", "not_object", "got NoneType"),
     ],
 )
 def test_what_holds_no_json_object_is_for_the_dead_letters(value: bytes | None, code: str, said: str) -> None:
@@ -121,7 +112,7 @@ def test_what_holds_no_json_object_is_for_the_dead_letters(value: bytes | None, 
         with pytest.raises(UndecodableError) as caught:
             read_command(headers, b"digits-1", value)
         assert caught.value.code == code
-        assert code in DEAD_LETTER_CODES
+        assert code in refusals.DEAD_LETTER_CODES
         assert said in str(caught.value)
 
 
@@ -132,41 +123,36 @@ def nested(levels: int) -> bytes:
 @pytest.mark.parametrize(
     ("value", "code", "path"),
     [
-        pytest.param(b'{"reason":"a","reason":"b"}', "duplicate_key", "$", id="BI-5"),
-        pytest.param(b'{"space":{"lr":1,"lr":2}}', "duplicate_key", "$", id="BI-5 within"),
-        pytest.param(b'{"space":{"lr":NaN}}', "not_finite", "$.space.lr", id="BI-6 NaN"),
-        pytest.param(b'{"space":{"lr":[-Infinity]}}', "not_finite", "$.space.lr[0]", id="BI-6 infinity"),
-        pytest.param(b'{"lr":1e999}', "not_finite", "$.lr", id="BI-6 too large for a float"),
-        pytest.param(nested(40), "too_deep", "$" + ".a" * 33, id="BI-15"),
-        pytest.param(nested(500), "too_deep", "$" + ".a" * 33, id="BI-15 500"),
-        pytest.param(nested(20_000), "too_deep", "$", id="BI-15 beyond the parser"),
-        pytest.param(b'{"v":[' + b"1," * MAX_ITEMS + b"1]}", "too_long", "$.v", id="BI-16 items"),
-        pytest.param(b'{"v":"' + b"x" * (MAX_TEXT + 1) + b'"}', "too_long", "$.v", id="BI-16 text"),
-        pytest.param(b'{"v":{"' + b"x" * 257 + b'":1}}', "too_long", "$.v", id="BI-16 key"),
-        pytest.param(b'{"v":1' + b"0" * 400 + b"}", "out_of_range", "$.v", id="BI-17"),
-        pytest.param(b'{"v":-9223372036854775809}', "out_of_range", "$.v", id="BI-17 just beyond"),
-        pytest.param(b'{"v":1' + b"0" * 5000 + b"}", "out_of_range", "$", id="BI-17 beyond the parser"),
-        pytest.param(b'{"reason":"a\\u0000b"}', "nul_character", "$.reason", id="BI-18"),
-        pytest.param(b'{"v":{"a\\u0000":1}}', "nul_character", "$.v", id="BI-18 key"),
-        pytest.param(b'{"reason":"\\ud800"}', "bad_unicode", "$.reason", id="BI-19"),
-        pytest.param(b'{"v":{"\\udfff":1}}', "bad_unicode", "$.v", id="BI-19 key"),
-        pytest.param(b'{"v":[{"k":"AKIAABCDEFGHIJKLMNOP"}]}', "secret_suspected", "$.v[0].k", id="BI-49"),
-        pytest.param(
-            b'{"v":[{"db_password":"hunter2"}]}', "secret_suspected", "$.v[0].db_password", id="BI-49 name"
-        ),
-        pytest.param(b'{"tags":{"secret":"hunter2"}}', "secret_suspected", "$.tags.secret", id="BI-49 tag"),
-        pytest.param(
-            b'{"parameters":{"secret":"hunter2"}}',
-            "secret_suspected",
-            "$.parameters.secret",
-            id="BI-49 parameter",
-        ),
-        pytest.param(b'{"ghp_' + b"a" * 36 + b'":1}', "secret_suspected", "$", id="BI-49 key"),
+        (b'{"reason":"a","reason":"b"}', "duplicate_key", "$"),
+        (b'{"space":{"lr":1,"lr":2}}', "duplicate_key", "$"),
+        (b'{"space":{"lr":NaN}}', "not_finite", "$.space.lr"),
+        (b'{"space":{"lr":[-Infinity]}}', "not_finite", "$.space.lr[0]"),
+        (b'{"lr":1e999}', "not_finite", "$.lr"),
+        (nested(33), "too_deep", "$" + ".a" * 33),
+        (nested(500), "too_deep", "$" + ".a" * 33),
+        (nested(20_000), "too_deep", "$"),
+        (b'{"v":[' + b"1," * MAX_ITEMS + b"1]}", "too_long", "$.v"),
+        (b'{"v":"' + b"x" * (MAX_TEXT + 1) + b'"}', "too_long", "$.v"),
+        (b'{"v":{"' + b"x" * 257 + b'":1}}', "too_long", "$.v"),
+        (b'{"v":1' + b"0" * 400 + b"}", "out_of_range", "$.v"),
+        (b'{"v":-9223372036854775809}', "out_of_range", "$.v"),
+        (b'{"v":1' + b"0" * 5000 + b"}", "out_of_range", "$"),
+        (b'{"reason":"a\\u0000b"}', "nul_character", "$.reason"),
+        (b'{"v":{"a\\u0000":1}}', "nul_character", "$.v"),
+        (b'{"reason":"\\ud800"}', "bad_unicode", "$.reason"),
+        (b'{"v":{"\\udfff":1}}', "bad_unicode", "$.v"),
+        (b'{"v":[{"k":"AKIAABCDEFGHIJKLMNOP"}]}', "secret_suspected", "$.v[0].k"),
+        (b'{"v":[{"db_password":"hunter2"}]}', "secret_suspected", "$.v[0].db_password"),
+        (b'{"tags":{"secret":"hunter2"}}', "secret_suspected", "$.tags.secret"),
+        (b'{"parameters":{"secret":"hunter2"}}', "secret_suspected", "$.parameters.secret"),
+        (b'{"ghp_' + b"a" * 36 + b'":1}', "secret_suspected", "$"),
     ],
+    ids=range(23),
 )
 def test_a_body_beyond_the_limits_is_refused_at_its_path(value: bytes, code: str, path: str) -> None:
     arrival = read(value)
     assert problem(arrival) == (code, path)
+    assert [found.code for found in arrival.problems] == [code]
     assert (arrival.command_id, arrival.stream) == ("c-1", "digits-1")
 
 
@@ -185,21 +171,13 @@ def test_a_body_just_within_the_limits_is_kept(value: bytes) -> None:
     assert read(value).problem is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "AKIAABCDEFGHIJKLMNOP",
-        "token ghp_" + "a" * 36,
-        "sk-" + "a1" * 12,
-        "key=sk-proj-" + "a1" * 12,
-        "xoxb-1234567890-abc",
-        "-----BEGIN RSA PRIVATE KEY-----\nMII",
-    ],
-)
-def test_what_looks_like_a_secret_is_refused_without_an_echo(text: str) -> None:
-    arrival = read(json.dumps({"reason": text}).encode())
-    assert problem(arrival) == ("secret_suspected", "$.reason")
-    twice = read(f'{{"{text}":1,"{text}":2}}'.replace("\n", "\\n").encode())
+@pytest.mark.parametrize("name", SECRETS)
+def test_what_looks_like_a_secret_is_refused_without_an_echo(name: str) -> None:
+    text = SECRETS[name]
+    arrival = read(json.dumps({"space": {"lr": [1, {"note": text}]}}).encode())
+    assert problem(arrival) == ("secret_suspected", "$.space.lr[1].note")
+    quoted = json.dumps(text)
+    twice = read(f"{{{quoted}:1,{quoted}:2}}".encode())
     assert problem(twice) == ("duplicate_key", "$")
     for found in (arrival, twice):
         assert text not in repr(found)
@@ -208,6 +186,7 @@ def test_what_looks_like_a_secret_is_refused_without_an_echo(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        *PLAIN.values(),
         "my-task-classification-of-digits",
         "disk-usage-of-the-second-worker",
         "risk-model_2026-01-01-run-7",
@@ -215,37 +194,22 @@ def test_what_looks_like_a_secret_is_refused_without_an_echo(text: str) -> None:
     ],
 )
 def test_ordinary_names_do_not_look_like_secrets(text: str) -> None:
-    assert read(json.dumps({"reason": text}).encode()).problem is None
-
-
-@pytest.mark.parametrize("name", SECRETS)
-def test_each_secret_is_refused_at_its_path(name: str) -> None:
-    arrival = read(json.dumps({"space": {"lr": [1, {"note": SECRETS[name]}]}}).encode())
-    assert problem(arrival) == ("secret_suspected", "$.space.lr[1].note")
-    assert SECRETS[name] not in repr(arrival)
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_what_is_no_secret_is_read(name: str) -> None:
-    assert read(json.dumps({"reason": PLAIN[name], PLAIN[name]: 1}).encode()).problem is None
+    assert read(json.dumps({"reason": text, text: 1}).encode()).problem is None
 
 
 @pytest.mark.parametrize(
     ("changed", "code", "path"),
     [
-        pytest.param({"ce_id": None}, "missing_header", "$id", id="BI-24 id"),
-        pytest.param({"ce_id": b""}, "missing_header", "$id", id="BI-24 empty id"),
-        pytest.param({"ce_type": None}, "missing_header", "$type", id="BI-24 type"),
-        pytest.param({"ce_id": b"a/b"}, "bad_identifier", "$id", id="BI-20 slash"),
-        pytest.param({"ce_id": b"a..b"}, "bad_identifier", "$id", id="BI-20 dots"),
-        pytest.param({"ce_id": b"a b"}, "bad_identifier", "$id", id="BI-20 space"),
-        pytest.param({"ce_id": b"x" * 129}, "bad_identifier", "$id", id="BI-20 long"),
-        pytest.param({"ce_id": b"\xff"}, "bad_identifier", "$id", id="BI-20 not UTF-8"),
-        pytest.param({"ce_partitionkey": b"a b"}, "key_mismatch", "$key", id="BI-23 and BI-20"),
-        pytest.param({"ce_partitionkey": b"other"}, "key_mismatch", "$key", id="BI-23"),
-        pytest.param({"ce_type": b"a\x00b"}, "nul_character", "$type", id="BI-18 type"),
-        pytest.param({"ce_source": b"a\x00b"}, "nul_character", "$source", id="BI-18 source"),
-        pytest.param({"ce_source": b"sk-" + b"a" * 30}, "secret_suspected", "$source", id="BI-49 source"),
+        ({"ce_id": None}, "missing_header", "$id"),
+        ({"ce_id": b""}, "missing_header", "$id"),
+        ({"ce_type": None}, "missing_header", "$type"),
+        ({"ce_id": b"a/b"}, "bad_identifier", "$id"),
+        ({"ce_id": b"\xff"}, "bad_identifier", "$id"),
+        ({"ce_partitionkey": b"a b"}, "key_mismatch", "$key"),
+        ({"ce_partitionkey": b"other"}, "key_mismatch", "$key"),
+        ({"ce_type": b"a\x00b"}, "nul_character", "$type"),
+        ({"ce_source": b"a\x00b"}, "nul_character", "$source"),
+        ({"ce_source": b"sk-" + b"a" * 30}, "secret_suspected", "$source"),
     ],
 )
 def test_attributes_that_are_missing_or_bad_are_refused(
@@ -298,12 +262,6 @@ def test_a_trace_that_is_none_is_left_out(traceparent: bytes) -> None:
     assert (arrival.traceparent, arrival.problem) == ("", None)
 
 
-@pytest.mark.parametrize("content_type", [None, b"", b"text/plain", b"application/json"])
-def test_an_event_without_attributes_in_headers_has_them_in_its_value(content_type: bytes | None) -> None:
-    headers = {"kafka_x": b"1"} | ({} if content_type is None else {"content-type": content_type})
-    assert read_command(headers, None, json.dumps(EVENT).encode()) == structured()
-
-
 def test_a_body_with_a_field_of_an_envelope_stays_a_body_in_binary_mode() -> None:
     assert read(b'{"specversion":"1.0","data":{}}').body == {"specversion": "1.0", "data": {}}
 
@@ -326,11 +284,9 @@ def test_the_digest_is_of_what_is_said_and_not_of_how() -> None:
     assert read(b'{"n":[2,1],"reason":"a"}').digest != first.digest
     assert read(b'{"n":[1,2],"reason":"a"}', ce_type=b"trackside.start-search.v1").digest != first.digest
     assert structured(data={"reason": "a", "n": [1, 2]}).digest == first.digest
-
-
-def test_two_bodies_that_cannot_be_read_are_not_the_same() -> None:
-    assert read(b'{"a":1,"a":2}').digest != read(b'{"a":1,"a":3}').digest != read(b"{}").digest
-    assert read(b'{"a":1,"a":2}').digest == read(b'{"a":1,"a":2}').digest
+    unreadable = read(b'{"a":1,"a":2}').digest
+    assert unreadable == read(b'{"a":1,"a":2}').digest
+    assert unreadable != read(b'{"a":1,"a":3}').digest != read(b"{}").digest
 
 
 def test_all_that_is_unfit_in_a_record_is_named_once() -> None:
@@ -343,16 +299,14 @@ def test_all_that_is_unfit_in_a_record_is_named_once() -> None:
     assert [(p.code, p.path) for p in wrong.problems] == [("wrong_type", "$id"), ("wrong_type", "$type")]
 
 
-def test_a_value_that_cannot_be_read_has_one_problem() -> None:
-    assert [found.code for found in read(b'{"a": 1, "a": 2}').problems] == ["duplicate_key"]
-
-
 def test_a_list_of_problems_is_within_limits() -> None:
-    long = [Problem(code="too_long", path=f"$.{at}" + "p" * 900, message="m" * 900) for at in range(500)]
-    listed = limit_problems(long)
-    assert 0 < len(listed) <= MAX_PROBLEMS
-    assert all(len(found.path) <= MAX_PROBLEM_TEXT for found in listed)
-    assert all(len(found.message) <= MAX_PROBLEM_TEXT for found in listed)
-    assert sum(len(found.path) + len(found.message) for found in listed) <= MAX_PROBLEMS_TEXT
-    short = [Problem(code="too_long", path=f"$.{at}", message="m") for at in range(500)]
-    assert limit_problems([*short, *short]) == short[:MAX_PROBLEMS]
+    long = [
+        refusals.Problem(code="too_long", path=f"$.{at}" + "p" * 900, message="m" * 900) for at in range(500)
+    ]
+    listed = refusals.limit_problems(long)
+    assert 0 < len(listed) <= refusals.MAX_PROBLEMS
+    assert all(len(found.path) <= refusals.MAX_PROBLEM_TEXT for found in listed)
+    assert all(len(found.message) <= refusals.MAX_PROBLEM_TEXT for found in listed)
+    assert sum(len(found.path) + len(found.message) for found in listed) <= refusals.MAX_PROBLEMS_TEXT
+    short = [refusals.Problem(code="too_long", path=f"$.{at}", message="m") for at in range(500)]
+    assert refusals.limit_problems([*short, *short]) == short[: refusals.MAX_PROBLEMS]

@@ -158,8 +158,3 @@ def test_commands_that_are_almost_right_come_to_every_kind_of_end(seed: int) -> 
         ends[end] = ends.get(end, 0) + 1
     assert ends["read"] > DRAWN_BY_CHANCE / 10, ends
     assert len(ends) > 15, ends
-
-
-@pytest.mark.parametrize("wire_type", TYPES)
-def test_what_is_spoiled_was_good(wire_type: str) -> None:
-    assert _obeyed(wire_type, VALID_BODIES[wire_type]) == "read"

@@ -1,8 +1,6 @@
 """T23: amounts of memory as people write them."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from trackside.aggregates.batch.messages import GroupSpec, SubmitTasks, TaskSpec, estimated_by, needs_of
@@ -21,6 +19,7 @@ from trackside.contracts.resources import Resources, Retry, RetryPolicy
         ("2KiB", 2048),
         ("100", 100),
         ("100B", 100),
+        (f"{2**60 - 1}B", 2**60 - 1),
         ("1.5KB", 1_500),
         ("3kB", 3_000),
         ("2 GB", 2_000_000_000),
@@ -36,18 +35,9 @@ def test_t23_every_unit_of_1000_and_of_1024_is_read(text: str, size: int) -> Non
     "text", ["", "GB", "2Gb", "-1GB", "1e3", "two GB", "2XB", "2iB", "1.5.2GB", "2 G", "NaN"]
 )
 def test_t23_what_is_no_amount_is_refused_with_what_is_expected(text: str) -> None:
-    with pytest.raises(ValueError, match="expected bytes, or a number with B, KB"):
+    with pytest.raises(ValueError, match="expected bytes, or a number with B, KB") as refused:
         bytes_of(text)
-
-
-def test_t23_bits_are_named_as_such() -> None:
-    with pytest.raises(ValueError, match="a small b would be bits"):
-        bytes_of("2Gb")
-
-
-@given(st.integers(1, 2**60))
-def test_t23_whole_bytes_come_back_as_they_were(size: int) -> None:
-    assert bytes_of(str(size)) == bytes_of(f"{size}B") == size
+    assert ("a small b would be bits" in str(refused.value)) == (text == "2Gb")
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from trackside.contracts.topics import Topics
 TOPICS = Topics(prefix="lab.")
 
 
-def test_each_topic_of_an_installation_has_its_row_in_the_table() -> None:
+def test_each_topic_and_each_principal_of_an_installation_is_in_the_table() -> None:
     used = [getattr(TOPICS, use.topic).name for use in USES]
     assert sorted(used) == sorted(topic.name for topic in TOPICS.shared)
+    assert all(rights_of(principal, TOPICS) for principal in (*PRINCIPALS, "worker-gpu-1"))
 
 
 def test_only_those_that_write_events_of_their_own_may_write_to_the_log() -> None:
@@ -60,7 +61,3 @@ def test_receipts_are_written_by_the_dispatcher_and_read_by_publishers() -> None
         Right("dispatcher", *topic, AclOperation.WRITE),
         Right("publisher", *topic, AclOperation.READ),
     }
-
-
-def test_every_principal_has_rights() -> None:
-    assert all(rights_of(principal, TOPICS) for principal in (*PRINCIPALS, "worker-gpu-1"))

@@ -20,14 +20,11 @@ def test_the_trace_of_a_trial_is_the_same_for_all_who_derive_it_and_another_one_
     assert len({each.span for each in derived if each}) == 3
 
 
-def test_a_trial_is_sampled_exactly_if_its_search_is() -> None:
+def test_a_trial_is_sampled_exactly_if_its_search_is_and_a_span_of_it_is_of_the_same_trace() -> None:
     sampled, unsampled = parse(derive_trace(ABOVE, "s", "1")), parse(derive_trace(UNSAMPLED, "s", "1"))
     assert sampled is not None and unsampled is not None
     assert sampled.is_sampled and not unsampled.is_sampled
     assert sampled.trace == unsampled.trace
-
-
-def test_a_derived_span_is_another_one_of_the_same_trace() -> None:
     above, derived = parse(ABOVE), parse(derive_span(ABOVE, "search"))
     assert above is not None and derived is not None
     assert (derived.trace, derived.flags) == (above.trace, above.flags)

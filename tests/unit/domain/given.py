@@ -14,27 +14,11 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.aggregates.search.space import Uniform
 from trackside.aggregates.search.state import Search, search_of
+from trackside.contracts import tasks
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
 from trackside.contracts.message import Envelope, Event, Message, Record
 from trackside.contracts.parts import Part, number_of
-from trackside.contracts.tasks import (
-    AttemptAdopted,
-    AttemptEnd,
-    AttemptEnded,
-    MetricReported,
-    Reservation,
-    TaskAccepted,
-    TaskAssigned,
-    TaskError,
-    TaskInterrupted,
-    TaskPreemptionRequested,
-    TaskRecallRequested,
-    TaskStatus,
-    TaskStatusChanged,
-    TaskSubmitted,
-    TaskUnschedulable,
-)
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
@@ -167,7 +151,7 @@ def suggested(trial: int) -> TrialSuggested:
     return TrialSuggested(trial=trial, parameters={"lr": trial / 10}, seen=0)
 
 
-def submitted(trial: int | None = 0, **changed: Any) -> TaskSubmitted:
+def submitted(trial: int | None = 0, **changed: Any) -> tasks.TaskSubmitted:
     """Gives the task of a trial, as its suggestion brings it."""
     fields: dict[str, Any] = {
         "task_id": task_id(trial or 0),
@@ -175,7 +159,7 @@ def submitted(trial: int | None = 0, **changed: Any) -> TaskSubmitted:
         "parameters": {"lr": (trial or 0) / 10},
         "part": None if trial is None else Part(kind=TRIAL, number=trial),
     }
-    return TaskSubmitted(**{**fields, **changed})
+    return tasks.TaskSubmitted(**{**fields, **changed})
 
 
 def trial_of(task: Task) -> int | None:
@@ -183,32 +167,23 @@ def trial_of(task: Task) -> int | None:
     return number_of(task.part, TRIAL)
 
 
-def assigned(trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = "i-1") -> TaskAssigned:
+def assigned(
+    trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = "i-1"
+) -> tasks.TaskAssigned:
     """Gives a placement on worker w1."""
-    return TaskAssigned(
-        task_id=task_id(trial),
-        attempt=attempt,
-        placement=placement,
-        worker_id="w1",
-        incarnation=incarnation,
-        device_ids=["cpu-0"],
-        seen=0,
-    )
+    where = token(trial, attempt, placement, incarnation)
+    return tasks.TaskAssigned(**where, worker_id="w1", device_ids=["cpu-0"], seen=0)
 
 
 def token(trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = "i-1") -> dict[str, Any]:
     """Gives the fields that name a placement."""
-    return {
-        "task_id": task_id(trial),
-        "attempt": attempt,
-        "placement": placement,
-        "incarnation": incarnation,
-    }
+    where = {"attempt": attempt, "placement": placement, "incarnation": incarnation}
+    return {"task_id": task_id(trial), **where}
 
 
-def begun(trial: int = 0, **which: Any) -> TaskAccepted:
+def begun(trial: int = 0, **which: Any) -> tasks.TaskAccepted:
     """Gives the worker's word that it starts a placement."""
-    return TaskAccepted(**token(trial, **which))
+    return tasks.TaskAccepted(**token(trial, **which))
 
 
 def adopted(
@@ -217,15 +192,17 @@ def adopted(
     earlier: tuple[str, ...] = ("i-1",),
     worker: str = "w1",
     **which: Any,
-) -> AttemptAdopted:
+) -> tasks.AttemptAdopted:
     """Gives the word of a worker's next incarnation that it has a placement now."""
     where = token(trial, **which, incarnation=incarnation)
-    return AttemptAdopted(**where, worker_id=worker, earlier=earlier)
+    return tasks.AttemptAdopted(**where, worker_id=worker, earlier=earlier)
 
 
-def status(value: TaskStatus, trial: int = 0, interrupts: int = 0, **which: Any) -> TaskStatusChanged:
+def status(
+    value: tasks.TaskStatus, trial: int = 0, interrupts: int = 0, **which: Any
+) -> tasks.TaskStatusChanged:
     """Gives a phase of an attempt."""
-    return TaskStatusChanged(**token(trial, **which), status=value, interrupts=interrupts)
+    return tasks.TaskStatusChanged(**token(trial, **which), status=value, interrupts=interrupts)
 
 
 def report(
@@ -235,57 +212,55 @@ def report(
     final: bool = False,
     attempt: int = 1,
     placement: int = 1,
-    interrupts: int = 0,
-    requests: int = 0,
-) -> MetricReported:
-    """Gives a report of an attempt."""
-    return MetricReported(
-        task_id=task_id(trial),
-        attempt=attempt,
-        placement=placement,
-        kind="FINAL" if final else "PERIODICAL",
-        step=step,
-        value=value,
-        interrupts=interrupts,
-        requests=requests,
-    )
+    **more: int,
+) -> tasks.MetricReported:
+    """Gives a report of an attempt; `more` are its numbers of interrupts and requests."""
+    at = {"task_id": task_id(trial), "attempt": attempt, "placement": placement, "step": step}
+    kind = "FINAL" if final else "PERIODICAL"
+    return tasks.MetricReported.model_validate({**at, "kind": kind, "value": value, **more})
 
 
-def ended(end: AttemptEnd = AttemptEnd.FINISHED, trial: int = 0, **which: Any) -> AttemptEnded:
+def ended(
+    end: tasks.AttemptEnd = tasks.AttemptEnd.FINISHED, trial: int = 0, **which: Any
+) -> tasks.AttemptEnded:
     """Gives the end of an attempt."""
-    return AttemptEnded(**token(trial, **which), end=end)
+    return tasks.AttemptEnded(**token(trial, **which), end=end)
 
 
 def recall(
     trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = ""
-) -> TaskRecallRequested:
+) -> tasks.TaskRecallRequested:
     """Gives the scheduler's wish to have a placement back; it names no incarnation."""
-    return TaskRecallRequested(task_id=task_id(trial), attempt=attempt, placement=placement, reason="free")
+    return tasks.TaskRecallRequested(
+        task_id=task_id(trial), attempt=attempt, placement=placement, reason="free"
+    )
 
 
 def preemption(
     trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = ""
-) -> TaskPreemptionRequested:
+) -> tasks.TaskPreemptionRequested:
     """Gives the scheduler's wish that a placement makes room; it names no incarnation."""
-    return TaskPreemptionRequested(task_id=task_id(trial), attempt=attempt, placement=placement, by="urgent")
+    return tasks.TaskPreemptionRequested(
+        task_id=task_id(trial), attempt=attempt, placement=placement, by="urgent"
+    )
 
 
 def interrupted(
     number: int = 1, trial: int = 0, resource: Literal["host", "device"] = "device", **which: Any
-) -> TaskInterrupted:
+) -> tasks.TaskInterrupted:
     """Gives the worker's word that an attempt ran out of memory in training and will train again."""
-    return TaskInterrupted(
+    return tasks.TaskInterrupted(
         **token(trial, **which),
         interrupt=number,
         resource=resource,
-        reserved=Reservation(memory_bytes=1_000, cuda_memory_bytes=3_000, estimated_by="raised"),
-        error=TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory"),
+        reserved=tasks.Reservation(memory_bytes=1_000, cuda_memory_bytes=3_000, estimated_by="raised"),
+        error=tasks.TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory"),
     )
 
 
-def unschedulable(trial: int = 0, attempt: int = 1, number: int = 1) -> TaskUnschedulable:
+def unschedulable(trial: int = 0, attempt: int = 1, number: int = 1) -> tasks.TaskUnschedulable:
     """Gives the scheduler's word that nothing there could run a task."""
-    return TaskUnschedulable(task_id=task_id(trial), attempt=attempt, number=number, message="no GPU")
+    return tasks.TaskUnschedulable(task_id=task_id(trial), attempt=attempt, number=number, message="no GPU")
 
 
 def over(trial: int, value: float | None = None, how: TrialStatus = TrialStatus.SUCCEEDED) -> TrialEnded:
@@ -316,11 +291,13 @@ def task_active(**changed: Any) -> Told:
     return told
 
 
-def finish(told: Told, trial: int, value: float | None, end: AttemptEnd = AttemptEnd.FINISHED) -> None:
+def finish(
+    told: Told, trial: int, value: float | None, end: tasks.AttemptEnd = tasks.AttemptEnd.FINISHED
+) -> None:
     """Tells a waiting trial's life to its end."""
     told.tell(assigned(trial))
     told.tell(begun(trial))
     told.tell(report(0, value, trial, final=True))
     told.tell(ended(end, trial))
-    how = TrialStatus.SUCCEEDED if end is AttemptEnd.FINISHED else TrialStatus.FAILED
-    told.tell(over(trial, value if end is AttemptEnd.FINISHED else None, how))
+    how = TrialStatus.SUCCEEDED if end is tasks.AttemptEnd.FINISHED else TrialStatus.FAILED
+    told.tell(over(trial, value if end is tasks.AttemptEnd.FINISHED else None, how))

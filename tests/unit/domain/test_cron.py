@@ -51,27 +51,23 @@ def test_the_times_are_those_of_debian(cron: str, after: str, expected: list[str
 
 
 @pytest.mark.parametrize("cron", ["* * * * *", "0 * * * *", "30 3 * * *", "0 0 * * MON", "0 0 29 2 *"])
-@pytest.mark.parametrize("years", [0, 1, 10])
-def test_the_newest_times_are_the_last_of_all(cron: str, years: int) -> None:
+def test_the_newest_times_are_the_last_of_all(cron: str) -> None:
     now_ms = ms("2026-06-01T10:07+02:00")
-    first_ms = next_ms(cron, BERLIN, now_ms - years * 366 * 86_400_000 - 40 * 60_000)
-    assert first_ms is not None
-    found = newest(cron, BERLIN, first_ms, now_ms, 100)
-    assert found[0] >= first_ms
-    assert found[-1] <= now_ms or found == [first_ms]
-    following = next_ms(cron, BERLIN, found[-1])
-    assert following is not None
-    assert following > now_ms
-    assert found == sorted(set(found))
-    assert len(found) == 100 or found[0] == first_ms
-
-
-def test_a_zone_that_this_host_does_not_have_has_no_times() -> None:
-    assert next_ms("0 * * * *", "Europe/Nowhere", 0) is None
+    for years in (0, 1, 10):
+        first_ms = next_ms(cron, BERLIN, now_ms - years * 366 * 86_400_000 - 40 * 60_000)
+        assert first_ms is not None
+        found = newest(cron, BERLIN, first_ms, now_ms, 100)
+        assert found[0] >= first_ms
+        assert found[-1] <= now_ms or found == [first_ms]
+        following = next_ms(cron, BERLIN, found[-1])
+        assert following is not None and following > now_ms
+        assert found == sorted(set(found))
+        assert len(found) == 100 or found[0] == first_ms
 
 
 def test_zones_are_known_on_a_host_without_a_database_of_them() -> None:
     """P41: of slim images, for example; Python then reads the package tzdata."""
+    assert next_ms("0 * * * *", "Europe/Nowhere", 0) is None
     called = f"print(next_ms('30 2 * * *', {BERLIN!r}, 0))"
     code = f"from trackside.domain.cron import next_ms; {called}"
     done = subprocess.run(

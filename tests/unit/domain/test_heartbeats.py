@@ -7,49 +7,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.contracts.fleet import (
-    DeviceReading,
-    NeighbourUse,
-    RunningPlacement,
-    WorkerHeartbeat,
-    WorkerHeartbeatDigest,
-)
-from trackside.domain.heartbeats import (
-    TOLERANCE_BYTES,
-    TOLERANCE_PERCENT,
-    WHOLE_EVERY,
-    HeartbeatDigester,
-    HeartbeatViews,
-    is_within,
-)
+from trackside.contracts import fleet
+from trackside.domain import heartbeats
 
 GIB, MIB = 2**30, 2**20
 
 
-def beat(**more: object) -> WorkerHeartbeat:
+def beat(**more: object) -> fleet.WorkerHeartbeat:
     """Returns a heartbeat of a worker with one GPU, which runs one task and has a neighbour."""
     fields: dict[str, object] = {
         "running": [placed(1)],
-        "devices": (DeviceReading(device_id="gpu-0", used_bytes=GIB, foreign_bytes=0, utilisation=50.0),),
+        "devices": (
+            fleet.DeviceReading(device_id="gpu-0", used_bytes=GIB, foreign_bytes=0, utilisation=50.0),
+        ),
         "available_bytes": 8 * GIB,
         "cpu_percent": 40.0,
-        "neighbours": (NeighbourUse(incarnation="n-1", memory_bytes=GIB, device_bytes={"gpu-0": GIB}),),
+        "neighbours": use(),
     }
-    return WorkerHeartbeat.model_validate({"worker_id": "w1", "incarnation": "i-1", **fields, **more})
+    return fleet.WorkerHeartbeat.model_validate({"worker_id": "w1", "incarnation": "i-1", **fields, **more})
 
 
-def placed(number: int, peak: int = 0) -> RunningPlacement:
-    return RunningPlacement(
-        stream="s",
-        task_id=f"s.{number}",
-        attempt=1,
-        placement=1,
-        device_ids=["gpu-0"],
-        peak_memory_bytes=peak,
-    )
+def placed(number: int, peak: int = 0) -> fleet.RunningPlacement:
+    task = {"stream": "s", "task_id": f"s.{number}", "attempt": 1, "placement": 1}
+    return fleet.RunningPlacement.model_validate({**task, "device_ids": ["gpu-0"], "peak_memory_bytes": peak})
 
 
-def reading(**more: object) -> tuple[DeviceReading, ...]:
+def use(incarnation: str = "n-1", memory: int = GIB, device: int = GIB) -> tuple[fleet.NeighbourUse, ...]:
+    devices = {"gpu-0": device}
+    return (fleet.NeighbourUse(incarnation=incarnation, memory_bytes=memory, device_bytes=devices),)
+
+
+def reading(**more: object) -> tuple[fleet.DeviceReading, ...]:
     return (beat().devices[0].model_copy(update=more),)
 
 
@@ -70,23 +58,19 @@ def reading(**more: object) -> tuple[DeviceReading, ...]:
         beat(devices=reading(foreign_bytes=100 * MIB)),
         beat(devices=reading(utilisation=None)),
         beat(neighbours=()),
-        beat(neighbours=(NeighbourUse(incarnation="n-2", memory_bytes=GIB, device_bytes={"gpu-0": GIB}),)),
-        beat(
-            neighbours=(NeighbourUse(incarnation="n-1", memory_bytes=2 * GIB, device_bytes={"gpu-0": GIB}),)
-        ),
-        beat(neighbours=(NeighbourUse(incarnation="n-1", memory_bytes=GIB, device_bytes={"gpu-0": 0}),)),
+        *(beat(neighbours=each) for each in (use("n-2"), use(memory=2 * GIB), use(device=0))),
     ],
 )
-def test_a_change_that_readers_need_makes_a_whole_heartbeat(changed: WorkerHeartbeat) -> None:
-    digester = HeartbeatDigester()
+def test_a_change_that_readers_need_makes_a_whole_heartbeat(changed: fleet.WorkerHeartbeat) -> None:
+    digester = heartbeats.HeartbeatDigester()
     first = digester.next(beat(), 0.0)
     digester.sent(first, 0.0)
-    assert isinstance(digester.next(beat(), 1.0), WorkerHeartbeatDigest)
+    assert isinstance(digester.next(beat(), 1.0), fleet.WorkerHeartbeatDigest)
     assert digester.next(changed, 2.0) == changed.model_copy(update={"sequence": 3})
 
 
 def test_small_changes_of_memory_and_any_of_processors_make_a_digest() -> None:
-    digester = HeartbeatDigester()
+    digester = heartbeats.HeartbeatDigester()
     digester.sent(digester.next(beat(), 0.0), 0.0)
     near = beat(
         available_bytes=8 * GIB - 60 * MIB,
@@ -95,7 +79,7 @@ def test_small_changes_of_memory_and_any_of_processors_make_a_digest() -> None:
         cpu_percent=90.0,
     )
     digest = digester.next(near, 1.0)
-    assert isinstance(digest, WorkerHeartbeatDigest)
+    assert isinstance(digest, fleet.WorkerHeartbeatDigest)
     assert (digest.whole, digest.sequence, digest.cpu_percent, digest.utilisation) == (1, 2, 90.0, [99.0])
     unchanged = digester.next(beat(), 2.0).model_dump()
     assert set(unchanged) == {"incarnation", "sequence", "whole"}
@@ -103,88 +87,80 @@ def test_small_changes_of_memory_and_any_of_processors_make_a_digest() -> None:
 
 def test_where_more_is_free_more_is_tolerated() -> None:
     much = beat(available_bytes=400 * GIB)
-    assert is_within(much, beat(available_bytes=399 * GIB))
-    assert not is_within(much, beat(available_bytes=390 * GIB))
-    assert not is_within(beat(available_bytes=GIB), beat(available_bytes=GIB - TOLERANCE_BYTES - 1))
+    assert heartbeats.is_within(much, beat(available_bytes=399 * GIB))
+    assert not heartbeats.is_within(much, beat(available_bytes=390 * GIB))
+    assert not heartbeats.is_within(
+        beat(available_bytes=GIB), beat(available_bytes=GIB - heartbeats.TOLERANCE_BYTES - 1)
+    )
 
 
 def test_a_heartbeat_is_whole_after_so_many_seconds_or_heartbeats() -> None:
     for interval_s in (0.1, 1.0, 5.0, 60.0):
-        digester, times, numbers = HeartbeatDigester(), [], []
+        digester, times, numbers = heartbeats.HeartbeatDigester(), [], []
         for at in range(50):
             message = digester.next(beat(), at * interval_s)
             digester.sent(message, at * interval_s)
-            if isinstance(message, WorkerHeartbeat):
+            if isinstance(message, fleet.WorkerHeartbeat):
                 times.append(at * interval_s)
                 numbers.append(message.sequence)
         assert all(b - a <= max(10.0, interval_s) for a, b in pairwise(times))
-        assert all(b - a <= WHOLE_EVERY for a, b in pairwise(numbers))
+        assert all(b - a <= heartbeats.WHOLE_EVERY for a, b in pairwise(numbers))
         assert len(times) >= 5
 
 
 def test_a_whole_heartbeat_that_may_not_be_in_the_log_is_followed_by_another() -> None:
-    digester, views = HeartbeatDigester(), HeartbeatViews()
+    digester, views = heartbeats.HeartbeatDigester(), heartbeats.HeartbeatViews()
     first = digester.next(beat(), 0.0)
     digester.sent(first, 0.0)
     unknown = digester.next(beat(running=[]), 1.0)  # written, but the answer was lost
     again = digester.next(beat(), 2.0)
-    assert isinstance(again, WorkerHeartbeat)
+    assert isinstance(again, fleet.WorkerHeartbeat)
     digester.sent(again, 2.0)
     for message in (first, again, unknown):  # the log may even have it later than the next one
         views.read(message)
     digest = digester.next(beat(), 3.0)
-    assert isinstance(digest, WorkerHeartbeatDigest)
+    assert isinstance(digest, fleet.WorkerHeartbeatDigest)
     found = views.read(digest)
     assert found is not None
     assert found.running == beat().running
 
 
 def test_a_digest_without_its_whole_heartbeat_says_that_the_worker_lives_and_no_more() -> None:
-    views = HeartbeatViews()
-    digest = WorkerHeartbeatDigest(incarnation="i-1", sequence=9, whole=8)
+    views = heartbeats.HeartbeatViews()
+    digest = fleet.WorkerHeartbeatDigest(incarnation="i-1", sequence=9, whole=8)
     assert views.read(digest) is None
     views.read(beat(sequence=3))
     assert views.read(digest) is None
     views.read(beat(sequence=8))
     assert views.read(digest) == beat(sequence=9)
+    other = digest.model_copy(update={"utilisation": [1.0, 2.0]})
+    assert views.read(other) == beat(sequence=9), "it fits another set of devices"
     assert views.read(digest.model_copy(update={"incarnation": "i-2"})) is None
     views.retain(lambda name: name != "i-1")
     assert views.read(digest) is None
-
-
-def test_a_worker_that_sends_whole_heartbeats_only_is_understood() -> None:
-    views = HeartbeatViews()
     for each in (beat(), beat(running=[]), beat()):
-        assert views.read(each) == each
-    of_newer = WorkerHeartbeatDigest(incarnation="i-1", sequence=2, whole=1)
-    assert views.read(of_newer) is None
-
-
-def test_a_digest_that_fits_another_set_of_devices_changes_none() -> None:
-    views = HeartbeatViews()
-    views.read(beat(sequence=1))
-    digest = WorkerHeartbeatDigest(incarnation="i-1", sequence=2, whole=1, utilisation=[1.0, 2.0])
-    assert views.read(digest) == beat(sequence=2)
+        assert views.read(each) == each, "of a worker that sends whole ones only"
+    assert views.read(fleet.WorkerHeartbeatDigest(incarnation="i-1", sequence=2, whole=1)) is None
 
 
 sizes = st.integers(0, 6).map(lambda number: number * 40 * MIB)
 percents = st.none() | st.floats(0, 100)
 placements = st.builds(placed, st.integers(1, 3), sizes)
 readings = st.builds(
-    DeviceReading,
+    fleet.DeviceReading,
     device_id=st.sampled_from(["gpu-0", "gpu-1"]),
     used_bytes=sizes,
     foreign_bytes=sizes,
     utilisation=percents,
 )
 uses = st.builds(
-    NeighbourUse,
+    fleet.NeighbourUse,
     incarnation=st.sampled_from(["n-1", "n-2"]),
     memory_bytes=sizes,
     device_bytes=st.dictionaries(st.sampled_from(["gpu-0", "gpu-1"]), sizes, max_size=2),
 )
 beats = st.builds(
-    WorkerHeartbeat,
+    fleet.WorkerHeartbeat,
     worker_id=st.just("w1"),
     incarnation=st.just("i-1"),
     running=st.lists(placements, max_size=2),
@@ -196,11 +172,14 @@ beats = st.builds(
 )
 
 
+Pair = tuple[fleet.WorkerHeartbeat | fleet.WorkerHeartbeatDigest, fleet.WorkerHeartbeat]
+
+
 @dataclass
 class Step:
     """A heartbeat, how often it is sent unchanged, and what becomes of the first sending."""
 
-    heartbeat: WorkerHeartbeat
+    heartbeat: fleet.WorkerHeartbeat
     times: int
     fate: str
 
@@ -209,8 +188,8 @@ class Step:
 class Told:
     """The log of heartbeats, each with the heartbeat that it stands for."""
 
-    log: list[tuple[WorkerHeartbeat | WorkerHeartbeatDigest, WorkerHeartbeat]] = field(default_factory=list)
-    late: list[tuple[WorkerHeartbeat | WorkerHeartbeatDigest, WorkerHeartbeat]] = field(default_factory=list)
+    log: list[Pair] = field(default_factory=list)
+    late: list[Pair] = field(default_factory=list)
 
 
 steps = st.lists(
@@ -222,7 +201,7 @@ steps = st.lists(
 
 def log_of(given_steps: list[Step]) -> Told:
     """Returns what a worker writes, one heartbeat a second, if appends fail as the steps say."""
-    told, digester, at = Told(), HeartbeatDigester(), 0.0
+    told, digester, at = Told(), heartbeats.HeartbeatDigester(), 0.0
     for step in given_steps:
         for number in range(step.times):
             at += 1.0
@@ -237,25 +216,26 @@ def log_of(given_steps: list[Step]) -> Told:
     return told
 
 
-def is_same_view(view: WorkerHeartbeat, true: WorkerHeartbeat) -> bool:
+def is_same_view(view: fleet.WorkerHeartbeat, true: fleet.WorkerHeartbeat) -> bool:
     """Returns whether a view is what the worker has, within the tolerances."""
     before, now = (each.cpu_percent or 0.0 for each in (view, true))
     utilisations = zip(view.devices, true.devices, strict=True)
     return (
-        is_within(view, true)
-        and abs(before - now) <= TOLERANCE_PERCENT
+        heartbeats.is_within(view, true)
+        and abs(before - now) <= heartbeats.TOLERANCE_PERCENT
         and all(
-            abs((a.utilisation or 0) - (b.utilisation or 0)) <= TOLERANCE_PERCENT for a, b in utilisations
+            abs((a.utilisation or 0) - (b.utilisation or 0)) <= heartbeats.TOLERANCE_PERCENT
+            for a, b in utilisations
         )
     )
 
 
+@pytest.mark.thorough
 @given(steps, st.integers(0, 30))
 def test_a_reader_that_begins_anywhere_has_the_view_of_whole_heartbeats(
     given_steps: list[Step], start: int
 ) -> None:
-    told, views, unknown = log_of(given_steps), HeartbeatViews(), 0
-    newest = 0
+    told, views, unknown, newest = log_of(given_steps), heartbeats.HeartbeatViews(), 0, 0
     for message, true in told.log[start:]:
         view = views.read(message)
         if message.sequence < newest:
@@ -263,20 +243,21 @@ def test_a_reader_that_begins_anywhere_has_the_view_of_whole_heartbeats(
         newest = message.sequence
         if view is None:
             unknown += 1
-            assert isinstance(message, WorkerHeartbeatDigest)
-            assert unknown < WHOLE_EVERY
+            assert isinstance(message, fleet.WorkerHeartbeatDigest)
+            assert unknown < heartbeats.WHOLE_EVERY
         else:
             unknown = 0
             assert is_same_view(view, true)
 
 
+@pytest.mark.thorough
 @given(st.lists(beats, min_size=1, max_size=30))
-def test_a_reader_from_the_start_knows_everything_at_every_heartbeat(sent: list[WorkerHeartbeat]) -> None:
-    digester, views = HeartbeatDigester(), HeartbeatViews()
-    for at, heartbeat in enumerate(sent):
-        message = digester.next(heartbeat, float(at))
-        digester.sent(message, float(at))
+def test_a_reader_from_the_start_knows_everything_at_every_heartbeat(
+    sent: list[fleet.WorkerHeartbeat],
+) -> None:
+    told, views = log_of([Step(heartbeat, 1, "sent") for heartbeat in sent]), heartbeats.HeartbeatViews()
+    for at, (message, heartbeat) in enumerate(told.log, 1):
         view = views.read(message)
         assert view is not None
-        assert view.sequence == at + 1
+        assert view.sequence == at
         assert is_same_view(view, heartbeat)

@@ -129,19 +129,27 @@ def test_the_event_that_asks_is_the_source_the_cause_and_the_id_of_the_command()
     assert command.command_id == f"{STREAM}@{asked_at}"
     assert command.publisher == f"trackside/stream/{STREAM}"
     assert (proposal.follows, proposal.follows_in) == (asked_at, STREAM)
+    told.streams.by_id[STREAM] = load(dump(told.stream), AGGREGATES)
+    assert [(name, again.events) for name, again in pending(told.streams)] == [(OTHER, proposal.events)]
+    told = Told()
+    start(told, STREAM, 1)
+    finish(told, STREAM)
+    assert pending(told.streams) == [], "it asks for nothing"
 
 
 def test_a_command_for_a_stream_in_another_partition_has_its_effect_once() -> None:
     told = done()
+    before = told.next_offset
     command = send(told)
     assert pending(told.streams) == []
     assert write(told, OTHER, command) == [Outcome.DUPLICATE]
     assert answer_of(told.stream, told.stream.root.ended_at, told.streams.find(OTHER)) is None
     assert note_answer(told) == []
-    assert [event for event in react(told, OTHER) if isinstance(event, RepeatExtended)] == [
-        RepeatExtended(command_id=command.command_id, times=2)
-    ]
-    assert write(told, OTHER, command) == [Outcome.DUPLICATE]
+    extended = RepeatExtended(command_id=command.command_id, times=2)
+    assert [event for event in react(told, OTHER) if isinstance(event, RepeatExtended)] == [extended]
+    late = folded(told, without=range(before, told.next_offset))
+    [(stream, proposal)] = pending(late)
+    assert write(told, stream, *proposal.events) == [Outcome.DUPLICATE], "it has not read the other stream"
     assert pending(told.streams) == []
     assert react(told, OTHER) == []
 
@@ -195,17 +203,6 @@ def test_a_stream_that_does_not_exist_refuses_the_command() -> None:
     assert note_answer(told) == [RepeatExtensionAnswered(asked_at=asked_at, refused="unknown_repeat")]
 
 
-def test_a_dispatcher_that_has_not_read_the_other_stream_writes_the_command_to_no_effect() -> None:
-    told = done()
-    before = told.next_offset
-    send(told)
-    react(told, OTHER)
-    late = folded(told, without=range(before, told.next_offset))
-    [(stream, proposal)] = pending(late)
-    assert write(told, stream, *proposal.events) == [Outcome.DUPLICATE]
-    assert react(told, OTHER) == []
-
-
 def test_what_is_asked_for_no_more_is_not_sent_and_a_later_event_asks_again() -> None:
     told = done()
     first = told.stream.root.ended_at
@@ -246,17 +243,3 @@ def test_the_sender_is_looked_at_again_when_the_other_stream_answers_and_no_long
     note_answer(told)
     watchers.fold(told.stream)
     assert list(watchers.fold(other)) == []
-
-
-def test_what_is_sent_follows_from_a_state_that_was_kept() -> None:
-    told = done()
-    before = [(stream, proposal.events) for stream, proposal in pending(told.streams)]
-    told.streams.by_id[STREAM] = load(dump(told.stream), AGGREGATES)
-    assert [(stream, proposal.events) for stream, proposal in pending(told.streams)] == before
-
-
-def test_a_stream_that_sends_nothing_lacks_nothing() -> None:
-    told = Told()
-    start(told, STREAM, 1)
-    finish(told, STREAM)
-    assert pending(told.streams) == []

@@ -22,27 +22,24 @@ def names(**options: Any) -> str:
     return "".join(row["name"] for row in found)
 
 
-def test_without_options_every_row_is_shown() -> None:
-    assert names() == "abcd"
-
-
-def test_the_last_rows_are_shown_in_their_own_order() -> None:
-    assert names(limit=2) == "cd"
-
-
-def test_the_first_rows_are_shown_of_those_that_are_sorted() -> None:
-    assert names(sort="value", limit=2) == "cd"
-    assert names(sort="took", limit=1) == "b"
-
-
-def test_rows_without_what_they_are_sorted_by_come_last() -> None:
-    assert names(sort="value") == "cdab"
-    assert names(sort="took") == "bcad"
-
-
-def test_rows_of_one_status_are_shown_however_it_is_written() -> None:
-    assert names(status="failed") == "b"
-    assert names(status="DONE", sort="value", limit=1) == "c"
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({}, "abcd"),
+        ({"limit": 2}, "cd"),  # the last ones, in their own order
+        ({"sort": "value", "limit": 2}, "cd"),
+        ({"sort": "took", "limit": 1}, "b"),
+        ({"sort": "value"}, "cdab"),  # rows without it come last
+        ({"sort": "took"}, "bcad"),
+        ({"status": "failed"}, "b"),
+        ({"status": "DONE", "sort": "value", "limit": 1}, "c"),
+    ],
+    ids=str,
+)
+def test_rows_are_selected_by_their_status_then_sorted_then_limited(
+    options: dict[str, Any], shown: str
+) -> None:
+    assert names(**options) == shown
 
 
 @pytest.mark.parametrize(

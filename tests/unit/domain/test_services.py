@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from tests.unit.domain.given import (
-    STREAM,
+    APPLIED,
+    DUPLICATE,
+    OVERTAKEN,
     Told,
     assigned,
     begun,
@@ -23,14 +27,11 @@ from trackside.contracts.instructions import (
 from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested
 from trackside.domain import task_commands
-from trackside.domain.outcome import Outcome
 from trackside.domain.retries import KEPT_ATTEMPTS
 from trackside.domain.stream import shrink
 from trackside.domain.streams import dump, load
 from trackside.domain.task import TaskState
 from trackside.domain.task_instructions import is_unacknowledged
-
-APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 
 
 def ready(number: int = 1, **which: Any) -> TaskReady:
@@ -91,18 +92,15 @@ def test_a_service_that_every_worker_has_refused_is_tried_again_too() -> None:
     assert [attempt.end for attempt in told.task().attempts] == [AttemptEnd.REFUSED, None]
 
 
-def test_a_service_that_was_asked_to_stop_is_over() -> None:
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_service_that_was_asked_to_stop_is_over_and_gets_no_instruction(waits: bool) -> None:
     told = task_active(service=True)
+    if waits:
+        told.tell(ended(AttemptEnd.FAILED))
     told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
-    assert told.tell(ended(AttemptEnd.CANCELLED)) == APPLIED
+    assert told.tell(given()) == OVERTAKEN
+    assert told.tell(ended(AttemptEnd.CANCELLED)) == (OVERTAKEN if waits else APPLIED)
     assert (told.task().state, told.task().end) == (TaskState.ENDED, AttemptEnd.CANCELLED)
-
-
-def test_a_stop_during_the_wait_ends_it_at_once() -> None:
-    told = task_active(service=True)
-    told.tell(ended(AttemptEnd.FAILED))
-    told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
-    assert told.task().state is TaskState.ENDED
 
 
 def test_only_the_newest_attempts_of_a_service_are_kept_and_its_waits_stay_the_same() -> None:
@@ -154,7 +152,6 @@ def test_the_newest_instruction_waits_for_each_placement_to_acknowledge_it() -> 
     assert is_unacknowledged(told.task())
     assert told.tell(answered(2)) == OVERTAKEN
     assert told.tell(answered(2, attempt=2)) == APPLIED
-    assert told.stream.stream_id == STREAM
 
 
 def test_an_instruction_during_the_wait_is_that_of_the_next_attempt() -> None:
@@ -163,12 +160,6 @@ def test_an_instruction_during_the_wait_is_that_of_the_next_attempt() -> None:
     assert told.tell(given()) == APPLIED
     assert not is_unacknowledged(told.task())
     assert told.task().instruction is not None
-
-
-def test_no_instruction_is_given_to_a_task_that_was_asked_to_stop() -> None:
-    told = task_active(service=True)
-    told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
-    assert told.tell(given()) == OVERTAKEN
 
 
 def test_an_instruction_to_a_task_that_has_ended_is_stopping_or_is_unknown_is_refused() -> None:

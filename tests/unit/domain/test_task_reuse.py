@@ -23,40 +23,36 @@ from tests.unit.domain.given import (
 )
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor, SearchEnded, SearchStatus, TrialSuggested
+from trackside.contracts import tasks
 from trackside.contracts.message import Message
 from trackside.contracts.parts import Part
 from trackside.contracts.resources import Retry, RetryPolicy
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    ParametersRequested,
-    ParametersTaken,
-    ParametersWithheld,
-    TaskContinued,
-)
 from trackside.domain.streams import dump, load, pack
 from trackside.domain.task import TaskState
 
 
-def asked(request: int = 1, **which: Any) -> ParametersRequested:
-    return ParametersRequested(**token(0, **which), request=request)
+def asked(request: int = 1, **which: Any) -> tasks.ParametersRequested:
+    return tasks.ParametersRequested(**token(0, **which), request=request)
 
 
-def taken(request: int = 1, **which: Any) -> ParametersTaken:
-    return ParametersTaken(**token(0, **which), request=request)
+def taken(request: int = 1, **which: Any) -> tasks.ParametersTaken:
+    return tasks.ParametersTaken(**token(0, **which), request=request)
 
 
-def withheld(request: int = 1) -> ParametersWithheld:
-    return ParametersWithheld(task_id=task_id(0), attempt=1, placement=1, request=request, reason="no_slot")
+def withheld(request: int = 1) -> tasks.ParametersWithheld:
+    return tasks.ParametersWithheld(
+        task_id=task_id(0), attempt=1, placement=1, request=request, reason="no_slot"
+    )
 
 
 def within(number: int, task: int = 0) -> TrialSuggested:
     return suggested(number).model_copy(update={"within": task_id(task), "parameters": {"lr": number / 8}})
 
 
-def goes_on(number: int, parameters: dict[str, Any] | None = None, **changed: Any) -> TaskContinued:
+def goes_on(number: int, parameters: dict[str, Any] | None = None, **changed: Any) -> tasks.TaskContinued:
     part = Part(kind="trial", number=number)
     fields: dict[str, Any] = {"task_id": task_id(0), "attempt": 1, "placement": 1, "request": 1, "part": part}
-    return TaskContinued(**{**fields, "parameters": parameters or {"lr": number / 8}, **changed})
+    return tasks.TaskContinued(**{**fields, "parameters": parameters or {"lr": number / 8}, **changed})
 
 
 def one_running(**changed: Any) -> Told:
@@ -166,7 +162,7 @@ def test_an_attempt_that_ends_between_the_suggestion_and_the_task_s_own_event_is
     told = one_running()
     for event in (asked(), over(0, 0.5), within(1)):
         told.tell(event)
-    assert told.tell(ended(AttemptEnd.LOST), role="scheduler") == APPLIED
+    assert told.tell(ended(tasks.AttemptEnd.LOST), role="scheduler") == APPLIED
     assert told.tell(goes_on(1)) == OVERTAKEN
     task = told.task()
     assert (task.state, task.attempt.number, trial_of(task), task.continued) == (TaskState.QUEUED, 2, 1, 0)
@@ -185,7 +181,7 @@ def test_a_request_that_gets_nothing_leaves_the_trial_as_it_is() -> None:
 
 def test_a_task_that_is_tried_again_begins_with_the_trial_that_was_not_over() -> None:
     told = going_on()
-    assert told.tell(ended(AttemptEnd.LOST), role="scheduler") == APPLIED
+    assert told.tell(ended(tasks.AttemptEnd.LOST), role="scheduler") == APPLIED
     task = told.stream.tasks[task_id(0)]
     assert (task.state, task.attempt.number) == (TaskState.QUEUED, 2)
     assert (trial_of(task), task.parameters) == (1, {"lr": 0.125})
@@ -197,7 +193,7 @@ def test_a_task_that_is_tried_again_begins_with_the_trial_that_was_not_over() ->
 
 
 def test_a_task_without_a_trial_is_not_tried_again_and_its_slot_is_open() -> None:
-    for end, role in ((AttemptEnd.LOST, "scheduler"), (AttemptEnd.FAILED, "worker")):
+    for end, role in ((tasks.AttemptEnd.LOST, "scheduler"), (tasks.AttemptEnd.FAILED, "worker")):
         told = one_running()
         told.tell(asked())
         told.tell(over(0, 0.5))
@@ -214,8 +210,8 @@ def test_a_task_without_a_trial_that_makes_room_is_over() -> None:
     told.tell(over(0, 0.5))
     assert told.tell(preemption()) == APPLIED
     assert told.tell(within(1)) == OVERTAKEN, "its process is being ended"
-    assert told.tell(ended(AttemptEnd.PREEMPTED)) == APPLIED
-    assert told.stream.tasks[task_id(0)].end is AttemptEnd.CANCELLED
+    assert told.tell(ended(tasks.AttemptEnd.PREEMPTED)) == APPLIED
+    assert told.stream.tasks[task_id(0)].end is tasks.AttemptEnd.CANCELLED
     assert told.search.idle == []
 
 

@@ -34,20 +34,16 @@ class ErrandView(View[Errand]):
 
 
 def task_row(name: str, ending: str | None) -> ViewRow:
+    state = "active" if ending is None else "ended"
+    at = {"task_id": f"e.{name}", "task_type": "walk", "name": name, "state": state, "ending": ending}
+    where = {"worker_id": "w1", "device_ids": ["cpu-0"], "attempts": 1, "service": False}
     return {
-        "task_id": f"e.{name}",
-        "task_type": "walk",
-        "name": name,
-        "state": "active" if ending is None else "ended",
-        "ending": ending,
-        "worker_id": "w1",
-        "device_ids": ["cpu-0"],
-        "attempts": 1,
+        **at,
+        **where,
         "objective": None,
         "result": {"steps": 12},
         "unschedulable": None,
         "stop_reason": "",
-        "service": False,
     }
 
 
@@ -58,14 +54,8 @@ def attempt_row(name: str, **more: object) -> ViewRow:
 
 
 VIEW = ErrandView()
-ROW: ViewRow = {
-    "errand_id": "e",
-    "name": "morning",
-    "status": "RUNNING",
-    "started_at": STARTED,
-    "ended_at": None,
-    "duration_s": None,
-}
+TIMES: ViewRow = {"started_at": STARTED, "ended_at": None, "duration_s": None}
+ROW: ViewRow = {"errand_id": "e", "name": "morning", "status": "RUNNING"} | TIMES
 ROWS = {
     TASKS: [task_row("a", "finished"), task_row("b", None)],
     LAST_ATTEMPTS: [attempt_row("a"), attempt_row("b")],
@@ -79,11 +69,8 @@ def errand() -> Stream[Errand]:
     return Stream("e", 0, "errand", root=Errand(), tasks={"e.a": task})
 
 
-def test_nothing_is_special_in_its_line_of_a_list() -> None:
+def test_its_page_has_its_status_and_its_tasks_and_its_report_is_one_section() -> None:
     assert VIEW.listed(ROW) == Listed()
-
-
-def test_its_page_has_its_status_and_its_tasks() -> None:
     assert dict(VIEW.facts(ROW, ROWS))["status"] == "RUNNING"
     [tasks] = VIEW.tables(ROW, ROWS)
     assert [row[:4] for row in tasks.rows] == [
@@ -91,9 +78,6 @@ def test_its_page_has_its_status_and_its_tasks() -> None:
         ["b", "walk", "TRAINING", "w1/cpu-0"],
     ]
     assert [row["train_time_ms"] for row in VIEW.lists(ROW, ROWS)[TASKS]] == [2, 2]
-
-
-def test_its_report_is_one_section() -> None:
     [section] = VIEW.sections(ROW, ROWS)
     assert (section.columns, len(section.finished), section.open) == (["steps"], 1, 1)
 

@@ -9,7 +9,7 @@ import pytest
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.encryption import DATA_KEY, PUBLIC_KEY, EncryptedRecord
 from trackside.contracts.examples import EXAMPLES
-from trackside.contracts.message import Record
+from trackside.contracts.message import Message
 from trackside.eventlog import encryption
 from trackside.eventlog.decision_signer import new_signer
 from trackside.eventlog.decode import decode
@@ -49,28 +49,35 @@ def encrypted(public: bytes, writer: RecordWriter = WRITER) -> Entry:
     return entry_of(writer.encrypted(writer.single("digits-1", EVENT), key))
 
 
-def read(keys: Keys, *entries: Entry) -> list[Record | None]:
+def read(keys: Keys, *entries: Entry) -> list[Message | None]:
     asyncio.run(Decryption(keys).decrypt(entries))
-    return [decode(entry) for entry in entries]
+    return [message_of(entry) for entry in entries]
 
 
-def test_who_has_the_key_reads_what_was_written() -> None:
+def message_of(entry: Entry) -> Message | None:
+    record = decode(entry)
+    return None if record is None else record.message
+
+
+def test_who_has_the_key_reads_what_was_written_and_others_its_type() -> None:
     pair = new_key_pair()
     entry = encrypted(pair[1])
     stored = entry.value
     assert stored is not None
     assert b"digits" not in stored
-    (record,) = read(Keys(pair), entry)
-    assert record is not None
-    assert record.message == EVENT
-    assert record.value == stored  # which a signature covers
-
-
-def test_without_the_key_the_type_of_a_record_is_all_that_is_read() -> None:
-    (record,) = read(Keys(new_key_pair()), encrypted(new_key_pair()[1]))
-    assert record is not None
-    assert record.message == EncryptedRecord(encrypted_type=EVENT.wire_type())
-    assert record.envelope.stream == "digits-1"
+    assert read(Keys(pair), entry) == [EVENT]
+    record = decode(entry)
+    assert record is not None and record.value == stored  # which a signature covers
+    unknown, other = encrypted(pair[1]), encrypted(pair[1])
+    other.headers = ((PUBLIC_KEY, b"no key"), *other.headers[1:])
+    assert (
+        read(Keys(new_key_pair()), unknown, other) == [EncryptedRecord(encrypted_type=EVENT.wire_type())] * 2
+    )
+    record = decode(unknown)
+    assert record is not None and record.envelope.stream == "digits-1"
+    keys = Keys()
+    assert read(keys, entry_of(WRITER.single("digits-1", EVENT))) == [EVENT]
+    assert keys.loads == [], "other streams need no key"
 
 
 @pytest.mark.parametrize(
@@ -94,33 +101,25 @@ def test_a_changed_record_is_read_by_nobody(change) -> None:  # type: ignore[no-
     assert read(Keys(pair), entry) == [None]
 
 
-def test_a_header_that_is_no_key_is_a_key_that_nobody_has() -> None:
-    entry = encrypted(new_key_pair()[1])
-    entry.headers = ((PUBLIC_KEY, b"none"), *entry.headers[1:])
-    keys = Keys()
-    (record,) = read(keys, entry)
-    assert record is not None
-    assert isinstance(record.message, EncryptedRecord)
-
-
 def test_a_signature_covers_the_encrypted_value() -> None:
     pair, writer = new_key_pair(), RecordWriter("dispatcher", "1", new_signer())
     key = base64.b64encode(pair[1]).decode()
     records = writer.decision("digits-1", [EVENT, EVENT], topic="trackside.events", public_key=key)
-    found = read(Keys(pair), *(entry_of(record, at) for at, record in enumerate(records)))
+    entries = [entry_of(record, at) for at, record in enumerate(records)]
+    assert read(Keys(pair), *entries) == [EVENT, EVENT]
+    found = [decode(entry) for entry in entries]
     assert [record is not None and record.value for record in found] == [each.value for each in records]
     assert b"digits" not in b"".join(each.value or b"" for each in records)
 
 
 def test_a_writer_draws_one_data_key_for_a_stream_and_no_nonce_twice() -> None:
     public = new_key_pair()[1]
-    first, second = encrypted(public), encrypted(public)
-    assert dict(first.headers)[DATA_KEY] == dict(second.headers)[DATA_KEY]
-    assert (first.value or b"")[:12] != (second.value or b"")[:12]
-    assert (
-        dict(encrypted(public, RecordWriter("worker", "w")).headers)[DATA_KEY]
-        != dict(first.headers)[DATA_KEY]
+    first, second, by_other = (
+        encrypted(public, writer) for writer in (WRITER, WRITER, RecordWriter("worker", "w"))
     )
+    data_keys = [dict(entry.headers)[DATA_KEY] for entry in (first, second, by_other)]
+    assert data_keys[0] == data_keys[1] != data_keys[2]
+    assert (first.value or b"")[:12] != (second.value or b"")[:12]
 
 
 def test_keys_are_read_once_and_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,9 +134,7 @@ def test_keys_are_read_once_and_again_after_a_while(monkeypatch: pytest.MonkeyPa
     now_s[0] = encryption.KEPT_S + 1
     entry = encrypted(pair[1])
     asyncio.run(decryption.decrypt([entry]))
-    record = decode(entry)
-    assert record is not None
-    assert isinstance(record.message, EncryptedRecord)
+    assert isinstance(message_of(entry), EncryptedRecord)
 
 
 def test_a_key_that_is_needed_is_not_dropped_to_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,10 +144,7 @@ def test_a_key_that_is_needed_is_not_dropped_to_make_room(monkeypatch: pytest.Mo
     for batch in ((0, 1), (0, 2), (0, 3), (1, 2, 3), (0, 1, 2, 3)):
         entries = [encrypted(pairs[at][1]) for at in batch]
         asyncio.run(decryption.decrypt(entries))
-        for entry in entries:
-            record = decode(entry)
-            assert record is not None
-            assert record.message == EVENT
+        assert [message_of(entry) for entry in entries] == [EVENT] * len(entries)
 
 
 def test_a_record_is_not_taken_for_a_forgotten_one_while_keys_cannot_be_read() -> None:
@@ -162,14 +156,4 @@ def test_a_record_is_not_taken_for_a_forgotten_one_while_keys_cannot_be_read() -
         asyncio.run(decryption.decrypt([entry]))
     keys.failing = False
     asyncio.run(decryption.decrypt([entry]))
-    record = decode(entry)
-    assert record is not None
-    assert record.message == EVENT
-
-
-def test_records_of_other_streams_need_no_key() -> None:
-    keys = Keys()
-    (record,) = read(keys, entry_of(WRITER.single("digits-1", EVENT)))
-    assert record is not None
-    assert record.message == EVENT
-    assert keys.loads == []
+    assert message_of(entry) == EVENT

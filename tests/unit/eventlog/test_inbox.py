@@ -3,24 +3,17 @@ import asyncio
 from trackside.eventlog.inbox import Inbox
 
 
-async def test_all_that_is_there_is_taken_in_its_order() -> None:
+async def test_who_takes_waits_for_the_first_item_and_gets_all_that_is_there_in_its_order() -> None:
     inbox: Inbox[int] = Inbox(8)
+    assert not await inbox.take(0)
+    taking = asyncio.create_task(inbox.take(60))
+    await asyncio.sleep(0)
+    inbox.add(7)
+    assert list(await taking) == [7]
     for number in range(3):
         await inbox.put(number)
     assert list(await inbox.take(60)) == [0, 1, 2]
     assert not inbox
-
-
-async def test_who_takes_waits_for_the_first_item() -> None:
-    inbox: Inbox[str] = Inbox(8)
-    taking = asyncio.create_task(inbox.take(60))
-    await asyncio.sleep(0)
-    inbox.add("late")
-    assert list(await taking) == ["late"]
-
-
-async def test_nothing_is_taken_when_nothing_comes_in_time() -> None:
-    assert not await Inbox[int](8).take(0)
 
 
 async def test_who_puts_into_a_full_inbox_waits_until_it_is_emptied() -> None:

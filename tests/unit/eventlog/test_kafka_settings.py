@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.eventlog.test_settings import refusal
 from trackside.contracts.topics import Topics
 from trackside.embedded.certificates import issue, new_authority
 from trackside.eventlog.errors import TransientError
@@ -41,75 +42,60 @@ def given(monkeypatch: pytest.MonkeyPatch, files: Path, variables: dict[str, str
         monkeypatch.setenv(f"TRACKSIDE_KAFKA_{name}", found)
 
 
+def variables(protocol: str, **others: str) -> dict[str, str]:
+    """Returns variables, with a protocol unless that is empty."""
+    return ({"SECURITY_PROTOCOL": protocol} if protocol else {}) | others
+
+
 @pytest.mark.parametrize(
-    ("variables", "sentence"),
+    ("given_variables", "sentence"),
     [
-        (
-            {"SECURITY_PROTOCOL": "TLS"},
-            "TRACKSIDE_KAFKA_SECURITY_PROTOCOL: Input should be 'PLAINTEXT', 'SSL'",
-        ),
-        ({"SASL_MECHANISM": "GSSAPI"}, "TRACKSIDE_KAFKA_SASL_MECHANISM: Input should be 'PLAIN'"),
-        (
-            SCRAM | {"PASSWORD_FILE": "gone"},
-            "TRACKSIDE_KAFKA_PASSWORD_FILE: the file can't be read: No such file",
-        ),
+        (variables("TLS"), "TRACKSIDE_KAFKA_SECURITY_PROTOCOL: Input should be 'PLAINTEXT', 'SSL'"),
+        (variables("", SASL_MECHANISM="GSSAPI"), "TRACKSIDE_KAFKA_SASL_MECHANISM: Input should be 'PLAIN'"),
+        (SCRAM | {"PASSWORD_FILE": "gone"}, "_PASSWORD_FILE: the file can't be read: No such file"),
         (SCRAM | {"PASSWORD_FILE": "empty"}, "TRACKSIDE_KAFKA_PASSWORD_FILE: the file is empty"),
         (SCRAM | {"PASSWORD_FILE": "open"}, "(mode 0644): expected 0600, as `chmod 600 "),
         (SCRAM | {"PASSWORD_FILE": "."}, "TRACKSIDE_KAFKA_PASSWORD_FILE: not a file"),
         (SCRAM, "TRACKSIDE_KAFKA_PASSWORD_FILE is not set: expected it for SASL_SSL with SCRAM-SHA-512"),
+        (variables("SASL_SSL", PASSWORD_FILE="password"), "TRACKSIDE_KAFKA_USER is not set"),
+        (variables("SASL_SSL", SASL_MECHANISM="OAUTHBEARER"), "TRACKSIDE_KAFKA_TOKEN_COMMAND is not set"),
+        (variables("SSL", SSL_CA_FILE="gone"), "gone: the file can't be read: No such file"),
+        (variables("SSL", SSL_CA_FILE="text"), "text: the file has no certificate in PEM"),
         (
-            {"SECURITY_PROTOCOL": "SASL_SSL", "PASSWORD_FILE": "password"},
-            "TRACKSIDE_KAFKA_USER is not set",
-        ),
-        (
-            {"SECURITY_PROTOCOL": "SASL_SSL", "SASL_MECHANISM": "OAUTHBEARER"},
-            "TRACKSIDE_KAFKA_TOKEN_COMMAND is not set",
-        ),
-        ({"SECURITY_PROTOCOL": "SSL", "SSL_CA_FILE": "gone"}, "gone: the file can't be read: No such file"),
-        ({"SECURITY_PROTOCOL": "SSL", "SSL_CA_FILE": "text"}, "text: the file has no certificate in PEM"),
-        (
-            {"SECURITY_PROTOCOL": "SSL", "SSL_CERTIFICATE_FILE": "client.pem", "SSL_KEY_FILE": "other.key"},
+            variables("SSL", SSL_CERTIFICATE_FILE="client.pem", SSL_KEY_FILE="other.key"),
             "the key is not that of the certificate",
         ),
         (
-            {"SECURITY_PROTOCOL": "SSL", "SSL_CERTIFICATE_FILE": "client.pem"},
-            "client.pem: the file has no certificate with its key in PEM",
+            variables("SSL", SSL_CERTIFICATE_FILE="client.pem"),
+            "the file has no certificate with its key in PEM",
         ),
-        ({"SECURITY_PROTOCOL": "SSL", "SSL_KEY_FILE": "client.key"}, "CERTIFICATE_FILE is not set: expected"),
+        (variables("SSL", SSL_KEY_FILE="client.key"), "CERTIFICATE_FILE is not set: expected"),
     ],
 )
 def test_what_can_not_be_used_is_named_before_a_connection_is_tried(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     files: Path,
-    variables: dict[str, str],
+    given_variables: dict[str, str],
     sentence: str,
 ) -> None:
-    given(monkeypatch, files, variables)
-    with pytest.raises(SystemExit) as refused:
-        read_settings(StackSettings)
-    assert refused.value.code == 2
-    said = capsys.readouterr().err
+    given(monkeypatch, files, given_variables)
+    said = refusal(StackSettings, capsys)
     assert sentence in said and "TRACKSIDE_KAFKA_" in said
     assert "hunter2" not in said
 
 
+PLAIN = {"SASL_MECHANISM": "PLAIN", "USER": "me", "PASSWORD_FILE": "password"}
+
+
 @pytest.mark.parametrize(
-    ("variables", "sentence"),
+    ("given_variables", "sentence"),
     [
         (
-            {
-                "SECURITY_PROTOCOL": "SASL_PLAINTEXT",
-                "SASL_MECHANISM": "PLAIN",
-                "USER": "me",
-                "PASSWORD_FILE": "password",
-            },
+            variables("SASL_PLAINTEXT", **PLAIN),
             "with the mechanism PLAIN sends the password to Kafka unencrypted: expected SASL_SSL",
         ),
-        (
-            {"USER": "me"},
-            "TRACKSIDE_KAFKA_USER has no effect with TRACKSIDE_KAFKA_SECURITY_PROTOCOL=PLAINTEXT",
-        ),
+        ({"USER": "me"}, "_KAFKA_USER has no effect with TRACKSIDE_KAFKA_SECURITY_PROTOCOL=PLAINTEXT"),
         ({"SSL_CA_FILE": "ca.pem"}, "TRACKSIDE_KAFKA_SSL_CA_FILE has no effect"),
     ],
 )
@@ -117,10 +103,10 @@ def test_what_is_less_safe_than_it_looks_is_a_warning(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     files: Path,
-    variables: dict[str, str],
+    given_variables: dict[str, str],
     sentence: str,
 ) -> None:
-    given(monkeypatch, files, variables)
+    given(monkeypatch, files, given_variables)
     read_settings(StackSettings)
     assert sentence in capsys.readouterr().err
 
@@ -129,6 +115,7 @@ def test_a_client_at_an_address_alone_takes_its_security_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, files: Path
 ) -> None:
     given(monkeypatch, files, SCRAM | {"PASSWORD_FILE": "password", "SSL_CA_FILE": "ca.pem"})
+    monkeypatch.setenv("TRACKSIDE_KAFKA_SSL_CERTIFICATE_FILE", str(files / "both.pem"))  # with its key
     options = client_options(kafka_settings("broker:9093"))
     assert options.pop("ssl_context").get_ca_certs()
     assert options == {
@@ -150,11 +137,6 @@ def test_each_new_client_has_the_password_that_the_file_has_then(
     (files / "password").unlink()  # as while it is replaced
     with pytest.raises(TransientError, match=r"TRACKSIDE_KAFKA_PASSWORD_FILE=.*can't be read"):
         client_options(settings)
-
-
-def test_certificate_and_key_may_be_in_one_file(monkeypatch: pytest.MonkeyPatch, files: Path) -> None:
-    given(monkeypatch, files, {"SECURITY_PROTOCOL": "SSL", "SSL_CERTIFICATE_FILE": "both.pem"})
-    assert client_options(kafka_settings("broker:9093"))["ssl_context"]
 
 
 async def test_a_token_is_the_first_line_that_the_command_prints(files: Path) -> None:

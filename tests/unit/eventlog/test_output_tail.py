@@ -68,23 +68,18 @@ async def test_the_last_lines_are_in_the_order_in_which_they_were_written(writte
     assert texts(found) == ["line 28", "line 29", "line 30"]
     assert found.has_earlier and not found.is_cut
     assert found.next_offset == 60
-
-
-async def test_all_lines_are_found_however_far_back_they_are(written: TaskStream) -> None:
+    assert not any(isinstance(each, OutputGap) for each in found.items), "earlier lines are no gap"
     found = await tail(written, 1_000)
     assert texts(found) == [f"line {number}" for number in range(1, 31)]
     assert not found.has_earlier
+    found = await read_tail(written.log, LOGS, OutputQuery("silent.0"), 10)
+    assert found.items == [] and not found.has_earlier
 
 
 async def test_lines_are_selected_by_text_attempt_and_source(written: TaskStream) -> None:
     assert texts(await tail(written, 2, text="LINE 1")) == ["line 18", "line 19"]
     assert texts(await tail(written, 100, attempt=2, source="stderr")) == ["line 30"]
     assert texts(await tail(written, 100, text="not ours")) == []
-
-
-async def test_lines_before_those_that_were_read_are_no_gap(written: TaskStream) -> None:
-    found = await tail(written, 3)
-    assert not any(isinstance(each, OutputGap) for each in found.items)
 
 
 async def test_lines_that_are_missing_in_the_log_are_a_gap(written: TaskStream) -> None:
@@ -111,24 +106,16 @@ async def test_a_read_that_takes_too_long_says_so(written: TaskStream) -> None:
     assert found.is_cut and found.has_earlier
 
 
-async def test_a_task_that_wrote_nothing_has_no_lines(written: TaskStream) -> None:
-    found = await read_tail(written.log, LOGS, OutputQuery("silent.0"), 10)
-    assert found.items == [] and not found.has_earlier
-
-
 async def test_new_lines_arrive_as_soon_as_they_are_written(written: TaskStream) -> None:
     query, end = OutputQuery(TASK), (await tail(written, 1)).next_offset
+    found = await read_following(written.log, LOGS, query, end, 0.05)
+    assert found.items == [] and found.next_offset == end == 60
     waiting = asyncio.create_task(read_following(written.log, LOGS, query, end, 60.0))
     await written.lines(31, "not ours", task_id=neighbour())
     await written.lines(11, "news", attempt=2)
     found = await waiting
     assert texts(found) == ["news"]
     assert found.next_offset == 62
-
-
-async def test_without_new_lines_following_ends_after_its_time(written: TaskStream) -> None:
-    found = await read_following(written.log, LOGS, OutputQuery(TASK), 60, 0.05)
-    assert found.items == [] and found.next_offset == 60
 
 
 async def test_the_whole_output_is_streamed_from_its_beginning(written: TaskStream) -> None:

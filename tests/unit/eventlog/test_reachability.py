@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -14,11 +15,12 @@ from trackside.projections.reachability import say_until_postgres_answers
 CLOSED = "127.0.0.1:1"
 
 
-@pytest.fixture
-async def black_hole() -> AsyncIterator[str]:
-    """Listens, takes every connection, and answers nothing."""
+@asynccontextmanager
+async def answering(said: bytes = b"") -> AsyncIterator[str]:
+    """Runs a server that takes every connection and says so much, and returns its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(said)
         await reader.read(-1)
         writer.close()
 
@@ -41,26 +43,19 @@ async def first_sentence(server: str, address: str) -> tuple[str, float]:
 
 
 @pytest.mark.parametrize("server", ["Kafka", "Postgres"])
-async def test_a_closed_port_and_a_silent_server_are_named_with_the_address(
-    server: str, black_hole: str
-) -> None:
+async def test_a_closed_port_and_a_silent_server_are_named_with_the_address(server: str) -> None:
     assert WITHIN_S < 1.5
     sentence, _ = await first_sentence(server, CLOSED)
     assert sentence.startswith(f"no {server} at {CLOSED}") and "hunter2" not in sentence
     assert sentence.endswith("; still trying")
-    sentence, took_s = await first_sentence(server, black_hole)
-    assert sentence.startswith(f"no {server} at {black_hole}") and "no answer" in sentence
+    async with answering() as address:
+        sentence, took_s = await first_sentence(server, address)
+    assert sentence.startswith(f"no {server} at {address}") and "no answer" in sentence
     assert WITHIN_S <= took_s < 30
 
 
 async def test_a_server_of_another_kind_is_not_taken_for_kafka() -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        await reader.read(-1)
-        writer.close()
-
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
         sentence, _ = await first_sentence("Kafka", address)
     assert sentence == f"no Kafka at {address}: what answers there is not Kafka; still trying"
 

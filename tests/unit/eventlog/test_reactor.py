@@ -144,12 +144,9 @@ async def run(
     return deciders
 
 
-async def test_every_decision_is_folded_before_the_next_is_made() -> None:
+async def test_every_decision_is_folded_before_the_next_is_made_and_neither_lost_nor_doubled() -> None:
     (alone,) = await run(MemoryLog(), 1)
     assert alone.folded == list(range(GOAL))
-
-
-async def test_an_append_of_unknown_fate_is_neither_lost_nor_doubled() -> None:
     (alone,) = await run(FaultyLog(), 1)
     assert alone.applied == alone.counted == list(range(GOAL))
     assert alone.folded == sorted(alone.folded)

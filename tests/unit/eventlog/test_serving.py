@@ -21,7 +21,7 @@ class FlakyLog(MemoryLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self._asked = Counter[str]()
+        self.asked = Counter[str]()
 
     async def ends(self, topic: str) -> dict[int, int]:
         self._falter("ends")
@@ -31,22 +31,14 @@ class FlakyLog(MemoryLog):
         self._falter("beginnings")
         return await super().beginnings(topic)
 
-    def _falter(self, what: str) -> None:
-        self._asked[what] += 1
-        if self._asked[what] % 2:
-            raise TransientError("no answer")
-
-
-class UncheckedLog(MemoryLog):
-    """A log that falls silent the first time that its topics are checked."""
-
-    checked = 0
-
     async def preflight(self, topics: Sequence[Topic]) -> None:
-        self.checked += 1
-        if self.checked == 1:
-            raise TransientError("no answer")
+        self._falter("preflight")
         await super().preflight(topics)
+
+    def _falter(self, what: str) -> None:
+        self.asked[what] += 1
+        if self.asked[what] % 2:
+            raise TransientError("no answer")
 
 
 class StoredSnapshots:
@@ -88,11 +80,9 @@ async def test_a_log_that_stays_silent_ends_the_start(log: FlakyLog, monkeypatch
         await from_start(log, TOPIC)
 
 
-async def test_the_topics_are_checked_once_the_log_answers() -> None:
-    log = UncheckedLog()
-    await log.ensure([TOPIC])
+async def test_the_topics_are_checked_once_the_log_answers(log: FlakyLog) -> None:
     assert await wait_for_topics(service(log), [TOPIC])
-    assert log.checked == 2
+    assert log.asked["preflight"] == 2
     with pytest.raises(PreflightError, match="does not exist"):
         await wait_for_topics(service(log), [TOPIC, Topics().fleet])
 

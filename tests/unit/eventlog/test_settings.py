@@ -6,28 +6,80 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic_settings import BaseSettings
 
+from trackside.cli.app import call
 from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.scheduler.settings import SchedulerSettings
+from trackside.worker.settings import WorkerSettings
+
+QUEUES, LIMITS = "TRACKSIDE_WORKER_QUEUES", "TRACKSIDE_SCHEDULER_QUEUE_LIMITS"
+
+
+def refusal(kind: type[BaseSettings], capsys: pytest.CaptureFixture[str]) -> str:
+    """Reads settings that are refused, and returns what is said of them."""
+    with pytest.raises(SystemExit) as refused:
+        read_settings(kind)
+    assert refused.value.code == 2
+    return capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"),
+    ("kind", "variable", "value", "named"),
     [
-        ("TRACKSIDE_HEALTH_PORT", "99999"),
-        ("TRACKSIDE_HEALTH_PORT", "http"),
-        ("TRACKSIDE_KAFKA_BOOTSTRAP", ""),
+        (StackSettings, "TRACKSIDE_HEALTH_PORT", "99999", "'99999'"),
+        (StackSettings, "TRACKSIDE_HEALTH_PORT", "http", "'http'"),
+        (StackSettings, "TRACKSIDE_KAFKA_BOOTSTRAP", "", "''"),
+        (StackSettings, "TRACKSIDE_TOPIC_PREFIX", "my team.", "not the beginning of a topic's name"),
+        (WorkerSettings, QUEUES, "gpu,big ones", "'big ones' is not an identifier"),
+        (WorkerSettings, QUEUES, " , ", "' , ' is not an identifier"),
+        (WorkerSettings, QUEUES, "a..b", "'a..b' is not an identifier"),
+        (WorkerSettings, "TRACKSIDE_WORKER_ID", "my worker", "not an identifier"),
+        (SchedulerSettings, LIMITS, "big ones=3", "'big ones' is not the name of"),
+        (SchedulerSettings, LIMITS, "a..b=3", "'a..b' is not the name of"),
     ],
 )
 def test_a_bad_value_names_its_variable(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], variable: str, value: str
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: type[BaseSettings],
+    variable: str,
+    value: str,
+    named: str,
 ) -> None:
     monkeypatch.setenv(variable, value)
-    with pytest.raises(SystemExit) as refused:
-        read_settings(StackSettings)
-    assert refused.value.code == 2
+    said = refusal(kind, capsys)
+    assert said.startswith(f"{variable}: ") and named in said
+    assert ("letters, digits" in said) == (named[0] != "'" or " is not " in named)
+
+
+def test_names_with_spaces_around_them_are_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(QUEUES, " gpu , night ,")
+    assert read_settings(WorkerSettings).queue_names == ["gpu", "night"]
+    monkeypatch.setenv(LIMITS, "gpu = 10, night=2")
+    assert read_settings(SchedulerSettings).policy.queue_limits == {"gpu": 10, "night": 2}
+
+
+SPACE = "max_trials: 1\nspace: {x: {type: uniform, low: 0, high: 1}}\n"
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ("kind: task\ntask_type: t\nqueue: big ones\n", 3),
+        (f"kind: search\ntask_type: t\n{SPACE}queue: big ones\n", 5),
+        ("kind: tasks\nqueue: big ones\ngroups: [{tasks: [{task_type: t}]}]\n", 2),
+    ],
+)
+def test_a_queue_with_a_space_is_refused_before_it_is_submitted(
+    spec: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.yaml").write_text(spec)
+    assert call(["submit", "bad.yaml"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"{variable}: ")
-    assert repr(value) in said
+    assert f"bad.yaml:{line}: $.queue: " in said
+    assert "not an identifier: expected 1 to 128 letters, digits" in said
 
 
 @pytest.mark.thorough
@@ -80,9 +132,6 @@ def test_a_password_file_that_cannot_be_used_is_refused_without_showing_a_passwo
         path.write_text(content)
     monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", dsn)
     monkeypatch.setenv("TRACKSIDE_POSTGRES_PASSWORD_FILE", str(path))
-    with pytest.raises(SystemExit) as refused:
-        read_settings(StackSettings)
-    written = capsys.readouterr().err
-    assert refused.value.code == 2
+    written = refusal(StackSettings, capsys)
     assert written.startswith(f"{variable}: ") and reason in written
     assert "u:p" not in written and "secret" not in written

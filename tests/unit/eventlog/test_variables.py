@@ -15,28 +15,16 @@ RUN_COMMAND = "from trackside.cli.app import main; main()"
 _NAME = re.compile(r"\bTRACKSIDE_[A-Z][A-Z_]*[A-Z]\b")
 
 
-def test_a_misspelt_variable_is_named_with_the_nearest() -> None:
-    assert unknown_variables(
-        {"TRACKSIDE_KAFKA_BOOTSRAP": "x", "HOME": "/root", "_TRACKSIDE_COMPLETE": "1"}
-    ) == [
+def test_a_misspelt_variable_is_named_with_the_nearest_and_no_other_is() -> None:
+    [said] = unknown_variables({"TRACKSIDE_KAFKA_BOOTSRAP": "x", "HOME": "/root", "_TRACKSIDE_COMPLETE": "1"})
+    assert said == (
         "TRACKSIDE_KAFKA_BOOTSRAP has no effect: this release has no such variable; "
         "did you mean 'TRACKSIDE_KAFKA_BOOTSTRAP'?"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("TRACKSIDE_WORKER_QUEUES", "gpu"),
-        ("TRACKSIDE_TASK_ID", "digits-1.7"),
-        ("TRACKSIDE_TEST_RUN", "1"),
-        ("TRACKSIDE_KAFKA_SERVICE_HOST", "10.0.0.1"),
-        ("TRACKSIDE_KAFKA_PORT_9092_TCP_ADDR", "10.0.0.1"),
-        ("TRACKSIDE_KAFKA_PORT", "tcp://10.0.0.1:9092"),
-    ],
-)
-def test_what_something_reads_or_kubernetes_makes_is_not_named(name: str, value: str) -> None:
-    assert unknown_variables({name: value}) == []
+    )
+    ours = {"TRACKSIDE_WORKER_QUEUES": "gpu", "TRACKSIDE_TASK_ID": "digits-1.7", "TRACKSIDE_TEST_RUN": "1"}
+    address = "10.0.0.1"  # as Kubernetes makes them
+    made = {"TRACKSIDE_KAFKA_SERVICE_HOST": address, "TRACKSIDE_KAFKA_PORT_9092_TCP_ADDR": address}
+    assert unknown_variables({**ours, **made, "TRACKSIDE_KAFKA_PORT": "tcp://10.0.0.1:9092"}) == []
 
 
 def test_the_settings_are_those_of_all_services() -> None:
@@ -60,8 +48,12 @@ def test_every_variable_in_the_code_is_known() -> None:
     "argv",
     [
         ["schemas", "schemas"],
-        *(["trackside." + service] for service in ("dispatcher", "scheduler", "summary_indexer", "worker")),
+        *(
+            pytest.param(["trackside." + service], marks=pytest.mark.thorough)
+            for service in ("dispatcher", "scheduler", "summary_indexer", "worker")
+        ),
     ],
+    ids=lambda argv: argv[0],
 )
 def test_commands_and_services_name_it_once_and_go_on(argv: list[str], tmp_path: Path) -> None:
     """A service goes on to its first setting, which is a bad one here, so that it ends."""
@@ -78,13 +70,9 @@ def test_commands_and_services_name_it_once_and_go_on(argv: list[str], tmp_path:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     sentence = "TRACKSIDE_SCHEDULER_LEASE has no effect"
     assert ended.stderr.count(sentence) == 1 and "did you mean 'TRACKSIDE_SCHEDULER_LEASE_S'?" in ended.stderr
-    if argv[0] != "schemas":
-        assert ended.returncode == 2 and "TRACKSIDE_TOPIC_PREFIX: " in ended.stderr
-        assert "'no prefix'" in ended.stderr
-    else:
-        assert ended.returncode == 0
+    assert ended.returncode == (0 if argv[0] == "schemas" else 2)
+    assert argv[0] == "schemas" or "TRACKSIDE_TOPIC_PREFIX: " in ended.stderr

@@ -51,114 +51,103 @@ def test_an_overlay_has_no_findings(overlay: str) -> None:
     assert findings(rendered(overlay)) == []
 
 
-def _misspell(manifests: list[Manifest]) -> None:
-    service(manifests, "Deployment/trackside-dispatcher")["env"].append(
-        {"name": "TRACKSIDE_DISPATCHER_STAND_BY", "value": "true"}
-    )
+REMOVED = object()
+DISPATCHER, SCHEDULER = "Deployment/trackside-dispatcher", "Deployment/trackside-scheduler"
+INDEXER, WORKER = "Deployment/trackside-summary-indexer", "StatefulSet/trackside-worker"
+GPU_WORKER = "DaemonSet/trackside-gpu-worker"
+POD, SERVICE = "spec.template.spec", "spec.template.spec.containers.0"
+MATCHED = "spec.selector.matchLabels"
 
 
-def _bad_value(manifests: list[Manifest]) -> None:
-    service(manifests, "StatefulSet/trackside-worker")["env"].append(
-        {"name": "TRACKSIDE_WORKER_LOAD_EARLY", "value": "-1"}
-    )
-
-
-def _other_port(manifests: list[Manifest]) -> None:
-    service(manifests, "Deployment/trackside-scheduler")["ports"][0]["containerPort"] = 8081
-
-
-def _other_kafka(manifests: list[Manifest]) -> None:
-    manifest(manifests, "Kafka/trackside")["metadata"]["name"] = "log"
-
-
-def _no_grace(manifests: list[Manifest]) -> None:
-    pod(manifests, "StatefulSet/trackside-worker")["terminationGracePeriodSeconds"] = 30
-
-
-def _no_file(manifests: list[Manifest]) -> None:
-    service(manifests, "Deployment/trackside-dispatcher")["volumeMounts"].pop()
-
-
-def _liveness_of_ready(manifests: list[Manifest]) -> None:
-    service(manifests, "DaemonSet/trackside-gpu-worker")["livenessProbe"]["httpGet"]["path"] = "/ready"
-
-
-def _writable(manifests: list[Manifest]) -> None:
-    del service(manifests, "Deployment/trackside-summary-indexer")["securityContext"][
-        "readOnlyRootFilesystem"
-    ]
-
-
-def _links(manifests: list[Manifest]) -> None:
-    pod(manifests, "Job/trackside-setup")["enableServiceLinks"] = True
-
-
-def _no_limit(manifests: list[Manifest]) -> None:
-    del service(manifests, "Deployment/trackside-scheduler")["resources"]["limits"]["memory"]
-
-
-def _no_volume(manifests: list[Manifest]) -> None:
-    pod(manifests, "Deployment/trackside-scheduler")["volumes"].pop()
-
-
-def _lost_settings(manifests: list[Manifest]) -> None:
-    for worker in ("StatefulSet/trackside-worker", "DaemonSet/trackside-gpu-worker"):
-        service(manifests, worker)["envFrom"].pop()
-
-
-def _port_of_nothing(manifests: list[Manifest]) -> None:
-    manifest(manifests, "Service/trackside-console")["spec"]["ports"][0]["targetPort"] = "page"
-
-
-def _selects_nothing(manifests: list[Manifest]) -> None:
-    budget = manifest(manifests, "PodDisruptionBudget/trackside-worker")
-    budget["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] = "workers"
-
-
-def _same_pods(manifests: list[Manifest]) -> None:
-    for part in ("-standby", ""):
-        workload = manifest(manifests, f"Deployment/trackside-dispatcher{part}")
-        workload["spec"]["selector"]["matchLabels"].pop("trackside/decides")
-
-
-def _two_indexers(manifests: list[Manifest]) -> None:
-    strategy = {"type": "RollingUpdate"}
-    manifest(manifests, "Deployment/trackside-summary-indexer")["spec"]["strategy"] = strategy
-
-
-def _two_that_decide(manifests: list[Manifest]) -> None:
-    service(manifests, "Deployment/trackside-scheduler-standby")["env"].pop()
+def changed(manifests: list[Manifest], name: str, path: str, value: Any) -> None:
+    """Sets or removes what is at a path in a manifest; `-` is the end of a list."""
+    above, _, last = path.rpartition(" ")
+    place: Any = manifest(manifests, name)
+    for part in above.replace(" ", ".").split("."):
+        place = place[int(part) if part.isdecimal() else part]
+    if value is REMOVED:
+        place.pop(*([] if last == "-" else [last]))
+    elif last == "-":
+        place.append(value)
+    else:
+        place[last] = value
 
 
 @pytest.mark.parametrize(
-    ("mistake", "check", "finding"),
+    ("mistakes", "check", "finding"),
     [
-        (_misspell, of_variables, "TRACKSIDE_DISPATCHER_STAND_BY is no setting"),
-        (_bad_value, of_variables, "TRACKSIDE_WORKER_LOAD_EARLY: Input should be greater"),
-        (_other_port, of_settings, "is not TRACKSIDE_HEALTH_PORT"),
-        (_other_kafka, of_settings, "no Kafka has the address trackside-kafka-bootstrap:9092"),
-        (_no_grace, of_settings, "killed before it has ended its tasks"),
-        (_no_file, of_variables, "where nothing is mounted"),
-        (_liveness_of_ready, of_containers, "livenessProbe is not /health"),
-        (_writable, of_containers, "it may change its image"),
-        (_links, of_containers, "variables of other Services"),
-        (_no_limit, of_containers, "its memory has no limit"),
-        (_no_volume, of_volumes, "no volume"),
-        (_lost_settings, of_volumes, "nothing uses trackside-worker-settings"),
-        (_port_of_nothing, of_selectors, "no container of Deployment/trackside-console has the port page"),
-        (_selects_nothing, of_selectors, "PodDisruptionBudget/trackside-worker selects nothing"),
-        (_same_pods, of_selectors, "selects the pods of"),
-        (_two_indexers, of_single_instances, "two of them may run at once"),
-        (_two_that_decide, of_single_instances, "don't agree"),
+        (
+            {DISPATCHER: (f"{SERVICE} env -", {"name": "TRACKSIDE_DISPATCHER_STAND_BY", "value": "true"})},
+            *(of_variables, "TRACKSIDE_DISPATCHER_STAND_BY is no setting"),
+        ),
+        (
+            {WORKER: (f"{SERVICE} env -", {"name": "TRACKSIDE_WORKER_LOAD_EARLY", "value": "-1"})},
+            *(of_variables, "TRACKSIDE_WORKER_LOAD_EARLY: Input should be greater"),
+        ),
+        (
+            {SCHEDULER: (f"{SERVICE}.ports.0 containerPort", 8081)},
+            of_settings,
+            "is not TRACKSIDE_HEALTH_PORT",
+        ),
+        (
+            {"Kafka/trackside": ("metadata name", "log")},
+            of_settings,
+            "no Kafka has the address trackside-kafka",
+        ),
+        (
+            {WORKER: (f"{POD} terminationGracePeriodSeconds", 30)},
+            *(of_settings, "killed before it has ended its tasks"),
+        ),
+        ({DISPATCHER: (f"{SERVICE} volumeMounts -", REMOVED)}, of_variables, "where nothing is mounted"),
+        (
+            {GPU_WORKER: (f"{SERVICE}.livenessProbe.httpGet path", "/ready")},
+            *(of_containers, "livenessProbe is not /health"),
+        ),
+        (
+            {INDEXER: (f"{SERVICE}.securityContext readOnlyRootFilesystem", REMOVED)},
+            *(of_containers, "it may change its image"),
+        ),
+        (
+            {"Job/trackside-setup": (f"{POD} enableServiceLinks", True)},
+            *(of_containers, "variables of other Services"),
+        ),
+        (
+            {SCHEDULER: (f"{SERVICE}.resources.limits memory", REMOVED)},
+            *(of_containers, "its memory has no limit"),
+        ),
+        ({SCHEDULER: (f"{POD} volumes -", REMOVED)}, of_volumes, "no volume"),
+        (
+            dict.fromkeys((WORKER, GPU_WORKER), (f"{SERVICE} envFrom -", REMOVED)),
+            *(of_volumes, "nothing uses trackside-worker-settings"),
+        ),
+        (
+            {"Service/trackside-console": ("spec.ports.0 targetPort", "page")},
+            *(of_selectors, "no container of Deployment/trackside-console has the port page"),
+        ),
+        (
+            {"PodDisruptionBudget/trackside-worker": (f"{MATCHED} app.kubernetes.io/component", "workers")},
+            *(of_selectors, "PodDisruptionBudget/trackside-worker selects nothing"),
+        ),
+        (
+            dict.fromkeys((DISPATCHER, f"{DISPATCHER}-standby"), (f"{MATCHED} trackside/decides", REMOVED)),
+            *(of_selectors, "selects the pods of"),
+        ),
+        (
+            {INDEXER: ("spec strategy", {"type": "RollingUpdate"})},
+            *(of_single_instances, "two of them may run at once"),
+        ),
+        ({f"{SCHEDULER}-standby": (f"{SERVICE} env -", REMOVED)}, of_single_instances, "don't agree"),
     ],
+    ids=range(17),
 )
 def test_a_mistake_is_found(
-    mistake: Callable[[list[Manifest]], None],
+    mistakes: dict[str, tuple[str, Any]],
     check: Callable[[list[Manifest]], Iterator[str]],
     finding: str,
 ) -> None:
     manifests = deepcopy(rendered("production"))
-    mistake(manifests)
+    for name, (path, value) in mistakes.items():
+        changed(manifests, name, path, value)
     assert any(finding in sentence for sentence in check(manifests))
 
 

@@ -12,43 +12,24 @@ from weakref import WeakKeyDictionary
 from tests.unit.projections.given_batches import eventful_batch, stopped_batch, unfinished_batch
 from tests.unit.projections.given_services import served_batch
 from tests.unit.projections.published_commands import with_publication
-from trackside.aggregates.search.messages import (
-    SearchEnded,
-    SearchSpec,
-    SearchStarted,
-    SearchStatus,
-    TrialEnded,
-    TrialStatus,
-    TrialSuggested,
-)
+from trackside.aggregates.search import messages
 from trackside.aggregates.search.space import Space
-from trackside.contracts import examples
+from trackside.contracts import examples, tasks
 from trackside.contracts.artifacts import ArtifactSaved, ArtifactsForgotten
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.draining import DeviceDrained, DeviceResumed
-from trackside.contracts.fleet import Device, WorkerJoined, WorkerLost
+from trackside.contracts.fleet import WorkerJoined, WorkerLost
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Event, Message
 from trackside.contracts.parts import Part
 from trackside.contracts.summaries import MetricPointsReported, Series
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    MetricReported,
-    TaskAccepted,
-    TaskAssigned,
-    TaskError,
-    TaskStatus,
-    TaskStatusChanged,
-    TaskSubmitted,
-)
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.log import Log, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 
 DISPATCHER, SCHEDULER, WORKER = (RecordWriter(role, "1") for role in ("dispatcher", "scheduler", "worker"))
-SPACE: Space = SearchSpec.model_validate_json(
+SPACE: Space = messages.SearchSpec.model_validate_json(
     '{"task_type": "t", "max_trials": 1, "space": {"lr": {"type": "uniform", "low": 0, "high": 1}}}'
 ).space
 INPUTS = {"digits": examples.INPUT}
@@ -100,18 +81,10 @@ class HistoryWriter:
 
     async def join(self, worker: str, incarnation: str, devices: int = 2) -> None:
         """Writes that a worker joined with CPU slots."""
-        joined = WorkerJoined(
-            worker_id=worker,
-            incarnation=incarnation,
-            host="here",
-            devices=[
-                Device(device_id=f"cpu{at}", kind="cpu", name="slot", memory_bytes=2**30)
-                for at in range(devices)
-            ],
-            task_types=["digits"],
-            queues=["default"],
-            after={},
-        )
+        slot = {"kind": "cpu", "name": "slot", "memory_bytes": 2**30}
+        has = {"devices": [{"device_id": f"cpu{at}", **slot} for at in range(devices)]}
+        runs = {"host": "here", "task_types": ["digits"], "queues": ["default"], "after": {}}
+        joined = WorkerJoined.model_validate({"worker_id": worker, "incarnation": incarnation, **has, **runs})
         await self.log.append(self.topics.fleet.name, 0, [self._numbered(WORKER.single(worker, joined))])
 
     async def lose(self, worker: str, incarnation: str) -> None:
@@ -126,12 +99,8 @@ class HistoryWriter:
 
     async def metrics(self, task: str, attempt: int, tag: str, steps: list[int], stream: str = "s") -> None:
         """Writes a batch of metric points of one series."""
-        series = Series(
-            tag=tag,
-            steps=steps,
-            times_ms=[1_000 + step for step in steps],
-            values=[step / 2 for step in steps],
-        )
+        times_ms, values = [1_000 + step for step in steps], [step / 2 for step in steps]
+        series = Series(tag=tag, steps=steps, times_ms=times_ms, values=values)
         message = MetricPointsReported(stream=stream, task_id=task, attempt=attempt, series=[series])
         topic = self.topics.metrics
         await self.log.publish(topic.name, partition_of(task, topic.partitions), WORKER.single(task, message))
@@ -140,15 +109,8 @@ class HistoryWriter:
 def command_received(search: str, command: str, kind: str, offset: int) -> CommandReceived:
     """Returns the event of a command that was read at an offset."""
     source = Source(topic="trackside.commands", partition=0, offset=offset)
-    return CommandReceived(
-        command_id=command,
-        command_type=kind,
-        body={"n": offset},
-        digest=command,
-        source=source,
-        publisher="cli",
-        rules=1,
-    )
+    said = {"command_id": command, "command_type": kind, "body": {"n": offset}, "digest": command}
+    return CommandReceived.model_validate({**said, "source": source, "publisher": "cli", "rules": 1})
 
 
 def refused_command(search: str, command: str, kind: str, offset: int) -> Iterator[Decision]:
@@ -193,19 +155,23 @@ def search_decisions(
     """
     received = command_received(search, f"{search}-start", "trackside.start-search.v1", 0)
     yield [DISPATCHER.single(search, received)]
-    spec = SearchSpec(name="three", task_type="digits", space=SPACE, max_trials=trials, concurrency=1)
+    spec = messages.SearchSpec(
+        name="three", task_type="digits", space=SPACE, max_trials=trials, concurrency=1
+    )
     yield DISPATCHER.decision(
         search,
         [
             CommandAccepted(command_id=received.command_id, source=received.source),
-            SearchStarted(command_id=received.command_id, search=spec, seed=7),
+            messages.SearchStarted(command_id=received.command_id, search=spec, seed=7),
         ],
     )
     chance = random.Random(search)
     for trial in range(trials):
         yield from _trial(search, trial, reports, chance, trial == lost, trial == failed)
     if not open_ended:
-        yield [DISPATCHER.single(search, SearchEnded(status=SearchStatus.DONE, trials=trials))]
+        yield [
+            DISPATCHER.single(search, messages.SearchEnded(status=messages.SearchStatus.DONE, trials=trials))
+        ]
 
 
 def _trial(
@@ -216,8 +182,8 @@ def _trial(
     yield DISPATCHER.decision(
         search,
         [
-            TrialSuggested(trial=trial, parameters=parameters, seen=0),
-            TaskSubmitted(
+            messages.TrialSuggested(trial=trial, parameters=parameters, seen=0),
+            tasks.TaskSubmitted(
                 task_id=task,
                 task_type="digits",
                 parameters=parameters,
@@ -229,14 +195,14 @@ def _trial(
     )
     if lost:
         yield from _attempt(search, task, 1, reports // 2, chance)
-        yield [_ended(SCHEDULER, search, task, 1, AttemptEnd.LOST)]
+        yield [_ended(SCHEDULER, search, task, 1, tasks.AttemptEnd.LOST)]
     attempt = 2 if lost else 1
     values = yield from _attempt(search, task, attempt, reports, chance)
-    end = AttemptEnd.FAILED if failed else AttemptEnd.FINISHED
+    end = tasks.AttemptEnd.FAILED if failed else tasks.AttemptEnd.FINISHED
     yield [_ended(WORKER, search, task, attempt, end)]
-    status = TrialStatus.FAILED if failed else TrialStatus.SUCCEEDED
+    status = messages.TrialStatus.FAILED if failed else messages.TrialStatus.SUCCEEDED
     value = None if failed or not values else values[-1]
-    yield [DISPATCHER.single(search, TrialEnded(trial=trial, status=status, value=value))]
+    yield [DISPATCHER.single(search, messages.TrialEnded(trial=trial, status=status, value=value))]
 
 
 def _attempt(
@@ -245,10 +211,10 @@ def _attempt(
     token = {"task_id": task, "attempt": attempt, "placement": 1}
     here = {**token, "incarnation": "i1"}
     assigned = {**here, "worker_id": "w1", "device_ids": ["cpu0"], "seen": 0}
-    yield [SCHEDULER.single(search, TaskAssigned.model_validate(assigned))]
-    yield [WORKER.single(search, TaskAccepted.model_validate(here))]
-    for status in (TaskStatus.LOADING, TaskStatus.WAITING, TaskStatus.TRAINING):
-        yield [WORKER.single(search, TaskStatusChanged.model_validate({**here, "status": status}))]
+    yield [SCHEDULER.single(search, tasks.TaskAssigned.model_validate(assigned))]
+    yield [WORKER.single(search, tasks.TaskAccepted.model_validate(here))]
+    for status in (tasks.TaskStatus.LOADING, tasks.TaskStatus.WAITING, tasks.TaskStatus.TRAINING):
+        yield [WORKER.single(search, tasks.TaskStatusChanged.model_validate({**here, "status": status}))]
     values = [chance.random() for _ in range(reports)]
     for step, value in enumerate(values):
         yield [WORKER.single(search, _report(token, "PERIODICAL", step, value))]
@@ -264,45 +230,28 @@ def saved_artifacts(token: dict[str, Any]) -> list[ArtifactSaved]:
     found = []
     for number, (name, kind, step, metadata) in enumerate(named, 1):
         digest = sha256(f"{token}{name}".encode()).hexdigest()
-        found.append(
-            ArtifactSaved.model_validate(
-                {
-                    **token,
-                    "number": number,
-                    "name": name,
-                    "version": token["attempt"],
-                    "kind": kind,
-                    "uri": f"store:sha256/{digest}",
-                    "sha256": digest,
-                    "size_bytes": 2**53,
-                    "step": step,
-                    "metadata": metadata,
-                }
-            )
-        )
+        stored = {"uri": f"store:sha256/{digest}", "sha256": digest, "size_bytes": 2**53}
+        what = {"name": name, "kind": kind, "step": step, "metadata": metadata}
+        fields = {**token, **what, **stored, "number": number, "version": token["attempt"]}
+        found.append(ArtifactSaved.model_validate(fields))
     return found
 
 
 def _report(token: dict[str, object], kind: str, step: int, value: float) -> Message:
-    return MetricReported.model_validate({**token, "kind": kind, "step": step, "value": value})
+    return tasks.MetricReported.model_validate({**token, "kind": kind, "step": step, "value": value})
 
 
-def _ended(writer: RecordWriter, search: str, task: str, attempt: int, end: AttemptEnd) -> Outgoing:
+def _ended(writer: RecordWriter, search: str, task: str, attempt: int, end: tasks.AttemptEnd) -> Outgoing:
     error = None
-    if end is AttemptEnd.FAILED:
-        error = TaskError(stage="TRAIN", type="ValueError", message="bad\x00value", traceback="Traceback")
-    ended = AttemptEnded(
-        task_id=task,
-        attempt=attempt,
-        placement=1,
-        incarnation="i1",
-        end=end,
-        error=error,
-        result={"accuracy": 0.5, "note": "\x00"} if end is AttemptEnd.FINISHED else None,
-        load_time_ms=12,
-        train_time_ms=345,
-        exit_code=0 if end is AttemptEnd.FINISHED else 1,
-    )
+    if end is tasks.AttemptEnd.FAILED:
+        error = tasks.TaskError(
+            stage="TRAIN", type="ValueError", message="bad\x00value", traceback="Traceback"
+        )
+    is_good = end is tasks.AttemptEnd.FINISHED
+    token = {"task_id": task, "attempt": attempt, "placement": 1, "incarnation": "i1"}
+    took = {"load_time_ms": 12, "train_time_ms": 345, "exit_code": 0 if is_good else 1}
+    result = {"accuracy": 0.5, "note": "\x00"} if is_good else None
+    ended = tasks.AttemptEnded.model_validate({**token, **took, "end": end, "error": error, "result": result})
     return writer.single(search, ended)
 
 

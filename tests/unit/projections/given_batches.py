@@ -13,25 +13,11 @@ from trackside.aggregates.batch.messages import (
     needs_of,
     task_name,
 )
+from trackside.contracts import tasks
 from trackside.contracts.commands import CommandAccepted, CommandReceived, Source
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Json, Message
 from trackside.contracts.parts import Part
-from trackside.contracts.tasks import (
-    AttemptAdopted,
-    AttemptEnded,
-    MetricReported,
-    TaskAccepted,
-    TaskAssigned,
-    TaskInterrupted,
-    TaskPreemptionRequested,
-    TaskRefused,
-    TaskReturned,
-    TaskStatusChanged,
-    TaskStopRequested,
-    TaskSubmitted,
-    TaskUnschedulable,
-)
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 
@@ -96,7 +82,7 @@ class BatchWriter:
         return self.decision(
             "dispatcher",
             *(
-                TaskSubmitted(
+                tasks.TaskSubmitted(
                     task_id=batch_task_id(self.batch_id, group, task_name(task, number)),
                     task_type=task.task_type,
                     parameters=task.parameters,
@@ -114,9 +100,9 @@ class BatchWriter:
         reserved = {"memory_bytes": 2**30, "cuda_memory_bytes": 2**31, "estimated_by": "group"}
         where = {"worker_id": "w2", "device_ids": ["cpu0", "cpu1"], "seen": 0, "reserved": reserved}
         token = self.token(task, placement, attempt)
-        yield self.decision("scheduler", TaskAssigned.model_validate({**token, **where, **more}))
+        yield self.decision("scheduler", tasks.TaskAssigned.model_validate({**token, **where, **more}))
         if accepted:
-            yield self.decision("worker", TaskAccepted.model_validate(token))
+            yield self.decision("worker", tasks.TaskAccepted.model_validate(token))
 
     def token(self, task: str, placement: int, attempt: int = 1) -> Json:
         """Returns the fields that name a placement."""
@@ -127,7 +113,7 @@ class BatchWriter:
         """Yields that the last of these incarnations of the worker adopts an attempt of the others."""
         *earlier, newest = incarnations
         token = {**self.token(task, placement, attempt), "incarnation": newest}
-        adopted = AttemptAdopted.model_validate({**token, "worker_id": "w2", "earlier": earlier})
+        adopted = tasks.AttemptAdopted.model_validate({**token, "worker_id": "w2", "earlier": earlier})
         yield self.decision("worker", adopted)
 
     def ended(
@@ -144,7 +130,9 @@ class BatchWriter:
             "result": {"accuracy": 0.5, "file": "a\x00"} if end == "finished" else None,
         }
         token = {**self.token(task, placement, attempt), "incarnation": incarnation}
-        return self.decision("worker", AttemptEnded.model_validate({**token, **measured, **more, "end": end}))
+        return self.decision(
+            "worker", tasks.AttemptEnded.model_validate({**token, **measured, **more, "end": end})
+        )
 
 
 def eventful_batch(batch_id: str) -> Iterator[Decision]:
@@ -154,12 +142,12 @@ def eventful_batch(batch_id: str) -> Iterator[Decision]:
     yield batch.submitted(0)
     yield from batch.placed("1.a", 1, accepted=False)
     refused = {"code": "out_of_memory", "message": "1 GiB more than is free\x00"}
-    yield batch.decision("worker", TaskRefused.model_validate({**batch.token("1.a", 1), **refused}))
+    yield batch.decision("worker", tasks.TaskRefused.model_validate({**batch.token("1.a", 1), **refused}))
     yield from batch.placed("1.a", 2, accepted=False, behind=True)
-    yield batch.decision("worker", TaskReturned.model_validate(batch.token("1.a", 2)))
+    yield batch.decision("worker", tasks.TaskReturned.model_validate(batch.token("1.a", 2)))
     yield from batch.placed("1.a", 3)
     asked = {**batch.token("1.a", 3), "by": f"{batch_id}.1.2"}
-    yield batch.decision("scheduler", TaskPreemptionRequested.model_validate(asked))
+    yield batch.decision("scheduler", tasks.TaskPreemptionRequested.model_validate(asked))
     yield batch.ended("1.a", 3, end="preempted")
     yield from batch.placed("1.a", 4)
     yield from _interrupted(batch, "1.a", 4)
@@ -170,8 +158,8 @@ def eventful_batch(batch_id: str) -> Iterator[Decision]:
     yield from batch.adopted("1.a", 1, 2, "i2", "i3", "i4\x00")
     yield batch.ended("1.a", 1, attempt=2, incarnation="i4\x00")
     unschedulable = {"task_id": f"{batch_id}.1.2", "attempt": 1, "number": 1, "message": "too large\x00"}
-    yield batch.decision("scheduler", TaskUnschedulable.model_validate(unschedulable))
-    yield batch.decision("dispatcher", TaskStopRequested(task_id=f"{batch_id}.1.2", reason="user"))
+    yield batch.decision("scheduler", tasks.TaskUnschedulable.model_validate(unschedulable))
+    yield batch.decision("dispatcher", tasks.TaskStopRequested(task_id=f"{batch_id}.1.2", reason="user"))
     yield from batch.placed("1.c", 1)
     yield batch.ended("1.c", 1, end="timed_out_run")
     yield batch.decision("dispatcher", GroupEnded(group=0, ends={"cancelled": 1, "finished": 1}))
@@ -185,16 +173,16 @@ def eventful_batch(batch_id: str) -> Iterator[Decision]:
 def _interrupted(batch: BatchWriter, task: str, placement: int) -> Iterator[Decision]:
     token = batch.token(task, placement)
     for status in (3, 4, 5):
-        yield batch.decision("worker", TaskStatusChanged.model_validate({**token, "status": status}))
+        yield batch.decision("worker", tasks.TaskStatusChanged.model_validate({**token, "status": status}))
     point = {name: value for name, value in token.items() if name != "incarnation"} | {"kind": "PERIODICAL"}
-    yield batch.decision("worker", MetricReported.model_validate({**point, "step": 1, "value": 0.25}))
+    yield batch.decision("worker", tasks.MetricReported.model_validate({**point, "step": 1, "value": 0.25}))
     raised = {"cuda_memory_bytes": 3 * 2**30, "estimated_by": "raised"}
     happened = {"interrupt": 1, "resource": "device", "reserved": raised, "error": ERROR}
-    yield batch.decision("worker", TaskInterrupted.model_validate({**token, **happened}))
+    yield batch.decision("worker", tasks.TaskInterrupted.model_validate({**token, **happened}))
     resumed = {**token, "status": 5, "interrupts": 1}
-    yield batch.decision("worker", TaskStatusChanged.model_validate(resumed))
+    yield batch.decision("worker", tasks.TaskStatusChanged.model_validate(resumed))
     point |= {"interrupts": 1, "step": 1, "value": 0.125}
-    yield batch.decision("worker", MetricReported.model_validate(point))
+    yield batch.decision("worker", tasks.MetricReported.model_validate(point))
 
 
 def stopped_batch(batch_id: str) -> Iterator[Decision]:
@@ -205,7 +193,7 @@ def stopped_batch(batch_id: str) -> Iterator[Decision]:
     yield from batch.placed("1.a", 1)
     yield batch.decision("dispatcher", BatchStopRequested(command_id="stop", reason="enough\x00"))
     names: Sequence[str] = ("1.2", "1.a", "1.c")
-    stops = [TaskStopRequested(task_id=f"{batch_id}.{name}", reason="user") for name in names]
+    stops = [tasks.TaskStopRequested(task_id=f"{batch_id}.{name}", reason="user") for name in names]
     yield batch.decision("dispatcher", *stops)
     yield batch.ended("1.a", 1, end="cancelled")
     yield batch.decision("dispatcher", BatchEnded(status=BatchStatus.STOPPED))

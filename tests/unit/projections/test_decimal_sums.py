@@ -30,13 +30,9 @@ def by_decimals(values: list[float]) -> Decimal:
 
 
 @given(st.lists(st.lists(st.lists(VALUES, max_size=20), max_size=3), max_size=4))
-def test_floats_are_added_without_rounding(columns: list[list[list[float]]]) -> None:
+def test_floats_are_added_without_rounding_and_sums_of_sums_too(columns: list[list[list[float]]]) -> None:
     expected = [by_decimals(list(chain.from_iterable(parts))) for parts in columns]
-    assert decimal_sums(columns) == expected
-
-
-@given(st.lists(VALUES, max_size=30), st.integers(0, 30))
-def test_a_sum_of_sums_is_the_sum_of_all(values: list[float], at: int) -> None:
-    [whole] = decimal_sums([[values]])
-    first, second = decimal_sums([[values[:at]], [values[at:]]])
-    assert EXACT.add(first, second) == whole
+    found = decimal_sums(columns)
+    assert found == expected
+    for parts, whole in zip(columns, found, strict=True):
+        assert reduce(EXACT.add, decimal_sums([[part] for part in parts]), Decimal(0)) == whole

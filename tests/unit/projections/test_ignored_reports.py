@@ -58,10 +58,6 @@ def test_d18_a_report_of_an_attempt_or_a_training_that_is_over_is_stale() -> Non
     assert why(told, report(0, 0.5, interrupts=1)) == "stale"
 
 
-def test_a_report_of_a_task_that_does_not_run_yet_is_stale() -> None:
-    assert why(task_queued(), report(0, 0.5)) == "stale"
-
-
 def test_d03_a_final_value_behind_the_end_of_its_trial_is_late_and_changes_nothing() -> None:
     told = task_active(concurrency=1, max_trials=1)
     told.tell(ended())
@@ -73,18 +69,13 @@ def test_d03_a_final_value_behind_the_end_of_its_trial_is_late_and_changes_nothi
     assert why(told, report(0, 0.9, trial=5)) == "late"
 
 
-def test_d30_a_report_for_an_unknown_trial_is_an_orphan() -> None:
+def test_d30_a_report_for_an_unknown_trial_is_an_orphan_and_one_that_no_worker_wrote_is_foreign() -> None:
     assert why(task_active(), report(0, 0.5, trial=9)) == "orphan"
-
-
-def test_a_report_that_no_worker_wrote_is_foreign() -> None:
     assert why(task_active(), report(0, 0.5), "scheduler") == "foreign"
-
-
-def test_what_is_no_report_has_no_reason() -> None:
+    assert why(task_queued(), report(0, 0.5)) == "stale", "the task does not run yet"
     told = task_active()
     finish(told, 0, 0.5)
-    assert why(told, over(0)) is None
+    assert why(told, over(0)) is None, "it is no report"
 
 
 @pytest.mark.parametrize("cell", ["task_id", "stream_id"])

@@ -117,6 +117,10 @@ async def test_a_stream_is_found_where_it_begins_without_a_search(
         known = await PastReader(store).begin(place_of(stream), stream)
         assert known is None or known[0] == (await find_stream(log, TOPICS, stream)).begin
     assert await PastReader(store).begin(place_of("one"), "one") is not None
+    recorded = await find_stream(log, TOPICS, "open", PastReader(store))
+    assert recorded.begin > 0
+    with pytest.raises(BadRangeError, match="has no state"):
+        await state_at(recorded, PointInTime(offset=recorded.begin - 1))
 
 
 async def test_snapshots_written_as_the_log_grows_are_those_written_at_once(
@@ -167,17 +171,12 @@ async def test_a_damaged_snapshot_is_ignored_reported_once_and_made_again(
         await snapshot(log, store)
     assert len([line for line in lines if "damaged" in line["event"]]) == (harm != "another fold")
     assert {path: path.read_bytes() for path in files(store, place)} == before
-
-
-async def test_a_damaged_snapshot_is_reported_once_by_a_reader(
-    log: MemoryLog, store: FolderPastStore
-) -> None:
-    await snapshot(log, store)
-    newest = files(store, place_of("one"))[-1]
-    newest.write_bytes(b"")
-    with capture_logs() as lines:
-        await states(log, "one", [NOW], store)
-    assert [line["position"] for line in lines] == [int(newest.stem)]
+    if harm == "empty":
+        newest = files(store, place)[-1]
+        newest.write_bytes(b"")
+        with capture_logs() as lines:
+            await states(log, "one", [NOW], store)
+        assert [line["position"] for line in lines] == [int(newest.stem)], "a reader reports it once"
 
 
 async def test_snapshots_of_another_log_are_not_used_and_made_again(
@@ -228,19 +227,12 @@ async def test_a_writer_killed_within_a_merge_leaves_what_the_next_one_uses(
     await chain._merge(store, place, found, 0)
     first.write_bytes(octets)
     second.with_suffix(".draft").write_bytes(b"half")
-    async with store.locked() as locked:
-        assert locked
+    async with store.locked() as locked, FolderPastStore(store.folder).locked() as second:
+        assert (locked, second) == (True, False), "one writer at a time has the store"
         await snapshot(log, store)
     assert not first.exists()
     assert not second.with_suffix(".draft").exists()
     assert await check(log, store) > 0
-
-
-async def test_one_writer_at_a_time_has_the_store(store: FolderPastStore) -> None:
-    async with store.locked() as first, FolderPastStore(store.folder).locked() as second:
-        assert (first, second) == (True, False)
-    async with store.locked() as again:
-        assert again
 
 
 async def test_two_readers_and_a_writer_at_once_see_the_same_states(
@@ -261,8 +253,8 @@ async def test_two_readers_and_a_writer_at_once_see_the_same_states(
     assert first == second == expected
 
 
-async def test_a_full_disk_leaves_no_half_file_and_readers_continue(
-    log: MemoryLog, store: FolderPastStore
+async def test_a_full_disk_leaves_no_half_file_and_readers_continue_also_without_a_folder(
+    log: MemoryLog, store: FolderPastStore, tmp_path: Path
 ) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (700, limits[1]))  # a file gets no byte more
@@ -273,21 +265,8 @@ async def test_a_full_disk_leaves_no_half_file_and_readers_continue(
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not [path for path in store.folder.rglob("*") if path.suffix == ".draft"]
     await check(log, store, ["one", "two"])
-
-
-async def test_a_folder_that_cannot_be_read_costs_nothing_but_time(log: MemoryLog, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     await check(log, FolderPastStore(tmp_path / "file" / "past"), ["one"])
-
-
-async def test_a_moment_before_a_stream_is_refused_with_snapshots_too(
-    log: MemoryLog, store: FolderPastStore
-) -> None:
-    await snapshot(log, store)
-    recorded = await find_stream(log, TOPICS, "open", PastReader(store))
-    assert recorded.begin > 0
-    with pytest.raises(BadRangeError, match="has no state"):
-        await state_at(recorded, PointInTime(offset=recorded.begin - 1))
 
 
 async def test_no_snapshot_is_left_from_before_a_stream_was_forgotten(store: FolderPastStore) -> None:
@@ -300,15 +279,10 @@ async def test_no_snapshot_is_left_from_before_a_stream_was_forgotten(store: Fol
     await remove_forgotten(store, forgotten, 20)
     assert await store.positions(forgotten) == []
     assert await store.positions(other) == [10, 20, 30]
-
-
-async def test_a_snapshot_that_is_written_too_late_is_removed_too(store: FolderPastStore) -> None:
-    place = ("trackside.events", 3)
-    await store.write(place, 30, b"states")
-    removing = asyncio.create_task(keep_forgotten(store, place[0], lambda: {3: 20}, check_s=0.01))
+    removing = asyncio.create_task(keep_forgotten(store, other[0], lambda: {4: 20}, check_s=0.01))
     try:
-        await store.write(place, 20, b"states")  # as another dispatcher does that has begun before
-        await poll_until(lambda: _is_empty(store, place))
+        await store.write(other, 20, b"states")  # as another dispatcher does that has begun before
+        await poll_until(lambda: _is_empty(store, other))
     finally:
         removing.cancel()
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.domain.given import over
+from tests.unit.domain.given import over, spec
 from tests.unit.domain.plausible import Chance
 from tests.unit.domain.test_task_reuse import asked, goes_on, one_running, taken, within
 from tests.unit.projections.given import write_small_history
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search.messages import SearchSpec
 from trackside.contracts.draining import DeviceDrained
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Event, Record
@@ -48,12 +47,25 @@ def all_rows(stream: Stream) -> dict[tuple[str, RowKey], RowValues]:
     }
 
 
-async def test_an_event_changes_only_rows_that_it_touches() -> None:
+async def small_history() -> list[Record]:
+    """Returns the records of the small history."""
     log = MemoryLog()
     await write_small_history(log, TOPICS)
     reader = log.reader({(TOPICS.events.name, partition): 0 for partition in range(3)})
-    records = [record for entry in await reader.read(1.0) if (record := decode(entry)) is not None]
+    return [record for entry in await reader.read(1.0) if (record := decode(entry)) is not None]
+
+
+async def test_an_event_changes_only_rows_that_it_touches_and_they_have_a_cell_for_every_column() -> None:
+    records, streams = await small_history(), Streams(AGGREGATES)
     assert changed_rows(records) > 200
+    for record in records:
+        streams.fold(record)
+    for stream in streams.by_id.values():
+        for projection in OF_STREAMS:
+            for key in projection.keys(stream):
+                row = projection.row(stream, key)
+                assert len(row) == len(projection.table.columns)
+                assert row[: projection.table.key_width] == key
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -95,23 +107,6 @@ def group_of(at: tuple[str, RowKey]) -> tuple[str, RowKey]:
     """Returns what an event touches if this row changes: of a grouped table all rows of a stream."""
     name, key = at
     return (name, key[:1]) if name in GROUPED else at
-
-
-async def test_rows_have_a_cell_for_every_column() -> None:
-    log = MemoryLog()
-    await write_small_history(log, TOPICS)
-    streams = Streams(AGGREGATES)
-    reader = log.reader({(TOPICS.events.name, partition): 0 for partition in range(3)})
-    for entry in await reader.read(1.0):
-        record = decode(entry)
-        assert record is not None
-        streams.fold(record)
-    for stream in streams.by_id.values():
-        for projection in OF_STREAMS:
-            for key in projection.keys(stream):
-                row = projection.row(stream, key)
-                assert len(row) == len(projection.table.columns)
-                assert row[: projection.table.key_width] == key
 
 
 def test_a_kept_column_keeps_its_first_value() -> None:
@@ -169,10 +164,7 @@ def test_texts_and_whole_numbers_are_made_to_fit() -> None:
 
 
 def test_a_specification_is_written_as_it_was_given() -> None:
-    spec = SearchSpec.model_validate_json(
-        '{"task_type": "t", "max_trials": 2, "space": {"lr": {"type": "uniform", "low": 0, "high": 1}}}'
-    )
-    assert json.loads(json_text(spec) or "") == spec.model_dump(mode="json")
+    assert json.loads(json_text(spec()) or "") == spec().model_dump(mode="json")
 
 
 def test_points_of_one_series_share_its_number_and_repeats_stay_in_order() -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.domain.given import STREAM, task_active, task_id
+from tests.unit.domain.given import STREAM, Told, task_active
 from tests.unit.domain.plausible import Chance
 from tests.unit.domain.test_services import fail
+from tests.unit.projections.test_rows import OF_STREAMS, all_rows
 from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import StopTasks
 from trackside.aggregates.dataset.state import dataset_of
@@ -36,7 +37,6 @@ from trackside.projections.ignored_reports import ignored_reason
 from trackside.projections.owners import OWNERS, Owner
 from trackside.projections.row_changes import RowChanges
 
-OF_STREAMS = tuple(projection for owner in OWNERS.values() for projection in owner.of_streams)
 ALL = Owner(
     "all",
     of_all_streams=tuple(each for owner in OWNERS.values() for each in owner.of_all_streams),
@@ -202,48 +202,34 @@ def open_tasks(stream: Stream) -> set[str]:
 @given(st.integers(0, 2**32))
 def test_rows_of_settled_tasks_are_computed_once_and_are_those_of_the_whole_log(seed: int) -> None:
     random = Random(seed)
-    told = Chance(random).history(120)
+    rows_are_the_same(Chance(random).history(120), lambda: random.random() < 0.1)
+
+
+def rows_are_the_same(told: Told, forgets: Callable[[], bool]) -> set[str]:
+    """Folds a log, forgets now and then; returns the tables of rows that were computed before that."""
     streams, rows = Streams(AGGREGATES), dict[tuple[str, RowKey], RowValues]()
     for record in told.records:
         stream, _ = streams.fold(record)
-        if random.random() < 0.1 and not stream.closed:
-            for projection in OF_STREAMS:
-                if isinstance(projection, SettlingProjection):
-                    for key in list(projection.settled_keys(stream)):
-                        assert (projection.table.name, key) not in rows
-                        rows[projection.table.name, key] = projection.row(stream, key)
-            forget_settled(stream)
+        if stream.closed or not forgets():
+            continue
+        for projection in OF_STREAMS:
+            if isinstance(projection, SettlingProjection):
+                for key in list(projection.settled_keys(stream)):
+                    assert (projection.table.name, key) not in rows
+                    rows[projection.table.name, key] = projection.row(stream, key)
+        forget_settled(stream)
+        assert all(
+            len(task.attempts) <= KEPT_ATTEMPTS for task in stream.tasks.values() if task.needs.service
+        )
     remaining = all_rows(streams.by_id[STREAM])
     assert not rows.keys() & remaining.keys()
-    assert rows | remaining == all_rows(told.stream)
-
-
-def all_rows(stream: Stream) -> Rows:
-    """Returns the rows of all that a stream has kept."""
-    return {
-        (projection.table.name, key): projection.row(stream, key)
-        for projection in OF_STREAMS
-        for key in projection.keys(stream)
-    }
+    expected = all_rows(told.stream)
+    assert rows | remaining == {at: expected[at] for at in (*rows, *remaining)} == expected
+    return {name for name, _ in rows}
 
 
 def test_rows_of_old_attempts_of_a_service_are_computed_before_they_are_forgotten() -> None:
-    told = task_active(service=True)
+    told, number = task_active(service=True), iter(range(1_000_000))
     for _ in range(3 * KEPT_ATTEMPTS):
         fail(told)
-    streams, rows = Streams(AGGREGATES), dict[tuple[str, RowKey], RowValues]()
-    for number, record in enumerate(told.records):
-        stream, _ = streams.fold(record)
-        if number % 50 == 0:
-            for projection in OF_STREAMS:
-                if isinstance(projection, SettlingProjection):
-                    found = {(projection.table.name, key) for key in projection.settled_keys(stream)}
-                    assert not found & rows.keys()
-                    rows |= {key: projection.row(stream, key[1]) for key in found}
-            forget_settled(stream)
-            kept = stream.tasks.get(task_id(0))
-            assert kept is None or len(kept.attempts) <= KEPT_ATTEMPTS
-    assert rows
-    remaining = all_rows(streams.by_id[STREAM])
-    assert not rows.keys() & remaining.keys()
-    assert rows | remaining == all_rows(told.stream)
+    assert rows_are_the_same(told, lambda: next(number) % 50 == 0)

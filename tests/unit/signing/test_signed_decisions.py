@@ -1,5 +1,6 @@
 """Where signatures are required, events count that are signed with a key of whoever may write them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from tests.unit.signing.given import (
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.decision_signing import CHAIN, KEY_ID, SIGNATURE
 from trackside.contracts.keys import KeyRevoked, keys_stream
+from trackside.contracts.message import Message
 from trackside.contracts.tasks import TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.contracts.topics import partition_of
 from trackside.domain.fold import fold
@@ -32,30 +34,39 @@ from trackside.eventlog.record_writer import RecordWriter
 APPLIED, DUPLICATE, OVERTAKEN = Outcome.APPLIED, Outcome.DUPLICATE, Outcome.OVERTAKEN
 
 
-def test_without_events_about_keys_no_signature_is_needed() -> None:
-    log = SignedPartition()
-    assert log.append(RecordWriter("dispatcher", "1").decision(STREAM, received())) == [APPLIED]
+def unsigned(messages: Sequence[Message]) -> list[Outgoing]:
+    """Returns the records of a decision without a signature."""
+    return list(RecordWriter("dispatcher", "1").decision(STREAM, messages))
 
 
-def test_a_signed_decision_has_effect() -> None:
+def begun() -> SignedPartition:
+    """Returns a partition that requires signatures, with a stream that has received a command."""
     log = requiring()
     assert log.decide(received()) == [APPLIED]
-    assert log.decide(beginning()) == [APPLIED, APPLIED]
+    return log
 
 
-def test_signatures_are_not_checked_before_they_are_required() -> None:
+@pytest.mark.parametrize("knows_a_key", [False, True])
+def test_signatures_are_not_checked_before_they_are_required(knows_a_key: bool) -> None:
     log = SignedPartition()
-    log.trust(log.root, "setup")
-    assert log.append(RecordWriter("dispatcher", "1").decision(STREAM, received())) == [APPLIED]
+    if knows_a_key:
+        log.trust(log.root, "setup")
+    assert log.append(unsigned(received())) == [APPLIED]
     assert log.decide(beginning(), signer=new_signer()) == [APPLIED, APPLIED]
 
 
-def test_an_unsigned_decision_has_no_effect() -> None:
-    log = requiring()
-    log.decide(received())
-    assert log.append(RecordWriter("dispatcher", "1").decision(STREAM, beginning())) == [OVERTAKEN] * 2
+def test_a_signed_decision_has_effect_and_an_unsigned_one_has_none() -> None:
+    log = begun()
+    assert log.append(unsigned(beginning())) == [OVERTAKEN] * 2
     assert log.reasons == ["unsigned", "broken_chain"]
     assert log.stream.root is None
+    assert log.decide(beginning()) == [APPLIED, APPLIED]
+    again = Streams(AGGREGATES)
+    for entry in log.entries:
+        again.fold(decoded(entry))
+    assert {name: dump(each) for name, each in again.by_id.items()} == {
+        name: dump(each) for name, each in log.streams.by_id.items()
+    }, "a second reader agrees"
 
 
 @pytest.mark.parametrize(("role", "reason"), [("dispatcher", "unknown_key"), ("scheduler", "another_role")])
@@ -67,51 +78,36 @@ def test_a_key_counts_only_where_it_is_trusted(role: str, reason: str) -> None:
     assert log.reasons == [reason]
 
 
-def test_a_revoked_key_counts_no_longer() -> None:
-    log = requiring()
-    log.decide(received())
+def test_a_revoked_key_counts_no_longer_and_its_stream_goes_on_with_another() -> None:
+    log, newer = begun(), new_signer()
+    unknown = KeyRevoked(topic=TOPIC, partition=log.partition, key_id="0" * 16)
+    assert log.about_keys(unknown) is OVERTAKEN
+    log.trust(newer, "dispatcher")
     assert log.revoke(log.dispatcher) is APPLIED
     assert log.decide(beginning()) == [OVERTAKEN] * 2
     assert log.reasons[0] == "revoked_key"
     assert log.trust(log.dispatcher, "dispatcher") is DUPLICATE
     assert log.decide(beginning()) == [OVERTAKEN] * 2
-
-
-def test_a_key_is_rotated_while_a_stream_goes_on() -> None:
-    log, newer = requiring(), new_signer()
-    log.decide(received())
-    log.trust(newer, "dispatcher")
-    log.revoke(log.dispatcher)
     assert log.decide(beginning(), signer=newer) == [APPLIED] * 2
 
 
 @pytest.mark.parametrize(
-    "header", ["ce_id", "ce_time", "ce_causationid", "ce_decisionid", "ce_index", "traceparent", CHAIN]
+    "header", ["", "ce_id", "ce_time", "ce_causationid", "ce_decisionid", "ce_index", "traceparent", CHAIN]
 )
 @pytest.mark.parametrize("at", [0, 1])
-def test_another_header_makes_the_rest_of_a_decision_void(header: str, at: int) -> None:
-    log = requiring()
-    log.decide(received())
+def test_another_value_or_header_makes_the_rest_of_a_decision_void(header: str, at: int) -> None:
+    log = begun()
     records = log.writer().decision(STREAM, beginning(), topic=TOPIC)
-    found = dict(records[at].headers).get(header)
-    records[at] = with_header(records[at], header, b"2" if header == "ce_index" else b"another")
-    outcomes = log.append(records)
-    assert outcomes[at:] == [OVERTAKEN] * (2 - at), (found, log.reasons)
-
-
-@pytest.mark.parametrize("at", [0, 1])
-def test_another_value_makes_the_rest_of_a_decision_void(at: int) -> None:
-    log = requiring()
-    log.decide(received())
-    records = log.writer().decision(STREAM, beginning(), topic=TOPIC)
-    records[at] = replace(records[at], value=(records[at].value or b"").replace(b"c-1", b"c-2"))
-    assert log.append(records)[at:] == [OVERTAKEN] * (2 - at)
-    assert log.reasons[at] == ("broken_chain" if at else "bad_signature")
+    if header:
+        records[at] = with_header(records[at], header, b"2" if header == "ce_index" else b"another")
+    else:
+        records[at] = replace(records[at], value=(records[at].value or b"").replace(b"c-1", b"c-2"))
+    assert log.append(records)[at:] == [OVERTAKEN] * (2 - at), log.reasons
+    assert header or log.reasons[at] == ("broken_chain" if at else "bad_signature")
 
 
 def test_a_signature_that_is_played_again_adds_nothing() -> None:
-    log = requiring()
-    log.decide(received())
+    log = begun()
     records = log.writer().decision(STREAM, beginning(), topic=TOPIC)
     assert log.append(records) == [APPLIED] * 2
     before = dump(log.stream)
@@ -127,7 +123,7 @@ def test_a_copied_signature_is_not_one_of_other_content() -> None:
     log = requiring()
     first = log.writer().decision(STREAM, received(), topic=TOPIC)[0]
     log.append([first])
-    (other,) = RecordWriter("dispatcher", "1").decision(STREAM, received(command_id="c-2"))
+    (other,) = unsigned(received(command_id="c-2"))
     copied = [each for each in first.headers if each[0] in (KEY_ID, SIGNATURE)]
     assert log.append([replace(other, headers=[*other.headers, *copied])]) == [OVERTAKEN]
     assert log.reasons == ["bad_signature"]
@@ -146,9 +142,8 @@ def test_a_decision_is_signed_for_one_stream_and_one_topic() -> None:
 
 def test_the_rest_of_a_forged_decision_is_not_let_in_by_its_own_chain() -> None:
     """A forger chains what is unsigned, and gives the second record another decision."""
-    log = requiring()
-    log.decide(received())
-    forged = new_signer().sign(TOPIC, RecordWriter("dispatcher", "1").decision(STREAM, beginning()))
+    log = begun()
+    forged = new_signer().sign(TOPIC, unsigned(beginning()))
     last = with_header(forged[1], "ce_decisionid", b"another")
     forged = new_signer().sign(TOPIC, [forged[0], last])
     assert log.append(forged) == [OVERTAKEN] * 2
@@ -160,36 +155,26 @@ def test_the_rest_of_an_overtaken_decision_can_not_be_played_alone() -> None:
     late = log.writer().decision(STREAM, beginning(), topic=TOPIC)
     assert log.append(late) == [OVERTAKEN] * 2  # its stream has not begun
     log.decide(received())
-    log.append(RecordWriter("dispatcher", "1").decision(STREAM, received(command_id="c-9")))
+    log.append(unsigned(received(command_id="c-9")))
     assert log.append(late[1:]) == [OVERTAKEN]
     assert log.stream.root is None
 
 
 def test_a_snapshot_may_cut_a_decision() -> None:
-    log = requiring()
-    log.decide(received())
+    log = begun()
     first, second = log.writer().decision(STREAM, beginning(), topic=TOPIC)
     log.append([first])
-    restored = Streams(AGGREGATES)
-    for name in (KEYS, STREAM):
-        found = log.streams.find(name)
-        assert found is not None
-        restored.adopt(load(pack(found), AGGREGATES))
-    log.streams = restored
+    found = [each for name in (KEYS, STREAM) if (each := log.streams.find(name)) is not None]
+    loaded = [load(pack(each), AGGREGATES) for each in found]
+    given = Streams(AGGREGATES, {each.stream_id: each for each in loaded})
+    log.streams = Streams(AGGREGATES)
+    for each in found:
+        log.streams.adopt(load(pack(each), AGGREGATES))
     assert log.append([with_header(second, "ce_time", b"later")]) == [OVERTAKEN]
     assert log.reasons == ["broken_chain"]
     assert log.append([second]) == [APPLIED]  # what is forged leaves no trace
-    assert log.append(RecordWriter("dispatcher", "1").decision(STREAM, beginning())) == [OVERTAKEN] * 2
-
-
-def test_a_restored_reader_goes_on_inside_a_decision() -> None:
-    log = requiring()
-    log.decide(received())
-    first, second = log.writer().decision(STREAM, beginning(), topic=TOPIC)
-    log.append([first])
-    found = log.streams.find(KEYS), log.streams.find(STREAM)
-    loaded = {each.stream_id: load(pack(each), AGGREGATES) for each in found if each is not None}
-    log.streams = Streams(AGGREGATES, loaded)
+    assert log.append(unsigned(beginning())) == [OVERTAKEN] * 2
+    log.streams = given
     assert log.append([second]) == [APPLIED]
 
 
@@ -257,22 +242,11 @@ def test_signatures_are_required_no_longer_if_the_installation_says_so() -> None
     log = requiring()
     assert log.set_mode("require") is DUPLICATE
     assert log.set_mode("off") is APPLIED
-    assert log.append(RecordWriter("dispatcher", "1").decision(STREAM, received())) == [APPLIED]
-
-
-def test_a_change_of_the_mode_that_is_played_again_changes_nothing() -> None:
-    log = requiring()
-    log.set_mode("off")
     off = log.entries[-1]
+    assert log.append(unsigned(received())) == [APPLIED]
     log.set_mode("require")
-    assert log.append([Outgoing(off.key, off.value, off.headers)]) == [DUPLICATE]
-    assert log.append(RecordWriter("dispatcher", "1").decision(STREAM, received())) == [OVERTAKEN]
-
-
-def test_an_unknown_key_is_not_revoked() -> None:
-    log = requiring()
-    event = KeyRevoked(topic=TOPIC, partition=log.partition, key_id="0" * 16)
-    assert log.about_keys(event) is OVERTAKEN
+    assert log.append([Outgoing(off.key, off.value, off.headers)]) == [DUPLICATE], "it is played again"
+    assert log.append(unsigned(received(command_id="c-2"))) == [OVERTAKEN]
 
 
 @pytest.mark.parametrize("partitions", [1, 4, 12])
@@ -282,31 +256,17 @@ def test_each_partition_has_a_stream_for_its_keys(partitions: int) -> None:
 
 
 def test_the_order_of_records_is_that_of_the_chain() -> None:
-    log = requiring()
-    log.decide(received())
+    log = begun()
     first, second = log.writer().decision(STREAM, beginning(), topic=TOPIC)
     assert dict(first.headers)[CHAIN]
     assert CHAIN not in dict(second.headers)
     assert log.append([second, first, second]) == [OVERTAKEN, APPLIED, APPLIED]
 
 
-def test_a_second_reader_agrees() -> None:
-    log = requiring()
-    log.decide(received())
-    log.append(RecordWriter("dispatcher", "1").decision(STREAM, beginning()))
-    log.decide(beginning())
-    again = Streams(AGGREGATES)
-    for entry in log.entries:
-        again.fold(decoded(entry))
-    assert {name: dump(each) for name, each in again.by_id.items()} == {
-        name: dump(each) for name, each in log.streams.by_id.items()
-    }
-
-
 def test_who_reads_a_stream_alone_needs_the_newest_keys_only() -> None:
     log = SignedPartition()
     log.trust(log.root, "setup")
-    log.append(RecordWriter("dispatcher", "1").decision(STREAM, received()))
+    log.append(unsigned(received()))
     log.trust(log.dispatcher, "dispatcher")
     log.set_mode("require")
     log.decide(beginning())

@@ -50,17 +50,19 @@ async def test_a_service_whose_loop_runs_is_healthy_before_it_is_ready(port: int
     assert (ready.status, ready.json()["ready"]) == (503, False)
 
 
-async def test_a_ready_service_tells_its_lag_by_topic(port: int, state: Health) -> None:
+async def test_a_ready_service_tells_its_lag_by_topic_and_whether_its_disk_is_low(
+    port: int, state: Health
+) -> None:
     state.ready = True
     state.set_lag("trackside.events", 0.25)
     reply = await get(port, "/ready?verbose=1")
-    assert reply.status == 200
-    assert reply.json() == {
-        "service": "dispatcher",
-        "ready": True,
-        "lag_s": {"trackside.events": 0.25},
-        "waiting": None,
-    }
+    told = {"service": "dispatcher", "ready": True, "lag_s": {"trackside.events": 0.25}, "waiting": None}
+    assert (reply.status, reply.json()) == (200, told)
+    state.set_disk_low("the disk of /data is nearly full")
+    reply = await get(port, "/ready")
+    assert (reply.status, reply.json()["disk_low"]) == (200, "the disk of /data is nearly full")
+    state.set_disk_low("")
+    assert "disk_low" not in (await get(port, "/ready")).json()
 
 
 async def test_a_service_cut_off_from_the_log_says_since_when_and_is_not_ready(
@@ -78,16 +80,9 @@ async def test_a_service_cut_off_from_the_log_says_since_when_and_is_not_ready(
     assert (await get(port, "/ready")).status == 200
 
 
-async def test_a_service_whose_disk_is_low_says_so_and_stays_ready(port: int, state: Health) -> None:
-    state.ready = True
-    state.set_disk_low("the disk of /data is nearly full")
-    reply = await get(port, "/ready")
-    assert (reply.status, reply.json()["disk_low"]) == (200, "the disk of /data is nearly full")
-    state.set_disk_low("")
-    assert "disk_low" not in (await get(port, "/ready")).json()
-
-
-async def test_metrics_are_in_the_prometheus_text_format(port: int, state: Health) -> None:
+async def test_metrics_are_in_the_text_format_and_openmetrics_for_those_that_ask_for_it(
+    port: int, state: Health
+) -> None:
     state.ready = True
     state.set_lag("trackside.fleet", 1.5)
     reply = await get(port, "/metrics")
@@ -95,6 +90,12 @@ async def test_metrics_are_in_the_prometheus_text_format(port: int, state: Healt
     assert b'trackside_health_log_lag_seconds{topic="trackside.fleet"} 1.5' in reply.body
     assert b"trackside_health_ready_services 1.0" in reply.body
     assert b"trackside_health_loop_lag_seconds" in reply.body
+    state.scraped.clear()
+    accept = b"Accept: application/openmetrics-text;version=1.0.0"
+    reply = await send(port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n" + accept + b"\r\n\r\n")
+    assert "application/openmetrics-text" in reply.head
+    assert reply.body.endswith(b"# EOF\n")
+    assert state.scraped.is_set()
 
 
 @pytest.mark.parametrize("path", ["/health", "/ready", "/metrics"])
@@ -104,16 +105,6 @@ async def test_head_is_answered_like_get_without_the_body(port: int, state: Heal
     assert (head.status, head.body) == (200, b"")
     assert "Content-Length: 0" not in head.head
     assert not state.scraped.is_set()
-
-
-async def test_openmetrics_is_served_to_those_that_ask_for_it(port: int, state: Health) -> None:
-    request = (
-        b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: application/openmetrics-text;version=1.0.0\r\n\r\n"
-    )
-    reply = await send(port, request)
-    assert "application/openmetrics-text" in reply.head
-    assert reply.body.endswith(b"# EOF\n")
-    assert state.scraped.is_set()
 
 
 @pytest.mark.parametrize(
@@ -135,18 +126,18 @@ async def test_a_bad_request_is_answered_and_the_next_good_one_works(
     assert (await get(port, "/health")).status == 200
 
 
-async def test_a_request_that_ends_early_is_answered(port: int) -> None:
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [(b"GET /ready HTTP/1.1\r\n", b"400"), (b"GET /" + b"a" * (health.REQUEST_LIMIT_BYTES + 1), b"431")],
+    ids=["early", "long"],
+)
+async def test_a_request_that_ends_early_or_is_over_the_limit_is_answered_and_the_next_one_works(
+    port: int, request_bytes: bytes, status: bytes
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /ready HTTP/1.1\r\n")
+    writer.write(request_bytes)
     writer.write_eof()
-    assert (await reader.read()).startswith(b"HTTP/1.1 400")
-    writer.close()
-
-
-async def test_a_request_over_the_limit_ends_and_the_next_good_one_works(port: int) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /" + b"a" * (health.REQUEST_LIMIT_BYTES + 1))
-    assert (await reader.read()).startswith(b"HTTP/1.1 431")
+    assert (await reader.read()).startswith(b"HTTP/1.1 " + status)
     writer.close()
     assert (await get(port, "/health")).status == 200
 

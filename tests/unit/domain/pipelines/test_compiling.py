@@ -25,25 +25,8 @@ from trackside.domain.pipelines.definition import PipelineSpec
 from trackside.domain.pipelines.references import parse
 
 
-def test_a_reference_is_a_dependency() -> None:
-    """P11: a step that refers to another one comes after it, whatever the order in the definition."""
-    spec = compiled(
-        step("train", parameters={"rows": "${prepare.result.rows}"}, when="check.result.ok"),
-        step("check", needs=["prepare"]),
-        step("prepare"),
-    )
-    assert needed(spec.steps[0]) == ["prepare", "check"]
-    assert ordered(spec.steps) == ["prepare", "check", "train"]
-
-
-def test_a_reference_does_not_change_how_a_step_needs_another() -> None:
-    """P36: a step that needs another one to have ended in any way can refer to it with a default."""
-    spec = compiled(step("a"), step("b", needs={"all_ended": ["a"]}, parameters={"x": "${a.result.x:-none}"}))
-    assert spec.steps[1].needs.model_dump() == {"all_ended": ["a"]}
-
-
 def test_references_are_dependencies_in_every_template_and_expression() -> None:
-    """P32."""
+    """P11, P32: a step that refers to another one comes after it, whatever the order in the definition."""
     spec = compiled(
         *(step(name) for name in "abcdefgh"),
         step("i-j"),
@@ -55,14 +38,17 @@ def test_references_are_dependencies_in_every_template_and_expression() -> None:
         step("four", repeat={"until": "result.x > g.result.x and index > 1", "times": 3}),
         step("five", when="steps['i-j'].result.x == steps.h.result.x"),
     )
-    needs = {each.name: needed(each) for each in spec.steps[9:]}
-    assert needs == {
-        "one": ["a", "b", "c"],
-        "two": ["d", "e"],
-        "three": ["f"],
-        "four": ["g"],
-        "five": ["i-j", "h"],
-    }
+    needs = {each.name: "".join(needed(each)) for each in spec.steps[9:]}
+    assert needs == {"one": "abc", "two": "de", "three": "f", "four": "g", "five": "i-jh"}
+    spec = compiled(
+        step("train", parameters={"rows": "${prepare.result.rows}"}, when="check.result.ok"),
+        step("check", needs=["prepare"]),
+        step("prepare"),
+    )
+    assert needed(spec.steps[0]) == ["prepare", "check"]
+    assert ordered(spec.steps) == ["prepare", "check", "train"]
+    spec = compiled(step("a"), step("b", needs={"all_ended": ["a"]}, parameters={"x": "${a.result.x:-none}"}))
+    assert spec.steps[1].needs.model_dump() == {"all_ended": ["a"]}, "P36: it may have ended in any way"
 
 
 def test_names_of_an_expression_are_no_steps_and_steps_that_have_such_a_name_are_found() -> None:
@@ -254,9 +240,17 @@ def test_typed_parameters_keep_their_types_and_defaults_are_filled_in() -> None:
     assert "did you mean 'rows'?" in found[1].message
 
 
+@pytest.mark.thorough
 def test_ten_times_as_many_steps_take_about_ten_times_as_long_to_compile() -> None:
     few_s, many_s = (compile_chain(count) for count in (1_000, 10_000))
     assert many_s < 30 * few_s  # comparing all with all would take a hundred times as long
+
+
+def compiling(*steps: dict[str, Any]) -> tuple[Any, float]:
+    """Compiles steps; returns the result, and the processor time that it took, s."""
+    given_ = pipeline(*steps)
+    before_s = time.process_time()
+    return compile_pipeline(given_), time.process_time() - before_s
 
 
 def compile_chain(count: int) -> float:
@@ -264,23 +258,15 @@ def compile_chain(count: int) -> float:
     steps = [step("s0")]
     for at in range(1, count):
         before = f"s{at - 1}"
-        steps.append(
-            step(
-                f"s{at}",
-                needs=[before],
-                parameters={"x": f"${{{before}.result.x}}"},
-                when=f"{before}.result.x > 1",
-            )
-        )
-    given_ = pipeline(*steps)
-    before_s = time.process_time()
-    found = compile_pipeline(given_)
-    spent_s = time.process_time() - before_s
+        refers = {"parameters": {"x": f"${{{before}.result.x}}"}, "when": f"{before}.result.x > 1"}
+        steps.append(step(f"s{at}", needs=[before], **refers))
+    found, spent_s = compiling(*steps)
     assert isinstance(found, CompiledPipeline)
     assert ordered(found.pipeline.steps)[-1] == f"s{count - 1}"
     return spent_s
 
 
+@pytest.mark.thorough
 def test_ten_thousand_steps_with_problems_take_no_longer() -> None:
     """Hints compare names with all others: without a limit these would take an hour."""
     steps = [
@@ -289,10 +275,8 @@ def test_ten_thousand_steps_with_problems_take_no_longer() -> None:
         )
         for at in range(10_000)
     ]
-    given_ = pipeline(*steps)
-    before = time.process_time()
-    found = compile_pipeline(given_)
-    assert time.process_time() - before < 4
+    found, spent_s = compiling(*steps)
+    assert spent_s < 4
     assert len(found) == MAX_PROBLEMS
     assert "did you mean" in str(found[0])
 
@@ -319,26 +303,23 @@ def test_random_graphs_are_ordered_or_have_a_cycle_that_is_one(edges: list[tuple
         assert all((int(one[1:]), int(other[1:])) in edges for one, other in pairs)
 
 
-@given(TEMPLATES)
-def test_any_template_compiles_or_is_refused_with_known_codes(template: Any) -> None:
+@pytest.mark.thorough
+@given(TEMPLATES, st.text(max_size=40))
+def test_any_template_and_expression_compiles_or_is_refused_with_known_codes(
+    template: Any, text: str
+) -> None:
     queue = template if template and isinstance(template, str) else None
-    found = compile_pipeline(
-        pipeline(
-            step("a", parameters={"x": template}, each=template, inputs={"m": template}, queue=queue),
-            step("b", kind="search", spec=template if template is not None else {}),
-            outputs={"x": template},
-        )
+    templates = {"parameters": {"x": template}, "each": template, "inputs": {"m": template}, "queue": queue}
+    of_expressions = pipeline(step("a"), step("b", when=text, each=[1], collect=text))
+    of_templates = pipeline(
+        step("a", **templates),
+        step("b", kind="search", spec=template if template is not None else {}),
+        outputs={"x": template},
     )
-    if not isinstance(found, CompiledPipeline):
-        assert {problem.code for problem in found} <= REFUSAL_CODES.keys()
-        assert all(isinstance(problem, Problem) and problem.path.startswith("$.") for problem in found)
-
-
-@given(st.text(max_size=40))
-def test_any_expression_compiles_or_is_refused_with_known_codes(text: str) -> None:
-    given_ = pipeline(step("a"), step("b", when=text, each=[1], collect=text))
-    found = compile_pipeline(given_)
-    if isinstance(found, CompiledPipeline):
-        assert set(steps_named(given_.steps[1])) <= {"a"}
-    else:
-        assert {problem.code for problem in found} <= REFUSAL_CODES.keys()
+    for given_ in (of_expressions, of_templates):
+        found = compile_pipeline(given_)
+        if not isinstance(found, CompiledPipeline):
+            assert {problem.code for problem in found} <= REFUSAL_CODES.keys()
+            assert all(isinstance(problem, Problem) and problem.path.startswith("$.") for problem in found)
+        elif given_ is of_expressions:
+            assert set(steps_named(given_.steps[1])) <= {"a"}

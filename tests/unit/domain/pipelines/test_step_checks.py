@@ -174,24 +174,30 @@ def test_an_expression_that_names_nothing_is_refused(text: str, code: str, expec
     assert any(expected in problem.message for problem in found)
 
 
+def misread(*steps: dict[str, Any]) -> Problem:
+    """Returns the problem of a pipeline that can't be read."""
+    with pytest.raises(ValidationError) as caught:
+        pipeline(*steps)
+    [problem] = problems_of(caught.value, (), {"steps": list(steps)})
+    return problem
+
+
 @pytest.mark.parametrize("name", [*RESERVED, "a.b", "", "-a", "a b", "a/b", "${a}"])
 def test_a_reserved_or_dotted_name_is_refused(name: str) -> None:
     """P31: a step with a dot in its name could be added to the original, but not referenced."""
-    with pytest.raises(ValidationError) as caught:
-        pipeline(step(name))
-    [problem] = problems_of(caught.value, (), {"steps": [step(name)]})
+    problem = misread(step(name))
     assert problem.path == "$.steps[0].name"
     assert problem.code == ("bad_step_name" if name in (*RESERVED, "a.b") else problem.code)
     assert problem.code in REFUSAL_CODES
 
 
-def test_an_empty_pipeline_is_refused() -> None:
+def test_a_pipeline_without_steps_and_one_name_instead_of_a_list_of_needs_are_refused() -> None:
     """An empty one "succeeded" in the original."""
-    with pytest.raises(ValidationError) as caught:
-        pipeline()
-    assert [(each.code, each.path) for each in problems_of(caught.value, (), {"steps": []})] == [
-        ("bad_length", "$.steps")
-    ]
+    problem = misread()
+    assert (problem.code, problem.path) == ("bad_length", "$.steps")
+    problem = misread(step("a"), step("b", needs="a"))
+    assert (problem.code, problem.path) == ("wrong_type", "$.steps[1].needs")
+    assert problem.message.startswith("expected a list of steps, such as [a], or an object with all")
 
 
 def test_steps_share_no_defaults() -> None:
@@ -247,39 +253,17 @@ def test_what_does_not_go_with_a_kind_of_step_is_refused(
     }
 
 
-def test_an_input_is_an_artifact_or_a_template_of_one() -> None:
+def test_an_input_is_an_artifact_or_a_template_of_one_and_whole_values_may_be_references() -> None:
     """P32."""
+    part = ARTIFACT | {"uri": "${a.result.uri}", "size_bytes": "${a.result.size}"}
+    inputs = {"whole": ARTIFACT, "part": part, "all": "${a.artifacts.model}"}
     compiled(
         step("a"),
-        step(
-            "b",
-            inputs={
-                "whole": ARTIFACT,
-                "part": ARTIFACT | {"uri": "${a.result.uri}", "size_bytes": "${a.result.size}"},
-                "all": "${a.artifacts.model}",
-            },
-            queue="gpu-${a.result.size}",
-        ),
+        step("b", inputs=inputs, queue="gpu-${a.result.size}"),
         step("c", queue="${a.result.queue}"),
         step("d", queue="night.1"),
-    )
-
-
-def test_a_pipeline_whose_steps_would_be_services_is_refused() -> None:
-    service = {"service": True}
-    assert places(step("a"), defaults=service) == {("bad_service", "$.defaults.service")}
-
-
-def test_a_step_is_a_task_a_stream_or_a_gate() -> None:
-    """P4, P9: neither an id nor a name was an error of the original's."""
-    assert [problem.code for problem in problems({"name": "a"})] == ["bad_step"]
-
-
-def test_whole_values_may_be_references() -> None:
-    compiled(
-        step("a"),
-        step("b", each="${a.result.items}", parameters={"x": "${item}"}),
-        step("c", kind="search", spec="${a.result.spec}"),
+        step("e", each="${a.result.items}", parameters={"x": "${item}"}),
+        step("f", kind="search", spec="${a.result.spec}"),
     )
 
 
@@ -290,9 +274,7 @@ def test_ten_thousand_items_are_allowed_and_one_more_is_not() -> None:
     assert "10,001" in problem.message
 
 
-def test_one_name_instead_of_a_list_of_needs_is_refused_with_the_list_that_was_meant() -> None:
-    with pytest.raises(ValidationError) as caught:
-        pipeline(step("a"), step("b", needs="a"))
-    [problem] = problems_of(caught.value, (), {"steps": [step("a"), step("b", needs="a")]})
-    assert (problem.code, problem.path) == ("wrong_type", "$.steps[1].needs")
-    assert problem.message.startswith("expected a list of steps, such as [a], or an object with all")
+def test_a_step_without_a_kind_and_one_that_would_be_a_service_are_refused() -> None:
+    """P4, P9: neither an id nor a name was an error of the original's."""
+    assert [problem.code for problem in problems({"name": "a"})] == ["bad_step"]
+    assert places(step("a"), defaults={"service": True}) == {("bad_service", "$.defaults.service")}
