@@ -5,17 +5,22 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.summaries.given import Rows, given_tables
 from tests.integration.summaries.site import Site, served
 
 
 @pytest.fixture
-def database(module_database: str) -> str:
-    """Returns the DSN of the module's database."""
-    return module_database
+def database(module_tables: str) -> str:
+    return module_tables
+
+
+@pytest.fixture
+async def rows(database: str) -> AsyncIterator[Rows]:
+    async with given_tables(database) as given:
+        yield given
 
 
 @pytest.fixture
 async def site(database: str, tmp_path: Path) -> AsyncIterator[Site]:
-    """Yields a server over empty tables and an empty store."""
     async with served(database, tmp_path) as running:
         yield running

@@ -39,11 +39,9 @@ class Rows:
         self.database = database
 
     async def write(self, *messages: Reported) -> None:
-        """Writes records as the indexer does."""
         await self.read(lambda connection: write_metrics(connection, rows_of(messages)))
 
     async def attempt(self, task: str, stream: str, attempt: int, resumed_step: int | None = None) -> None:
-        """Writes the row of an attempt."""
         await self.read(lambda c: c.execute(ATTEMPT, task, stream, attempt, resumed_step))
 
     async def directory(
@@ -54,13 +52,11 @@ class Rows:
         await self.read(lambda c: c.execute(FILE, job_id))
 
     async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Runs a read in a transaction."""
         return await self.database.transaction(work)
 
 
 @asynccontextmanager
 async def given_tables(dsn: str) -> AsyncIterator[Rows]:
-    """Yields empty tables."""
 
     async def empty(connection: Connection) -> None:
         if await connection.fetchval("SELECT to_regclass('metric_series')") is None:
@@ -73,12 +69,7 @@ async def given_tables(dsn: str) -> AsyncIterator[Rows]:
 
 
 def points(
-    job: str,
-    tag: str,
-    values: Sequence[float | None],
-    first: int = 0,
-    attempt: int = 1,
-    stream: str = "s",
+    job: str, tag: str, values: Sequence[float | None], first: int = 0, attempt: int = 1, stream: str = "s"
 ) -> MetricPointsReported:
     """Returns a record of points with steps `first` on, a second apart."""
     steps = list(range(first, first + len(values)))
@@ -87,5 +78,4 @@ def points(
 
 
 def items(job: str, *reported: ReportedItem, attempt: int = 1, stream: str = "s") -> SummaryItemsReported:
-    """Returns a record of values that are no numbers."""
     return SummaryItemsReported(stream=stream, task_id=job, attempt=attempt, items=list(reported))

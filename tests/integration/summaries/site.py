@@ -32,7 +32,6 @@ class Site:
     client: aiohttp.ClientSession
 
     async def get(self, path: str, **parameters: Any) -> tuple[int, Any]:
-        """Returns status and JSON of a page."""
         async with self.client.get(f"{self.address}{path}", params=parameters) as answer:
             assert answer.content_type == "application/json"
             return answer.status, await answer.json()
@@ -57,7 +56,6 @@ class Site:
 async def served(
     database: str, folder: Path, limits: ApiLimits | None = None, read_limit_s: float = 0.5
 ) -> AsyncIterator[Site]:
-    """Yields a server over empty tables and an empty store."""
     folder, api = folder / "store", SummaryApi(limits)
     folder.mkdir()
     settings = SummaryIndexerSettings(read_limit_s=read_limit_s)

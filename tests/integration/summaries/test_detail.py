@@ -1,7 +1,7 @@
 """Curves in memory: they are as those in Postgres, and loads of jobs don't wait for or stop each other."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,7 +9,7 @@ import asyncpg
 import numpy as np
 import pytest
 
-from tests.integration.summaries.given import Rows, given_tables, points
+from tests.integration.summaries.given import Rows, points
 from trackside.projections.metric_writes import purge
 from trackside.projections.postgres import Connection
 from trackside.projections.summaries.errors import SummaryReadRefused
@@ -21,18 +21,10 @@ from trackside.summary_indexer.detail.cache import DetailCache
 from trackside.summary_indexer.detail.loads import CurveReads
 
 
-@pytest.fixture
-async def rows(database: str) -> AsyncIterator[Rows]:
-    """Yields the tables of this test."""
-    async with given_tables(database) as given:
-        yield given
-
-
 @contextmanager
 def given_reads(
     dsn: str, jobs: int = 15, nbytes: int = 2**28, loads: int = 15, pool: type[ReadPool] = ReadPool
 ) -> Iterator[CurveReads]:
-    """Yields reads through an empty cache."""
     pools = pool(dsn, 4, 30), pool(dsn, loads, 30)
     yield CurveReads(DetailCache(jobs, nbytes), *pools)
     for each in pools:
@@ -40,7 +32,6 @@ def given_reads(
 
 
 def same(found: list[ScalarCurve], expected: list[ScalarCurve]) -> bool:
-    """Returns whether curves are equal, NaN to NaN."""
     return [
         (curve.job_id, curve.tag, curve.attempt, curve.total, curve.positions.tolist()) for curve in found
     ] == [

@@ -22,7 +22,6 @@ Serve = Callable[[ApiLimits], Awaitable[Site]]
 
 @pytest.fixture
 async def serve(database: str, tmp_path: Path) -> AsyncIterator[Serve]:
-    """Returns what serves with limits of a test's own."""
     async with AsyncExitStack() as stack:
         yield lambda limits: stack.enter_async_context(served(database, tmp_path, limits, read_limit_s=15))
 
@@ -41,11 +40,11 @@ async def connected(site: Site, sent: str | bytes = b"") -> AsyncIterator[Stream
 
 
 async def answer_to(site: Site, request: str | bytes) -> bytes:
-    """Returns everything that is sent until the connection is closed."""
     async with connected(site, request) as (reader, _):
         return await reader.read()
 
 
+@pytest.mark.long
 async def test_two_hundred_clients_that_do_not_end_their_requests_are_cut_off(serve: Serve) -> None:
     site = await serve(ApiLimits(head_s=1.5))
     async with AsyncExitStack() as stack:
@@ -68,9 +67,10 @@ async def test_more_connections_than_may_be_open_are_closed_and_there_is_room_ag
     assert b"200 OK" in await answer_to(site, READY)
 
 
+@pytest.mark.long
 async def test_clients_that_do_not_take_their_answers_hold_their_places_for_a_time(serve: Serve) -> None:
     """An answer is in memory until it is sent, so it counts until then."""
-    site = await serve(ApiLimits(requests=3, send_s=0.5, send_bytes_per_s=2**40))
+    site = await serve(ApiLimits(requests=3, send_s=3, send_bytes_per_s=2**40))
     picture = site.item("image", Image(PNG + bytes(8 * 2**20), 3, 2))
     await site.rows.write(items("j", picture), points("j", "loss", [1.0]))
     wanted = "GET /summaries/jobs/j/images/a/0 HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -147,6 +147,7 @@ async def test_a_page_of_the_web_can_not_read_by_a_name_that_leads_here(site: Si
     assert b" 200 OK" in await answer_to(site, "GET /summaries/jobs HTTP/1.0\r\n\r\n")
 
 
+@pytest.mark.long
 async def test_a_chart_of_ten_thousand_curves_is_refused(serve: Serve) -> None:
     """S21."""
     site = await serve(ApiLimits())
@@ -159,27 +160,3 @@ async def test_a_chart_of_ten_thousand_curves_is_refused(serve: Serve) -> None:
     ten = "&".join([*(f"job={job}" for job in jobs[:10]), *(f"tag={tag}" for tag in tags)])
     status, found = await site.raw(f"/summaries/scalars?{ten}")
     assert (status, len(found["curves"])) == (200, 1_000)
-
-
-async def test_jobs_are_read_while_they_are_written(site: Site) -> None:
-    """S10: each answer has whole records, and later ones have no fewer points."""
-    await site.rows.write(points("j", "loss", [0.0] * 10))
-    written = asyncio.Event()
-
-    async def write() -> None:
-        for at in range(1, 40):
-            await site.rows.write(points("j", "loss", [float(at)] * 10, 10 * at))
-        written.set()
-
-    async def read() -> list[int]:
-        lengths = []
-        while not written.is_set():
-            _, found = await site.get("/summaries/scalars", job="j", limit="all")
-            lengths.append(len(found["curves"][0]["steps"]))
-        return lengths
-
-    *found, _ = await asyncio.gather(read(), read(), read(), write())
-    for lengths in found:
-        assert lengths == sorted(lengths) and {length % 10 for length in lengths} == {0}
-    _, last = await site.get("/summaries/scalars", job="j", limit="all")
-    assert len(last["curves"][0]["steps"]) == 400

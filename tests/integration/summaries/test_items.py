@@ -1,13 +1,12 @@
 """Values that are no numbers, read back from rows and from the store."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.integration.summaries.given import Rows, given_tables, items
+from tests.integration.summaries.given import Rows, items
 from trackside.artifacts.errors import ArtifactMissing
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
@@ -20,15 +19,7 @@ from trackside.summaries.kinds.registry import KINDS
 
 
 @pytest.fixture
-async def rows(database: str) -> AsyncIterator[Rows]:
-    """Yields the tables of this test."""
-    async with given_tables(database) as given:
-        yield given
-
-
-@pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """Returns an empty store."""
     (tmp_path / "store").mkdir()
     return Store(FileBlobs(tmp_path / "store"))
 
@@ -45,7 +36,6 @@ def reported(store: Store, kind: str, value: Any, step: int = 0, tag: str = "a")
 
 
 async def refusal(rows: Rows, query: ValueQuery, step: int) -> SummaryReadRefused:
-    """Returns why a read of one value is refused."""
     with pytest.raises(SummaryReadRefused) as refused:
         await rows.read(lambda c: read_value(c, query, step))
     return refused.value

@@ -2,14 +2,13 @@
 
 import math
 import random
-from collections.abc import AsyncIterator
 from functools import partial
 
 import numpy as np
 import pytest
 
 from tests.integration.projections.harness import query
-from tests.integration.summaries.given import Rows, given_tables, points
+from tests.integration.summaries.given import Rows, points
 from trackside.projections.postgres import StatementTimeoutError
 from trackside.projections.summaries import long_curves
 from trackside.projections.summaries.errors import SummaryReadRefused
@@ -19,20 +18,11 @@ from trackside.projections.summaries.scalars import ScalarCurve, ScalarQuery, re
 from trackside.projections.summaries.tags import read_plugin_tags, read_tags
 
 
-@pytest.fixture
-async def rows(database: str) -> AsyncIterator[Rows]:
-    """Yields the tables of this test."""
-    async with given_tables(database) as given:
-        yield given
-
-
 async def curves(rows: Rows, asked: ScalarQuery) -> list[ScalarCurve]:
-    """Returns the curves of a query."""
     return await rows.read(lambda connection: read_scalars(connection, asked))
 
 
 async def refusal(rows: Rows, asked: ScalarQuery) -> SummaryReadRefused:
-    """Returns why a query is refused."""
     with pytest.raises(SummaryReadRefused) as refused:
         await curves(rows, asked)
     return refused.value

@@ -1,21 +1,10 @@
 """Reads and writes of summaries don't wait for each other."""
 
-from collections.abc import AsyncIterator
-
-import pytest
-
-from tests.integration.summaries.given import Rows, given_tables, points
+from tests.integration.summaries.given import Rows, points
 from trackside.projections.postgres import Connection
 from trackside.projections.summaries.jobs import list_jobs, read_job
 from trackside.projections.summaries.read_pool import ReadPool
 from trackside.projections.summaries.scalars import ScalarQuery, read_scalars
-
-
-@pytest.fixture
-async def rows(database: str) -> AsyncIterator[Rows]:
-    """Yields the tables of this test."""
-    async with given_tables(database) as given:
-        yield given
 
 
 async def test_a_read_sees_one_snapshot_while_rows_are_written(rows: Rows, database: str) -> None:
