@@ -1,7 +1,4 @@
-"""The rows BI-1 to BI-56: the input and the resulting code, or the other tests of a row.
-
-The page docs/publishing.md shows this table; a test compares the two.
-"""
+"""The rows of docs/publishing.md (BI-1 to BI-56) that are about a published command: inputs and codes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -50,16 +47,6 @@ class Row:
     what: str
     code: str
     inputs: Sequence[Input]
-
-
-@dataclass(frozen=True)
-class OtherRow:
-    """A row that isn't about a published command: its code, and its tests."""
-
-    number: int
-    what: str
-    code: str
-    tests: Sequence[str]
 
 
 def search(path: str = "$", message: str = "", code: str = "", **fields: Any) -> Input:
@@ -236,96 +223,5 @@ COMMANDS: Sequence[Row] = (
         search("$.name", name=SECRET), Input({SECRET: 1}), Input(SEARCH, "$key", key=SECRET.encode()),
         Input(SEARCH, "$source", headers={"ce_source": b"sk-" + b"a" * 30}),
         Input(SEARCH, "$id", headers={"ce_id": SECRET.encode()}),
-    ]),
-)  # fmt: skip
-ELSEWHERE: Sequence[OtherRow] = (
-    OtherRow(6, "a metric that is NaN or infinite: stored by name, without a value", "accepted", [
-        "unit/domain/test_task.py::test_reports_count_by_their_step_and_the_final_one_once",
-    ]),
-    OtherRow(13, "a command over 262,144 bytes, in the SDK", "too_large", [
-        "unit/sdk/test_client.py::test_a_command_over_the_limit_is_not_published",
-    ]),
-    OtherRow(14, "a compression bomb: the broker refuses it", "", [
-        "integration/publish/test_wire.py::"
-        "test_bi_14_a_bomb_is_refused_by_the_broker_however_small_it_was_packed",
-    ]),
-    OtherRow(21, "a repeated command id with the same body: the same answer again", "accepted", [
-        "contract/test_bad_input.py::test_bi_21_and_22_an_id_counts_once",
-        "integration/dispatcher/test_bad_input.py::test_a_repeated_command_gets_the_first_answer_again",
-    ]),
-    OtherRow(22, "a repeated command id with another body", "idempotency_conflict", [
-        "contract/test_bad_input.py::test_bi_21_and_22_an_id_counts_once",
-        "integration/dispatcher/test_bad_input.py::test_a_command_id_with_another_body_is_refused",
-    ]),
-    OtherRow(26, "a bad signature", "bad_signature", [
-        "unit/dispatcher/test_signatures.py::"
-        "test_what_is_signed_is_this_command_for_this_topic_and_nothing_else",
-        "integration/publish/test_signed.py::"
-        "test_only_signed_commands_are_obeyed_and_a_replayed_one_changes_nothing",
-    ]),
-    OtherRow(26, "a missing signature where one is required", "unsigned", [
-        "unit/dispatcher/test_signatures.py::test_each_policy_refuses_what_it_says",
-    ]),
-    OtherRow(26, "a signature with an unknown key", "unknown_key", [
-        "unit/dispatcher/test_signatures.py::test_each_policy_refuses_what_it_says",
-    ]),
-    OtherRow(27, "a signature with a revoked key", "key_revoked", [
-        "unit/dispatcher/test_signatures.py::test_a_revoked_key_signs_nothing_from_then_on",
-    ]),
-    OtherRow(29, "parameters that violate the schema of a task type: `TaskRefused`", "bad_parameters", [
-        "unit/worker/test_task_catalogue.py::test_parameters_are_held_against_the_schema_of_their_type",
-    ]),
-    OtherRow(30, "more memory than any device has: `TaskUnschedulable`, and the task waits", "", [
-        "unit/scheduler/test_unschedulable.py::"
-        "test_bi_30_what_no_device_can_hold_is_said_at_once_with_the_largest_there_is",
-    ]),
-    OtherRow(38, "a metric of an unknown trial: counted, and ignored", "", [
-        "contract/test_bad_input.py::test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored",
-    ]),
-    OtherRow(39, "a metric after its trial's end: counted, and ignored", "", [
-        "contract/test_bad_input.py::test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored",
-    ]),
-    OtherRow(40, "a step that goes back or repeats: refused by the SDK, ignored in the log", "", [
-        "contract/test_bad_input.py::test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored",
-        "unit/sdk/test_task_trial.py::test_a_step_that_does_not_rise_is_refused",
-    ]),
-    OtherRow(45, "a stop of a search or batch that has ended", "already_terminal", [
-        "contract/test_bad_input.py::test_bi_45_what_is_over_can_not_be_stopped",
-    ]),
-    OtherRow(48, "a new search space, or another change, after the end", "already_terminal", [
-        "contract/test_bad_input.py::test_bi_48_what_is_over_can_not_be_changed",
-    ]),
-    OtherRow(53, "a tag of over 1,000 characters, or with control characters: a dead letter", "bad_tag", [
-        "contract/test_bad_input.py::test_bi_53_a_tag_that_is_none_is_a_dead_letter",
-    ]),
-    OtherRow(54, "what cannot be read in the log: it has no effect", "tombstone", [
-        "contract/test_bad_input.py::test_bi_54_what_cannot_be_read_is_told_and_stops_no_reader",
-    ]),
-    OtherRow(55, "a point in time that a stream does not have, or an end before its start", "bad_range", [
-        "unit/replay/test_recorded_stream.py::test_moments_that_a_stream_does_not_have_are_refused",
-    ]),
-    OtherRow(55, "an import into a live stream", "replay_target_live", [
-        "unit/replay/test_transfer.py::test_a_name_that_is_there_is_refused",
-    ]),
-    OtherRow(50, "a path outside of the store", "path_outside_store", [
-        "unit/artifacts/test_manifests.py::test_a_path_that_leads_out_or_is_not_plain_is_refused",
-        "unit/artifacts/test_manifests.py::test_a_link_in_a_folder_is_refused",
-        "integration/worker/test_artifacts.py"
-        "::test_what_is_no_artifact_is_refused_with_a_code_and_the_task_goes_on",
-    ]),
-    OtherRow(51, "a model that is a pickle; what it would execute is named", "unsafe_format", [
-        "unit/artifacts/test_formats.py::test_a_pickle_is_not_a_model_whatever_its_name",
-        "unit/artifacts/test_formats.py::test_weights_of_torch_are_models_and_more_than_weights_are_not",
-    ]),
-    OtherRow(52, "a truncated event file: read up to its last whole record", "", [
-        "unit/summaries/test_damaged_files.py"
-        "::test_a_file_that_is_cut_anywhere_is_read_up_to_its_last_whole_record",
-        "unit/summaries/test_damaged_files.py"
-        "::test_every_byte_that_changes_is_found_and_everything_before_it_is_read",
-    ]),
-    OtherRow(56, "a bad setting: exit 2 before anything is connected", "", [
-        "unit/eventlog/test_settings.py::test_a_bad_value_names_its_variable",
-        "unit/eventlog/test_settings.py::test_a_service_with_a_bad_setting_exits_with_2",
-        "unit/dispatcher/test_signatures.py::test_a_bad_file_of_keys_stops_the_start_and_is_named",
     ]),
 )  # fmt: skip

@@ -158,14 +158,12 @@ def _narrowed_values(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) 
 
 
 def _narrowed_bounds(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    for name in _LEAST:
-        if name in new and not new[name] <= old.get(name, float("-inf")):
-            yield f"{path}: narrowed type: {name} was {old.get(name, 'not there')}, is {new[name]}"
-    for name in _MOST:
-        if name in new and not new[name] >= old.get(name, float("inf")):
-            yield f"{path}: narrowed type: {name} was {old.get(name, 'not there')}, is {new[name]}"
-    for name in _SAME:
-        if name in new and new[name] != old.get(name):
+    for name in (*_LEAST, *_MOST, *_SAME):
+        if name not in new or new[name] == old.get(name):
+            continue
+        was_less = name in _LEAST and new[name] <= old.get(name, float("-inf"))
+        was_more = name in _MOST and new[name] >= old.get(name, float("inf"))
+        if not was_less and not was_more:
             yield f"{path}: narrowed type: {name} was {old.get(name, 'not there')}, is {new[name]}"
 
 

@@ -50,17 +50,17 @@ async def test_a_batch_is_read_back_whole_and_in_order(log: Log, events: Topic) 
     first = await log.append(events.name, 1, [outgoing("a"), outgoing("b")])
     second = await log.append(events.name, 1, [outgoing("c")])
     assert (first.offset, second.offset) == (0, 2)
-    entries = await read(log.reader({(events.name, 1): 0}), 3)
-    assert texts(entries) == ["a", "b", "c"]
-    assert [entry.offset for entry in entries] == [0, 1, 2]
+    for text in "de":
+        await log.publish(events.name, 1, outgoing(text))
+    reader = log.reader({(events.name, 1): 0})
+    entries = await read(reader, 5)
+    assert texts(entries) == list("abcde")
+    assert [entry.offset for entry in entries] == [0, 1, 2, 3, 4]
     assert [entry.append_time_ms for entry in entries[:2]] == [first.append_time_ms] * 2
     assert list(entries[0].headers) == [("ce_id", b"a")]
     assert entries[0].key == b"key"
-
-
-async def test_a_reader_begins_where_it_was_told(log: Log, events: Topic) -> None:
-    await log.append(events.name, 0, [outgoing(text) for text in "abcd"])
-    assert texts(await read(log.reader({(events.name, 0): 2}), 2)) == ["c", "d"]
+    assert await reader.read(0.2) == [], "nothing is new"
+    assert texts(await read(log.reader({(events.name, 1): 3}), 2)) == ["d", "e"]
 
 
 async def test_a_reader_takes_on_more_partitions(log: Log, events: Topic) -> None:
@@ -92,18 +92,11 @@ async def test_a_paused_topic_is_not_read_while_others_are_and_goes_on_where_it_
     assert texts(found + await read(reader, 5 - len(found))) == list("abcde")
 
 
-async def test_nothing_new_is_an_empty_list(log: Log, events: Topic) -> None:
-    assert await log.reader({(events.name, 0): 0}).read(0.2) == []
-
-
-async def test_published_records_keep_their_order(log: Log, events: Topic) -> None:
-    for text in "abc":
-        await log.publish(events.name, 0, outgoing(text))
-    assert texts(await read(log.reader({(events.name, 0): 0}), 3)) == ["a", "b", "c"]
-
-
-async def test_ends_and_beginnings_name_every_partition(log: Log, events: Topic) -> None:
+async def test_ends_and_beginnings_name_every_partition_of_a_topic_that_is_created_once(
+    log: Log, events: Topic
+) -> None:
     await log.append(events.name, 1, [outgoing("a"), outgoing("b")])
+    await log.ensure([events])
     assert await log.ends(events.name) == {0: 0, 1: 2, 2: 0}
     assert await log.beginnings(events.name) == {0: 0, 1: 0, 2: 0}
 
@@ -120,23 +113,19 @@ async def test_a_position_that_the_log_does_not_have_is_an_error(log: Log, event
         await read(log.reader({(events.name, 0): 7}), 1)
 
 
-async def test_topics_are_created_once(log: Log, events: Topic) -> None:
-    await log.append(events.name, 0, [outgoing("a")])
-    await log.ensure([events])
-    assert (await log.ends(events.name))[0] == 1
-
-
-async def test_preflight_passes_topics_as_they_were_created(log: Log, topic_prefix: str) -> None:
-    topics = Topics(prefix=topic_prefix).shared
-    await log.ensure(topics)
-    await log.preflight(topics)
-
-
-async def test_preflight_names_a_missing_topic(log: Log, topic_prefix: str) -> None:
+async def test_preflight_names_what_is_missing_or_other_than_it_would_be_created(
+    log: Log, topic_prefix: str
+) -> None:
     topics = Topics(prefix=topic_prefix)
     await log.ensure([topics.fleet])
     with pytest.raises(PreflightError, match=r"trackside\.events does not exist"):
         await log.preflight([topics.fleet, topics.events])
+    await log.ensure([Topics(prefix=topic_prefix, event_partitions=3).events])
+    with pytest.raises(PreflightError, match="has 3 partitions, expected 12"):
+        await log.preflight([topics.events])
+    others = Topics(prefix=f"{topic_prefix}other.").shared
+    await log.ensure(others)
+    await log.preflight(others)
 
 
 async def test_preflight_refuses_an_event_topic_that_forgets(log: Log, topic_prefix: str) -> None:
@@ -145,9 +134,3 @@ async def test_preflight_refuses_an_event_topic_that_forgets(log: Log, topic_pre
     await log.ensure([forgetful])
     with pytest.raises(PreflightError, match=r"retention\.ms is 86400000, expected -1"):
         await log.preflight([kept])
-
-
-async def test_preflight_refuses_another_number_of_partitions(log: Log, topic_prefix: str) -> None:
-    await log.ensure([Topics(prefix=topic_prefix, event_partitions=3).events])
-    with pytest.raises(PreflightError, match="has 3 partitions, expected 12"):
-        await log.preflight([Topics(prefix=topic_prefix).events])

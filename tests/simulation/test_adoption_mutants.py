@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.test_mutants import Mutate, after, each_of, reports_of_the_trial_before_count
-from tests.unit.simulation.adopting import KILLS_ONLY, LONG_TASKS, WorkersKilledOften
+from tests.unit.simulation.adopting import KILLS_ONLY, WorkersKilledOften
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptAdopted, AttemptEnd
 from trackside.domain import task_acceptance, task_events, task_reuse
@@ -19,15 +19,12 @@ from trackside.scheduler import decide
 from trackside.scheduler.cluster_state import ClusterState
 from trackside.scheduler.service import Scheduler
 from trackside.simulation import recovery
-from trackside.simulation.config import DEFAULT_FAULTS, SimulationConfig
+from trackside.simulation.config import SimulationConfig
 from trackside.simulation.running_scenarios import AskingScenario
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
 
 SEEDS = 60
-ALL_FAULTS = SimulationConfig(workload=LONG_TASKS)
-SHORT_LEASE = replace(KILLS_ONLY, lease_s=1.2)
-LATE_APPENDS = replace(ALL_FAULTS, network_faults=replace(DEFAULT_FAULTS, late=0.3, late_s=4.0))
 
 
 def patch_adoption(patch: pytest.MonkeyPatch, lax: Callable[..., Outcome]) -> None:
@@ -36,34 +33,15 @@ def patch_adoption(patch: pytest.MonkeyPatch, lax: Callable[..., Outcome]) -> No
     patch.setattr(task_events, "_FOLDS", folds | {AttemptAdopted: lax})
 
 
-def patch_adopted(patch: pytest.MonkeyPatch, believed: Any) -> None:
-    """Folds an adoption as another one: what `believed` returns of the task and the event."""
+def any_worker_adopts(patch: pytest.MonkeyPatch) -> None:
+    """A worker may adopt what another one has."""
     honest = task_acceptance.adopted
 
     def lax(task: Task, event: AttemptAdopted, record: Record) -> Outcome:
-        return honest(task, event if task.place is None else believed(task, event), record)
+        known = {} if task.place is None else {"worker_id": task.place.worker_id}
+        return honest(task, event.model_copy(update=known), record)
 
     patch_adoption(patch, lax)
-
-
-def any_worker_adopts(patch: pytest.MonkeyPatch) -> None:
-    """A worker may adopt what another one has."""
-    patch_adopted(patch, lambda task, event: event.model_copy(update={"worker_id": task.place.worker_id}))
-
-
-def any_placement_is_adopted(patch: pytest.MonkeyPatch) -> None:
-    """An adoption of an earlier placement or attempt is one of the present one."""
-
-    def believed(task: Task, event: AttemptAdopted) -> AttemptAdopted:
-        now = {"attempt": task.attempt.number, "placement": task.attempt.placement}
-        return event.model_copy(update=now)
-
-    patch_adopted(patch, believed)
-
-
-def any_incarnation_is_an_earlier_one(patch: pytest.MonkeyPatch) -> None:
-    """An adoption does not have to name the incarnation that has the placement: a late one takes it back."""
-    patch_adopted(patch, lambda task, event: event.model_copy(update={"earlier": (task.place.incarnation,)}))
 
 
 def adopted_attempts_are_lost_when_their_incarnation_joins(patch: pytest.MonkeyPatch) -> None:
@@ -106,8 +84,6 @@ def an_adopted_placement_begins_anew(patch: pytest.MonkeyPatch) -> None:
 
 MUTANTS: Mapping[Mutate, SimulationConfig] = {
     any_worker_adopts: KILLS_ONLY,
-    any_placement_is_adopted: SHORT_LEASE,
-    any_incarnation_is_an_earlier_one: LATE_APPENDS,
     adopted_attempts_are_lost_when_their_incarnation_joins: KILLS_ONLY,
     an_incarnation_that_never_joins_keeps_its_attempts: KILLS_ONLY,
     the_earlier_incarnation_still_gets_tasks: KILLS_ONLY,

@@ -156,28 +156,25 @@ def test_a_store_whose_folder_is_gone_is_unreachable_and_not_empty(store: Store,
 
 
 def test_a_folder_is_a_manifest_and_blobs_and_comes_back_as_it_was(store: Store, tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoint"
-    (folder / "inner" / "deep").mkdir(parents=True)
-    (folder / "weights").write_bytes(b"weights")
-    (folder / "inner" / "deep" / "same").write_bytes(b"weights")
-    (folder / "run").write_bytes(b"#!/bin/sh\n")
-    (folder / "run").chmod(0o755)
+    folder, got = tmp_path / "checkpoint", tmp_path / "got"
+    expected = {
+        "inner/deep/same": (b"weights", 0o444),
+        "run": (b"#!/bin/sh\n", 0o555),
+        "weights": (b"weights", 0o444),
+    }
+    for name, (content, mode) in expected.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+        (folder / name).chmod(0o755 if mode == 0o555 else 0o644)
     reference = store.put(folder)
     assert (reference.media_type, reference.size_bytes) == (FOLDER_MEDIA_TYPE, 24)
     assert len(list(store.list_blobs())) == 3, "the manifest, and equal files once"
     seen: list[tuple[int, int]] = []
-    store.get(reference, tmp_path / "got", lambda done, total: seen.append((done, total)))
-    got = {path.relative_to(tmp_path / "got").as_posix(): path for path in files_of(tmp_path / "got")}
-    assert {name: path.read_bytes() for name, path in got.items()} == {
-        "inner/deep/same": b"weights",
-        "run": b"#!/bin/sh\n",
-        "weights": b"weights",
-    }
-    assert {name: path.stat().st_mode & 0o777 for name, path in got.items()} == {
-        "inner/deep/same": 0o444,
-        "run": 0o555,
-        "weights": 0o444,
-    }
+    store.get(reference, got, lambda done, total: seen.append((done, total)))
+    assert {
+        path.relative_to(got).as_posix(): (path.read_bytes(), path.stat().st_mode & 0o777)
+        for path in files_of(got)
+    } == expected
     assert seen[-1] == (24, 24) and sorted(seen) == seen
     assert store.verify(reference) == "ok"
     assert store.put(folder, give=True) == reference

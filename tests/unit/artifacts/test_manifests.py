@@ -42,13 +42,24 @@ def test_a_path_that_is_accepted_stays_within_its_folder(path: str) -> None:
     assert path.isprintable() and path.encode()
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a/", "a\\b", "a\nb", "a\0b", "\udcff", "x" * 256],
-)
-def test_a_path_that_leads_out_or_is_not_plain_is_refused(path: str) -> None:
-    with pytest.raises(ValueError, match=r"path|has"):
-        manifests.check_path(path)
+def test_a_path_that_leads_out_or_is_not_plain_is_refused() -> None:
+    out = (
+        "",
+        "/etc/passwd",
+        "../x",
+        "a/../b",
+        "a//b",
+        "./a",
+        "a/",
+        "a\\b",
+        "a\nb",
+        "a\0b",
+        "\udcff",
+        "x" * 256,
+    )
+    for path in out:
+        with pytest.raises(ValueError, match=r"path|has"):
+            manifests.check_path(path)
 
 
 @pytest.mark.parametrize(

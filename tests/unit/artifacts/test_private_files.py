@@ -29,20 +29,19 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o400, 0o700])
-def test_a_file_that_only_its_owner_may_use_is_read(path: Path, mode: int) -> None:
-    path.chmod(mode)
-    check_private(path)
-    assert read_private(path) == b"hunter2"
-    assert read_private(path, 3) == b"hun"
-
-
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o601])
-def test_a_file_that_others_may_use_is_refused_with_what_mends_it(path: Path, mode: int) -> None:
-    path.chmod(mode)
-    expected = f"(mode {mode:04o}): expected 0600, as `chmod 600 {path}` sets it"
-    with pytest.raises(PrivateFileError, match=re.escape(expected)):
+def test_a_file_that_only_its_owner_may_use_is_read_and_others_are_refused_with_what_mends_them(
+    path: Path,
+) -> None:
+    for mode in (0o600, 0o400, 0o700):
+        path.chmod(mode)
         check_private(path)
+        assert read_private(path) == b"hunter2"
+        assert read_private(path, 3) == b"hun"
+    for mode in (0o640, 0o604, 0o620, 0o602, 0o610, 0o601):
+        path.chmod(mode)
+        expected = f"(mode {mode:04o}): expected 0600, as `chmod 600 {path}` sets it"
+        with pytest.raises(PrivateFileError, match=re.escape(expected)):
+            check_private(path)
 
 
 def test_a_link_is_read_as_the_file_that_it_leads_to(path: Path) -> None:

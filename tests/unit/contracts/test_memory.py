@@ -9,64 +9,42 @@ from trackside.contracts.refusals import field_names, problem_of
 from trackside.contracts.resources import Resources, Retry, RetryPolicy
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("789MiB", 789 * 2**20),
-        ("2GiB", 2 * 2**30),
-        ("1.5 GiB", 3 * 2**29),
-        ("1TiB", 2**40),
-        ("2KiB", 2048),
-        ("100", 100),
-        ("100B", 100),
-        (f"{2**60 - 1}B", 2**60 - 1),
-        ("1.5KB", 1_500),
-        ("3kB", 3_000),
-        ("2 GB", 2_000_000_000),
-        ("0.1TB", 100_000_000_000),
-        ("0.3B", 1),
-    ],
-)
-def test_t23_every_unit_of_1000_and_of_1024_is_read(text: str, size: int) -> None:
-    assert bytes_of(text) == size
+def test_t23_every_unit_of_1000_and_of_1024_is_read() -> None:
+    binary = {"789MiB": 789 * 2**20, "2GiB": 2 * 2**30, "1.5 GiB": 3 * 2**29, "1TiB": 2**40, "2KiB": 2048}
+    plain = {"100": 100, "100B": 100, "0.3B": 1, f"{2**60 - 1}B": 2**60 - 1}
+    decimal = {"1.5KB": 1_500, "3kB": 3_000, "2 GB": 2_000_000_000, "0.1TB": 100_000_000_000}
+    for text, size in {**binary, **plain, **decimal}.items():
+        assert bytes_of(text) == size, text
 
 
-@pytest.mark.parametrize(
-    "text", ["", "GB", "2Gb", "-1GB", "1e3", "two GB", "2XB", "2iB", "1.5.2GB", "2 G", "NaN"]
-)
-def test_t23_what_is_no_amount_is_refused_with_what_is_expected(text: str) -> None:
-    with pytest.raises(ValueError, match="expected bytes, or a number with B, KB") as refused:
-        bytes_of(text)
-    assert ("a small b would be bits" in str(refused.value)) == (text == "2Gb")
+def test_t23_what_is_no_amount_is_refused_with_what_is_expected() -> None:
+    for text in ("", "GB", "2Gb", "-1GB", "1e3", "two GB", "2XB", "2iB", "1.5.2GB", "2 G", "NaN"):
+        with pytest.raises(ValueError, match="expected bytes, or a number with B, KB") as refused:
+            bytes_of(text)
+        assert ("a small b would be bits" in str(refused.value)) == (text == "2Gb")
 
 
-@pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 B"), (1536, "1.5 KiB"), (24 * 2**30, "24 GiB"), (2**41, "2 TiB")]
-)
-def test_an_amount_is_shown_in_the_largest_unit_that_fits(size: int, text: str) -> None:
-    assert shown(size) == text
+def test_an_amount_is_shown_in_the_largest_unit_that_fits() -> None:
+    shown_texts = [shown(size) for size in (0, 1536, 24 * 2**30, 2**41)]
+    assert shown_texts == ["0 B", "1.5 KiB", "24 GiB", "2 TiB"]
 
 
-@pytest.mark.parametrize(
-    ("resources", "code", "path"),
-    [
-        ({"estimate_memory": "2 Gb"}, "bad_memory", "$.resources.estimate_memory"),
-        ({"estimate_memory": 0}, "estimate_memory_range", "$.resources.estimate_memory"),
-        ({"estimate_cuda_memory": "0 GiB"}, "estimate_cuda_memory_range", "$.resources.estimate_cuda_memory"),
-        ({"devices": -1}, "devices_range", "$.resources.devices"),
-        ({"devices": 2, "device": "gpu-1"}, "bad_resources", "$.resources"),
-        ({"kind": "cpu", "estimate_cuda_memory": 1}, "bad_resources", "$.resources"),
-        ({"kind": "tpu"}, "unknown_value", "$.resources.kind"),
-    ],
-)
-def test_what_a_task_cannot_ask_for_is_refused_with_its_place(
-    resources: object, code: str, path: str
-) -> None:
-    body = {"groups": [{"tasks": [{"task_type": "noop"}]}], "resources": resources}
-    with pytest.raises(ValidationError) as raised:
-        SubmitTasks.model_validate(body)
-    problem = problem_of(raised.value, field_names(SubmitTasks), body)
-    assert (problem.code, problem.path) == (code, path)
+def test_what_a_task_cannot_ask_for_is_refused_with_its_place() -> None:
+    cases: list[tuple[dict[str, object], str, str]] = [
+        ({"estimate_memory": "2 Gb"}, "bad_memory", ".estimate_memory"),
+        ({"estimate_memory": 0}, "estimate_memory_range", ".estimate_memory"),
+        ({"estimate_cuda_memory": "0 GiB"}, "estimate_cuda_memory_range", ".estimate_cuda_memory"),
+        ({"devices": -1}, "devices_range", ".devices"),
+        ({"devices": 2, "device": "gpu-1"}, "bad_resources", ""),
+        ({"kind": "cpu", "estimate_cuda_memory": 1}, "bad_resources", ""),
+        ({"kind": "tpu"}, "unknown_value", ".kind"),
+    ]
+    for resources, code, path in cases:
+        body = {"groups": [{"tasks": [{"task_type": "noop"}]}], "resources": resources}
+        with pytest.raises(ValidationError) as raised:
+            SubmitTasks.model_validate(body)
+        problem = problem_of(raised.value, field_names(SubmitTasks), body)
+        assert (problem.code, problem.path) == (code, f"$.resources{path}")
 
 
 def test_a_retry_is_a_number_or_a_rule_and_is_written_as_short_as_it_can_be() -> None:

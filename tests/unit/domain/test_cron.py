@@ -65,6 +65,7 @@ def test_the_newest_times_are_the_last_of_all(cron: str) -> None:
         assert len(found) == 100 or found[0] == first_ms
 
 
+@pytest.mark.thorough
 def test_zones_are_known_on_a_host_without_a_database_of_them() -> None:
     """P41: of slim images, for example; Python then reads the package tzdata."""
     assert next_ms("0 * * * *", "Europe/Nowhere", 0) is None

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tests.unit.domain.given import STREAM
 from tests.unit.domain.plausible import Chance, ParkingChance
-from tests.unit.domain.plausible_forgetting import ForgettingChance
 from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchStatus
@@ -137,12 +136,10 @@ def keeps_promises_of_a_batch(found: Batch) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", [Chance, ParkingChance, ForgettingChance], ids=lambda kind: kind.__name__)
-def test_generated_histories_mostly_count_and_tell_whole_searches(kind: type[Chance]) -> None:
-    histories = [kind(Random(seed)).history(400) for seed in range(60)]
+def test_generated_histories_mostly_count_and_tell_whole_searches() -> None:
+    histories = [Chance(Random(seed)).history(400) for seed in range(60)]
     outcomes = Counter(outcome for told in histories for outcome in told.outcomes)
-    assert outcomes[Outcome.APPLIED] * 2 >= outcomes.total() - outcomes[Outcome.PARKED]
-    assert min(outcomes[Outcome.DUPLICATE], outcomes[Outcome.OVERTAKEN]) > 200
+    assert outcomes[Outcome.APPLIED] * 2 >= outcomes.total()
+    assert min(outcomes[Outcome.DUPLICATE], outcomes[Outcome.OVERTAKEN]) > 500
     ends = Counter(f"{told.stream.kind} {getattr(told.stream.root, 'status', '')}" for told in histories)
-    if kind is Chance:
-        assert ends["search DONE"] > 1 and ends["search STOPPED"] > 0 and ends["batch DONE"] > 0
+    assert ends["search DONE"] > 1 and ends["search STOPPED"] > 0 and ends["batch DONE"] > 0

@@ -154,11 +154,18 @@ def test_a_command_for_a_stream_in_another_partition_has_its_effect_once() -> No
     assert react(told, OTHER) == []
 
 
-def test_the_answer_is_noted_once_and_then_nothing_is_asked() -> None:
+def test_the_answer_is_noted_once_its_effect_is_read_and_then_nothing_is_asked() -> None:
     told = done()
     send(told)
+    [proposal] = react_to(told.streams.by_id[OTHER], CAPABILITIES, AGGREGATES)
+    asked_at, decided_at = told.stream.root.ended_at, told.next_offset
+    write(told, OTHER, *proposal.events)
+    for last, is_read in ((decided_at + 1, False), (decided_at + 2, True)):
+        other = folded(told, without=range(last, told.next_offset)).by_id[OTHER]
+        answer = answer_of(told.stream, asked_at, other)
+        assert answer is not None and effect_is_read(answer, other) is is_read
+        assert (other.root.times == 2) is is_read
     react(told, OTHER)
-    asked_at = told.stream.root.ended_at
     assert note_answer(told) == [RepeatExtensionAnswered(asked_at=asked_at, refused="")]
     assert note_answer(told) == []
     assert pending(told.streams) == []
@@ -166,48 +173,35 @@ def test_the_answer_is_noted_once_and_then_nothing_is_asked() -> None:
     assert write(told, STREAM, repeated) == [Outcome.OVERTAKEN]
 
 
-def test_of_an_accepted_command_it_is_known_whether_its_effect_was_read_too() -> None:
-    told = done()
-    send(told)
-    [proposal] = react_to(told.streams.by_id[OTHER], CAPABILITIES, AGGREGATES)
-    asked_at, decided_at = told.stream.root.ended_at, told.next_offset
-    write(told, OTHER, *proposal.events)
-    for end, is_read in ((decided_at + 1, False), (decided_at + 2, True)):
-        other = folded(told, without=range(end, told.next_offset)).by_id[OTHER]
-        answer = answer_of(told.stream, asked_at, other)
-        assert answer is not None and effect_is_read(answer, other) is is_read
-        assert (other.root.times == 2) is is_read
-
-
-def test_a_refusal_is_seen_by_the_stream_that_has_sent_the_command() -> None:
-    told = done()
-    stop = published(7, "trackside.stop-repeat.v1", {})
-    write(told, OTHER, published(6, ExtendRepeat.wire_type(), {"more": 1}), stop)
-    react(told, OTHER)
+@pytest.mark.parametrize("code", ["already_terminal", "unknown_repeat"])
+def test_a_refusal_is_seen_by_the_stream_that_has_sent_the_command(code: str) -> None:
+    if code == "already_terminal":
+        told = done()
+        stop = published(7, "trackside.stop-repeat.v1", {})
+        write(told, OTHER, published(6, ExtendRepeat.wire_type(), {"more": 1}), stop)
+        react(told, OTHER)
+    else:  # there is no such stream
+        told = Told()
+        start(told, STREAM, 2, extends=OTHER)
+        finish(told, STREAM)
     send(told)
     assert any(isinstance(event, CommandRefused) for event in react(told, OTHER))
-    answer = answer_of(told.stream, told.stream.root.ended_at, told.streams.find(OTHER))
-    assert answer is not None and [problem.code for problem in answer.refusal] == ["already_terminal"]
-    assert note_answer(told) == [
-        RepeatExtensionAnswered(asked_at=told.stream.root.ended_at, refused="already_terminal")
-    ]
-
-
-def test_a_stream_that_does_not_exist_refuses_the_command() -> None:
-    told = Told()
-    start(told, STREAM, 2, extends=OTHER)
-    finish(told, STREAM)
-    send(told)
-    react(told, OTHER)
     asked_at = told.stream.root.ended_at
-    assert note_answer(told) == [RepeatExtensionAnswered(asked_at=asked_at, refused="unknown_repeat")]
+    answer = answer_of(told.stream, asked_at, told.streams.find(OTHER))
+    assert answer is not None and [problem.code for problem in answer.refusal] == [code]
+    assert note_answer(told) == [RepeatExtensionAnswered(asked_at=asked_at, refused=code)]
+
+
+def extend_itself(told: Told) -> None:
+    """Extends the sender by a run, so that it asks for nothing until that is over."""
+    write(told, STREAM, published(5, ExtendRepeat.wire_type(), {"more": 1}))
+    react(told, STREAM)
 
 
 def test_what_is_asked_for_no_more_is_not_sent_and_a_later_event_asks_again() -> None:
     told = done()
     first = told.stream.root.ended_at
-    write(told, STREAM, published(5, ExtendRepeat.wire_type(), {"more": 1}))
-    react(told, STREAM)
+    extend_itself(told)
     assert pending(told.streams) == []
     finish(told, STREAM, run=1)
     command = send(told)
@@ -220,8 +214,7 @@ def test_the_answer_to_what_was_asked_before_a_change_of_mind_is_not_that_to_the
     send(told)
     react(told, OTHER)
     first = told.stream.root.ended_at
-    write(told, STREAM, published(5, ExtendRepeat.wire_type(), {"more": 1}))
-    react(told, STREAM)
+    extend_itself(told)
     finish(told, STREAM, run=1)
     assert note_answer(told) == []
     stale = RepeatExtensionAnswered(asked_at=first, refused="")

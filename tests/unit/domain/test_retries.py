@@ -235,11 +235,10 @@ def test_an_attempt_that_ran_too_long_is_stopped_by_its_worker() -> None:
     due_ms = told.task().attempt.accepted_ms + 1_000
     told.next_offset += 1_000
     assert limit(told, "run", due_ms) == APPLIED
-    assert told.task().state is TaskState.ACTIVE
-    assert told.task().attempt.stopping is END.TIMED_OUT_RUN
-    assert told.task().due_ms is None
+    task = told.task()
+    assert (task.state, task.attempt.stopping, task.due_ms) == (TaskState.ACTIVE, END.TIMED_OUT_RUN, None)
     told.tell(ended(END.TIMED_OUT_RUN))
-    assert told.task().end is END.TIMED_OUT_RUN
+    assert task.end is END.TIMED_OUT_RUN
 
 
 def test_a_task_that_every_worker_refuses_ends_by_the_scheduler_s_word() -> None:

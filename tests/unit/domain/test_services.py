@@ -129,8 +129,7 @@ def test_ready_counts_for_the_running_placement_of_a_service_only() -> None:
     told.tell(preemption())
     told.tell(ended(AttemptEnd.PREEMPTED))
     assert told.tell(ready(3)) == OVERTAKEN
-    told.tell(assigned(placement=2))
-    told.tell(begun(placement=2))
+    assert told.tell(assigned(placement=2), begun(placement=2)) == APPLIED * 2
     assert (told.task().attempt.ready_ms, told.task().attempt.ready) == (0, {})
     assert told.tell(ready(3)) == OVERTAKEN
 

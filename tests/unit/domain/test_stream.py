@@ -116,25 +116,26 @@ def test_events_of_a_decision_whose_first_one_counts_are_judged_for_themselves()
     assert told.tell(suggested(0), submitted(1), submitted(0)) == APPLIED + OVERTAKEN + APPLIED
 
 
-def test_a_decision_is_ignored_whole_even_across_a_snapshot() -> None:
+def test_a_decision_is_ignored_whole_even_across_a_snapshot_and_positions_follow() -> None:
     told = search_running()
     told.streams.fold(record_of(suggested(3), 90, decision=("d", 0, 2)))
-    stream = load(pack(told.stream), AGGREGATES)
-    other = Streams(AGGREGATES, {STREAM: stream})
+    other = Streams(AGGREGATES, {STREAM: load(pack(told.stream), AGGREGATES)})
     for streams in (told.streams, other):
         assert streams.fold(record_of(submitted(None), 91, decision=("d", 1, 2)))[1] is Outcome.OVERTAKEN
+        streams.fold(record_of(received(), 4, stream="other", partition=5))
+        assert streams.positions == {3: 92, 5: 5}
+        assert set(streams.by_id) == {STREAM, "other"}
 
 
-@pytest.mark.parametrize(
-    ("decision", "index"),
-    [(b"d", b"one"), (b"d", b"-1"), (b"d", b""), (b"d", b"1" * 5_000), (b"\xff\xfe", b"0"), (b"\xff", b"1")],
-)
-def test_a_place_in_a_decision_that_cannot_be_read_is_passed_over(decision: bytes, index: bytes) -> None:
-    told = search_running()
-    record = record_of(suggested(0), 50)
-    record.envelope = Envelope({**record.envelope.headers, "ce_decisionid": decision, "ce_index": index})
-    assert told.fold(record) is Outcome.OVERTAKEN
-    assert load(pack(told.stream), AGGREGATES) == told.stream
+def test_a_place_in_a_decision_that_cannot_be_read_is_passed_over() -> None:
+    indexes = [(b"d", index) for index in (b"one", b"-1", b"", b"1" * 5_000)]
+    for decision, index in (*indexes, (b"\xff\xfe", b"0"), (b"\xff", b"1")):
+        told = search_running()
+        record = record_of(suggested(0), 50)
+        place = {"ce_decisionid": decision, "ce_index": index}
+        record.envelope = Envelope({**record.envelope.headers, **place})
+        assert told.fold(record) is Outcome.OVERTAKEN
+        assert load(pack(told.stream), AGGREGATES) == told.stream
 
 
 def test_a_publication_counts_once_and_is_answered_once() -> None:
@@ -197,6 +198,10 @@ def closed() -> Told:
 
 
 def test_a_closed_stream_answers_commands_and_nothing_else() -> None:
+    told = task_active()
+    before = dump(told.stream)
+    shrink(told.stream)
+    assert dump(told.stream) == before, "an open stream does not shrink"
     told = closed()
     assert told.stream.closed
     assert told.tell(received(2)) == APPLIED
@@ -225,28 +230,12 @@ def test_a_shrunk_stream_judges_all_that_comes_as_a_whole_one() -> None:
     assert whole.stream == small.stream
 
 
-def test_an_open_stream_does_not_shrink() -> None:
-    told = task_active()
-    before = dump(told.stream)
-    shrink(told.stream)
-    assert dump(told.stream) == before
-
-
 def test_a_trial_s_task_comes_with_its_suggestion_and_not_later() -> None:
     told = search_running()
     told.tell(suggested(0))
     told.tell(suggested(1))
     assert told.tell(submitted(0)) == OVERTAKEN
     assert told.tell(submitted(1)) == APPLIED
-
-
-def test_positions_follow_every_record_whatever_became_of_it() -> None:
-    streams = Streams(AGGREGATES)
-    streams.fold(record_of(received(), 7, partition=3))
-    streams.fold(record_of(suggested(9), 8, partition=3))
-    streams.fold(record_of(received(), 4, stream="other", partition=5))
-    assert streams.positions == {3: 9, 5: 5}
-    assert set(streams.by_id) == {STREAM, "other"}
 
 
 def test_the_state_comes_back_from_its_snapshot_as_it_was() -> None:

@@ -4,6 +4,7 @@ from decimal import Context, Decimal
 from functools import reduce
 from itertools import chain
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def by_decimals(values: list[float]) -> Decimal:
     return reduce(EXACT.add, (Decimal(f"{value:.{DIGITS}g}") for value in values), Decimal(0))
 
 
+@pytest.mark.thorough
 @given(st.lists(st.lists(st.lists(VALUES, max_size=20), max_size=3), max_size=4))
 def test_floats_are_added_without_rounding_and_sums_of_sums_too(columns: list[list[list[float]]]) -> None:
     expected = [by_decimals(list(chain.from_iterable(parts))) for parts in columns]

@@ -38,16 +38,9 @@ def beginning() -> list[Message]:
 def received(command_id: str = "c-1") -> list[Message]:
     """Returns the decision that takes a command in."""
     source = Source(topic="trackside.commands", partition=0, offset=7)
-    event = CommandReceived(
-        command_id=command_id,
-        command_type="trackside.start-search.v1",
-        body={},
-        digest="0" * 64,
-        source=source,
-        publisher="test",
-        rules=RULES,
-    )
-    return [event]
+    said = {"command_id": command_id, "command_type": "trackside.start-search.v1", "body": {}}
+    more = {"digest": "0" * 64, "source": source, "publisher": "test", "rules": RULES}
+    return [CommandReceived.model_validate({**said, **more})]
 
 
 @dataclass
@@ -117,14 +110,8 @@ def trusted(
     key: DecisionSigner, role: str, worker_id: str = "", partition: int = PARTITION, topic: str = TOPIC
 ) -> KeyTrusted:
     """Returns the event that makes a key known."""
-    return KeyTrusted(
-        topic=topic,
-        partition=partition,
-        key_id=key.key_id,
-        public_key=key.public_key.hex(),
-        role=role,
-        worker_id=worker_id,
-    )
+    known = {"key_id": key.key_id, "public_key": key.public_key.hex()}
+    return KeyTrusted(topic=topic, partition=partition, **known, role=role, worker_id=worker_id)
 
 
 def decoded(entry: Entry) -> Record:

@@ -1,7 +1,6 @@
 """The keys of an installation: made once, written into each partition once."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -75,26 +74,20 @@ async def test_another_installations_key_is_refused(log: MemoryLog, tmp_path: Pa
         await set_up_keys(log, TOPICS, KeyFolder(tmp_path / "two"))
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [("console", "no key is called 'console'"), ("worker-", "no key is called"), ("worker-a/b", "no key")],
-)
-def test_keys_have_the_names_of_those_who_write_events(name: str, reason: str, tmp_path: Path) -> None:
-    with pytest.raises(BadKeyFileError, match=re.escape(reason)):
-        KeyFolder(tmp_path).make(name)
+def test_keys_have_the_names_of_those_who_write_events(tmp_path: Path) -> None:
+    for name in ("console", "worker-", "worker-a/b"):
+        with pytest.raises(BadKeyFileError, match=f"no key is called '{name}'"):
+            KeyFolder(tmp_path).make(name)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
+def test_a_list_of_keys_that_is_none_is_refused(tmp_path: Path) -> None:
+    path, more = tmp_path / "keys.json", {"public": "00", "role": "dispatcher", "more": 1}
+    for text, reason in (
         ("[", "not JSON"),
         ("[]", "expected an object of keys by id, got list"),
         (json.dumps({"k": {"public": "00"}}), "key 'k': expected"),
-        (json.dumps({"k": {"public": "00", "role": "dispatcher", "more": 1}}), "key 'k': expected"),
-    ],
-)
-def test_a_list_of_keys_that_is_none_is_refused(text: str, reason: str, tmp_path: Path) -> None:
-    path = tmp_path / "keys.json"
-    path.write_text(text)
-    with pytest.raises(BadKeyFileError, match=reason):
-        read_public_keys(path)
+        (json.dumps({"k": more}), "key 'k': expected"),
+    ):
+        path.write_text(text)
+        with pytest.raises(BadKeyFileError, match=reason):
+            read_public_keys(path)

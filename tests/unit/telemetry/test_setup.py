@@ -44,23 +44,14 @@ def lines(out: io.StringIO) -> list[dict[str, Any]]:
 
 def test_a_line_has_time_level_logger_and_what_is_bound_around_it() -> None:
     configure_logs(out=(out := io.StringIO()))
-    with (
-        structlog.contextvars.bound_contextvars(stream="s-1", task="t-1"),
-        context.start("decide") as traceparent,
-    ):
+    bound = {"stream": "s-1", "task": "t-1"}
+    with structlog.contextvars.bound_contextvars(**bound), context.start("decide") as traceparent:
         logger("trackside.dispatcher").info("suggested", trial=7)
     (line,) = lines(out)
     assert line.pop("time").endswith("Z")
-    assert line == {
-        "event": "suggested",
-        "level": "info",
-        "logger": "trackside.dispatcher",
-        "stream": "s-1",
-        "task": "t-1",
-        "span_id": traceparent.split("-")[2],
-        "trace_id": trace_id(traceparent),
-        "trial": 7,
-    }
+    span = {"span_id": traceparent.split("-")[2], "trace_id": trace_id(traceparent)}
+    said = {"event": "suggested", "level": "info", "logger": "trackside.dispatcher", "trial": 7}
+    assert line == {**said, **bound, **span}
 
 
 def test_lines_of_the_standard_library_have_the_same_form_and_are_written_once() -> None:
@@ -103,58 +94,38 @@ def test_without_an_endpoint_nothing_is_exported_or_imported() -> None:
 async def test_with_an_endpoint_spans_are_posted_there_before_shutdown_returns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    posted: asyncio.Queue[bytes] = asyncio.Queue()
-
-    async def collect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = next(
-            int(line[15:]) for line in head.lower().split(b"\r\n") if line[:14] == b"content-length"
-        )
-        posted.put_nowait(head + await reader.readexactly(length))
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-        writer.close()
-
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
-    async with await asyncio.start_server(collect, "127.0.0.1", 0) as collector:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address_of(collector))
+    with otlp_receiver() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
         made = setup.configure("scheduler", instance="one")
-        with context.start("assign task"):
+        with context.start("assign task") as traceparent:
             pass
         assert made.close is not None
         assert await asyncio.to_thread(made.shutdown, 60)
-    request = posted.get_nowait()
-    assert request.startswith(b"POST /v1/traces HTTP/1.1")
-    assert b"trackside.scheduler" in request and b"assign task" in request
+    (span,) = receiver.spans
+    assert (span.trace, span.id, span.name) == (*traceparent.split("-")[1:3], "assign task")
+    assert span.service == "trackside.scheduler"
 
 
-@pytest.mark.parametrize(
-    ("sampler", "argument", "share"),
-    [
-        ("", "", 1.0),
-        ("always_off", "", 0.0),
-        ("parentbased_always_on", "0.5", 1.0),
-        ("traceidratio", "0.1", 0.1),
-        ("parentbased_traceidratio", "", 1.0),
-    ],
-)
-def test_the_share_of_sampled_traces_is_that_of_opentelemetrys_variables(
-    sampler: str, argument: str, share: float
-) -> None:
+def share(sampler: str, argument: str) -> float:
     variables = {"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": argument}
-    assert setup.sampled_share(variables) == share
+    return setup.sampled_share(variables)
 
 
-@pytest.mark.parametrize(
-    ("sampler", "argument", "complaint"),
-    [
+def test_the_share_of_sampled_traces_is_that_of_opentelemetrys_variables() -> None:
+    assert (
+        share("", "") == share("parentbased_always_on", "0.5") == share("parentbased_traceidratio", "") == 1.0
+    )
+    assert (share("always_off", ""), share("traceidratio", "0.1")) == (0.0, 0.1)
+
+
+def test_a_sampler_that_is_none_is_refused_by_name() -> None:
+    for sampler, argument, complaint in (
         ("jaeger_remote", "", r"'jaeger_remote' is not a sampler: expected one of \[parentbased_\]always_on"),
         ("traceidratio", "10%", "'10%' is not a ratio: expected a number from 0 to 1"),
         ("traceidratio", "2", "'2' is not a ratio"),
-    ],
-)
-def test_a_sampler_that_is_none_is_refused_by_name(sampler: str, argument: str, complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        setup.sampled_share({"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": argument})
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            share(sampler, argument)
 
 
 def test_lines_go_to_a_collector_if_asked_with_their_span_and_without_secrets(

@@ -159,29 +159,24 @@ def test_the_costliest_expressions_over_long_lists_take_little_time() -> None:
     assert time.process_time() - before < 2
 
 
-@pytest.mark.parametrize(
-    ("text", "paths"),
-    [
-        ("a.result.x > 0 and b.id == a.result.x", [("a", "result", "x"), ("b", "id")]),
-        ("a['result'][0].x", [("a", "result", "0", "x")]),
-        ("a.models.output[-1].name", [("a", "models", "output", "-1", "name")]),
-        ("a.result[pipeline.i].x", [("pipeline", "i"), ("a", "result")]),
-        ("a.result[b.id][0].x[c.id].y", [("c", "id"), ("b", "id"), ("a", "result")]),
-        ("a.result[true].x", [("a", "result")]),
-        ("steps['a-b'].result", [("steps", "a-b", "result")]),
-        ("steps[0].result", [("steps",)]),
-        ("steps[-1].result", [("steps",)]),
-        ("len(a.result) + max(b.id, c.id)", [("a", "result"), ("b", "id"), ("c", "id")]),
-        ("(a if b else c).result.x", [("b",), ("a",), ("c",)]),
-        ("'text'[0] == true and null is None", []),
-        ("len", [("len",)]),
-        ("-a.x + (not b)", [("a", "x"), ("b",)]),
-    ],
-)
-def test_the_paths_of_an_expression_end_where_they_are_not_constant(
-    text: str, paths: list[tuple[str, ...]]
-) -> None:
-    assert expressions.paths_of(text) == paths
+def test_the_paths_of_an_expression_end_where_they_are_not_constant() -> None:
+    for text, paths in (
+        ("a.result.x > 0 and b.id == a.result.x", "a.result.x b.id"),
+        ("a['result'][0].x", "a.result.0.x"),
+        ("a.models.output[-1].name", "a.models.output.-1.name"),
+        ("a.result[pipeline.i].x", "pipeline.i a.result"),
+        ("a.result[b.id][0].x[c.id].y", "c.id b.id a.result"),
+        ("a.result[true].x", "a.result"),
+        ("steps['a-b'].result", "steps.a-b.result"),
+        ("steps[0].result", "steps"),
+        ("steps[-1].result", "steps"),
+        ("len(a.result) + max(b.id, c.id)", "a.result b.id c.id"),
+        ("(a if b else c).result.x", "b a c"),
+        ("'text'[0] == true and null is None", ""),
+        ("len", "len"),
+        ("-a.x + (not b)", "a.x b"),
+    ):
+        assert expressions.paths_of(text) == [tuple(path.split(".")) for path in paths.split()], text
 
 
 @given(st.text(alphabet="abx.[]()'\"0+-*/%<>=! \\\nnotrueiflsd,:{}", max_size=60))
@@ -197,6 +192,7 @@ def test_any_text_is_evaluated_or_refused_and_nothing_else(text: str) -> None:
 OPERATORS = ["+", "-", "*", "/", "//", "%", "==", "!=", "<", "<=", ">", ">=", "in", "is", "and", "or"]
 
 
+@pytest.mark.thorough
 @given(TEMPLATES, TEMPLATES, st.sampled_from(OPERATORS))
 def test_any_values_are_computed_or_refused_and_nothing_else(left: Any, right: Any, operator: str) -> None:
     try:
