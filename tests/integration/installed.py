@@ -2,22 +2,24 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.cli.setup import prepare
 from trackside.contracts.fleet import WorkerJoined
-from trackside.contracts.message import Record
+from trackside.contracts.message import Event, Record
 from trackside.domain.stream import Stream
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.settings import StackSettings
 from trackside.sdk.client import Client
 
+E = TypeVar("E", bound=Event)
 NOOP = Path("deploy/examples/noop/catalogue.yaml").absolute()
 
 
@@ -97,6 +99,17 @@ async def changes(
     ):
         async for record, stream in followed:
             yield record, stream
+
+
+async def event_of(
+    settings: StackSettings, stream_id: str, kind: type[E], so: Callable[[E], bool] = lambda _: True
+) -> E:
+    """Waits for the first event of a stream that is of this kind and so, and returns it."""
+    async with aclosing(changes(settings, stream_id)) as followed:
+        async for record, _ in followed:
+            if isinstance(record.message, kind) and so(record.message):
+                return record.message
+    raise AssertionError(f"stream {stream_id} is over")
 
 
 async def worker_has_joined(settings: StackSettings) -> None:

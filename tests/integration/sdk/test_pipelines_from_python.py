@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.house.source import ROOT
-from tests.integration.installed import processes, variables_of
-from tests.stack import Servers
+from tests.integration.sdk.conftest import EXAMPLE
 from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.run.messages import RunStatus
 from trackside.aggregates.run.state import run_of
@@ -20,56 +18,14 @@ from trackside.cli.app import call
 from trackside.compat.clearml import PipelineController
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.stream import Stream
-from trackside.eventlog.settings import StackSettings
-from trackside.sdk import Client, NamedPipeline, Pipeline, PipelineRun
+from trackside.sdk import NamedPipeline, Pipeline, PipelineRun
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.errors import ClientError, RefusedError, UnsendableError
 from trackside.sdk.pipelines import PipelineStep
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("settings")]
 
-EXAMPLE = ROOT / "deploy" / "examples" / "pipeline_digits"
-TASKS = """
-import threading
-from trackside.sdk import Task, trial
-
-class Sums(Task):
-    def train(self, device):
-        asked = trial.parameters()
-        if asked.get("fails"):
-            raise ValueError("as asked")
-        if asked.get("waits"):
-            threading.Event().wait()
-        return {"sum": sum(asked.get("of", []))}
-"""
 TYPES = {"sums": "sums"}
-
-
-@pytest.fixture(scope="module")
-def settings(
-    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StackSettings]:
-    folder = tmp_path_factory.mktemp("services")
-    (folder / "store").mkdir()
-    (folder / "sums.py").write_text(TASKS)
-    catalogue = folder / "catalogue.yaml"
-    digits = (EXAMPLE / "catalogue.yaml").read_text("utf-8").replace("path: .", f"path: {EXAMPLE}")
-    catalogue.write_text(f"{digits}  sums: {{entry: 'sums:Sums', path: .}}\n")
-    store = {"TRACKSIDE_STORE": str(folder / "store")}
-    with processes(stack, module_database, folder, catalogue, **store) as (settings, _):
-        yield settings
-
-
-@pytest.fixture(autouse=True)
-def environment(settings: StackSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in variables_of(settings).items():
-        monkeypatch.setenv(name, value)
-
-
-@pytest.fixture
-def client(settings: StackSettings) -> Iterator[BlockingClient]:
-    with Client.blocking(settings.kafka_bootstrap, settings.topic_prefix) as client:
-        yield client
 
 
 @pytest.fixture
@@ -150,30 +106,6 @@ def test_the_accessors_of_the_controller_follow_the_log(client: BlockingClient) 
         PipelineController.get("none")
 
 
-def test_a_step_that_may_fail_skips_its_children_and_the_run_succeeds(client: BlockingClient) -> None:
-    """P36: continue_on_fail."""
-    pipe = PipelineController("sums", "lab", default_execution_queue="default", task_types=TYPES)
-    pipe.add_step("wrong", "sums", parameter_override={"General/fails": True}, continue_on_fail=True)
-    pipe.add_step("child", "sums", parents=["wrong"])
-    pipe.add_step("other", "sums", parameter_override={"General/of": [1]})
-    pipe.start()
-    assert {name: node.status for name, node in pipe.get_pipeline_dag().items()} == {
-        "wrong": "failed",
-        "child": "skipped",
-        "other": "completed",
-    }
-    run = run_of(client.wait(pipe.id, 60))
-    assert run is not None and run.status is RunStatus.SUCCEEDED
-    copied = PipelineController("again", "lab", default_execution_queue="default")
-    copied.add_step("other", f"{pipe.id}/other")
-    assert copied.get_pipeline().spec()["steps"][0]["parameters"] == {"of": [1]}
-    with pytest.raises(ValueError, match=r"base_task_id: unknown_task .* has no task 'othre'; did you mean"):
-        copied.add_step("more", f"{pipe.id}/othre")
-    copied.start_locally()
-    assert copied.is_successful()
-    assert pipe.is_successful(fail_on_step_fail=False) and not pipe.is_successful()
-
-
 def test_a_run_is_followed_and_changed_from_python(client: BlockingClient) -> None:
     """P15: the same run goes on, with a patch, and keeps what has succeeded."""
     pipeline = Pipeline("gated", parameters={"of": {"type": "array"}})
@@ -244,6 +176,7 @@ def test_a_pipeline_is_defined_under_a_name_and_has_versions_and_numbered_runs()
         named.run()
 
 
+@pytest.mark.long
 def test_a_draft_of_a_controller_is_defined_and_run_later() -> None:
     pipe = PipelineController("a draft", "lab", default_execution_queue="default", task_types=TYPES)
     pipe.add_step("first", "sums")

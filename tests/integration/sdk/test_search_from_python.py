@@ -1,36 +1,22 @@
 """A search that a user's Python defines, runs, changes and looks at; services are real processes."""
 
 import secrets
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.integration.installed import installation, variables_of
-from tests.stack import Servers
 from trackside.aggregates.search.messages import SearchStatus, TrialSuggested
 from trackside.aggregates.search.state import search_of
-from trackside.eventlog.settings import StackSettings
-from trackside.sdk import Client, Search
+from trackside.sdk import Search
+from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.errors import ClientError, RefusedError, UnsendableError
 
 SPACE = {"value": {"_type": "uniform", "_value": [0, 1]}, "seconds": {"type": "choice", "values": [0]}}
 WAITS = {**SPACE, "seconds": {"type": "choice", "values": [3600]}}
 
 
-@pytest.fixture(scope="module")
-def settings(
-    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StackSettings]:
-    with installation(stack, module_database, tmp_path_factory.mktemp("services")) as settings:
-        yield settings
-
-
-@pytest.fixture(autouse=True)
-def environment(settings: StackSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in variables_of(settings).items():
-        monkeypatch.setenv(name, value)
+pytestmark = pytest.mark.usefixtures("settings")
 
 
 def test_a_search_is_run_and_its_trials_are_looked_at(tmp_path: Path) -> None:
@@ -44,30 +30,21 @@ def test_a_search_is_run_and_its_trials_are_looked_at(tmp_path: Path) -> None:
     watched = list(search.watch())
     assert sorted(watched, key=lambda trial: trial.number) == trials
     rows = search.export_trials(tmp_path / "t.csv")
-    other = Search(
-        "noop",
-        SPACE,
-        max_trials=1,
-        tuner="random",
-        past=[{"parameters": row["parameters"], "value": row["value"]} for row in rows],
-    )
+    past = [{"parameters": row["parameters"], "value": row["value"]} for row in rows]
+    other = Search("noop", SPACE, max_trials=1, tuner="random", past=past)
     other.run(timeout_s=60)
     imported = search_of(other.state())
-    assert imported is not None and [past.value for past in imported.imported] == [
-        row["value"] for row in rows
-    ]
+    assert imported is not None
+    assert [each.value for each in imported.imported] == [row["value"] for row in rows]
     with pytest.raises(RefusedError, match="already_terminal"):
         other.import_trials(tmp_path / "t.csv")
 
 
-def test_a_search_is_changed_from_python_while_it_goes_on(settings: StackSettings) -> None:
+def test_a_search_is_changed_from_python_while_it_goes_on(client: BlockingClient) -> None:
     search_id = f"python-{secrets.token_hex(3)}"
     Search("noop", WAITS, max_trials=5, tuner="random", search_id=search_id).submit()
     search = Search.open(search_id)
-    with (
-        Client.blocking(settings.kafka_bootstrap, settings.topic_prefix) as client,
-        closing(client.events(search_id, follow=True)) as events,
-    ):
+    with closing(client.events(search_id, follow=True)) as events:
         next(record for record in events if isinstance(record.message, TrialSuggested))
     search.pause(reason="a look")
     assert search.status() is SearchStatus.PAUSED
