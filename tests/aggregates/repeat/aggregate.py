@@ -57,35 +57,27 @@ class RepeatType(AggregateType[Repeat]):
     view = VIEW
 
     def begin(self, stream_id: str, event: RepeatStarted, record: Record) -> Repeat:
-        """Makes the repeat of a RepeatStarted event."""
         return evolve.begin(stream_id, event, record)
 
     def evolve(self, root: Repeat, tasks: dict[str, Task], record: Record) -> Outcome:
-        """Folds an event of the repeat."""
         return evolve.evolve(root, record)
 
     def admits(self, root: Repeat, event: TaskSubmitted) -> bool:
-        """Says whether a task is the next run, and has its turn."""
         return evolve.admits(root, event)
 
     def task_submitted(self, root: Repeat, task: Task, record: Record) -> None:
-        """Counts a run that was submitted."""
         evolve.note_submitted(root, task)
 
     def task_changed(self, root: Repeat, task: Task, record: Record, reports: int) -> None:
-        """Counts a run that has ended."""
         evolve.note_changed(root, task, record)
 
     def stop_command(self, task: str, reason: str) -> Command:
-        """Returns what stops it."""
         return stop_command(task, reason)
 
     def lacking(self, stream: Stream[Repeat], lookup: Lookup) -> Iterable[Proposal]:
-        """Yields what the repeat lacks now."""
         return decide.lacking(stream)
 
     def outgoing(self, root: Repeat) -> Iterable[OutgoingCommand]:
-        """Returns the command for the repeat that it extends."""
         if not root.asks:
             return []
         asked = ExtendRepeat(more=1)
@@ -96,21 +88,17 @@ class RepeatType(AggregateType[Repeat]):
         ]
 
     def awaits(self, root: Repeat) -> Iterable[tuple[str, TaskWatch | None]]:
-        """Returns the repeat that it extends, until that has answered."""
         return [(root.spec.extends, None)] if root.asks else []
 
     def signalled(
         self, stream: Stream[Repeat], find: FindStream, aggregates: Aggregates
     ) -> Iterable[Proposal]:
-        """Yields the answer of the repeat that it extends."""
         return decide.extension_answered(stream, find)
 
     def next_due_ms(self, stream: Stream[Repeat]) -> int | None:
-        """Returns when it is archived."""
         return stream.root.due_ms
 
     def due(self, stream: Stream[Repeat], now_ms: int) -> Iterable[Proposal]:
-        """Yields that it is archived, when it is time."""
         return decide.due(stream, now_ms)
 
 

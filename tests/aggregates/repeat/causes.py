@@ -10,9 +10,7 @@ class RepeatCausality(Causality[Repeat]):
     """All that a repeat does rests on what changed it last."""
 
     def last_control(self, root: Repeat) -> int:
-        """Returns the offset of the event that stopped it; -1 for none."""
         return root.stopped_at
 
     def text_of(self, event: Message) -> str:
-        """Returns what starts; other events are their fields."""
         return f"{event.repeat.times} runs" if isinstance(event, RepeatStarted) else ""

@@ -14,7 +14,6 @@ class RepeatInvariants(AggregateInvariants):
     """Counts the runs that were submitted, and keeps those that are open."""
 
     def __init__(self, record: Record, tasks: Mapping[str, CheckedTask], findings: Findings) -> None:
-        """Begins with the record of RepeatStarted."""
         super().__init__(record, tasks, findings)
         self.spec = cast(RepeatStarted, record.message).repeat
         self.times = self.spec.times
@@ -22,14 +21,12 @@ class RepeatInvariants(AggregateInvariants):
         self.open: set[str] = set()
 
     def take(self, event: Message, record: Record) -> None:
-        """Checks that a repeat that ends has no open runs."""
         if isinstance(event, RepeatExtended):
             self.times = event.times
         elif isinstance(event, RepeatEnded) and self.open:
             self.findings.illegal(record, f"{len(self.open)} runs go on")
 
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
-        """Checks that a task is the next run, and that there is room for it."""
         self.findings.checked["INV-12"] += 1
         if event.task_id != f"{self.stream_id}.{self.submitted}" or self.submitted >= self.times:
             self.findings.add("INV-12", record, f"task {event.task_id} is not the next run")
@@ -38,5 +35,4 @@ class RepeatInvariants(AggregateInvariants):
         self.findings.check_concurrency(len(self.open), self.spec.at_once, "runs", record)
 
     def task_ended(self, task_id: str) -> None:
-        """Takes in that a run has ended."""
         self.open.discard(task_id)

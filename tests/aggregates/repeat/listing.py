@@ -17,5 +17,4 @@ class RepeatListing(StreamListing):
     one = "SELECT * FROM repeats WHERE repeat_id = $1"
 
     def listed(self, row: ViewRow) -> Listed:
-        """Returns how many runs have ended, and its name."""
         return Listed(f"{row['ended']}/{row['times']}", runs=row["name"])

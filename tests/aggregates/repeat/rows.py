@@ -19,15 +19,12 @@ class RepeatRows:
     )
 
     def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
-        """Returns the repeat of any event of its stream."""
         return self.keys(stream)
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
-        """Returns the stream's repeat, if it has one."""
         return () if repeat_of(stream) is None else ((stream.stream_id,),)
 
     def row(self, stream: Stream, key: RowKey) -> RowValues:
-        """Computes the row of the repeat."""
         repeat = repeat_of(stream)
         assert repeat is not None
         return (

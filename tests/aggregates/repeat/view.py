@@ -10,7 +10,6 @@ class RepeatView(RepeatListing, View[Repeat]):
     """What people see of a repeat."""
 
     def progress(self, stream: Stream[Repeat]) -> Progress:
-        """Returns how many runs have ended."""
         repeat = stream.root
         ended_ms = repeat.ended_ms if repeat.over else 0
         return Progress(repeat.status.value, repeat.started_ms, ended_ms, repeat.ended, repeat.times, "runs")

@@ -1,17 +1,20 @@
 """Published commands, and decisions of the dispatcher about a stream."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
-from tests.unit.domain.given import Told
+from tests.unit.domain.given import STREAM, Told
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import StartSearch
 from trackside.contracts.commands import RULES, CommandReceived, CommandRefused, Source
-from trackside.contracts.message import Event
+from trackside.contracts.message import Event, Json
 from trackside.contracts.refusals import REFUSAL_CODES
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
 from trackside.domain.react import react as react_to
 
+E = TypeVar("E", bound=Event)
 START = StartSearch.wire_type()
 CAPABILITIES = Capabilities(
     frozenset({"digits", "faces"}),
@@ -50,9 +53,38 @@ def react(told: Told, capabilities: Capabilities = CAPABILITIES) -> list[Event]:
     return events
 
 
+def place(told: Told, task_id: str, stream: str = STREAM) -> Json:
+    """Gives a task a device, and lets its worker accept it; returns what names the placement."""
+    token: Json = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
+    placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
+    told.tell(TaskAssigned.model_validate({**token, **placed}), stream=stream)
+    told.tell(TaskAccepted.model_validate(token), stream=stream)
+    return token
+
+
+def end_attempt(
+    told: Told, token: Json, end: AttemptEnd = AttemptEnd.FINISHED, result: Any = None, stream: str = STREAM
+) -> None:
+    """Lets the worker of a placement say how the attempt has ended."""
+    ended = AttemptEnded.model_validate({**token, "end": end, "result": result})
+    told.tell(ended, role="worker", stream=stream)
+
+
 def answered(told: Told, command: CommandReceived, capabilities: Capabilities = CAPABILITIES) -> list[Event]:
     told.tell(command)
     return react(told, capabilities)
+
+
+def of_kind(kind: type[E], events: Iterable[object]) -> list[E]:
+    """Returns the events that are of this kind."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+def the(kind: type[E], events: Iterable[object]) -> E:
+    """Returns the only event there is, which is of this kind."""
+    (event,) = events
+    assert isinstance(event, kind)
+    return event
 
 
 def problems(events: list[Event]) -> list[tuple[str, str]]:

@@ -119,6 +119,7 @@ async def test_its_time_limit_closes_it_and_then_it_cannot_be_extended(log: Memo
     assert isinstance(answer, Refused) and answer.code == "already_terminal"
 
 
+@pytest.mark.thorough
 def test_it_ends_as_it_should_whatever_goes_wrong(seed: int) -> None:
     config = SimulationConfig(trials=12, concurrency=3, scenario=RepeatScenario)
     for result in sweep(range(seed, seed + SIMULATED_SEEDS), config):

@@ -50,26 +50,24 @@ def test_a_service_has_no_time_limit_and_no_rules_for_tries(rule: str) -> None:
     assert answer_to(of_batch)[:2] == ("bad_service", "$.groups[0].tasks[0].service")
 
 
-def test_a_type_that_is_a_service_wants_a_task_that_is_one_and_says_what_to_write() -> None:
-    code, path, message = answer_to(body([{"task_type": "faces"}]))
-    assert (code, path) == ("service_expected", "$.groups[0].tasks[0].task_type")
-    assert "write `service: true`" in message
-
-
-def test_a_type_that_is_no_service_says_how_it_would_be_one() -> None:
-    code, path, message = answer_to(body(tasks("a"), service=True))
-    assert (code, path) == ("not_a_service", "$.groups[0].tasks[0].task_type")
-    assert "`runner: service`" in message
+TASK = "$.groups[0].tasks[0].task_type"
 
 
 @pytest.mark.parametrize(
-    ("changed", "path"),
-    [({"service": True}, "$.service"), ({"task_type": "faces"}, "$.task_type")],
+    ("given", "kind", "code", "path", "says"),
+    [
+        (body([{"task_type": "faces"}]), SUBMIT, "service_expected", TASK, "write `service: true`"),
+        (body(tasks("a"), service=True), SUBMIT, "not_a_service", TASK, "`runner: service`"),
+        (SPEC | {"service": True}, START, "bad_service", "$.service", "kind task"),
+        (SPEC | {"task_type": "faces"}, START, "bad_service", "$.task_type", "kind task"),
+    ],
 )
-def test_the_trials_of_a_search_are_no_services(changed: Json, path: str) -> None:
-    code, where, message = answer_to(SPEC | changed, START)
-    assert (code, where) == ("bad_service", path)
-    assert "kind task" in message
+def test_a_task_is_a_service_if_its_type_is_one_and_else_the_refusal_says_what_to_write(
+    given: Json, kind: str, code: str, path: str, says: str
+) -> None:
+    found, where, message = answer_to(given, kind)
+    assert (found, where) == (code, path)
+    assert says in message
 
 
 def test_a_type_that_is_a_service_in_one_catalogue_only_is_accepted_either_way() -> None:

@@ -5,27 +5,18 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.given import CAPABILITIES, SPEC, answered, problems, published
-from tests.unit.domain.given import STREAM, Told, record_of, submitted
+from tests.unit.aggregates.given import CAPABILITIES, SPEC, answered, end_attempt, place, problems, published
+from tests.unit.domain.given import STREAM, Told, submitted
 from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import BatchEnded, BatchStatus, GroupEnded, StopTasks, SubmitTasks
 from trackside.aggregates.batch.state import batch_of
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search.messages import (
-    SearchEnded,
-    SearchStatus,
-    SearchStopRequested,
-    StartSearch,
-    StopSearch,
-    TrialEnded,
-    TrialStatus,
-    TrialSuggested,
-)
+from trackside.aggregates.search import messages
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned
+from trackside.contracts.tasks import AttemptEnd
 from trackside.domain import stream_commands
 from trackside.domain.child import REFUSED
 from trackside.domain.command import REMEMBERED
@@ -81,24 +72,27 @@ def _proposals(told: Told) -> Iterable[tuple[str, Proposal]]:
         yield from stream_commands.pending(stream, told.streams.find, AGGREGATES, EVENTS)
 
 
+def running(**more: Any) -> Told:
+    """Tells the log of a batch with a child as far as it comes without its tasks."""
+    told = begun(**more)
+    settle(told)
+    return told
+
+
 def child_stream(told: Told) -> Stream:
     return told.streams.by_id[CHILD]
 
 
-def finish_task(told: Told, task_id: str) -> None:
-    token: Json = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
-    placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
-    told.tell(TaskAssigned.model_validate({**token, **placed}))
-    told.tell(TaskAccepted.model_validate(token))
-    told.tell(AttemptEnded.model_validate({**token, "end": AttemptEnd.FINISHED}), role="worker")
+def finish_task(told: Told, task_id: str, stream: str = STREAM) -> None:
+    end_attempt(told, place(told, task_id, stream), stream=stream)
 
 
 def end_search(told: Told) -> None:
     """Ends the search of the child as a user does who stops it."""
     search = search_of(child_stream(told))
     assert search is not None
-    told.tell(SearchStopRequested(command_id="c-9", reason=""), stream=CHILD)
-    told.tell(SearchEnded(status=SearchStatus.STOPPED, trials=0), stream=CHILD)
+    told.tell(messages.SearchStopRequested(command_id="c-9", reason=""), stream=CHILD)
+    told.tell(messages.SearchEnded(status=messages.SearchStatus.STOPPED, trials=0), stream=CHILD)
     assert search.over
 
 
@@ -111,7 +105,9 @@ def test_a_child_is_requested_before_the_tasks_of_its_group_and_begun_by_a_comma
     requested, *others = settle(told)
     assert requested == ChildRequested(child_id=CHILD, kind="search", body=SPEC)
     commands = [event for event in others if isinstance(event, CommandReceived)]
-    assert [(event.command_type, event.body) for event in commands] == [(StartSearch.wire_type(), SPEC)]
+    assert [(event.command_type, event.body) for event in commands] == [
+        (messages.StartSearch.wire_type(), SPEC)
+    ]
     child = told.stream.children[CHILD]
     assert commands[0].source == Source(
         topic=EVENTS, partition=told.stream.partition, offset=child.requested_at
@@ -123,8 +119,7 @@ def test_a_child_is_requested_before_the_tasks_of_its_group_and_begun_by_a_comma
 
 
 def test_the_group_goes_on_until_its_child_has_ended() -> None:
-    told = begun()
-    settle(told)
+    told = running()
     finish_task(told, f"{STREAM}.1.prepare")
     assert settle(told) == []
     end_search(told)
@@ -136,16 +131,14 @@ def test_the_group_goes_on_until_its_child_has_ended() -> None:
 
 
 def test_the_result_of_a_child_is_its_best_trial_also_once_it_is_shrunk() -> None:
-    told = begun()
-    settle(told)
+    told = running()
     search = search_of(child_stream(told))
     assert search is not None
     seen = search.opened[0]
-    suggested = TrialSuggested(trial=0, parameters={"lr": 0.5}, seen=seen, space_version=1)
+    suggested = messages.TrialSuggested(trial=0, parameters={"lr": 0.5}, seen=seen, space_version=1)
     told.tell(suggested, submitted(0).model_copy(update={"task_id": f"{CHILD}.0"}), stream=CHILD)
-    for event in _played(f"{CHILD}.0"):
-        told.tell(event, stream=CHILD)
-    told.tell(TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.75), stream=CHILD)
+    finish_task(told, f"{CHILD}.0", CHILD)
+    told.tell(messages.TrialEnded(trial=0, status=messages.TrialStatus.SUCCEEDED, value=0.75), stream=CHILD)
     end_search(told)
     expected = {"trials": 1, "best": [{"trial": 0, "parameters": {"lr": 0.5}, "value": 0.75}]}
     before = [proposal.events for _, proposal in pending(told)]
@@ -154,41 +147,6 @@ def test_the_result_of_a_child_is_its_best_trial_also_once_it_is_shrunk() -> Non
     shrink(child_stream(told))
     assert before == [proposal.events for _, proposal in pending(told)]
     assert before == [[ChildEnded(child_id=CHILD, status="STOPPED", result=expected)]]
-
-
-def _played(task_id: str) -> list[Event]:
-    token: Json = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
-    placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
-    return [
-        TaskAssigned.model_validate({**token, **placed}),
-        TaskAccepted.model_validate(token),
-        AttemptEnded.model_validate({**token, "end": AttemptEnd.FINISHED}),
-    ]
-
-
-def test_what_two_dispatchers_write_about_a_child_counts_once() -> None:
-    told = begun()
-    while proposals := list(_proposals(told)):
-        stream, proposal = proposals[0]
-        outcomes = told.tell(*proposal.events, role="dispatcher", stream=stream)
-        assert set(outcomes) == {Outcome.APPLIED}
-        repeated = told.tell(*proposal.events, role="dispatcher", stream=stream)
-        assert Outcome.APPLIED not in repeated
-    end_search(told)
-    (_, proposal), *rest = pending(told)
-    assert rest == []
-    assert told.tell(*proposal.events) == [Outcome.APPLIED]
-    assert told.tell(*proposal.events) == [Outcome.DUPLICATE]
-    assert told.stream.children[CHILD].status == "STOPPED"
-
-
-def test_a_child_is_not_looked_for_again_while_its_command_waits_for_its_answer() -> None:
-    told = begun()
-    told.tell(ChildRequested(child_id=CHILD, kind="search", body=SPEC))
-    [(stream, proposal)] = pending(told)
-    assert stream == CHILD
-    told.tell(*proposal.events, role="dispatcher", stream=CHILD)
-    assert pending(told) == []
 
 
 def test_decisions_about_children_name_their_cause_in_the_other_stream() -> None:
@@ -207,7 +165,9 @@ def test_decisions_about_children_name_their_cause_in_the_other_stream() -> None
 def test_a_child_whose_stream_is_taken_has_ended_refused_and_is_never_stopped(taken_by: str) -> None:
     told = begun()
     kind, spec = (
-        (StartSearch.wire_type(), SPEC) if taken_by == "search" else (SUBMIT, {"groups": [{"tasks": [TASK]}]})
+        (messages.StartSearch.wire_type(), SPEC)
+        if taken_by == "search"
+        else (SUBMIT, {"groups": [{"tasks": [TASK]}]})
     )
     told.tell(published(5, kind, spec), stream=CHILD)
     events = settle(told)
@@ -220,13 +180,12 @@ def test_a_child_whose_stream_is_taken_has_ended_refused_and_is_never_stopped(ta
 
 
 def test_a_batch_that_is_stopped_stops_its_children_and_waits_for_their_ends() -> None:
-    told = begun()
-    settle(told)
+    told = running()
     told.tell(published(6, STOP, {"reason": "too dear"}))
     events = settle(told)
     stops = [event for event in events if isinstance(event, CommandReceived)]
     assert [(event.command_type, event.body) for event in stops] == [
-        (StopSearch.wire_type(), {"reason": "too dear"})
+        (messages.StopSearch.wire_type(), {"reason": "too dear"})
     ]
     assert ChildStopRequested(child_id=CHILD, reason="too dear") in events
     assert ended(events) == [(CHILD, "STOPPED")]
@@ -239,7 +198,7 @@ def test_a_child_is_not_stopped_before_the_command_that_begins_it_is_accepted() 
     told.tell(ChildStopRequested(child_id=CHILD, reason="user"))
     [(_, begins)] = pending(told)
     assert [event.command_type for event in begins.events if isinstance(event, CommandReceived)] == [
-        StartSearch.wire_type()
+        messages.StartSearch.wire_type()
     ]
     told.tell(*begins.events, role="dispatcher", stream=CHILD)
     assert pending(told) == []
@@ -248,8 +207,7 @@ def test_a_child_is_not_stopped_before_the_command_that_begins_it_is_accepted() 
 
 @pytest.mark.parametrize("name", ["lr", CHILD])
 def test_one_child_is_stopped_by_its_name_in_the_batch_and_the_batch_goes_on(name: str) -> None:
-    told = begun()
-    settle(told)
+    told = running()
     told.tell(published(6, STOP, {"task": name}))
     assert ended(settle(told)) == [(CHILD, "STOPPED")]
     batch = batch_of(told.stream)
@@ -261,8 +219,7 @@ def test_one_child_is_stopped_by_its_name_in_the_batch_and_the_batch_goes_on(nam
 
 
 def test_children_take_part_in_the_limit_of_what_is_open_at_once() -> None:
-    told = begun(concurrency=1)
-    settle(told)
+    told = running(concurrency=1)
     assert list(told.stream.children) == [CHILD]
     assert told.stream.tasks == {}
     end_search(told)
@@ -328,15 +285,6 @@ def test_the_fold_admits_no_child_but_the_next_one_and_no_end_that_nobody_waits_
     assert told.tell(ChildEnded(child_id=CHILD, status="ERROR", result=done)) == [Outcome.DUPLICATE]
 
 
-def test_no_batch_ends_before_its_children() -> None:
-    told = begun()
-    settle(told)
-    told.tell(published(6, STOP, {}))
-    finish_task(told, f"{STREAM}.1.prepare")
-    told.fold(record_of(BatchEnded(status=BatchStatus.STOPPED), 0, "dispatcher"))
-    assert told.outcomes[-1] is Outcome.OVERTAKEN
-
-
 def test_a_search_has_no_children() -> None:
     told = Told()
     answered(told, published(1))
@@ -344,8 +292,7 @@ def test_a_search_has_no_children() -> None:
 
 
 def test_the_command_of_a_parent_is_remembered_however_many_commands_follow() -> None:
-    told = begun()
-    settle(told)
+    told = running()
     first = next(iter(child_stream(told).commands))
     for number in range(REMEMBERED + 5):
         command = published(number + 10, "trackside.ping.v1", {})
@@ -357,8 +304,7 @@ def test_the_command_of_a_parent_is_remembered_however_many_commands_follow() ->
 
 
 def test_a_view_of_a_batch_counts_its_children_and_names_those_that_were_not_done() -> None:
-    told = begun()
-    settle(told)
+    told = running()
     finish_task(told, f"{STREAM}.1.prepare")
     assert BATCH.view.progress(told.stream).count == "1/3 tasks and children"
     state = BATCH.view.state(told.stream)
@@ -377,8 +323,7 @@ def test_a_view_of_a_batch_counts_its_children_and_names_those_that_were_not_don
 
 
 def test_the_page_of_a_batch_has_a_table_of_its_children() -> None:
-    told = begun()
-    settle(told)
+    told = running()
     row: Json = dict.fromkeys(("name", "queue", "started_at", "ended_at", "stop_reason"))
     row |= {"batch_id": STREAM, "status": "RUNNING", "groups": 2, "tasks": 2, "concurrency": 10}
     row |= dict.fromkeys(("finished_tasks", "unfinished_tasks", "open_tasks", "groups_over"), 0)

@@ -5,39 +5,18 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.given import CAPABILITIES, answered, problems, published, react, refusal
+from tests.unit.aggregates.given import answered, end_attempt, place, problems, published, react, refusal, the
 from tests.unit.domain.given import STREAM, Told, search_running
+from trackside.aggregates.batch import messages
 from trackside.aggregates.batch.decide import MOST_TASKS
-from trackside.aggregates.batch.messages import (
-    MAX_TASKS,
-    BatchEnded,
-    BatchStarted,
-    BatchStatus,
-    BatchStopRequested,
-    GroupEnded,
-    StopTasks,
-    SubmitTasks,
-)
 from trackside.aggregates.batch.state import Batch, batch_of
-from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search.messages import StartSearch
-from trackside.aggregates.search.space import Uniform
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.message import Event, Json
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    TaskAccepted,
-    TaskAssigned,
-    TaskStopRequested,
-    TaskSubmitted,
-)
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
 from trackside.domain.capabilities import Capabilities
-from trackside.domain.outcome import Outcome
-from trackside.domain.react import react as react_to
 from trackside.domain.task import Task, TaskState
 
-SUBMIT, STOP = SubmitTasks.wire_type(), StopTasks.wire_type()
+SUBMIT, STOP = messages.SubmitTasks.wire_type(), messages.StopTasks.wire_type()
 
 
 def tasks(*names: str, **more: Any) -> list[Json]:
@@ -51,7 +30,7 @@ def body(*groups: list[Json], **more: Any) -> Json:
 def begun(*groups: list[Json], **more: Any) -> Told:
     """Tells the log up to the start of a batch, whose first tasks have not been submitted yet."""
     told = Told()
-    assert isinstance(answered(told, published(1, SUBMIT, body(*groups, **more)))[-1], BatchStarted)
+    assert isinstance(answered(told, published(1, SUBMIT, body(*groups, **more)))[-1], messages.BatchStarted)
     return told
 
 
@@ -66,26 +45,9 @@ def submitted(events: list[Event]) -> list[str]:
     return [event.task_id for event in events if isinstance(event, TaskSubmitted)]
 
 
-def start_task(told: Told, task_id: str) -> Json:
-    token: Json = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
-    placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
-    told.tell(TaskAssigned.model_validate({**token, **placed}))
-    told.tell(TaskAccepted.model_validate(token))
-    return token
-
-
 def finish(told: Told, task_id: str, end: AttemptEnd = AttemptEnd.FINISHED) -> None:
-    token = start_task(told, task_id)
-    told.tell(AttemptEnded.model_validate({**token, "end": end}), role="worker")
+    end_attempt(told, place(told, task_id), end)
     assert told.stream.tasks[task_id].state is TaskState.ENDED
-
-
-def test_t20_a_batch_is_accepted_and_started_in_one_decision() -> None:
-    told = Told()
-    accepted, started = answered(told, published(1, SUBMIT, body(tasks("a"), name="two")))
-    assert accepted == CommandAccepted(command_id="c-1", source=published(1).source)
-    assert isinstance(started, BatchStarted)
-    assert (started.command_id, started.batch.name) == ("c-1", "two")
 
 
 def test_t20_groups_run_strictly_one_after_another() -> None:
@@ -94,12 +56,12 @@ def test_t20_groups_run_strictly_one_after_another() -> None:
     finish(told, f"{STREAM}.1.b")
     assert react(told) == []
     finish(told, f"{STREAM}.1.a", AttemptEnd.FAILED)
-    assert react(told) == [GroupEnded(group=0, ends={"failed": 1, "finished": 1})]
+    assert react(told) == [messages.GroupEnded(group=0, ends={"failed": 1, "finished": 1})]
     assert submitted(react(told)) == [f"{STREAM}.2.a", f"{STREAM}.2.c"]
     finish(told, f"{STREAM}.2.a")
     finish(told, f"{STREAM}.2.c")
-    assert react(told) == [GroupEnded(group=1, ends={"finished": 2})]
-    assert react(told) == [BatchEnded(status=BatchStatus.DONE)]
+    assert react(told) == [messages.GroupEnded(group=1, ends={"finished": 2})]
+    assert react(told) == [messages.BatchEnded(status=messages.BatchStatus.DONE)]
     assert react(told) == []
 
 
@@ -122,35 +84,26 @@ def test_t20_two_tasks_of_a_group_with_one_name_are_refused_and_of_two_groups_ar
     begun(tasks("a"), tasks("a"))
 
 
-def test_t17_a_task_asks_for_what_it_says_itself_then_its_group_then_the_default() -> None:
+def test_t17_a_task_asks_for_what_it_says_itself_then_its_group_then_the_batch() -> None:
     own = {"resources": {"estimate_memory": "3GiB"}}
     groups = [
         {"tasks": tasks("own", **own) + tasks("groups"), "estimate_memory": "1GB", "device": "cpu-0"},
-        {"tasks": tasks("defaults"), "estimate_cuda_memory": 7},
+        {"tasks": tasks("last"), "estimate_cuda_memory": 7},
     ]
+    of_batch = {"estimate_memory": "5GB", "estimate_cuda_memory": "6GB", "device": "gpu-1"}
     told = Told()
-    answered(told, published(1, SUBMIT, {"groups": groups}))
+    answered(told, published(1, SUBMIT, {"groups": groups, "resources": of_batch}))
     first = {
         name_of(event): event.needs.resources for event in react(told) if isinstance(event, TaskSubmitted)
     }
     assert (first["own"].estimate_memory, first["own"].device) == (3 * 2**30, "cpu-0")
-    assert (first["groups"].estimate_memory, first["groups"].device) == (10**9, "cpu-0")
+    found = first["groups"]
+    assert (found.estimate_memory, found.estimate_cuda_memory, found.device) == (10**9, 6 * 10**9, "cpu-0")
     for name in first:
         finish(told, f"{STREAM}.1.{name}")
     react(told)
     (last,) = (event.needs.resources for event in react(told) if isinstance(event, TaskSubmitted))
-    assert (last.estimate_memory, last.estimate_cuda_memory, last.device) == (None, 7, "")
-
-
-def test_t17_what_a_group_says_counts_before_what_the_batch_says() -> None:
-    told = Told()
-    wanted = {
-        "resources": {"estimate_memory": "5GB", "estimate_cuda_memory": "6GB", "device": "gpu-1"},
-        "groups": [{"tasks": tasks("a"), "estimate_memory": "1GB", "device": "cpu-0"}],
-    }
-    answered(told, published(1, SUBMIT, wanted))
-    (found,) = (event.needs.resources for event in react(told) if isinstance(event, TaskSubmitted))
-    assert (found.estimate_memory, found.estimate_cuda_memory, found.device) == (10**9, 6 * 10**9, "cpu-0")
+    assert (last.estimate_memory, last.estimate_cuda_memory, last.device) == (5 * 10**9, 7, "gpu-1")
 
 
 def test_a_task_that_wants_a_processor_takes_no_estimate_for_a_gpu_from_its_group() -> None:
@@ -190,17 +143,6 @@ def test_a_bad_task_is_named_by_its_place(changed: Json, code: str, path: str | 
     assert batch_of(told.stream) is None
 
 
-def test_a_task_type_that_nobody_has_is_refused_with_the_nearest() -> None:
-    (event,) = answered(Told(), published(1, SUBMIT, body(tasks("a", task_type="digit"))))
-    assert isinstance(event, CommandRefused)
-    assert "did you mean 'digits'?" in event.message
-
-
-@pytest.mark.parametrize("device", ["gpu-1", "cuda:1", "w1/gpu-1", "w1/cuda:1", "w1/cpu-0"])
-def test_a_fixed_device_is_known_by_all_its_names(device: str) -> None:
-    begun(tasks("a", resources={"device": device}))
-
-
 @pytest.mark.parametrize(
     ("more", "path"),
     [
@@ -209,8 +151,7 @@ def test_a_fixed_device_is_known_by_all_its_names(device: str) -> None:
     ],
 )
 def test_a_fixed_device_of_a_batch_or_a_group_is_refused_with_those_there_are(more: Json, path: str) -> None:
-    (event,) = answered(Told(), published(1, SUBMIT, {**body(tasks("a")), **more}))
-    assert isinstance(event, CommandRefused)
+    event = the(CommandRefused, answered(Told(), published(1, SUBMIT, {**body(tasks("a")), **more})))
     assert (event.code, event.path) == ("unknown_device", path)
     assert event.message.endswith("there are: w1/cpu-0, w1/gpu-1")
 
@@ -225,19 +166,6 @@ def test_a_refusal_of_a_batch_lists_every_task_type_and_device_up_to_a_hundred()
     ]
     many = answered(Told(), published(1, SUBMIT, body([{"task_type": "nope"}] * 150)))
     assert len(problems(many)) == 100
-
-
-def test_a_search_on_a_device_that_nobody_has_is_refused_too() -> None:
-    wanted = StartSearch.model_validate(
-        {
-            "task_type": "digits",
-            "max_trials": 1,
-            "space": {"x": Uniform(type="uniform", low=0.0, high=1.0)},
-            "resources": {"device": "gpu-2"},
-        }
-    )
-    events = answered(Told(), published(1, StartSearch.wire_type(), wanted.model_dump(mode="json")))
-    assert refusal(events)[:2] == ("unknown_device", "$.resources.device")
 
 
 def test_many_devices_are_not_all_listed() -> None:
@@ -256,25 +184,24 @@ def test_a_stream_has_one_search_or_one_batch() -> None:
     assert refusal(answered(told, published(3)))[0] == "already_exists"
     told = search_running()
     assert refusal(answered(told, published(2, SUBMIT, body(tasks("a")))))[0] == "already_exists"
-    (event,) = answered(told, published(3, STOP, {}))
-    assert isinstance(event, CommandRefused) and "it is of kind search" in event.message
+    event = the(CommandRefused, answered(told, published(3, STOP, {})))
+    assert "it is of kind search" in event.message
 
 
 def test_a_stopped_batch_ends_its_tasks_then_itself() -> None:
     told = begun(tasks("a", "b"), tasks("c"))
     react(told)
-    token = start_task(told, f"{STREAM}.1.a")
+    token = place(told, f"{STREAM}.1.a")
     events = answered(told, published(2, STOP, {"reason": "enough"}))
-    assert events[1:] == [BatchStopRequested(command_id="c-2", reason="enough")]
+    assert events[1:] == [messages.BatchStopRequested(command_id="c-2", reason="enough")]
     stops = [TaskStopRequested(task_id=f"{STREAM}.1.{name}", reason="user") for name in "ab"]
     assert react(told) == stops
     assert react(told) == []
     assert [type(event) for event in answered(told, published(3, STOP, {}))] == [CommandAccepted]
-    told.tell(AttemptEnded.model_validate({**token, "end": "cancelled"}), role="worker")
-    assert react(told) == [BatchEnded(status=BatchStatus.STOPPED)]
+    end_attempt(told, token, AttemptEnd.CANCELLED)
+    assert react(told) == [messages.BatchEnded(status=messages.BatchStatus.STOPPED)]
     assert batch(told).ends == {"cancelled": 2}
-    (event,) = answered(told, published(4, STOP, {}))
-    assert isinstance(event, CommandRefused)
+    event = the(CommandRefused, answered(told, published(4, STOP, {})))
     assert (event.code, "STOPPED" in event.message) == ("already_terminal", True)
 
 
@@ -284,7 +211,7 @@ def test_a_batch_that_is_stopped_when_all_is_over_is_done() -> None:
     finish(told, f"{STREAM}.1.a")
     react(told)
     answered(told, published(2, STOP, {}))
-    assert react(told) == [BatchEnded(status=BatchStatus.DONE)]
+    assert react(told) == [messages.BatchEnded(status=messages.BatchStatus.DONE)]
 
 
 @pytest.mark.parametrize("name", ["a", f"{STREAM}.1.a"])
@@ -293,10 +220,9 @@ def test_one_task_is_stopped_by_its_name_or_its_id_and_the_batch_goes_on(name: s
     react(told)
     events = answered(told, published(2, STOP, {"task": name}))
     assert events[1:] == [TaskStopRequested(task_id=f"{STREAM}.1.a", reason="user")]
-    assert batch(told).status is BatchStatus.RUNNING
+    assert batch(told).status is messages.BatchStatus.RUNNING
     assert batch(told).open == {f"{STREAM}.1.b"}
-    (event,) = answered(told, published(3, STOP, {"task": name}))
-    assert isinstance(event, CommandRefused)
+    event = the(CommandRefused, answered(told, published(3, STOP, {"task": name})))
     assert (event.code, event.path) == ("already_terminal", "$.task")
     assert event.message.endswith("is over: cancelled")
 
@@ -304,7 +230,7 @@ def test_one_task_is_stopped_by_its_name_or_its_id_and_the_batch_goes_on(name: s
 def test_a_task_that_is_being_stopped_is_not_stopped_again() -> None:
     told = begun(tasks("a"))
     react(told)
-    start_task(told, f"{STREAM}.1.a")
+    place(told, f"{STREAM}.1.a")
     assert len(answered(told, published(2, STOP, {"task": "a"}))) == 2
     assert [type(event) for event in answered(told, published(3, STOP, {"task": "a"}))] == [CommandAccepted]
 
@@ -323,8 +249,7 @@ def test_a_name_that_two_groups_have_means_the_task_of_the_one_that_runs() -> No
 def test_a_task_that_is_not_there_cannot_be_stopped(name: str, said: str) -> None:
     told = begun(tasks("a"), tasks("later"))
     react(told)
-    (event,) = answered(told, published(2, STOP, {"task": name}))
-    assert isinstance(event, CommandRefused)
+    event = the(CommandRefused, answered(told, published(2, STOP, {"task": name})))
     assert (event.code, event.path) == ("unknown_task", "$.task")
     assert said in event.message
 
@@ -341,12 +266,15 @@ def test_a_batch_that_grows_too_large_with_its_defaults_is_refused() -> None:
 
 @pytest.mark.thorough
 def test_a_batch_of_ten_thousand_tasks_is_submitted_and_stopped_in_decisions_of_a_hundred() -> None:
-    told = begun([{"task_type": "digits"}] * MAX_TASKS)
+    told = begun([{"task_type": "digits"}] * messages.MAX_TASKS)
     sizes = [len(events) for events in iter(lambda: react(told), [])]
-    assert sizes == [MOST_TASKS] * (MAX_TASKS // MOST_TASKS)
+    assert sizes == [MOST_TASKS] * (messages.MAX_TASKS // MOST_TASKS)
     answered(told, published(2, STOP, {}))
     events = [event for listed in iter(lambda: react(told), []) for event in listed]
-    assert (len(events), events[-1]) == (MAX_TASKS + 1, BatchEnded(status=BatchStatus.STOPPED))
+    assert (len(events), events[-1]) == (
+        messages.MAX_TASKS + 1,
+        messages.BatchEnded(status=messages.BatchStatus.STOPPED),
+    )
 
 
 class Unwalked(dict[str, Task]):
@@ -376,18 +304,5 @@ def test_what_a_batch_lacks_is_found_without_a_look_at_all_its_tasks() -> None:
     for name in "bcd":
         assert react(told) == []
         finish(told, f"{STREAM}.1.{name}")
-    assert react(told) == [GroupEnded(group=0, ends={"finished": 4})]
+    assert react(told) == [messages.GroupEnded(group=0, ends={"finished": 4})]
     assert submitted(react(told)) == [f"{STREAM}.2.e"]
-
-
-def test_two_dispatchers_that_decide_at_once_about_a_batch_change_the_log_once() -> None:
-    told = begun(tasks("a", "b"))
-    for expected in ("submit tasks", "end group", "end batch"):
-        (first,), (second,) = (react_to(told.stream, CAPABILITIES, AGGREGATES) for _ in range(2))
-        assert first == second and first.span == expected
-        assert set(told.tell(*first.events)) == {Outcome.APPLIED}
-        assert Outcome.APPLIED not in told.tell(*second.events)
-        if expected == "submit tasks":
-            for name in "ab":
-                finish(told, f"{STREAM}.1.{name}")
-    assert batch(told).status is BatchStatus.DONE

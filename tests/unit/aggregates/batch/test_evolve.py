@@ -5,23 +5,15 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, accepted, assigned, begun, ended, received, submitted
-from trackside.aggregates.batch.messages import (
-    BatchEnded,
-    BatchSpec,
-    BatchStarted,
-    BatchStatus,
-    BatchStopRequested,
-    GroupEnded,
-)
+from trackside.aggregates.batch import messages
 from trackside.aggregates.batch.state import Batch, batch_of
-from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Message
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
-from trackside.domain.streams import MAX_IDLE_IN_MEMORY, Streams, dump, load, pack
+from trackside.domain.streams import dump
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 
@@ -31,8 +23,8 @@ def running(*sizes: int, **changed: Any) -> Told:
     groups = [{"tasks": [{"task_type": "digits"}] * size} for size in sizes]
     told = Told()
     told.tell(received())
-    batch = BatchSpec.model_validate({"groups": groups, **changed})
-    told.tell(accepted(), BatchStarted(command_id="c-1", batch=batch))
+    batch = messages.BatchSpec.model_validate({"groups": groups, **changed})
+    told.tell(accepted(), messages.BatchStarted(command_id="c-1", batch=batch))
     return told
 
 
@@ -75,37 +67,20 @@ def test_t20_a_group_begins_when_the_one_before_it_is_over() -> None:
     assert told.tell(task(1, 1)) == OVERTAKEN
     assert told.tell(task(0, 1)) == told.tell(task(0, 2)) == APPLIED
     finish(told, 0, 2, AttemptEnd.FAILED)
-    assert told.tell(GroupEnded(group=0, ends={})) == OVERTAKEN
+    assert told.tell(messages.GroupEnded(group=0, ends={})) == OVERTAKEN
     finish(told, 0, 1)
     assert told.tell(task(1, 1)) == OVERTAKEN
-    assert told.tell(GroupEnded(group=0, ends={"finished": 1, "failed": 1})) == APPLIED
-    assert told.tell(GroupEnded(group=0, ends={})) == DUPLICATE
+    assert told.tell(messages.GroupEnded(group=0, ends={"finished": 1, "failed": 1})) == APPLIED
+    assert told.tell(messages.GroupEnded(group=0, ends={})) == DUPLICATE
     assert of(told).ended == [{"failed": 1, "finished": 1}]
     assert told.tell(task(1, 1)) == APPLIED
     finish(told, 1, 1)
-    assert told.tell(GroupEnded(group=1, ends={"finished": 1})) == APPLIED
-    assert told.tell(BatchEnded(status=BatchStatus.STOPPED)) == OVERTAKEN
-    assert told.tell(BatchEnded(status=BatchStatus.DONE)) == APPLIED
+    assert told.tell(messages.GroupEnded(group=1, ends={"finished": 1})) == APPLIED
+    assert told.tell(messages.BatchEnded(status=messages.BatchStatus.STOPPED)) == OVERTAKEN
+    assert told.tell(messages.BatchEnded(status=messages.BatchStatus.DONE)) == APPLIED
     assert told.stream.closed
     shrink(told.stream)
-    assert told.tell(BatchEnded(status=BatchStatus.DONE)) == OVERTAKEN
-
-
-def test_a_batch_that_is_over_leaves_the_memory_of_a_service_and_comes_back_unchanged() -> None:
-    told = running(1)
-    assert told.tell(task(0, 1)) == APPLIED
-    finish(told, 0, 1)
-    told.tell(GroupEnded(group=0, ends={"finished": 1}), BatchEnded(status=BatchStatus.DONE))
-    shrink(told.stream)
-    state = pack(told.stream)
-    streams = Streams(AGGREGATES, spilled={})
-    for number in range(MAX_IDLE_IN_MEMORY + 1):
-        streams.adopt(load(state.replace(STREAM.encode(), f"batch-{number}".encode()), AGGREGATES))
-    streams.spill_idle()
-    assert "batch-0" not in streams.by_id
-    back = streams.find("batch-0")
-    assert back is not None
-    assert pack(back).replace(b"batch-0", STREAM.encode()) == state
+    assert told.tell(messages.BatchEnded(status=messages.BatchStatus.DONE)) == OVERTAKEN
 
 
 def test_no_more_tasks_are_open_than_the_batch_allows() -> None:
@@ -133,11 +108,11 @@ def test_a_task_that_is_not_the_next_one_has_no_effect(changed: dict[str, Any]) 
 def test_a_stopped_batch_submits_nothing_and_ends_when_its_open_tasks_have() -> None:
     told = running(3, 1)
     told.tell(task(0, 1))
-    stop = BatchStopRequested(command_id="c-2", reason="")
+    stop = messages.BatchStopRequested(command_id="c-2", reason="")
     assert told.tell(stop) == APPLIED
     assert told.tell(stop) == DUPLICATE
     assert told.tell(task(0, 2)) == OVERTAKEN
-    assert told.tell(BatchEnded(status=BatchStatus.STOPPED)) == OVERTAKEN
+    assert told.tell(messages.BatchEnded(status=messages.BatchStatus.STOPPED)) == OVERTAKEN
     assert told.tell(TaskStopRequested(task_id=name(0, 1), reason="user")) == APPLIED
     assert of(told).ends == {"cancelled": 1}
-    assert told.tell(BatchEnded(status=BatchStatus.STOPPED)) == APPLIED
+    assert told.tell(messages.BatchEnded(status=messages.BatchStatus.STOPPED)) == APPLIED

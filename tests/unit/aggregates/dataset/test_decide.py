@@ -13,21 +13,9 @@ from tests.unit.aggregates.dataset.given import (
     stopped_with,
     watched,
 )
-from tests.unit.aggregates.given import answered, problems, published, refusal
+from tests.unit.aggregates.given import answered, problems, published, refusal, the
 from tests.unit.domain.given import Told, search_running
-from trackside.aggregates.dataset.messages import (
-    DatasetDeleted,
-    DatasetEnd,
-    DatasetObserved,
-    DatasetPaused,
-    DatasetRegistered,
-    DatasetResumed,
-    DatasetStatus,
-    DeleteDataset,
-    PauseDataset,
-    RegisterDataset,
-    ResumeDataset,
-)
+from trackside.aggregates.dataset import messages
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.fleet import WATCH_DATASET
 from trackside.contracts.instructions import InstructionGiven
@@ -41,10 +29,9 @@ DRIFT: Json = {"detector": "ks", "parameters": {"combine": "max"}, "reference": 
 
 def test_a_dataset_that_is_registered_is_watched_by_a_service() -> None:
     log = DatasetLog()
-    [event] = log.do(RegisterDataset, BODY)
-    assert isinstance(event, DatasetRegistered) and event.dataset.format == "txt"
-    [task] = log.settle()
-    assert isinstance(task, TaskSubmitted)
+    event = the(messages.DatasetRegistered, log.do(messages.RegisterDataset, BODY))
+    assert event.dataset.format == "txt"
+    task = the(TaskSubmitted, log.settle())
     assert (task.task_id, task.task_type) == ("digits-1.watch.1", WATCH_DATASET)
     assert task.parameters == {"url": "/data/digits.txt", "format": "txt", "look_s": 1.0}
     assert (task.needs.service, task.needs.resources.devices) == (ServicePolicy(), 0)
@@ -53,9 +40,11 @@ def test_a_dataset_that_is_registered_is_watched_by_a_service() -> None:
 def test_the_watcher_gets_the_credential_and_what_it_needs_for_drift() -> None:
     """I34: a credential is named, and its worker's host must have it."""
     log = DatasetLog()
-    log.do(RegisterDataset, {"url": "s3://b/k.csv", "format": "csv", "credential": "bucket", "drift": DRIFT})
-    [task] = log.settle()
-    assert isinstance(task, TaskSubmitted)
+    log.do(
+        messages.RegisterDataset,
+        {"url": "s3://b/k.csv", "format": "csv", "credential": "bucket", "drift": DRIFT},
+    )
+    task = the(TaskSubmitted, log.settle())
     assert task.needs.credentials == ["bucket"]
     assert (task.parameters["credential"], task.parameters["drift"]) == ("bucket", DRIFT | {"window": 200})
 
@@ -81,32 +70,32 @@ def test_the_watcher_gets_the_credential_and_what_it_needs_for_drift() -> None:
 )
 def test_a_dataset_that_cannot_be_watched_is_refused(changed: Json, code: str, path: str) -> None:
     """I33, I34."""
-    assert (code, path) in problems(DatasetLog().ask(RegisterDataset, BODY | changed))
+    assert (code, path) in problems(DatasetLog().ask(messages.RegisterDataset, BODY | changed))
 
 
 def test_all_that_is_wrong_with_a_dataset_is_said_at_once() -> None:
     body = {"url": "ftp://h/f", "credential": "buckets", "drift": DRIFT}
-    found = [path for _, path in problems(DatasetLog().ask(RegisterDataset, body))]
+    found = [path for _, path in problems(DatasetLog().ask(messages.RegisterDataset, body))]
     assert found == ["$.url", "$.drift.columns", "$.credential"]
 
 
 def test_an_id_that_leaves_no_room_for_those_of_its_watchers_is_refused() -> None:
-    command, told = published(1, RegisterDataset.wire_type(), BODY), Told()
+    command, told = published(1, messages.RegisterDataset.wire_type(), BODY), Told()
     told.tell(command, stream="d" * 120)
     stream = told.streams.by_id["d" * 120]
-    decided: Any = AGGREGATES.by_kind["dataset"].commands[RegisterDataset]
+    decided: Any = AGGREGATES.by_kind["dataset"].commands[messages.RegisterDataset]
 
-    [problem] = decided(stream, RegisterDataset.model_validate(BODY), "c-1", NO_LOOKUP)
+    [problem] = decided(stream, messages.RegisterDataset.model_validate(BODY), "c-1", NO_LOOKUP)
     assert (problem.code, problem.path) == ("bad_identifier", "$partitionkey")
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
     for told in (registered(), search_running()):
-        command = published(told.next_offset + 1, RegisterDataset.wire_type(), BODY)
+        command = published(told.next_offset + 1, messages.RegisterDataset.wire_type(), BODY)
         assert refusal(answered(told, command))[:2] == ("already_exists", "$partitionkey")
 
 
-@pytest.mark.parametrize("kind", [PauseDataset, ResumeDataset, DeleteDataset])
+@pytest.mark.parametrize("kind", [messages.PauseDataset, messages.ResumeDataset, messages.DeleteDataset])
 def test_what_is_no_dataset_is_refused(kind: type[Command]) -> None:
     for told in (Told(), search_running()):
         command = published(told.next_offset + 1, kind.wire_type(), {})
@@ -116,29 +105,22 @@ def test_what_is_no_dataset_is_refused(kind: type[Command]) -> None:
 def test_a_watcher_is_given_the_end_that_is_known_and_what_it_reports_is_observed() -> None:
     log = registered()
     log.place()
-    [given] = log.say()
-    assert isinstance(given, InstructionGiven)
-    assert given.body == {"end": DatasetEnd().model_dump(mode="json")}
+    given = the(InstructionGiven, log.say())
+    assert given.body == {"end": messages.DatasetEnd().model_dump(mode="json")}
     assert log.acknowledge() == []
-    [first] = log.say(end=end_of(5))
-    assert isinstance(first, DatasetObserved)
+    first = the(messages.DatasetObserved, log.say(end=end_of(5)))
     assert (first.begin, first.end, first.begin_byte, first.end_byte) == (0, 5, 0, 50)
-    [second] = log.say(end=end_of(7))
-    assert isinstance(second, DatasetObserved)
+    second = the(messages.DatasetObserved, log.say(end=end_of(7)))
     assert (second.begin, second.end, second.begin_byte, second.end_byte) == (5, 7, 50, 70)
-    assert log.dataset.end == DatasetEnd(lines=7, size=70, sha256=digest(7))
+    assert log.dataset.end == messages.DatasetEnd(lines=7, size=70, sha256=digest(7))
 
 
-def test_an_end_counts_only_once_the_watcher_has_acknowledged_what_it_was_given() -> None:
+def test_an_end_counts_only_once_the_watcher_has_found_what_it_was_given() -> None:
     log = registered()
     log.place()
     log.say()
     assert log.say(end=end_of(5)) == []
-    [event] = log.acknowledge()
-    assert isinstance(event, DatasetObserved)
-
-
-def test_a_watcher_that_has_found_other_bytes_reports_no_end() -> None:
+    the(messages.DatasetObserved, log.acknowledge())
     log = registered()
     log.place()
     log.say()
@@ -151,12 +133,10 @@ def test_another_placement_begins_at_what_was_observed_before() -> None:
     log.lose()
     assert log.settle() == []
     log.place()
-    [given] = log.say()
-    assert isinstance(given, InstructionGiven)
+    given = the(InstructionGiven, log.say())
     assert (given.number, given.body["end"]) == (2, end_of(5))
     log.acknowledge()
-    [event] = log.say(end=end_of(6))
-    assert isinstance(event, DatasetObserved)
+    event = the(messages.DatasetObserved, log.say(end=end_of(6)))
     assert (event.attempt, event.placement, event.begin) == (2, 1, 5)
 
 
@@ -167,63 +147,57 @@ def test_an_instruction_of_a_user_to_the_watcher_is_replaced_by_the_end() -> Non
         command_id="c-9", task_id=log.watcher.task_id, number=number + 1, body={"end": end_of(1)}
     )
     log.tell(other)
-    [given] = log.settle()
-    assert isinstance(given, InstructionGiven)
+    given = the(InstructionGiven, log.settle())
     assert (given.number, given.body["end"]) == (number + 2, end_of(5))
 
 
 def test_a_dataset_that_is_paused_is_not_watched_until_it_is_resumed() -> None:
     log = watched(5)
-    [paused] = log.do(PauseDataset, {"reason": "the disk is replaced"})
-    assert isinstance(paused, DatasetPaused)
-    assert (log.dataset.status, log.dataset.reason) == (DatasetStatus.PAUSED, "the disk is replaced")
-    [stop] = log.settle()
-    assert isinstance(stop, TaskStopRequested)
-    assert log.do(PauseDataset) == []
+    the(messages.DatasetPaused, log.do(messages.PauseDataset, {"reason": "the disk is replaced"}))
+    assert (log.dataset.status, log.dataset.reason) == (messages.DatasetStatus.PAUSED, "the disk is replaced")
+    the(TaskStopRequested, log.settle())
+    assert log.do(messages.PauseDataset) == []
     log.lose(AttemptEnd.CANCELLED)
     assert (log.settle(), log.dataset.over) == ([], True)
-    [resumed] = log.do(ResumeDataset)
-    assert isinstance(resumed, DatasetResumed) and log.dataset.reason == ""
-    [task] = log.settle()
-    assert isinstance(task, TaskSubmitted) and task.task_id == "digits-1.watch.2"
+    the(messages.DatasetResumed, log.do(messages.ResumeDataset))
+    assert log.dataset.reason == ""
+    task = the(TaskSubmitted, log.settle())
+    assert task.task_id == "digits-1.watch.2"
     log.place()
-    [given] = log.say()
-    assert isinstance(given, InstructionGiven) and given.body["end"] == end_of(5)
-    assert log.do(ResumeDataset) == []
+    given = the(InstructionGiven, log.say())
+    assert given.body["end"] == end_of(5)
+    assert log.do(messages.ResumeDataset) == []
 
 
 def test_one_that_is_resumed_before_its_watcher_has_ended_waits_for_that_end() -> None:
     """What the watcher has reported before does not stop it a second time."""
     log = stopped_with(code="bad_line", line=5, message="not JSON")
-    [resumed] = log.do(ResumeDataset)
-    assert isinstance(resumed, DatasetResumed)
-    assert log.settle() == [] and log.dataset.status is DatasetStatus.ACTIVE
+    the(messages.DatasetResumed, log.do(messages.ResumeDataset))
+    assert log.settle() == [] and log.dataset.status is messages.DatasetStatus.ACTIVE
     log.lose(AttemptEnd.CANCELLED)
-    [task] = log.settle()
-    assert isinstance(task, TaskSubmitted) and task.task_id == "digits-1.watch.2"
+    task = the(TaskSubmitted, log.settle())
+    assert task.task_id == "digits-1.watch.2"
 
 
 def test_one_that_is_resumed_before_its_watcher_was_asked_to_end_gets_another_one() -> None:
     log = watched(5)
-    log.do(PauseDataset)
-    log.do(ResumeDataset)
-    [stop] = log.settle()
-    assert isinstance(stop, TaskStopRequested) and stop.task_id == "digits-1.watch.1"
+    log.do(messages.PauseDataset)
+    log.do(messages.ResumeDataset)
+    stop = the(TaskStopRequested, log.settle())
+    assert stop.task_id == "digits-1.watch.1"
 
 
 def test_a_dataset_that_was_deleted_is_not_changed_any_more() -> None:
     """I37: its id stays taken."""
     log = watched(5)
-    [deleted] = log.do(DeleteDataset, {"reason": "enough"})
-    assert isinstance(deleted, DatasetDeleted)
-    [stop] = log.settle()
-    assert isinstance(stop, TaskStopRequested)
+    the(messages.DatasetDeleted, log.do(messages.DeleteDataset, {"reason": "enough"}))
+    the(TaskStopRequested, log.settle())
     log.lose(AttemptEnd.CANCELLED)
     assert log.settle() == []
-    assert log.do(DeleteDataset) == []
-    for kind in (PauseDataset, ResumeDataset):
+    assert log.do(messages.DeleteDataset) == []
+    for kind in (messages.PauseDataset, messages.ResumeDataset):
         assert refusal(log.ask(kind))[:2] == ("already_terminal", "$partitionkey")
-    assert refusal(log.ask(RegisterDataset, BODY))[:2] == ("already_exists", "$partitionkey")
+    assert refusal(log.ask(messages.RegisterDataset, BODY))[:2] == ("already_exists", "$partitionkey")
     assert (log.dataset.over, log.dataset.closed) == (True, False)
 
 
@@ -234,7 +208,7 @@ def test_others_can_wait_for_how_far_it_was_observed_and_for_its_status() -> Non
     status, signal = kind.signals(log.dataset)
     assert (signal.name, signal.key, signal.offset) == ("observed", "5", log.dataset.observed_at)
     assert signal.values == {"dataset": "digits-1", **end_of(5), "metrics": {"drift": 0.5}}
-    log.do(PauseDataset, {"reason": "holidays"})
+    log.do(messages.PauseDataset, {"reason": "holidays"})
     paused = next(iter(kind.signals(log.dataset)))
     assert paused.key != status.key
     assert (paused.values["status"], paused.values["reason"]) == ("PAUSED", "holidays")

@@ -6,22 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.dataset.given import (
-    DatasetLog,
-    digest,
-    end_of,
-    stopped_with,
-    watched,
-)
-from trackside.aggregates.dataset.messages import (
-    MAX_METRICS,
-    DatasetChanged,
-    DatasetObserved,
-    DatasetRefused,
-    DatasetStatus,
-    DatasetTruncated,
-    ResumeDataset,
-)
+from tests.unit.aggregates.dataset.given import DatasetLog, digest, end_of, stopped_with, watched
+from tests.unit.aggregates.given import the
+from trackside.aggregates.dataset import messages
 from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.message import Event, Json
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
@@ -54,45 +41,48 @@ def test_an_end_that_cannot_be_read_or_is_none_leaves_the_dataset_as_it_is(end: 
     log = watched(5)
     before = repr(log.dataset.end)
     assert decided(log, end=end) == []
-    assert (repr(log.dataset.end), log.dataset.status) == (before, DatasetStatus.ACTIVE)
-    [event] = decided(log, end=end_of(6))
-    assert isinstance(event, DatasetObserved)
+    assert (repr(log.dataset.end), log.dataset.status) == (before, messages.DatasetStatus.ACTIVE)
+    the(messages.DatasetObserved, decided(log, end=end_of(6)))
 
 
-def test_a_dataset_that_has_become_shorter_is_not_taken_from_any_more() -> None:
-    """I15: Sedna ignores it until the file is longer again."""
+@pytest.mark.parametrize(
+    ("problem", "kind", "expected", "reason"),
+    [
+        (
+            {"code": "truncated", "message": "shorter", "size": 40},
+            messages.DatasetTruncated,
+            {"observed_bytes": 50, "size_bytes": 40},
+            "it has 40 bytes, 50 were observed",
+        ),
+        (
+            {"code": "changed", "sha256": digest(9)},
+            messages.DatasetChanged,
+            {"observed_sha256": digest(5), "sha256": digest(9)},
+            "its first 50 bytes are other ones than were observed",
+        ),
+        (
+            {"code": "line_too_long", "message": "over 1 MiB", "line": 5},
+            *(messages.DatasetRefused, {}, "line_too_long at sample 5: over 1 MiB"),
+        ),
+    ],
+)
+def test_a_dataset_that_is_not_as_it_was_or_has_a_bad_sample_is_not_taken_from_any_more(
+    problem: Json, kind: type[Event], expected: Json, reason: str
+) -> None:
+    """I15: Sedna ignores a file that is shorter until it is longer again."""
     log = watched(5)
-    [event] = decided(log, problem={"code": "truncated", "message": "shorter", "size": 40})
-    assert isinstance(event, DatasetTruncated)
-    assert (event.observed_bytes, event.size_bytes) == (50, 40)
-    assert log.dataset.status is DatasetStatus.TRUNCATED
-    assert log.dataset.reason == "it has 40 bytes, 50 were observed"
+    event = the(kind, decided(log, problem=problem))
+    assert {name: getattr(event, name) for name in expected} == expected
+    status = kind.__name__.removeprefix("Dataset").upper()
+    assert (log.dataset.status, log.dataset.reason) == (messages.DatasetStatus(status), reason)
     assert log.watcher.stop_reason == "user"
-
-
-def test_a_dataset_whose_observed_bytes_are_other_ones_is_not_taken_from_any_more() -> None:
-    log = watched(5)
-    [event] = decided(log, problem={"code": "changed", "sha256": digest(9)})
-    assert isinstance(event, DatasetChanged)
-    assert (event.observed_sha256, event.sha256) == (digest(5), digest(9))
-    assert log.dataset.reason == "its first 50 bytes are other ones than were observed"
-
-
-def test_a_sample_that_cannot_be_one_stops_the_intake_and_is_named() -> None:
-    log = watched(5)
-    [event] = decided(log, problem={"code": "line_too_long", "message": "over 1 MiB", "line": 5})
-    assert isinstance(event, DatasetRefused)
-    assert (log.dataset.status, log.dataset.reason) == (
-        DatasetStatus.REFUSED,
-        "line_too_long at sample 5: over 1 MiB",
-    )
 
 
 def test_the_samples_before_a_problem_are_observed_first() -> None:
     log = watched(5)
     first, second = decided(log, end=end_of(7), problem={"code": "bad_line", "line": 7})
-    assert isinstance(first, DatasetObserved) and first.end == 7
-    assert isinstance(second, DatasetRefused) and second.line == 7
+    assert isinstance(first, messages.DatasetObserved) and first.end == 7
+    assert isinstance(second, messages.DatasetRefused) and second.line == 7
 
 
 def test_a_problem_counts_also_of_a_watcher_that_has_not_found_what_was_observed() -> None:
@@ -101,8 +91,8 @@ def test_a_problem_counts_also_of_a_watcher_that_has_not_found_what_was_observed
     log.place()
     log.say()
     log.acknowledge(ok=False)
-    [event] = decided(log, problem={"code": "truncated", "size": 10})
-    assert isinstance(event, DatasetTruncated) and event.attempt == 2
+    event = the(messages.DatasetTruncated, decided(log, problem={"code": "truncated", "size": 10}))
+    assert event.attempt == 2
 
 
 @pytest.mark.parametrize(
@@ -124,53 +114,52 @@ def test_a_problem_that_cannot_be_read_stops_the_intake_with_what_can(
     problem: Any, code: str, line: int | None
 ) -> None:
     log = watched(5)
-    [event] = decided(log, problem=problem)
-    assert isinstance(event, DatasetRefused)
+    event = the(messages.DatasetRefused, decided(log, problem=problem))
     assert (event.code, event.line) == (code, line)
-    assert log.dataset.status is DatasetStatus.REFUSED
+    assert log.dataset.status is messages.DatasetStatus.REFUSED
 
 
 def test_a_long_message_is_cut_and_another_digest_than_one_is_left_out() -> None:
     log = watched(5)
-    [event] = decided(log, problem={"code": "bad_line", "message": "x" * 5_000})
-    assert isinstance(event, DatasetRefused) and len(event.message) == 1_000
-    [changed] = decided(watched(5), problem={"code": "changed", "sha256": "zz"})
-    assert isinstance(changed, DatasetChanged) and changed.sha256 == ""
+    event = the(messages.DatasetRefused, decided(log, problem={"code": "bad_line", "message": "x" * 5_000}))
+    assert len(event.message) == 1_000
+    changed = the(messages.DatasetChanged, decided(watched(5), problem={"code": "changed", "sha256": "zz"}))
+    assert changed.sha256 == ""
 
 
 def test_what_is_repaired_is_compared_again_before_more_is_observed() -> None:
     """A resumed dataset stops again as long as its old bytes are missing; nothing is taken over."""
     log = stopped_with(code="truncated", size=40)
-    log.do(ResumeDataset)
+    log.do(messages.ResumeDataset)
     log.lose(AttemptEnd.CANCELLED)
     log.settle()
     log.place()
-    [given] = log.say()
-    assert isinstance(given, InstructionGiven) and given.body["end"] == end_of(5)
+    given = the(InstructionGiven, log.say())
+    assert given.body["end"] == end_of(5)
     log.acknowledge(ok=False)
-    [event] = decided(log, problem={"code": "truncated", "size": 40})
-    assert isinstance(event, DatasetTruncated) and (event.stop, event.watcher) == (2, 2)
+    event = the(messages.DatasetTruncated, decided(log, problem={"code": "truncated", "size": 40}))
+    assert (event.stop, event.watcher) == (2, 2)
 
 
 def test_metrics_come_with_what_is_observed_and_odd_ones_are_left_out() -> None:
     said: Json = {"drift": 0.25, "n": 3, "loss": "nan", "a b": 1.0, "text": "x", "yes": True, "none": None}
     log = watched(5)
-    [event] = decided(log, end=end_of(6), metrics=said)
-    assert isinstance(event, DatasetObserved)
+    event = the(messages.DatasetObserved, decided(log, end=end_of(6), metrics=said))
     assert event.metrics == log.dataset.metrics == {"drift": 0.25, "n": 3.0, "loss": "nan"}
     many = {f"m{number}": number for number in range(50)}
-    [event] = decided(log, end=end_of(7), metrics=many)
-    assert isinstance(event, DatasetObserved) and len(event.metrics) == MAX_METRICS
+    event = the(messages.DatasetObserved, decided(log, end=end_of(7), metrics=many))
+    assert len(event.metrics) == messages.MAX_METRICS
     huge = {"huge": 10**400, "small": -(10**400), "inf": float("inf"), "nan": float("nan")}
-    [event] = decided(log, end=end_of(8), metrics=huge)
-    assert isinstance(event, DatasetObserved)
+    event = the(messages.DatasetObserved, decided(log, end=end_of(8), metrics=huge))
     assert event.metrics == {"huge": "inf", "small": "-inf", "inf": "inf", "nan": "nan"}
     for odd in ODD:
-        [event] = decided(log, end=end_of(log.dataset.end.lines + 1), metrics=odd)
-        assert isinstance(event, DatasetObserved)
+        event = the(
+            messages.DatasetObserved, decided(log, end=end_of(log.dataset.end.lines + 1), metrics=odd)
+        )
         json.dumps(event.model_dump(mode="json"), allow_nan=False)
 
 
+@pytest.mark.thorough
 def test_whatever_a_watcher_says_is_decided_once_and_counts(seed: int) -> None:
     random = Random(seed)
     for _ in range(200):

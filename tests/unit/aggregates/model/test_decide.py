@@ -1,31 +1,22 @@
 """Models: versions in order, each of other bytes; tags, stages that one version has, and archived models."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.aggregates.given import answered, problems, published, refusal
-from tests.unit.domain.given import Told, search_running
-from trackside.aggregates.model.messages import (
-    MAX_TAGS,
-    MAX_VERSION_BYTES,
-    AddModelVersion,
-    ArchiveModel,
-    ModelArchived,
-    ModelRegistered,
-    ModelRestored,
-    ModelStageSet,
-    ModelTagged,
-    ModelVersionAdded,
-    RegisterModel,
-    RestoreModel,
-    SetModelStage,
-    TagModel,
-)
+from tests.unit.domain.given import Told, search_running, submitted
+from tests.unit.domain.given_models import added, staged, tagged, version_spec
+from tests.unit.domain.given_models import registered as model_with
+from trackside.aggregates.model import messages
+from trackside.aggregates.model.messages import EXCLUSIVE, ModelArchived, ModelRestored, ModelStage
 from trackside.aggregates.model.state import Model, model_of, size_of
 from trackside.contracts.artifacts import MAX_MODEL_VERSIONS, STORED
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.message import Command, Event, Json
+from trackside.domain.outcome import Outcome
 
 SAVED: Json = {"source": "digits-1/digits-1.7/weights@1"}
 TASK: Json = {"stream": "digits-1", "task": "digits-1.7", "attempt": 1}
@@ -56,9 +47,9 @@ def do(told: Told, kind: type[Command], asked: Json) -> list[Event]:
 
 def registered(versions: int = 0, **spec: Any) -> Told:
     told = Told()
-    assert isinstance(do(told, RegisterModel, spec)[0], ModelRegistered)
+    assert isinstance(do(told, messages.RegisterModel, spec)[0], messages.ModelRegistered)
     for number in range(1, versions + 1):
-        do(told, AddModelVersion, body(number))
+        do(told, messages.AddModelVersion, body(number))
     return told
 
 
@@ -71,10 +62,10 @@ def model(told: Told) -> Model:
 def test_a_version_is_numbered_and_keeps_what_is_known_of_it() -> None:
     told = registered()
     facts = {"artifact": artifact(1, **SAVED), "task": TASK, "metrics": {"accuracy": 0.97, "loss": "nan"}}
-    [event] = do(told, AddModelVersion, body(1, **facts))
-    assert isinstance(event, ModelVersionAdded) and event.version == 1
-    [second] = do(told, AddModelVersion, body(2))
-    assert isinstance(second, ModelVersionAdded) and second.version == 2
+    [event] = do(told, messages.AddModelVersion, body(1, **facts))
+    assert isinstance(event, messages.ModelVersionAdded) and event.version == 1
+    [second] = do(told, messages.AddModelVersion, body(2))
+    assert isinstance(second, messages.ModelVersionAdded) and second.version == 2
     first = model(told).versions[0]
     assert first.spec.task is not None and first.spec.task.attempt == 1
     assert (first.spec.metrics, first.stage) == ({"accuracy": 0.97, "loss": "nan"}, "none")
@@ -82,7 +73,7 @@ def test_a_version_is_numbered_and_keeps_what_is_known_of_it() -> None:
 
 def test_bytes_that_a_version_has_are_refused_and_the_version_is_named() -> None:
     told = registered(2)
-    events = ask(told, AddModelVersion, body(1, format="onnx"))
+    events = ask(told, messages.AddModelVersion, body(1, format="onnx"))
     assert refusal(events)[:2] == ("already_exists", "$.artifact.sha256")
     assert isinstance(events[0], CommandRefused) and "version 1" in events[0].message
 
@@ -105,21 +96,21 @@ def test_bytes_that_a_version_has_are_refused_and_the_version_is_named() -> None
             "$.artifact.source",
         ),
         ({"config": {str(n): "x" * 60_000 for n in range(2)}}, "too_long", "$"),
-        ({"tags": [f"t{n}" for n in range(MAX_TAGS + 1)]}, "bad_length", "$.tags"),
+        ({"tags": [f"t{n}" for n in range(messages.MAX_TAGS + 1)]}, "bad_length", "$.tags"),
         ({"devices": ["a b"]}, "bad_identifier", "$.devices[0]"),
         ({"artifact": artifact() | {"sha256": "0"}}, "bad_digest", "$.artifact.sha256"),
         ({"licence": "mit"}, "unknown_field", "$.licence"),
     ],
 )
 def test_a_version_that_cannot_be_is_refused(changed: Json, code: str, path: str) -> None:
-    found = problems(ask(registered(), AddModelVersion, body(**changed)))
+    found = problems(ask(registered(), messages.AddModelVersion, body(**changed)))
     assert (code, path) in found
-    assert MAX_VERSION_BYTES < 2 * 60_000
+    assert messages.MAX_VERSION_BYTES < 2 * 60_000
 
 
 def test_a_model_has_no_more_versions_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trackside.aggregates.model.decide.MAX_MODEL_VERSIONS", 3)
-    events = ask(registered(3), AddModelVersion, body(4))
+    events = ask(registered(3), messages.AddModelVersion, body(4))
     assert refusal(events)[:2] == ("too_many_versions", "$partitionkey")
     assert MAX_MODEL_VERSIONS == 100_000
 
@@ -129,70 +120,72 @@ def test_the_versions_of_a_model_have_no_more_bytes_than_its_limit(monkeypatch: 
     size = model(told).size_bytes
     assert size == sum(size_of(version.spec) for version in model(told).versions) > 300
     monkeypatch.setattr("trackside.aggregates.model.decide.MAX_TOTAL_BYTES", size + size // 3 + 1)
-    assert isinstance(do(told, AddModelVersion, body(4))[0], ModelVersionAdded)
-    assert refusal(ask(told, AddModelVersion, body(5)))[:2] == ("too_many_versions", "$partitionkey")
+    assert isinstance(do(told, messages.AddModelVersion, body(4))[0], messages.ModelVersionAdded)
+    assert refusal(ask(told, messages.AddModelVersion, body(5)))[:2] == ("too_many_versions", "$partitionkey")
 
 
 def test_a_stage_is_taken_from_the_version_that_has_it() -> None:
     told = registered(3)
     for version, replaces in ((1, None), (3, 1)):
-        [event] = do(told, SetModelStage, {"version": version, "stage": "production"})
-        assert isinstance(event, ModelStageSet) and event.replaces == replaces
-    do(told, SetModelStage, {"version": 1, "stage": "staging"})
-    do(told, SetModelStage, {"version": 2, "stage": "archived"})
+        [event] = do(told, messages.SetModelStage, {"version": version, "stage": "production"})
+        assert isinstance(event, messages.ModelStageSet) and event.replaces == replaces
+    do(told, messages.SetModelStage, {"version": 1, "stage": "staging"})
+    do(told, messages.SetModelStage, {"version": 2, "stage": "archived"})
     assert [version.stage for version in model(told).versions] == ["staging", "archived", "production"]
-    assert do(told, SetModelStage, {"version": 3, "stage": "production"}) == []
-    [event] = do(told, SetModelStage, {"version": 1, "stage": "archived"})
-    assert isinstance(event, ModelStageSet) and event.replaces is None
+    assert do(told, messages.SetModelStage, {"version": 3, "stage": "production"}) == []
+    [event] = do(told, messages.SetModelStage, {"version": 1, "stage": "archived"})
+    assert isinstance(event, messages.ModelStageSet) and event.replaces is None
     assert [version.stage for version in model(told).versions] == ["archived", "archived", "production"]
 
 
 def test_tags_are_words_and_labels_have_values() -> None:
     told = registered(1, tags=["images"], labels={"owner": "me"})
-    [event] = do(told, TagModel, {"add": ["b", "a"], "remove": ["images"], "labels": {"owner": None}})
-    assert isinstance(event, ModelTagged) and event.version is None
+    [event] = do(
+        told, messages.TagModel, {"add": ["b", "a"], "remove": ["images"], "labels": {"owner": None}}
+    )
+    assert isinstance(event, messages.ModelTagged) and event.version is None
     assert (model(told).tags, model(told).labels) == (["a", "b"], {})
-    do(told, TagModel, {"version": 1, "add": ["small"], "labels": {"license": "mit"}})
+    do(told, messages.TagModel, {"version": 1, "add": ["small"], "labels": {"license": "mit"}})
     version = model(told).versions[0]
     assert (version.tags, version.labels) == (["small"], {"license": "mit"})
-    assert do(told, TagModel, {"version": 1, "add": ["small"], "labels": {"license": "mit"}}) == []
-    assert do(told, TagModel, {"remove": ["unknown"], "labels": {"unknown": None}}) == []
+    assert do(told, messages.TagModel, {"version": 1, "add": ["small"], "labels": {"license": "mit"}}) == []
+    assert do(told, messages.TagModel, {"remove": ["unknown"], "labels": {"unknown": None}}) == []
 
 
 def test_tags_have_a_limit_in_all() -> None:
-    told = registered(tags=[f"t{n}" for n in range(MAX_TAGS)])
-    assert refusal(ask(told, TagModel, {"add": ["more"]}))[:2] == ("too_long", "$.add")
-    do(told, TagModel, {"add": ["more"], "remove": ["t0"]})
-    labels = {f"l{n}": "" for n in range(MAX_TAGS)}
-    do(told, TagModel, {"labels": labels})
-    assert refusal(ask(told, TagModel, {"labels": {"more": ""}}))[:2] == ("too_long", "$.labels")
+    told = registered(tags=[f"t{n}" for n in range(messages.MAX_TAGS)])
+    assert refusal(ask(told, messages.TagModel, {"add": ["more"]}))[:2] == ("too_long", "$.add")
+    do(told, messages.TagModel, {"add": ["more"], "remove": ["t0"]})
+    labels = {f"l{n}": "" for n in range(messages.MAX_TAGS)}
+    do(told, messages.TagModel, {"labels": labels})
+    assert refusal(ask(told, messages.TagModel, {"labels": {"more": ""}}))[:2] == ("too_long", "$.labels")
 
 
 def test_an_archived_model_is_not_changed_until_it_is_restored() -> None:
     told = registered(1)
-    [event] = do(told, ArchiveModel, {"reason": "replaced"})
-    assert isinstance(event, ModelArchived)
-    assert do(told, ArchiveModel, {}) == []
+    [event] = do(told, messages.ArchiveModel, {"reason": "replaced"})
+    assert isinstance(event, messages.ModelArchived)
+    assert do(told, messages.ArchiveModel, {}) == []
     for kind, asked in (
-        (AddModelVersion, body(2)),
-        (TagModel, {"add": ["a"]}),
-        (SetModelStage, {"version": 1, "stage": "production"}),
+        (messages.AddModelVersion, body(2)),
+        (messages.TagModel, {"add": ["a"]}),
+        (messages.SetModelStage, {"version": 1, "stage": "production"}),
     ):
         assert refusal(ask(told, kind, asked))[:2] == ("already_terminal", "$partitionkey")
-    assert isinstance(do(told, RestoreModel, {})[0], ModelRestored)
-    assert do(told, RestoreModel, {}) == []
-    assert isinstance(do(told, AddModelVersion, body(2))[0], ModelVersionAdded)
+    assert isinstance(do(told, messages.RestoreModel, {})[0], messages.ModelRestored)
+    assert do(told, messages.RestoreModel, {}) == []
+    assert isinstance(do(told, messages.AddModelVersion, body(2))[0], messages.ModelVersionAdded)
     assert (model(told).over, model(told).closed) == (True, False)
 
 
 @pytest.mark.parametrize(
     ("kind", "asked"),
     [
-        (AddModelVersion, body()),
-        (TagModel, {}),
-        (SetModelStage, {"version": 1, "stage": "none"}),
-        (ArchiveModel, {}),
-        (RestoreModel, {}),
+        (messages.AddModelVersion, body()),
+        (messages.TagModel, {}),
+        (messages.SetModelStage, {"version": 1, "stage": "none"}),
+        (messages.ArchiveModel, {}),
+        (messages.RestoreModel, {}),
     ],
 )
 def test_what_is_no_model_is_refused(kind: type[Command], asked: Json) -> None:
@@ -202,13 +195,81 @@ def test_what_is_no_model_is_refused(kind: type[Command], asked: Json) -> None:
 
 def test_a_version_that_is_not_there_is_refused() -> None:
     told = registered(2)
-    for kind, asked in ((TagModel, {"add": ["a"]}), (SetModelStage, {"stage": "staging"})):
-        assert refusal(ask(told, kind, {"version": 3, **asked}))[:2] == (
-            "unknown_model_version",
-            "$.version",
-        )
+    for kind, asked in ((messages.TagModel, {"add": ["a"]}), (messages.SetModelStage, {"stage": "staging"})):
+        assert refusal(ask(told, kind, {"version": 3, **asked}))[:2] == ("unknown_model_version", "$.version")
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
     for told in (registered(), search_running()):
-        assert refusal(ask(told, RegisterModel, {}))[:2] == ("already_exists", "$partitionkey")
+        assert refusal(ask(told, messages.RegisterModel, {}))[:2] == ("already_exists", "$partitionkey")
+
+
+ARCHIVED, RESTORED = ModelArchived(command_id="c-8", change=1), ModelRestored(command_id="c-9", change=1)
+SAME_BYTES = added(3).model_copy(update={"model": version_spec(1)})
+
+
+@pytest.mark.parametrize(
+    ("event", "outcome"),
+    [
+        (added(2), Outcome.DUPLICATE),
+        (added(4), Outcome.OVERTAKEN),
+        (SAME_BYTES, Outcome.OVERTAKEN),
+        (staged(1, 3, "production"), Outcome.OVERTAKEN),
+        (staged(2, 1, "production"), Outcome.OVERTAKEN),
+        (staged(1, 1, "none"), Outcome.OVERTAKEN),
+        (staged(1, 1, "production", replaces=2), Outcome.OVERTAKEN),
+        (tagged(1, 3, added=["a"]), Outcome.OVERTAKEN),
+        (RESTORED, Outcome.OVERTAKEN),
+        (submitted(None), Outcome.OVERTAKEN),
+        (staged(1, 1, "production"), Outcome.APPLIED),
+        (tagged(1, added=["a"]), Outcome.APPLIED),
+        (ARCHIVED, Outcome.APPLIED),
+    ],
+)
+def test_only_what_follows_has_an_effect(event: Event, outcome: Outcome) -> None:
+    told = model_with(2)
+    before = repr(model_of(told.stream))
+    assert told.tell(event) == [outcome]
+    assert (repr(model_of(told.stream)) != before) == (outcome is Outcome.APPLIED)
+
+
+def test_a_change_counts_once() -> None:
+    told = model_with(2)
+    for change in (staged(1, 1, "production"), staged(2, 2, "production", replaces=1)):
+        assert told.tell(change) == [Outcome.APPLIED]
+    for again in (staged(1, 1, "production"), staged(2, 2, "production", replaces=1)):
+        assert told.tell(again) == [Outcome.DUPLICATE]
+    assert _stages(told) == ["none", "production"]
+
+
+def test_an_archived_model_takes_nothing_but_that_it_is_restored() -> None:
+    told = model_with(1)
+    told.tell(ARCHIVED)
+    for event in (added(2), staged(2, 1, "production"), tagged(2, added=["a"])):
+        assert told.tell(event) == [Outcome.OVERTAKEN]
+    assert told.tell(RESTORED.model_copy(update={"change": 2})) == [Outcome.APPLIED]
+    assert told.tell(added(2), staged(3, 1, "production")) == [Outcome.APPLIED] * 2
+
+
+@pytest.mark.thorough
+@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(get_args(ModelStage))), max_size=12))
+def test_a_model_knows_which_version_has_a_stage_after_any_changes(
+    changes: list[tuple[int, ModelStage]],
+) -> None:
+    told, change = model_with(4), 0
+    model = model_of(told.stream)
+    assert model is not None
+    for version, stage in changes:
+        [outcome] = told.tell(staged(change + 1, version, stage, replaces=model.holder(stage)))
+        change += outcome is Outcome.APPLIED
+    for stage in get_args(ModelStage):
+        with_it = [each.number for each in model.versions if each.stage == stage]
+        assert model.holder(stage) == (with_it[0] if stage in EXCLUSIVE and with_it else None)
+        assert stage not in EXCLUSIVE or len(with_it) <= 1
+    assert [model.with_digest(each.spec.artifact.sha256) for each in model.versions] == [1, 2, 3, 4]
+
+
+def _stages(told: Told) -> list[str]:
+    model = model_of(told.stream)
+    assert model is not None
+    return [version.stage for version in model.versions]

@@ -92,15 +92,10 @@ def hours(ms: int | None) -> float | None:
     return None if ms is None else (ms - BEGAN_MS) / HOUR
 
 
-def test_the_next_time_of_a_schedule_is_in_the_log_before_it_comes() -> None:
-    told = scheduled()
-    assert hours(schedule(told).due_ms) == 0.5
-    assert PIPELINE.next_due_ms(told.stream) == schedule(told).due_ms
-    assert told.wait_until(BEGAN_MS + HOUR // 2 - 1) == []
-
-
 def test_a_run_begins_at_its_time_with_what_the_schedule_says() -> None:
     told = scheduled(parameters={"seed": 11}, overrides={"train": {"queue": "gpu"}}, seed=3, use_cache=False)
+    assert PIPELINE.next_due_ms(told.stream) == schedule(told).due_ms == BEGAN_MS + HOUR // 2
+    assert told.wait_until(BEGAN_MS + HOUR // 2 - 1) == []
     fired, numbered, *after = told.wait_until(BEGAN_MS + HOUR // 2)
     assert isinstance(fired, ScheduleFired) and isinstance(numbered, RunNumbered)
     assert (fired.fire, fired.run, hours(fired.due_ms)) == (1, f"{STREAM}.1", 0.5)
@@ -159,21 +154,22 @@ def test_runs_overlap_if_that_is_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("catch_up", "expected"), [("none", []), ("latest", [5.5]), ("all", [0.5, 1.5, 2.5, 3.5, 4.5, 5.5])]
+    ("catch_up", "until_ms", "expected", "next_hour"),
+    [
+        ("none", 6 * HOUR + 15 * MINUTE, [], 6.5),
+        ("latest", 6 * HOUR + 15 * MINUTE, [5.5], 6.5),
+        ("all", 6 * HOUR + 15 * MINUTE, [0.5, 1.5, 2.5, 3.5, 4.5, 5.5], 6.5),
+        ("none", HOUR // 2 + GRACE_MS, [0.5], 1.5),  # a little late is not missed
+    ],
 )
 def test_times_that_were_missed_are_caught_up_with_as_the_schedule_says(
-    catch_up: str, expected: list[float]
+    catch_up: str, until_ms: int, expected: list[float], next_hour: float
 ) -> None:
     """P41: the dispatcher was down from before 13:00 until 18:45."""
     told = scheduled(catch_up=catch_up, overlap="allow")
-    events = told.wait_until(BEGAN_MS + 6 * HOUR + 15 * MINUTE)
+    events = told.wait_until(BEGAN_MS + until_ms)
     assert [hours(event.due_ms) for event in events if isinstance(event, ScheduleFired)] == expected
-    assert hours(schedule(told).due_ms) == 6.5
-
-
-def test_a_run_that_is_a_little_late_is_not_left_out() -> None:
-    told = scheduled(catch_up="none")
-    assert runs(told.wait_until(BEGAN_MS + HOUR // 2 + GRACE_MS)) == [1]
+    assert hours(schedule(told).due_ms) == next_hour
 
 
 def test_only_the_newest_of_many_missed_times_are_caught_up_with() -> None:

@@ -120,6 +120,14 @@ def accuracy(step: int, value: float | str, trial: int = 0) -> MetricReported:
     return report(step, 0.1, trial).model_copy(update={"others": {"accuracy": value}})
 
 
+def watching(event: str, **more: Any) -> Told:
+    """Returns a pipeline with a schedule that waits for tasks of a search, which has begun."""
+    told = waiting(event, **more)
+    begin(told)
+    look(told)
+    return told
+
+
 def keys(told: Told) -> list[str]:
     return [event.key for event in fired(look(told))]
 
@@ -165,9 +173,7 @@ def test_an_end_of_which_nobody_knew_when_the_stream_closed_still_fires() -> Non
 )
 def test_only_the_ends_that_it_waits_for_fire_a_schedule(wanted: Json, expected: list[int]) -> None:
     """Of several ends at once, the last one has a run."""
-    told = waiting("task_ended", **wanted)
-    begin(told)
-    look(told)
+    told = watching("task_ended", **wanted)
     offsets = []
     for trial, how in enumerate((AttemptEnd.FINISHED, AttemptEnd.FAILED, AttemptEnd.FINISHED)):
         train(told, trial)
@@ -190,9 +196,7 @@ def test_with_catch_up_all_every_end_has_a_run_up_to_a_hundred() -> None:
 
 
 def test_an_attempt_that_is_tried_again_is_no_end_of_its_task() -> None:
-    told = waiting("task_ended")
-    begin(told)
-    look(told)
+    told = watching("task_ended")
     train(told)
     tell(told, attempt_ended(AttemptEnd.LOST))
     assert look(told) == []
@@ -211,9 +215,7 @@ def test_an_attempt_that_is_tried_again_is_no_end_of_its_task() -> None:
     ],
 )
 def test_an_artifact_fires_by_its_name_kind_and_task(wanted: Json, expected: list[str]) -> None:
-    told = waiting("artifact", parameters={"seed": "${trigger.name}"}, **wanted)
-    begin(told)
-    look(told)
+    told = watching("artifact", parameters={"seed": "${trigger.name}"}, **wanted)
     train(told)
     found = []
     for number, (name, kind) in enumerate((("weights", "model"), ("notes", "file")), 1):
@@ -223,9 +225,7 @@ def test_an_artifact_fires_by_its_name_kind_and_task(wanted: Json, expected: lis
 
 
 def test_a_value_fires_when_it_comes_within_the_bounds_and_again_after_it_has_left_them() -> None:
-    told = waiting("metric", of="accuracy", above=0.9, below=1.0, catch_up="all")
-    begin(told)
-    look(told)
+    told = watching("metric", of="accuracy", above=0.9, below=1.0, catch_up="all")
     train(told)
     values: list[float | str] = [0.5, 0.95, 0.97, "nan", 0.96, 0.9, 0.91, 1.0]
     offsets = [tell(told, accuracy(step, value)) for step, value in enumerate(values)]
@@ -233,9 +233,7 @@ def test_a_value_fires_when_it_comes_within_the_bounds_and_again_after_it_has_le
 
 
 def test_each_task_comes_within_the_bounds_for_itself() -> None:
-    told = waiting("metric", below=0.2, catch_up="all")
-    begin(told)
-    look(told)
+    told = watching("metric", below=0.2, catch_up="all")
     train(told, 0)
     train(told, 1)
     one, two = tell(told, report(0, 0.1, 0)), tell(told, report(0, 0.1, 1))
@@ -296,9 +294,7 @@ def test_what_two_schedules_wait_for_alike_is_in_the_log_once() -> None:
 
 
 def test_what_happens_while_a_schedule_is_paused_does_not_fire_it() -> None:
-    told = waiting("task_ended", catch_up="all")
-    begin(told)
-    look(told)
+    told = watching("task_ended", catch_up="all")
     train(told, 0)
     train(told, 1)
     do(told, PauseSchedule, {"name": NAME})
@@ -313,9 +309,7 @@ def test_what_happens_while_a_schedule_is_paused_does_not_fire_it() -> None:
 
 def test_a_dispatcher_that_lags_in_the_other_stream_fires_nothing_again() -> None:
     """The offsets of what fires a schedule rise: an older one is known already."""
-    told = waiting("task_ended")
-    begin(told)
-    look(told)
+    told = watching("task_ended")
     train(told, 0)
     one = leave(told, 0)
     (older,) = told.streams.by_id[SEARCH].watches.values()
@@ -359,9 +353,7 @@ def test_a_stream_that_is_waited_for_too_often_says_so_once() -> None:
 
 
 def test_a_run_that_is_open_is_not_followed_by_one_more_with_overlap_skip() -> None:
-    told = waiting("task_ended", overlap="skip")
-    begin(told)
-    look(told)
+    told = watching("task_ended", overlap="skip")
     for trial, expected in ((0, ""), (1, "schedule_busy")):
         train(told, trial)
         leave(told, trial)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.aggregates.dataset.given import observed
 from tests.unit.aggregates.given import problems, react, refusal
-from tests.unit.aggregates.pipeline.given import ask, define, definition, do, end, pipeline, run
+from tests.unit.aggregates.pipeline.given import ask, define, definition, do, end
 from tests.unit.docs.test_state_diagrams import suggest
 from tests.unit.domain.given import STREAM, Told, accepted, finish, received, search_running
 from tests.unit.domain.given_models import added, staged, tagged
@@ -85,6 +85,14 @@ def look(told: Told) -> list[Event]:
             return found
 
 
+def watching(event: str = "version", **more: Any) -> Told:
+    """Returns a pipeline with a schedule that waits for a model, which is registered."""
+    told = waiting(event, **more)
+    registered(told)
+    look(told)
+    return told
+
+
 def fired(events: list[Event]) -> list[ScheduleFired]:
     return [event for event in events if isinstance(event, ScheduleFired)]
 
@@ -122,15 +130,6 @@ def test_a_model_that_is_registered_later_is_waited_for() -> None:
     assert look(told) == []
     tell(told, MODEL, added(1))
     assert [event.key for event in fired(look(told))] == ["1"]
-
-
-def test_a_dispatcher_that_was_down_sees_what_happened_meanwhile() -> None:
-    """Of several versions, only the newest one has a run."""
-    told = waiting(overlap="allow")
-    registered(told)
-    look(told)
-    tell(told, MODEL, added(1), added(2), added(3))
-    assert [event.key for event in fired(look(told))] == ["3"]
 
 
 def test_a_dataset_that_has_more_samples_fires_and_its_pause_does_not() -> None:
@@ -171,9 +170,7 @@ def test_a_stage_that_another_version_gets_fires_and_a_tag_does() -> None:
 
 def test_what_is_known_of_the_cause_becomes_a_parameter() -> None:
     """P41: references to the model that has fired it."""
-    told = waiting(parameters={"seed": "${trigger.version}", "uri": "from ${trigger.uri}"})
-    registered(told)
-    look(told)
+    told = watching(parameters={"seed": "${trigger.version}", "uri": "from ${trigger.uri}"})
     tell(told, MODEL, added(1))
     _, numbered = look(told)
     assert isinstance(numbered, RunNumbered)
@@ -212,9 +209,7 @@ def test_a_search_that_is_over_and_its_best_value_are_signals() -> None:
 
 def test_a_version_that_a_run_of_the_schedule_has_made_does_not_fire_it_again() -> None:
     """P41: ClearML's scheduler loops when a trigger is fired by its own output."""
-    told = waiting(overlap="allow")
-    registered(told)
-    look(told)
+    told = watching(overlap="allow")
     run_of_schedules(told, "other.1", "other/nightly", f"{STREAM}/{NAME}")
     task = {"stream": "other.1", "task": "other.1.train", "attempt": 1}
     artifact = {"uri": f"store:sha256/{7:064x}", "sha256": f"{7:064x}", "size_bytes": 3}
@@ -248,9 +243,7 @@ def test_a_schedule_is_found_behind_the_children_of_its_runs() -> None:
 
 
 def test_a_schedule_that_is_paused_is_not_fired_and_begins_to_wait_again_when_resumed() -> None:
-    told = waiting(overlap="allow")
-    registered(told)
-    look(told)
+    told = watching(overlap="allow")
     do(told, PauseSchedule, {"name": NAME})
     tell(told, MODEL, added(1))
     assert look(told) == []
@@ -258,23 +251,6 @@ def test_a_schedule_that_is_paused_is_not_fired_and_begins_to_wait_again_when_re
     assert look(told) == [ScheduleWatched(name=NAME, key="1")]
     tell(told, MODEL, added(2))
     assert len(fired(look(told))) == 1
-
-
-def test_what_two_dispatchers_write_for_one_cause_counts_once() -> None:
-    told = waiting()
-    registered(told)
-    look(told)
-    tell(told, MODEL, added(1))
-    proposals = list(PIPELINE.signalled(told.stream, told.streams.find, AGGREGATES))
-    for expected in ({Outcome.APPLIED}, {Outcome.DUPLICATE, Outcome.OVERTAKEN}):
-        assert set(told.tell(*proposals[0].events, role="dispatcher")) == expected
-    assert pipeline(told).numbered == 1
-
-
-def test_a_run_that_is_asked_for_by_hand_has_no_schedules() -> None:
-    told = define()
-    run(told)
-    assert pipeline(told).runs[1].schedules == []
 
 
 @pytest.mark.parametrize(

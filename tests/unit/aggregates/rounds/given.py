@@ -17,6 +17,7 @@ from trackside.contracts.commands import RULES, CommandReceived, CommandRefused,
 from trackside.contracts.fleet import COPY_MODEL, WRITE_MANIFEST
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.message import Command, Event, Json, Message, Record
+from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -40,12 +41,14 @@ NEWER = [each for each in (DATASET, ROUNDS) if each not in REGISTERED.types]
 AGGREGATES = Aggregates([*REGISTERED.types, *NEWER])
 JOB, DATASET_ID, MODEL = "digits", "feed", "digits-model"
 CAPABILITIES = Capabilities(
-    frozenset({"train", "evaluate", "serve"}),
-    services=frozenset({"serve"}),
-    credentials=frozenset({"minio"}),
+    frozenset({"train", "evaluate", "serve"}), services=frozenset({"serve"}), credentials=frozenset({"minio"})
 )
 EVENTS = "trackside.events"
 APPLIED = [Outcome.APPLIED]
+CREATE, UPDATE = "trackside.create-incremental-job.v1", "trackside.update-incremental-job.v1"
+FIRE_TRAIN, FIRE_DEPLOY = "trackside.fire-train.v1", "trackside.fire-deploy.v1"
+APPROVE, ROLLBACK = "trackside.approve-deploy.v1", "trackside.rollback-model.v1"
+DELETE = "trackside.delete-incremental-job.v1"
 M = TypeVar("M", bound=Message)
 
 
@@ -54,7 +57,12 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-BETTER = {"type": "condition", "metric": "accuracy_delta", "operator": ">", "threshold": 0.1}
+def condition(metric: str, operator: str, threshold: float) -> Json:
+    """Returns a trigger of a number."""
+    return {"type": "condition", "metric": metric, "operator": operator, "threshold": threshold}
+
+
+BETTER = condition("accuracy_delta", ">", 0.1)
 
 
 def job_body(**changed: Any) -> Json:
@@ -145,6 +153,20 @@ class JobLog:
         self.tell(received, stream=stream)
         return self.settle()
 
+    def refusals(self, wanted: Command | str, body: Json | None = None, stream: str = JOB) -> list[Problem]:
+        """Publishes a command and returns all that it is refused for; nothing if it is accepted."""
+        found: list[Problem] = []
+        for event in self.command(stream, wanted, body):
+            if isinstance(event, CommandRefused):
+                own = Problem(code=event.code, path=event.path, message=event.message)
+                found += event.problems or [own]
+        return found
+
+    def refused(self, wanted: Command | str, body: Json | None = None) -> str:
+        """Publishes a command and returns the code that it is refused with; empty if it is accepted."""
+        found = self.refusals(wanted, body)
+        return found[0].code if found else ""
+
     def create(self, **changed: Any) -> list[Event]:
         """Creates the job; fails if that is refused."""
         written = self.command(JOB, "trackside.create-incremental-job.v1", job_body(**changed))
@@ -212,6 +234,16 @@ class JobLog:
         end = {"lines": self.lines, "size": self.lines * 10, "sha256": digest(f"first {self.lines}")}
         self.ready(watcher, end=end)
         return self.written[written:]
+
+    def next_round(self) -> None:
+        """Lets the dataset have 10 more samples, and workers do all that follows from them."""
+        self.append(10)
+        self.work()
+
+    def first_round(self, **changed: Any) -> None:
+        """Creates the job, and goes through a round of 10 samples."""
+        self.create(**changed)
+        self.next_round()
 
     def tasks(self) -> list[Task]:
         """Returns the tasks of the job that have not ended."""

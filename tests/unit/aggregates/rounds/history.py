@@ -4,31 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.unit.domain.given import FIRST_MS, STREAM, record_of
-from trackside.aggregates.rounds import evolve
-from trackside.aggregates.rounds.deploy_messages import (
-    DatasetPlace,
-    DeployDecided,
-    HardExamplesReported,
-    ModelDeployed,
-    ModelUpdateConfirmed,
-    ModelUpdatePublished,
-    RoundModel,
-)
+from trackside.aggregates.rounds import deploy_messages, evolve, messages
 from trackside.aggregates.rounds.evaluation import next_round
 from trackside.aggregates.rounds.job_spec import JobSpec, StageName
-from trackside.aggregates.rounds.messages import (
-    IncrementalJobCreated,
-    ModelTrained,
-    ModelVersionSummary,
-    RoundEnded,
-    RoundStarted,
-    SampleManifestWritten,
-    SamplesAssigned,
-    SeenMetric,
-    StageEnded,
-    StageState,
-    TriggerEvaluated,
-)
 from trackside.aggregates.rounds.parts import samples_of, targets_of
 from trackside.aggregates.rounds.rows import RECORD_ROWS, IncrementalJobRows, InferenceServiceRows
 from trackside.aggregates.rounds.split import added, count, share_of
@@ -62,9 +40,9 @@ def artifact(version: int) -> ArtifactReference:
     return ArtifactReference(uri=f"file:///models/{version}", sha256=f"{version:x}" * 64, size_bytes=10)
 
 
-def model(version: int) -> RoundModel:
+def model(version: int) -> deploy_messages.RoundModel:
     """Returns a version of the job's model."""
-    return RoundModel(model="digits", version=version, artifact=artifact(version))
+    return deploy_messages.RoundModel(model="digits", version=version, artifact=artifact(version))
 
 
 def definition(**changed: Any) -> JobSpec:
@@ -86,10 +64,10 @@ class JobHistory:
     def __post_init__(self) -> None:
         """Tells that the job has begun, with version 1 live."""
         self.tell(
-            IncrementalJobCreated(
+            messages.IncrementalJobCreated(
                 command_id="c-1",
                 job=self.spec,
-                dataset=DatasetPlace(url="/data/feed.txt", format="txt"),
+                dataset=deploy_messages.DatasetPlace(url="/data/feed.txt", format="txt"),
                 initial=model(1),
                 initial_eval=model(1),
             )
@@ -106,7 +84,7 @@ class JobHistory:
         record.append_time_ms = FIRST_MS + self.later_ms + self.offset * 1_000
         record.offset = self.stream.last_offset = self.offset
         self.offset += 1
-        if isinstance(event, IncrementalJobCreated):
+        if isinstance(event, messages.IncrementalJobCreated):
             self.stream.root, self.stream.kind = evolve.begin(STREAM, event, record), "rounds"
         else:
             assert evolve.evolve(self.job, record) is Outcome.APPLIED, event
@@ -135,7 +113,7 @@ class JobHistory:
         segments = added(pool.segments, pool.end, share)
         trained = count(segments, pool.end, end, "train")
         self.tell(
-            SamplesAssigned(
+            messages.SamplesAssigned(
                 begin=pool.end,
                 end=end,
                 share=share,
@@ -152,13 +130,13 @@ class JobHistory:
         self.later_ms += 3_600_000 if stage == "train" else 0
         job = self.job
         self.tell(
-            TriggerEvaluated(
+            messages.TriggerEvaluated(
                 stage=stage,
                 evaluation=job.evaluations + 1,
                 round=next_round(job),
                 result=True,
                 fired=True,
-                values={name: SeenMetric(value=value) for name, value in values.items()},
+                values={name: messages.SeenMetric(value=value) for name, value in values.items()},
                 evaluated_ms=job.clock_ms,
             )
         )
@@ -167,7 +145,7 @@ class JobHistory:
         lines = count(job.round.segments, *job.round.train, "train") if stage == "train" else 20
         url = f"/data/out/data/{stage}/{job.round.number}/data.txt"
         self.tell(
-            SampleManifestWritten(
+            messages.SampleManifestWritten(
                 stage=stage, round=job.round.number, url=url, sha256="b" * 64, size_bytes=90, lines=lines
             )
         )
@@ -178,31 +156,33 @@ class JobHistory:
         going = self.job.round
         assert going is not None
         self.tell(
-            RoundStarted(
+            messages.RoundStarted(
                 number=going.number, base=self.job.base, train=going.train, evaluation=going.evaluation
             )
         )
-        self.job.stage_state = StageState.RUNNING
+        self.job.stage_state = messages.StageState.RUNNING
         version = going.number + 1
         going.outcomes["train"] = TaskOutcome(True, self.offset)
         task = f"{STREAM}.r{going.number}.train.1"
-        said = ModelVersionSummary(artifact=artifact(version), stream=STREAM, task=task, attempt=1)
-        self.tell(ModelTrained(round=going.number, model="digits", version=said))
+        said = messages.ModelVersionSummary(artifact=artifact(version), stream=STREAM, task=task, attempt=1)
+        self.tell(messages.ModelTrained(round=going.number, model="digits", version=said))
         self.end_stage("train", model=model(version))
 
     def evaluate(self, trained: float, deployed: float) -> None:
         """Tells of an evaluation with an accuracy of both models."""
         self.fire("eval")
-        self.job.stage_state = StageState.RUNNING
+        self.job.stage_state = messages.StageState.RUNNING
         assert self.job.round is not None
         self.job.round.outcomes["eval"] = TaskOutcome(True, self.offset)
         metrics = {"trained": {"accuracy": trained}, "deployed": {"accuracy": deployed}}
         self.end_stage("eval", metrics=metrics)
 
-    def end_stage(self, stage: StageName, status: StageState = StageState.COMPLETED, **said: Any) -> None:
+    def end_stage(
+        self, stage: StageName, status: messages.StageState = messages.StageState.COMPLETED, **said: Any
+    ) -> None:
         """Tells that a stage has ended."""
         assert self.job.round is not None
-        self.tell(StageEnded(stage=stage, round=self.job.round.number, status=status, **said))
+        self.tell(messages.StageEnded(stage=stage, round=self.job.round.number, status=status, **said))
 
     def decide(self, *, deploy: bool, approval: bool = False) -> None:
         """Tells whether the model is deployed."""
@@ -214,7 +194,7 @@ class JobHistory:
             {"metric": "accuracy_delta", "operator": ">", "threshold": 0.02, "value": 0.05, "holds": deploy}
         ]
         self.tell(
-            DeployDecided.model_validate(
+            deploy_messages.DeployDecided.model_validate(
                 {
                     "round": going.number,
                     "deploy": deploy,
@@ -232,7 +212,7 @@ class JobHistory:
         assert going is not None and going.trained is not None
         targets = targets_of(going.spec.deploy)
         self.tell(
-            ModelUpdatePublished(
+            deploy_messages.ModelUpdatePublished(
                 update=self.job.updates + 1,
                 cause="round",
                 round=going.number,
@@ -246,14 +226,16 @@ class JobHistory:
         update = self.job.update
         assert update is not None
         sha256 = update.model.artifact.sha256
-        self.tell(ModelUpdateConfirmed(update=update.number, target=SERVICE, sha256=sha256))
+        self.tell(deploy_messages.ModelUpdateConfirmed(update=update.number, target=SERVICE, sha256=sha256))
         live = {"model": "digits", "version": update.model.version, "sha256": sha256}
-        self.tell(ModelDeployed(update=update.number, **live))
+        self.tell(deploy_messages.ModelDeployed(update=update.number, **live))
 
     def end_round(self, *, deployed: bool) -> None:
         """Tells that the round is over."""
         self.end_stage("deploy")
-        self.tell(RoundEnded(number=self.job.rounds, status="completed", stage="deploy", deployed=deployed))
+        self.tell(
+            messages.RoundEnded(number=self.job.rounds, status="completed", stage="deploy", deployed=deployed)
+        )
 
     def whole_round(self, trained: float, deployed: float, *, samples: int = 100) -> None:
         """Tells of a round, whose model is deployed if it is better by more than 0.02."""
@@ -270,7 +252,11 @@ class JobHistory:
     def report_hard_examples(self, inferences: int, hard: int) -> None:
         """Tells what the service has counted in a window."""
         window = self.job.services[SERVICE].counts.windows + 1
-        self.tell(HardExamplesReported(service=SERVICE, window=window, inferences=inferences, hard=hard))
+        self.tell(
+            deploy_messages.HardExamplesReported(
+                service=SERVICE, window=window, inferences=inferences, hard=hard
+            )
+        )
 
 
 def _merges(table: Table) -> bool:

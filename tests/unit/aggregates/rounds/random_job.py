@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.unit.aggregates.rounds.given import APPLIED, JOB, JobLog, job_body, stream_of
+from tests.unit.aggregates.rounds.given import APPLIED, JOB, JobLog, condition, job_body, stream_of
 from trackside.aggregates.rounds.deploy_messages import ModelDeployed
 from trackside.aggregates.rounds.messages import JobStatus, RoundEnded, RoundStarted
 from trackside.aggregates.rounds.parts import service_task
@@ -88,20 +88,10 @@ class RandomJob:
         if random.random() < 0.3:
             deploy["gate"] = {"timeout_s": 600}
         if random.random() < 0.8:
-            deploy["trigger"] = {
-                "type": "condition",
-                "metric": "accuracy_delta",
-                "operator": ">",
-                "threshold": 0.0,
-            }
+            deploy["trigger"] = condition("accuracy_delta", ">", 0.0)
         train: Json = {"task_type": "train", "check_period_s": random.choice([0, 60])}
         if random.random() < 0.5:
-            train["trigger"] = {
-                "type": "condition",
-                "metric": "num_of_samples",
-                "operator": ">=",
-                "threshold": 8,
-            }
+            train["trigger"] = condition("num_of_samples", ">=", 8)
         return {
             "deploy": deploy,
             "train": train,
@@ -259,11 +249,6 @@ class RandomJob:
             attempt = task.attempts[-1]
             assert self.loaded[task.task_id, attempt.number, attempt.placement] == live, (target, task)
         assert_in_one_place(log)
-
-
-def condition(metric: str, operator: str, threshold: float) -> Json:
-    """Returns a trigger of a number."""
-    return {"type": "condition", "metric": metric, "operator": operator, "threshold": threshold}
 
 
 def assert_valid(log: JobLog) -> None:

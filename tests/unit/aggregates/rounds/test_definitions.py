@@ -4,27 +4,16 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.rounds.given import JOB, JobLog, job_body
-from trackside.contracts.commands import CommandRefused
+from tests.unit.aggregates.rounds.given import CREATE, JobLog, job_body
 from trackside.contracts.message import Json
 
 MINING = "$.deploy.services[0].hard_examples"
 
 
-@pytest.fixture
-def log() -> JobLog:
-    return JobLog()
-
-
 def refusals(log: JobLog, **definition: Any) -> dict[str, tuple[str, str]]:
     """Returns the code and the message of each problem of a definition, by its path."""
-    written = log.command(JOB, "trackside.create-incremental-job.v1", job_body(**definition))
-    return {
-        problem.path: (problem.code, problem.message)
-        for event in written
-        if isinstance(event, CommandRefused)
-        for problem in (*event.problems,) or (event,)
-    }
+    found = log.refusals(CREATE, job_body(**definition))
+    return {problem.path: (problem.code, problem.message) for problem in found}
 
 
 def mined(log: JobLog, miner: str, **parameters: object) -> dict[str, tuple[str, str]]:

@@ -17,16 +17,9 @@ from trackside.domain.task import Task
 HOT: dict[str, Any] = {"config": {"url": "/srv/hot/", "credential": "minio"}, "tries": 2}
 
 
-@pytest.fixture
-def log() -> JobLog:
-    return JobLog()
-
-
 def deleted(log: JobLog, **deploy: Any) -> list[Event]:
     """Deploys the model of a round, and deletes the job; returns what is written then."""
-    log.create(deploy=deploy or HOT)
-    log.append(10)
-    log.work()
+    log.first_round(deploy=deploy or HOT)
     assert log.job.live.version == 2
     return delete(log)
 
@@ -58,16 +51,13 @@ def test_a_deleted_job_removes_its_folder_and_then_is_over(log: JobLog) -> None:
     assert log.job.has_settled(task.task_id)
 
 
-@pytest.mark.parametrize("deploy", [{"copy_to": {"url": "/srv/live"}}, {"config": None, "tries": 1}])
-def test_a_job_without_config_removes_nothing(log: JobLog, deploy: dict[str, Any]) -> None:
+@pytest.mark.parametrize("deploy", [{"copy_to": {"url": "/srv/live"}}, {"config": None, "tries": 1}, None])
+def test_a_job_without_config_or_that_has_never_deployed_removes_nothing(log: JobLog, deploy: Any) -> None:
     """Outputs, the file of `copy_to`, and the bytes of its models stay."""
-    assert event_names(deleted(log, **deploy)) == ["IncrementalJobDeleted"]
-    assert log.stream.over
-
-
-def test_a_job_that_has_never_deployed_has_no_folder(log: JobLog) -> None:
-    log.create(deploy=HOT)
-    assert event_names(delete(log)) == ["IncrementalJobDeleted"]
+    if deploy is None:
+        log.create(deploy=HOT)
+    written = delete(log) if deploy is None else deleted(log, **deploy)
+    assert event_names(written) == ["IncrementalJobDeleted"]
     assert log.stream.over
 
 
@@ -110,10 +100,7 @@ def test_a_copy_that_goes_on_ends_before_the_folder_is_removed(log: JobLog) -> N
     while not (copies := [task for task in log.tasks() if task.parameters.get("target") == "config"]):
         assert log.do(log.tasks()[0])
     log.place(copies[0])
-    assert event_names(delete(log)) == [
-        "IncrementalJobDeleted",
-        "TaskStopRequested",
-    ]
+    assert event_names(delete(log)) == ["IncrementalJobDeleted", "TaskStopRequested"]
     log.tell(AttemptEnded(**log.place(copies[0]), end=AttemptEnd.CANCELLED), role="worker")
     assert submitted(log.settle()) == ["delete.folder.1"]
 
@@ -121,9 +108,7 @@ def test_a_copy_that_goes_on_ends_before_the_folder_is_removed(log: JobLog) -> N
 def test_an_end_that_nothing_has_led_to_counts_for_nothing(log: JobLog) -> None:
     ended = ConfigRemovalEnded(url=f"/srv/hot/{JOB}", removed=True, tries=1)
     late = ended.model_copy(update={"removed": False, "due_ms": log.now_ms})
-    log.create(deploy=HOT)
-    log.append(10)
-    log.work()
+    log.first_round(deploy=HOT)
     assert log.tell(ended, role="dispatcher") == [Outcome.OVERTAKEN]
     log.tell(IncrementalJobDeleted(command_id="c", change=log.job.changes + 1), role="dispatcher")
     log.settle()

@@ -5,18 +5,20 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.rounds.given import APPLIED, JOB, JobLog, digest, event_names, job_body
-from trackside.aggregates.rounds.deploy_messages import (
-    DeployDecided,
-    DeployRejected,
-    ModelDeployed,
-    ModelUpdateConfirmed,
-    ModelUpdateFailed,
-    ModelUpdatePublished,
-    ModelUpdateTimedOut,
+from tests.unit.aggregates.rounds.given import (
+    APPLIED,
+    APPROVE,
+    FIRE_DEPLOY,
+    JOB,
+    ROLLBACK,
+    UPDATE,
+    JobLog,
+    digest,
+    event_names,
+    job_body,
 )
+from trackside.aggregates.rounds import deploy_messages
 from trackside.aggregates.rounds.messages import RoundEnded
-from trackside.contracts.commands import CommandRefused
 from trackside.contracts.instructions import InstructionGiven
 from trackside.contracts.tasks import AttemptEnded
 from trackside.domain.outcome import Outcome
@@ -25,74 +27,51 @@ from trackside.domain.task import Task
 ALWAYS: dict[str, Any] = {"services": [{"name": "api", "task_type": "serve"}], "confirm_s": 60, "tries": 2}
 
 
-@pytest.fixture
-def log() -> JobLog:
-    return JobLog()
-
-
 def deploying(log: JobLog, **deploy: Any) -> Task:
     """Brings a job to the deployment of its first round; returns the task of its service."""
     log.create(deploy={**ALWAYS, **deploy})
     log.work()
     log.append(10)
-    while not log.of(ModelUpdatePublished):
+    while not log.of(deploy_messages.ModelUpdatePublished):
         open_tasks = [task for task in log.tasks() if task.task_type != "serve"]
         assert log.do(open_tasks[0])
     (service,) = [task for task in log.tasks() if task.task_type == "serve"]
     return service
 
 
-def refusal(log: JobLog, kind: str, **body: Any) -> str:
-    """Returns the code that a command for the job is refused with; empty if it is accepted."""
-    found = [each for each in log.command(JOB, kind, body) if isinstance(each, CommandRefused)]
-    return found[0].code if found else ""
-
-
-def test_a_model_is_live_once_each_target_has_confirmed_its_digest(log: JobLog) -> None:
+def test_a_model_is_live_once_each_target_has_confirmed_its_digest_and_no_other(log: JobLog) -> None:
     service = deploying(log)
     assert log.job.live.version == 1
+    log.acknowledge(service, sha256=digest("other"))
+    (failure,) = log.of(deploy_messages.ModelUpdateFailed)
+    assert failure.message.startswith("it has loaded bytes with the digest")
+    assert not log.of(deploy_messages.ModelDeployed)
+    log.wait(10)
     log.acknowledge(service)
     assert log.job.live.version == 2
     assert [event.deployed for event in log.of(RoundEnded)] == [True]
-
-
-def test_a_confirmation_of_another_digest_is_a_failure(log: JobLog) -> None:
-    service = deploying(log)
-    log.acknowledge(service, sha256=digest("other"))
-    (failure,) = log.of(ModelUpdateFailed)
-    assert failure.message.startswith("it has loaded bytes with the digest")
-    assert not log.of(ModelDeployed)
 
 
 def test_a_confirmation_that_was_not_asked_for_changes_nothing(log: JobLog) -> None:
     deploying(log)
     sha256 = digest("round 1")
     for update, target in ((1, "serve.api.2"), (2, "serve.api.1"), (1, "copy")):
-        confirmed = ModelUpdateConfirmed(update=update, target=target, sha256=sha256)
+        confirmed = deploy_messages.ModelUpdateConfirmed(update=update, target=target, sha256=sha256)
         assert log.tell(confirmed, role="dispatcher") == [Outcome.OVERTAKEN]
-    wrong = ModelUpdateConfirmed(update=1, target="serve.api.1", sha256=digest("other"))
+    wrong = deploy_messages.ModelUpdateConfirmed(update=1, target="serve.api.1", sha256=digest("other"))
     assert log.tell(wrong, role="dispatcher") == [Outcome.OVERTAKEN]
 
 
-def test_a_failed_load_is_tried_again_by_rule(log: JobLog) -> None:
+def test_a_target_that_fails_too_often_fails_the_round_and_gets_the_model_before(log: JobLog) -> None:
     """I28: in Sedna the version counts as loaded before it is, so a failed load is never tried again."""
     service = deploying(log)
     log.acknowledge(service, ok=False, message="no space left")
-    assert [event.failure for event in log.of(ModelUpdateFailed)] == [1]
-    assert log.job.live.version == 1
+    assert [event.failure for event in log.of(deploy_messages.ModelUpdateFailed)] == [1]
     assert event_names(log.wait(10)) == ["InstructionGiven"]
-    log.acknowledge(service)
-    assert log.job.live.version == 2
-
-
-def test_a_target_that_fails_too_often_fails_the_round_and_gets_the_model_before(log: JobLog) -> None:
-    service = deploying(log)
-    log.acknowledge(service, ok=False)
-    log.wait(10)
     log.acknowledge(service, ok=False)
     (ended,) = log.of(RoundEnded)
     assert (ended.status, ended.stage, ended.reason) == ("failed", "deploy", "not_confirmed")
-    assert [event.cause for event in log.of(ModelUpdatePublished)] == ["round", "withdrawal"]
+    assert [event.cause for event in log.of(deploy_messages.ModelUpdatePublished)] == ["round", "withdrawal"]
     log.acknowledge(service)
     assert log.job.live.version == 1
     assert log.job.update is None
@@ -101,9 +80,9 @@ def test_a_target_that_fails_too_often_fails_the_round_and_gets_the_model_before
 def test_an_update_that_nobody_confirms_in_time_names_who_has_not(log: JobLog) -> None:
     deploying(log)
     log.wait(59)
-    assert not log.of(ModelUpdateTimedOut)
+    assert not log.of(deploy_messages.ModelUpdateTimedOut)
     log.wait(1)
-    assert [event.targets for event in log.of(ModelUpdateTimedOut)] == [["serve.api.1"]]
+    assert [event.targets for event in log.of(deploy_messages.ModelUpdateTimedOut)] == [["serve.api.1"]]
     assert [event.status for event in log.of(RoundEnded)] == ["failed"]
 
 
@@ -119,63 +98,55 @@ def test_a_service_that_comes_later_gets_the_update_at_once(log: JobLog) -> None
 
 
 def test_a_deployment_waits_for_a_person(log: JobLog) -> None:
-    log.create(deploy={"gate": {"timeout_s": 100}})
-    log.append(10)
-    log.work()
+    log.first_round(deploy={"gate": {"timeout_s": 100}})
     assert log.job.round is not None
     assert log.job.round.waits_for_approval
-    assert refusal(log, "trackside.approve-deploy.v1", actor="ada") == ""
+    assert log.refused(APPROVE, {"actor": "ada"}) == ""
     assert log.job.live.version == 2
-    assert refusal(log, "trackside.approve-deploy.v1", actor="ada") == "no_open_gate"
+    assert log.refused(APPROVE, {"actor": "ada"}) == "no_open_gate"
 
 
 @pytest.mark.parametrize("how", ["rejected", "expired"])
 def test_a_deployment_that_is_rejected_or_expires_does_not_happen(log: JobLog, how: str) -> None:
-    log.create(deploy={"gate": {"timeout_s": 100}})
-    log.append(10)
-    log.work()
+    log.first_round(deploy={"gate": {"timeout_s": 100}})
     if how == "rejected":
-        assert refusal(log, "trackside.reject-deploy.v1", reason="no") == ""
+        assert log.refused("trackside.reject-deploy.v1", {"reason": "no"}) == ""
     else:
         log.wait(99)
-        assert not log.of(DeployRejected)
+        assert not log.of(deploy_messages.DeployRejected)
         log.wait(1)
     assert [event.deployed for event in log.of(RoundEnded)] == [False]
     assert log.job.live.version == 1
 
 
 def test_force_deploys_a_worse_model_without_a_gate(log: JobLog) -> None:
-    log.create(deploy={"gate": {}, "trigger": {"type": "manual"}})
-    log.append(10)
-    log.work()
-    assert refusal(log, "trackside.fire-deploy.v1", force=True) == ""
-    (decided,) = log.of(DeployDecided)
+    log.first_round(deploy={"gate": {}, "trigger": {"type": "manual"}})
+    assert log.refused(FIRE_DEPLOY, {"force": True}) == ""
+    (decided,) = log.of(deploy_messages.DeployDecided)
     assert (decided.deploy, decided.reason, decided.approval) == (True, "forced by a command", False)
     assert log.job.live.version == 2
 
 
 def test_a_command_stands_for_the_time_of_a_trigger_and_not_for_its_conditions(log: JobLog) -> None:
     condition = {"type": "condition", "metric": "accuracy", "operator": ">", "threshold": 0.8}
-    log.create(deploy={"trigger": {"type": "all_of", "triggers": [{"type": "manual"}, condition]}})
-    log.append(10)
-    log.work()
-    assert not log.of(DeployDecided)
-    assert refusal(log, "trackside.fire-deploy.v1") == ""
-    assert [event.reason for event in log.of(DeployDecided)] == ["accuracy > 0.8: it is 0.5"]
+    log.first_round(deploy={"trigger": {"type": "all_of", "triggers": [{"type": "manual"}, condition]}})
+    assert not log.of(deploy_messages.DeployDecided)
+    assert log.refused(FIRE_DEPLOY) == ""
+    assert [event.reason for event in log.of(deploy_messages.DeployDecided)] == ["accuracy > 0.8: it is 0.5"]
 
 
 def test_a_rollback_during_a_deployment_is_refused(log: JobLog) -> None:
     deploying(log)
-    assert refusal(log, "trackside.rollback-model.v1", version=1) == "update_in_progress"
+    assert log.refused(ROLLBACK, {"version": 1}) == "update_in_progress"
 
 
 def test_an_update_of_a_rollback_goes_on_until_each_target_has_it(log: JobLog) -> None:
     service = deploying(log)
     log.acknowledge(service)
-    assert refusal(log, "trackside.rollback-model.v1", version=1) == ""
+    assert log.refused(ROLLBACK, {"version": 1}) == ""
     log.wait(100)
     assert log.job.live.version == 2
-    assert log.of(ModelUpdateTimedOut)
+    assert log.of(deploy_messages.ModelUpdateTimedOut)
     log.acknowledge(service)
     assert log.job.live.version == 1
 
@@ -197,7 +168,7 @@ def test_what_can_not_be_compared_is_not_deployed(log: JobLog, result: dict[str,
     while not any(task.task_type == "evaluate" for task in log.tasks()):
         assert log.do(log.tasks()[0])
     log.end(log.tasks()[0], result)
-    (decided,) = log.of(DeployDecided)
+    (decided,) = log.of(deploy_messages.DeployDecided)
     assert not decided.deploy
     assert reason in decided.reason
 
@@ -232,7 +203,7 @@ def test_no_time_limit_is_kept_for_another_try_of_a_service_that_is_away(log: Jo
 def update(log: JobLog, **deploy: Any) -> None:
     """Defines what deploys otherwise, in the middle of an update."""
     body = {"job": job_body(deploy={**ALWAYS, **deploy})}
-    log.command(JOB, "trackside.update-incremental-job.v1", body)
+    log.command(JOB, UPDATE, body)
 
 
 def test_a_service_that_begins_anew_and_can_not_load_the_live_model_is_asked_again(log: JobLog) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ class Reader:
         return outcome, decided, aggregate.next_due_ms(stream), list(aggregate.due(stream, later_ms))
 
 
+@pytest.mark.thorough
 @settings(max_examples=12)
 @given(st.integers(0, 2**32), st.booleans())
 def test_readers_agree_whether_they_forget_or_begin_from_a_snapshot(seed: int, rivals: bool) -> None:

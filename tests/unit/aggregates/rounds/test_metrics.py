@@ -99,10 +99,7 @@ def test_the_mean_of_numbers_whose_sum_is_too_large_is_exact() -> None:
     [
         ("median(m)", "there is no reducer 'median'; expected one of: mean, max, min"),
         ("Mean(m)", "there is no reducer 'Mean'; expected one of: mean, max, min"),
-        (
-            "m[",
-            "'m[' is not a metric; expected NAME, NAME[0], NAME[-1], mean(NAME), max(NAME) or min(NAME)",
-        ),
+        ("m[", "'m[' is not a metric; expected NAME, NAME[0], NAME[-1], mean(NAME), max(NAME) or min(NAME)"),
         (
             "m[1.5]",
             "'m[1.5]' is not a metric; expected NAME, NAME[0], NAME[-1], mean(NAME), max(NAME) or min(NAME)",
@@ -167,6 +164,7 @@ def test_a_difference_goes_before_a_metric_of_the_same_name() -> None:
     assert metrics.with_deltas({"m": 2, "m_delta": 9}, {"m": 1, "m_delta": 8})["m_delta"] == 1
 
 
+@pytest.mark.thorough
 @given(st.dictionaries(st.sampled_from("abc"), ANYTHING), st.dictionaries(st.sampled_from("abc"), ANYTHING))
 def test_whatever_an_evaluation_returns_gives_finite_numbers_or_reasons(
     trained: dict[str, Any], deployed: dict[str, Any]

@@ -26,12 +26,14 @@ def live_through(seed: int, moves: int, *, rivals: bool = False) -> RandomJob:
     return job
 
 
+@pytest.mark.thorough
 @settings(max_examples=15)
 @given(st.integers(0, 2**32))
 def test_whatever_happens_each_sample_is_in_one_place_and_targets_have_what_is_live(seed: int) -> None:
     live_through(seed, MOVES)
 
 
+@pytest.mark.thorough
 @settings(max_examples=10)
 @given(st.integers(0, 2**32))
 def test_what_rival_dispatchers_say_twice_or_too_late_does_no_harm(seed: int) -> None:

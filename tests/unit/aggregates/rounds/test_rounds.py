@@ -2,21 +2,23 @@
 
 import pytest
 
-from tests.unit.aggregates.rounds.given import JOB, MODEL, JobLog, event_names, submitted
-from trackside.aggregates.rounds.deploy_messages import DeployDecided, ModelDeployed
-from trackside.aggregates.rounds.messages import (
-    JobStatus,
-    RoundEnded,
-    RoundStarted,
-    SampleManifestWritten,
-    StageState,
+from tests.unit.aggregates.rounds.given import (
+    CREATE,
+    JOB,
+    MODEL,
+    ROLLBACK,
+    JobLog,
+    digest,
+    event_names,
+    job_body,
+    submitted,
 )
-from trackside.contracts.commands import CommandRefused
-
-
-@pytest.fixture
-def log() -> JobLog:
-    return JobLog()
+from trackside.aggregates.rounds.deploy_messages import DeployDecided, ModelDeployed
+from trackside.aggregates.rounds.messages import RoundEnded, RoundStarted, SampleManifestWritten, StageState
+from trackside.contracts.fleet import WRITE_MANIFEST
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.streams import dump, load, pack
+from trackside.domain.task import Task
 
 
 def test_a_round_trains_evaluates_and_deploys_a_better_model(log: JobLog) -> None:
@@ -39,9 +41,7 @@ def test_a_round_trains_evaluates_and_deploys_a_better_model(log: JobLog) -> Non
 
 
 def test_a_worse_model_is_not_deployed(log: JobLog) -> None:
-    log.create()
-    log.append(10)
-    log.work()
+    log.first_round()
     (decided,) = log.of(DeployDecided)
     assert not decided.deploy
     assert decided.reason == "accuracy_delta > 0.1: it is 0"
@@ -63,36 +63,14 @@ def test_the_events_of_a_round_with_services_come_in_their_order(log: JobLog) ->
     log.append(10)
     before = len(log.written) - 3
     log.work()
-    assert [name for name in event_names(log.written[before:]) if not name.startswith("Command")] == [
-        "SamplesAssigned",
-        "TriggerEvaluated",
-        "TaskSubmitted",
-        "SampleManifestWritten",
-        "RoundStarted",
-        "TaskSubmitted",
-        "ModelTrained",
-        "ModelVersionAdded",
-        "StageEnded",
-        "TriggerEvaluated",
-        "TaskSubmitted",
-        "SampleManifestWritten",
-        "TaskSubmitted",
-        "StageEnded",
-        "DeployDecided",
-        "ModelUpdatePublished",
-        "TaskSubmitted",
-        "ModelCopied",
-        "InstructionGiven",
-        "InstructionGiven",
-        "ModelUpdateConfirmed",
-        "ModelUpdateConfirmed",
-        "ModelDeployed",
-        "StageEnded",
-        "RoundEnded",
-        "ModelStageSet",
-        "TriggerEvaluated",
-        "StageBlocked",
-    ]
+    names = [name for name in event_names(log.written[before:]) if not name.startswith("Command")]
+    assert " ".join(names) == (
+        "SamplesAssigned TriggerEvaluated TaskSubmitted SampleManifestWritten RoundStarted TaskSubmitted "
+        "ModelTrained ModelVersionAdded StageEnded TriggerEvaluated TaskSubmitted SampleManifestWritten "
+        "TaskSubmitted StageEnded DeployDecided ModelUpdatePublished TaskSubmitted ModelCopied "
+        "InstructionGiven InstructionGiven ModelUpdateConfirmed ModelUpdateConfirmed ModelDeployed "
+        "StageEnded RoundEnded ModelStageSet TriggerEvaluated StageBlocked"
+    )
 
 
 def test_samples_of_a_failed_round_go_back_and_are_trained_with_once(log: JobLog) -> None:
@@ -116,9 +94,7 @@ def test_samples_of_a_failed_round_go_back_and_are_trained_with_once(log: JobLog
 
 def test_a_job_without_triggers_and_samples_waits(log: JobLog) -> None:
     """A job without conditions spins without pause in Sedna."""
-    log.create()
-    log.append(10)
-    log.work()
+    log.first_round()
     rounds = log.job.rounds
     written = log.wait(86_400)
     assert log.job.rounds == rounds
@@ -129,28 +105,104 @@ def test_a_job_without_triggers_and_samples_waits(log: JobLog) -> None:
 
 def test_a_rollback_makes_an_earlier_version_live(log: JobLog) -> None:
     log.next_accuracy = lambda number: 0.9
-    log.create(deploy={"services": [{"name": "api", "task_type": "serve"}]})
-    log.append(10)
-    log.work()
+    log.first_round(deploy={"services": [{"name": "api", "task_type": "serve"}]})
     assert log.job.live.version == 2
-    log.command(JOB, "trackside.rollback-model.v1", {"version": 1})
+    log.command(JOB, ROLLBACK, {"version": 1})
     log.work()
     assert log.job.live.version == 1
-    (refused,) = [
-        event
-        for event in log.command(JOB, "trackside.rollback-model.v1", {"version": 7})
-        if isinstance(event, CommandRefused)
-    ]
+    (refused,) = log.refusals(ROLLBACK, {"version": 7})
     assert refused.code == "never_live"
     assert refused.message.endswith("those were: digits-model@1, digits-model@2")
 
 
-def test_a_deleted_job_ends_its_services_and_keeps_its_id(log: JobLog) -> None:
-    """I37."""
-    log.create(deploy={"services": [{"name": "api", "task_type": "serve"}]})
+def stage_task(log: JobLog, task_type: str) -> Task:
+    """Lets workers work until a task of a type waits; returns it."""
+    for _ in range(20):
+        open_tasks = [task for task in log.tasks() if task.task_type != "serve"]
+        if found := [task for task in open_tasks if task.task_type == task_type]:
+            return found[0]
+        log.do(open_tasks[0])
+    raise AssertionError(f"no task of type {task_type}")
+
+
+def test_a_stage_that_fails_leads_back_to_waiting_for_training(log: JobLog) -> None:
+    """I2: after each failed stage, and never to the end of the job."""
+    log.create()
+    for number, task_type in enumerate(("train", "evaluate"), 1):
+        log.append(10)
+        log.wait(60)
+        log.end(stage_task(log, task_type), error="ValueError")
+        ended = log.of(RoundEnded)[-1]
+        assert (ended.number, ended.status, ended.deployed) == (number, "failed", False)
+        assert (log.job.stage, log.job.stage_state) == ("train", StageState.WAITING)
+
+
+def test_a_task_that_is_accepted_makes_its_stage_run(log: JobLog) -> None:
+    """I3: Sedna documents the status `running`, and refuses it."""
+    log.create()
+    log.append(10)
+    task = stage_task(log, "train")
+    states = [log.job.stage_state]
+    log.place(task)
+    assert [*states, log.job.stage_state] == [StageState.STARTING, StageState.RUNNING]
+
+
+def test_a_job_is_created_once_and_a_bad_definition_creates_none(log: JobLog) -> None:
+    """I5: Sedna replaces a job by its second definition, and one with a bad first one never starts."""
+    assert log.refused(CREATE, job_body(model="none")) == "unknown_model"
+    log.create()
+    other = job_body(train={"task_type": "train", "parameters": {"epochs": 9}})
+    assert log.refused(CREATE, other) == "already_exists"
+    assert log.job.spec.train.parameters == {}
+
+
+def test_what_sedna_has_but_its_triggers_has_a_default(log: JobLog) -> None:
+    """I6: split, evaluation with another model, update of what is live, and hard examples."""
+    service = {"name": "api", "task_type": "serve", "hard_examples": {"miner": "Random"}}
+    log.create(
+        train={"task_type": "train"},
+        eval={"task_type": "evaluate", "initial_model": {"model": "digits-model", "version": 1}},
+        deploy={"services": [service], "copy_to": {"url": "/srv/live"}, "config": {"url": "/srv/config"}},
+    )
+    spec = log.job.spec
+    assert (spec.dataset.eval_versions, spec.train.check_period_s, spec.deploy.check_period_s) == (5, 60, 0)
+    assert log.job.initial_eval == log.job.live
+
+
+def test_an_evaluation_compares_the_trained_model_with_the_one_that_is_live(log: JobLog) -> None:
+    """I24."""
+    log.create()
+    log.append(10)
+    task = stage_task(log, "evaluate")
+    assert task.inputs["trained"].sha256 == digest("round 1")
+    assert task.inputs["deployed"].sha256 == digest("initial")
+    assert task.inputs["samples"].uri == "/srv/out/data/eval/1/data.txt"
+
+
+def test_a_job_continues_from_a_snapshot_where_it_was(log: JobLog) -> None:
+    """I35 and I36: a restart of Sedna begins at round 0, and divides all samples again."""
+    log.first_round()
+    log.append(10)
+    stage_task(log, "train")
+    before = dump(log.stream)
+    log.streams.by_id[JOB] = load(pack(log.stream), log.streams.aggregates)
+    assert dump(log.stream) == before
     log.work()
-    log.command(JOB, "trackside.delete-incremental-job.v1", {})
-    log.work()
-    assert log.job.status is JobStatus.DELETED
-    assert log.stream.over
-    assert not log.tasks()
+    assert [(event.number, event.train) for event in log.of(RoundStarted)] == [(1, (0, 10)), (2, (10, 20))]
+
+
+def test_each_stage_has_its_own_queue(log: JobLog) -> None:
+    """I42: each of its stages may run on another node."""
+    log.create(
+        train={"task_type": "train", "needs": {"queue": "gpus"}, "check_period_s": 0},
+        eval={"task_type": "evaluate", "needs": {"queue": "cpus"}, "check_period_s": 0},
+    )
+    log.next_round()
+    tasks = [each for each in log.of(TaskSubmitted) if each.task_id.startswith(f"{JOB}.")]
+    queues = [(each.task_type, each.needs.queue) for each in tasks]
+    assert queues == [
+        (WRITE_MANIFEST, "gpus"),
+        ("train", "gpus"),
+        (WRITE_MANIFEST, "cpus"),
+        ("evaluate", "cpus"),
+    ]

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.unit.aggregates.rounds.history import SERVICE, JobHistory
 from trackside.aggregates.rounds.deploy_messages import DeployApproved, HardExamplesReported
 from trackside.aggregates.rounds.messages import RoundEnded, StageBlocked, StageState
@@ -25,37 +27,35 @@ def test_a_round_stays_in_the_tables_when_the_job_has_gone_on() -> None:
     assert told.row("deployments", 1)["status"] == "deployed"
 
 
-def test_the_times_of_a_stage_are_kept_and_the_next_one_waits() -> None:
-    """I1: what begins a stage, and its end; what tasks say comes from their own rows."""
-    told = JobHistory()
-    told.whole_round(0.90, 0.80)
-    train, deploy, waits = (told.row("stages", *key) for key in ((1, "train"), (1, "deploy"), (2, "train")))
-    assert train["waiting_ms"] < train["ready_ms"] < train["ended_ms"]
-    assert train["status"] == StageState.COMPLETED.value
-    assert train["manifest_url"] == "/data/out/data/train/1/data.txt"
-    assert deploy["ready_ms"] < deploy["starting_ms"] < deploy["running_ms"] < deploy["ended_ms"]
-    assert (waits["waiting_ms"] is not None, waits["ready_ms"], waits["status"]) == (True, None, None)
-
-
-def test_what_hinders_a_stage_is_in_its_row_until_it_goes_on() -> None:
-    """I21: a stage that is blocked says why."""
+def test_the_times_of_a_stage_are_kept_and_what_hindered_it_until_it_went_on() -> None:
+    """I1, I21: what begins a stage, and its end; what tasks say comes from their own rows."""
     told = JobHistory()
     said = {"reason": "no_samples", "message": "no sample for training has come"}
     told.tell(StageBlocked(stage="train", round=1, **said))
     assert told.row("stages", 1, "train")["blocked"] == "no_samples"
     assert told.row("incremental_jobs")["blocked_message"] == said["message"]
     told.whole_round(0.90, 0.80)
-    assert told.row("stages", 1, "train")["blocked"] == ""
+    train, deploy, waits = (told.row("stages", *key) for key in ((1, "train"), (1, "deploy"), (2, "train")))
+    assert train["waiting_ms"] < train["ready_ms"] < train["ended_ms"]
+    assert (train["status"], train["blocked"]) == (StageState.COMPLETED.value, "")
+    assert train["manifest_url"] == "/data/out/data/train/1/data.txt"
+    assert deploy["ready_ms"] < deploy["starting_ms"] < deploy["running_ms"] < deploy["ended_ms"]
+    assert (waits["waiting_ms"] is not None, waits["ready_ms"], waits["status"]) == (True, None, None)
 
 
-def test_what_a_service_outside_of_trackside_reports_counts_for_its_job() -> None:
-    """I41: `ReportHardExamples` of a service that is no task."""
+def test_counts_of_a_window_are_of_its_service_of_its_job_and_of_the_round_that_has_begun_last() -> None:
+    """I41: also of a service that is no task, whose counts `ReportHardExamples` brings."""
     told = JobHistory()
-    told.report_hard_examples(10, 2)
+    told.whole_round(0.9, 0.8)
+    told.report_hard_examples(100, 7)
+    told.report_hard_examples(50, 1)
+    assert told.row("hard_examples", SERVICE, 2)["round"] == 1
+    service = told.row("inference_services", SERVICE)
+    assert (service["inferences"], service["hard_examples"], service["windows"]) == (150, 8, 2)
     counted = {"service": "edge-camera", "window": 1, "inferences": 120, "hard": 7, "command_id": "c1"}
     told.tell(HardExamplesReported.model_validate(counted))
-    row = told.row("incremental_jobs")
-    assert (row["inferences"], row["hard_examples"]) == (130, 9)
+    job = told.row("incremental_jobs")
+    assert (job["inferences"], job["hard_examples"]) == (270, 15)
 
 
 def test_each_sample_is_in_one_range_of_a_round_or_waits() -> None:
@@ -91,40 +91,26 @@ def test_a_round_that_failed_says_so_and_its_samples_wait_again() -> None:
     assert told.row("incremental_jobs")["waiting_samples"] == 80
 
 
-def test_a_deployment_names_the_targets_that_have_not_confirmed_it() -> None:
+@pytest.mark.parametrize("approval", [False, True])
+def test_a_deployment_names_who_has_approved_it_or_the_targets_that_have_not_confirmed_it(
+    approval: bool,
+) -> None:
     told = JobHistory()
     told.assign(100)
     told.train()
     told.evaluate(0.9, 0.8)
-    told.decide(deploy=True)
+    told.decide(deploy=True, approval=approval)
+    if approval:
+        assert told.row("rounds", 1)["asks"] is True
+        assert told.row("incremental_jobs")["waits_for_approval"] is True
+        told.tell(DeployApproved(command_id="c-9", round=1, actor="ada"))
+        assert (told.row("rounds", 1)["approval"], told.row("rounds", 1)["actor"]) == ("approved", "ada")
+        return
     told.publish()
     assert json.loads(told.row("deployments", 1)["open"]) == [SERVICE]
     assert json.loads(told.row("incremental_jobs")["update_open"]) == [SERVICE]
     told.confirm()
     assert json.loads(told.row("deployments", 1)["open"]) == []
-
-
-def test_an_approval_is_part_of_its_round() -> None:
-    told = JobHistory()
-    told.assign(100)
-    told.train()
-    told.evaluate(0.9, 0.8)
-    told.decide(deploy=True, approval=True)
-    assert told.row("rounds", 1)["asks"] is True
-    assert told.row("incremental_jobs")["waits_for_approval"] is True
-    told.tell(DeployApproved(command_id="c-9", round=1, actor="ada"))
-    assert (told.row("rounds", 1)["approval"], told.row("rounds", 1)["actor"]) == ("approved", "ada")
-
-
-def test_counts_of_a_window_are_of_the_round_that_has_begun_last() -> None:
-    """I41: inferences and hard examples, also per round."""
-    told = JobHistory()
-    told.whole_round(0.9, 0.8)
-    told.report_hard_examples(100, 7)
-    told.report_hard_examples(50, 1)
-    assert told.row("hard_examples", SERVICE, 2)["round"] == 1
-    service = told.row("inference_services", SERVICE)
-    assert (service["inferences"], service["hard_examples"], service["windows"]) == (150, 8, 2)
 
 
 def test_the_row_of_a_job_says_how_far_its_trigger_is() -> None:

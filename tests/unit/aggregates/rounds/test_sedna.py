@@ -1,11 +1,10 @@
-"""What Sedna does with triggers and samples, and what is done here: the table of docs/sedna-rules.md.
+"""What Sedna does with triggers and samples, and what is done here: each row of docs/sedna-rules.md.
 
 The results of Sedna are those of its trigger package and of its loop over new samples, run with these inputs
 at commit 2c30e569.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -22,20 +21,7 @@ from trackside.contracts.message import Json
 from trackside.contracts.refusals import field_names, problems_of
 
 PAGE = ROOT / "docs" / "sedna-rules.md"
-YES, NO, SAME = "holds", "does not hold", ""
-
-
-@dataclass(frozen=True)
-class Case:
-    """An input, what Sedna makes of it, and what is made of it here."""
-
-    row: str
-    what: str
-    sedna: str
-    ours: str
-    found: Callable[[], str]
-    """Computes `ours`."""
-    why: str = SAME
+YES, NO = "holds", "does not hold"
 
 
 def refusal(kind: type[BaseModel], body: Json) -> str:
@@ -117,8 +103,7 @@ def ten_polls_of_ten() -> str:
     wait = {"type": "condition", "metric": "num_of_samples", "operator": ">=", "threshold": 80}
     log.create(train={"task_type": "train", "check_period_s": 0, "trigger": wait})
     for _ in range(10):
-        log.append(10)
-    log.work()
+        log.next_round()
     return f"{evaluation_lines(log)[0]} lines"
 
 
@@ -133,239 +118,68 @@ def without_new_samples() -> str:
     return f"{evaluation_lines(log)[-1]} lines"
 
 
-NOT_NUMBERS = "only a number is compared, and the reason is written"
-TEXTS = "a time has the form HH:MM, so that texts can't be compared in a wrong order"
-HINT = "m is a list of 1 item, not a number; write mean(m), max(m), min(m), m[0] or m[-1]"
-REMAINDER = "what is left of a fraction counts for the samples to come"
-BY_ZONE = "a window names its time zone; Sedna takes the clock of the host"
-CASES = [
-    Case("I8", "`m > 500`, m is 500.0000009", NO, NO, condition("m", ">", 500, 500.0000009)),
-    Case("I8", "`m >= 500`, m is 499.9999991", YES, YES, condition("m", ">=", 500, 499.9999991)),
-    Case("I8", "`m == 500`, m is 499.999998", NO, NO, condition("m", "==", 500, 499.999998)),
-    Case("I8", "`m != 500`, m is 500.0000009", NO, NO, condition("m", "!=", 500, 500.0000009)),
-    Case("I8", "`m lt 500`, m is 499.999998", YES, YES, condition("m", "lt", 500, 499.999998)),
-    Case(
-        "I8",
-        "`m ~ 500`",
-        "never holds",
-        "refused: unknown_value",
-        condition("m", "~", 500),
-        "a job that would never begin is refused when it is made",
+FOUND: dict[str, Callable[[], str]] = {
+    "`m > 500`, m is 500.0000009": condition("m", ">", 500, 500.0000009),
+    "`m >= 500`, m is 499.9999991": condition("m", ">=", 500, 499.9999991),
+    "`m == 500`, m is 499.999998": condition("m", "==", 500, 499.999998),
+    "`m != 500`, m is 500.0000009": condition("m", "!=", 500, 500.0000009),
+    "`m lt 500`, m is 499.999998": condition("m", "lt", 500, 499.999998),
+    "`m ~ 500`": condition("m", "~", 500),
+    "`m < 1`, m is true": condition("m", "<", 1, True),
+    "no trigger": trigger(None),
+    "only a window, 01:00 to 23:00, at 12:00": daily("01:00", "23:00", "12:00"),
+    "01:00 to 02:00, at 02:00:59": daily("01:00", "02:00", "02:00:59"),
+    "01:00 to 02:00, at 02:01:00": daily("01:00", "02:00", "02:01:00"),
+    "23:00 to 01:00, at 00:30": daily("23:00", "01:00", "00:30"),
+    "22:00 to 24:00, at 23:59": daily("22:00", "24:00", "23:59"),
+    "24:00 to 01:00, at 00:30": daily("24:00", "01:00", "00:30"),
+    "10:00 to 10:00, at 10:00:30": daily("10:00", "10:00", "10:00:30"),
+    "9:00 to 17:00, at 07:00": daily("9:00", "17:00", "07:00"),
+    "01:00 to 23:00 with the type `daily`, at 12:00": daily("01:00", "23:00", "12:00"),
+    "23:00 to 01:00 with the type `daily`, at 12:00": daily("23:00", "01:00", "12:00"),
+    "08:00 to 09:00 in Kathmandu, at 02:15 UTC on a host with UTC": daily(
+        "08:00", "09:00", "02:15", "Asia/Kathmandu"
     ),
-    Case(
-        "I8",
-        "`m < 1`, m is true",
-        YES,
-        f"{NO}: m is true, not a number",
-        condition("m", "<", 1, True),
-        NOT_NUMBERS,
-    ),
-    Case("I9", "no trigger", YES, YES, trigger(None)),
-    Case(
-        "I9",
-        "only a window, 01:00 to 23:00, at 12:00",
-        "never holds",
-        YES,
-        daily("01:00", "23:00", "12:00"),
-        "there, every trigger has a condition, too, which never holds without an operator",
-    ),
-    Case("I10", "01:00 to 02:00, at 02:00:59", YES, YES, daily("01:00", "02:00", "02:00:59")),
-    Case("I10", "01:00 to 02:00, at 02:01:00", NO, NO, daily("01:00", "02:00", "02:01:00")),
-    Case("I10", "23:00 to 01:00, at 00:30", YES, YES, daily("23:00", "01:00", "00:30")),
-    Case("I10", "22:00 to 24:00, at 23:59", YES, YES, daily("22:00", "24:00", "23:59")),
-    Case("I10", "24:00 to 01:00, at 00:30", YES, YES, daily("24:00", "01:00", "00:30")),
-    Case(
-        "I10",
-        "10:00 to 10:00, at 10:00:30",
-        YES,
-        "refused: empty_window",
-        daily("10:00", "10:00", "10:00:30"),
-        "a whole day was meant, or nothing, but hardly this minute",
-    ),
-    Case(
-        "I10",
-        "9:00 to 17:00, at 07:00",
-        YES,
-        "refused: unknown_value",
-        daily("9:00", "17:00", "07:00"),
-        TEXTS,
-    ),
-    Case(
-        "I10",
-        "01:00 to 23:00 with the type `daily`, at 12:00",
-        "never holds",
-        YES,
-        daily("01:00", "23:00", "12:00"),
-        "there, the clock is compared as an empty text for this type",
-    ),
-    Case(
-        "I10",
-        "23:00 to 01:00 with the type `daily`, at 12:00",
-        "always holds",
-        NO,
-        daily("23:00", "01:00", "12:00"),
-        "the same",
-    ),
-    Case(
-        "I10",
-        "08:00 to 09:00 in Kathmandu, at 02:15 UTC on a host with UTC",
-        NO,
-        YES,
-        daily("08:00", "09:00", "02:15", "Asia/Kathmandu"),
-        BY_ZONE,
-    ),
-    Case("I11", "`m[1] > 0`, m is [0.2, 0.4]", YES, YES, condition("m[1]", ">", 0, [0.2, 0.4])),
-    Case(
-        "I11",
-        "`m[2] > 0`, m is [0.2, 0.4]",
-        NO,
-        f"{NO}: there is no m[2]: the list has 2 items",
-        condition("m[2]", ">", 0, [0.2, 0.4]),
-        "the reason is written",
-    ),
-    Case(
-        "I11",
-        "`m[-1] > 0`, m is [0.2, 0.4]",
-        "panics",
-        YES,
-        condition("m[-1]", ">", 0, [0.2, 0.4]),
-        "-1 is the last item",
-    ),
-    Case(
-        "I11",
-        "`m[ > 0`",
-        "panics",
-        "refused: unknown_value",
-        condition("m[", ">", 0),
-        "what names no metric is refused when the job is made",
-    ),
-    Case(
-        "I11",
-        "`unknown > 0`",
-        NO,
-        f"{NO}: there is no metric 'unknown'",
-        condition("unknown", ">", 0),
-        "the reason is written; for training and evaluation it is refused when the job is made",
-    ),
-    Case(
-        "I11",
-        '`m > 0`, m is "0.5"',
-        YES,
-        f"{NO}: m is a text, not a number",
-        condition("m", ">", 0, "0.5"),
-        NOT_NUMBERS,
-    ),
-    Case(
-        "I11",
-        '`m > "0.1"`, the threshold is a text',
-        "understood as 0.1",
-        "refused: wrong_type",
-        condition("m", ">", "0.1"),
-        "nothing is converted",
-    ),
-    Case("I12", "`m > 0.1`, m is [0.2]", NO, f"{NO}: {HINT}", condition("m", ">", 0.1, [0.2]), NOT_NUMBERS),
-    Case(
-        "I12",
-        "`m < 0.1`, m is [0.2]",
-        YES,
-        f"{NO}: {HINT}",
-        condition("m", "<", 0.1, [0.2]),
-        "a list is not read as 0",
-    ),
-    Case(
-        "I12",
-        "`mean(m) > 0.1`, m is [0.2]",
-        NO,
-        YES,
-        condition("mean(m)", ">", 0.1, [0.2]),
-        "there are mean, max and min",
-    ),
-    Case("I16", "100 samples at once, `train_prob` 0.8", "80 and 20", "80 and 20", divided(0.8, 100)),
-    Case(
-        "I16",
-        "100 samples at once, `train_prob` 0.29",
-        "28 and 72",
-        "29 and 71",
-        divided(0.29, 100),
-        "there are no floats in it: 0.29 * 100 is 28.999999999999996",
-    ),
-    Case(
-        "I16",
-        "10 samples at once, 0.8: those for evaluation",
-        "8, 9",
-        "0, 5",
-        evaluated_of_ten,
-        "each run of samples has its share, so samples that drift are in both",
-    ),
-    Case(
-        "I16",
-        "10 samples, `train_prob` 1.5",
-        "panics",
-        "refused: train_prob_range",
-        divided(1.5, 10),
-        "it is checked when the job is made",
-    ),
-    Case(
-        "I16",
-        "10 samples, `train_prob` -0.5",
-        "panics",
-        "refused: train_prob_range",
-        divided(-0.5, 10),
-        "the same",
-    ),
-    Case("I17", "0.8, 100 times 1 sample", "0 and 100", "80 and 20", divided(0.8, 1, 100), REMAINDER),
-    Case("I17", "0.8, 25 times 4 samples", "75 and 25", "80 and 20", divided(0.8, 4, 25), REMAINDER),
-    Case("I17", "0.8, 10 times 10 samples", "80 and 20", "80 and 20", divided(0.8, 10, 10)),
-    Case(
-        "I18",
-        "0.8, 10 times 10 samples: lines of the evaluation",
-        "110 lines, 20 of them different",
-        "20 lines",
-        ten_polls_of_ten,
-        "a sample is in one version, and an evaluation has each version once",
-    ),
-    Case(
-        "I19",
-        "9 evaluations, each after 5 times new samples: versions kept",
-        "5, 9, 13, 17, 21, 25, 29, 33, 37",
-        "1, 2, 3, 4, 5, 5, 5, 5, 5",
-        kept_versions,
-        "what comes between two rounds is one version, and all that are too many are dropped",
-    ),
-    Case(
-        "I19",
-        "an evaluation for which no samples have come since the last one",
-        "an empty file",
-        "3 lines",
-        without_new_samples,
-        "it has the versions that are kept; the stage doesn't begin with an empty file",
-    ),
-]
+    "`m[1] > 0`, m is [0.2, 0.4]": condition("m[1]", ">", 0, [0.2, 0.4]),
+    "`m[2] > 0`, m is [0.2, 0.4]": condition("m[2]", ">", 0, [0.2, 0.4]),
+    "`m[-1] > 0`, m is [0.2, 0.4]": condition("m[-1]", ">", 0, [0.2, 0.4]),
+    "`m[ > 0`": condition("m[", ">", 0),
+    "`unknown > 0`": condition("unknown", ">", 0),
+    '`m > 0`, m is "0.5"': condition("m", ">", 0, "0.5"),
+    '`m > "0.1"`, the threshold is a text': condition("m", ">", "0.1"),
+    "`m > 0.1`, m is [0.2]": condition("m", ">", 0.1, [0.2]),
+    "`m < 0.1`, m is [0.2]": condition("m", "<", 0.1, [0.2]),
+    "`mean(m) > 0.1`, m is [0.2]": condition("mean(m)", ">", 0.1, [0.2]),
+    "100 samples at once, `train_prob` 0.8": divided(0.8, 100),
+    "100 samples at once, `train_prob` 0.29": divided(0.29, 100),
+    "10 samples at once, 0.8: those for evaluation": evaluated_of_ten,
+    "10 samples, `train_prob` 1.5": divided(1.5, 10),
+    "10 samples, `train_prob` -0.5": divided(-0.5, 10),
+    "0.8, 100 times 1 sample": divided(0.8, 1, 100),
+    "0.8, 25 times 4 samples": divided(0.8, 4, 25),
+    "0.8, 10 times 10 samples": divided(0.8, 10, 10),
+    "0.8, 10 times 10 samples: lines of the evaluation": ten_polls_of_ten,
+    "9 evaluations, each after 5 times new samples: versions kept": kept_versions,
+    "an evaluation for which no samples have come since the last one": without_new_samples,
+}
+"""What finds the result of Trackside, by the case."""
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.row} {case.what}")
-def test_what_is_done_here_is_what_the_table_says(case: Case) -> None:
-    assert case.found() == case.ours
+def rows_of_the_page() -> list[tuple[str, ...]]:
+    """Returns the cells of each row of the table: its row, the case, Sedna, Trackside, why they differ."""
+    lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| I")]
+    return [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.row} {case.what}")
-def test_a_difference_to_sedna_has_a_reason(case: Case) -> None:
-    assert bool(case.why) is (case.sedna != case.ours)
+@pytest.mark.parametrize(("row", "case", "sedna", "ours", "why"), rows_of_the_page())
+def test_what_is_done_here_is_what_the_page_says_and_a_difference_has_a_reason(
+    row: str, case: str, sedna: str, ours: str, why: str
+) -> None:
+    assert FOUND[case]() == ours
+    assert (why != "-") is (sedna != ours)
 
 
 def test_every_row_of_triggers_and_samples_has_a_case() -> None:
-    rows = {"I8", "I9", "I10", "I11", "I12", "I16", "I17", "I18", "I19"}
-    assert {case.row for case in CASES} == rows
-
-
-def table() -> str:
-    """Returns the table of the page."""
-    lines = ["| row | case | Sedna | Trackside | why they differ |", "| --- | --- | --- | --- | --- |"]
-    for case in CASES:
-        cells = (case.row, case.what, case.sedna, case.ours, case.why or "-")
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines)
-
-
-def test_the_page_has_this_table() -> None:
-    assert table() in PAGE.read_text("utf-8")
+    rows = rows_of_the_page()
+    assert {row for row, *_ in rows} == {"I8", "I9", "I10", "I11", "I12", "I16", "I17", "I18", "I19"}
+    assert [case for _, case, *_ in rows] == list(FOUND)

@@ -23,20 +23,6 @@ def divided(changes: list[tuple[int, float]]) -> tuple[list[SplitRule], int]:
     return segments, end
 
 
-@pytest.mark.parametrize("arriving", [1, 4, 7, 10, 25, 100])
-def test_of_100_samples_80_are_for_training_however_they_arrive(arriving: int) -> None:
-    """I17: of 100 that arrive one by one Sedna takes none for training, of 25 times 4 it takes 75."""
-    segments: list[SplitRule] = []
-    train, evaluation = 0, 0
-    for begin in range(0, 100, arriving):
-        segments = added(segments, begin, share_of(0.8))
-        end = min(begin + arriving, 100)
-        train += count(segments, begin, end, "train")
-        evaluation += count(segments, begin, end, "eval")
-    assert (train, evaluation) == (80, 20)
-    assert len(segments) == 1
-
-
 @given(SHARE, st.lists(st.integers(0, 50), max_size=8))
 def test_what_a_sample_is_for_is_the_same_however_samples_arrive(
     train_prob: float, arrivals: list[int]
@@ -55,6 +41,7 @@ def test_what_a_sample_is_for_is_the_same_however_samples_arrive(
     assert len(found) == int(end * Fraction(repr(train_prob)))
 
 
+@pytest.mark.thorough
 @given(CHANGES, st.data())
 def test_each_sample_is_for_one_use_and_counted_as_such(
     changes: list[tuple[int, float]], data: st.DataObject
@@ -77,6 +64,7 @@ def _segment_of(segments: list[SplitRule], sample: int) -> SplitRule:
     return [segment for segment in segments if segment.begin <= sample][-1]
 
 
+@pytest.mark.thorough
 @given(CHANGES)
 def test_a_changed_share_keeps_what_the_samples_before_have_left(changes: list[tuple[int, float]]) -> None:
     """All samples together have as many for training as their shares give, to the remainder."""

@@ -1,32 +1,18 @@
 """What a round has trained becomes a version of the job's model, also if a search or a run has trained it."""
 
-import pytest
-
-from tests.unit.aggregates.rounds.given import APPLIED, JOB, MODEL, JobLog, digest, job_body
+from tests.unit.aggregates.rounds.given import APPLIED, CREATE, JOB, MODEL, JobLog, digest, job_body
 from trackside.aggregates.model.messages import AddModelVersion, ModelVersionAdded, TrainedBy
 from trackside.aggregates.rounds.messages import RoundEnded, StageEnded
 from trackside.aggregates.search.messages import TRIAL, TrialSuggested
+from trackside.contracts import tasks
 from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.children import ChildRequested
-from trackside.contracts.commands import CommandReceived, CommandRefused
+from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Json
 from trackside.contracts.parts import Part
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    MetricReported,
-    TaskAccepted,
-    TaskAssigned,
-    TaskSubmitted,
-)
 
 METADATA: Json = {"format": "safetensors", "devices": ["cpu"], "metrics": {"accuracy": 0.75}}
 SPACE: Json = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}
-
-
-@pytest.fixture
-def log() -> JobLog:
-    return JobLog()
 
 
 def commands(log: JobLog) -> list[CommandReceived]:
@@ -47,11 +33,11 @@ def train(log: JobLog, child: str, task_id: str) -> None:
     model: Json = {"number": 1, "name": "model", "version": 1, "kind": "model", "size_bytes": 8}
     bytes_ = {"uri": f"store:sha256/{digest(task_id)}", "sha256": digest(task_id)}
     for event in (
-        TaskAssigned.model_validate({**ours, "worker_id": "w1", "device_ids": [], "seen": 0}),
-        TaskAccepted.model_validate(ours),
+        tasks.TaskAssigned.model_validate({**ours, "worker_id": "w1", "device_ids": [], "seen": 0}),
+        tasks.TaskAccepted.model_validate(ours),
         ArtifactSaved.model_validate({**ours, **model, **bytes_, "metadata": METADATA}),
-        MetricReported.model_validate({**token, "kind": "FINAL", "step": 0, "value": 0.5}),
-        AttemptEnded.model_validate({**ours, "end": AttemptEnd.FINISHED}),
+        tasks.MetricReported.model_validate({**token, "kind": "FINAL", "step": 0, "value": 0.5}),
+        tasks.AttemptEnded.model_validate({**ours, "end": tasks.AttemptEnd.FINISHED}),
     ):
         assert log.tell(event, stream=child) == APPLIED
     log.settle()
@@ -60,9 +46,7 @@ def train(log: JobLog, child: str, task_id: str) -> None:
 def test_a_model_that_a_task_has_trained_is_a_version_that_names_the_attempt_and_its_artifact(
     log: JobLog,
 ) -> None:
-    log.create()
-    log.append(10)
-    log.work()
+    log.first_round()
     (added, *_) = commands(log)
     assert added.command_type == AddModelVersion.wire_type()
     task = f"{JOB}.r1.train.1"
@@ -99,15 +83,14 @@ def test_the_model_of_the_best_trial_of_a_search_is_the_version(log: JobLog) -> 
             "check_period_s": 0,
         }
     )
-    log.append(10)
-    log.work()
+    log.next_round()
     (requested,) = log.of(ChildRequested)
     child, task_id = requested.child_id, f"{requested.child_id}.0"
     search = log.streams.by_id[child].root
     assert set(search.spec.inputs) == {"samples", "model"}
     suggested = TrialSuggested(trial=0, parameters={"lr": 0.5}, seen=search.opened[0], space_version=1)
     part = Part(kind=TRIAL, number=0)
-    task = TaskSubmitted(task_id=task_id, task_type="train", parameters={}, part=part)
+    task = tasks.TaskSubmitted(task_id=task_id, task_type="train", parameters={}, part=part)
     log.tell(suggested, task, role="dispatcher", stream=child)
     train(log, child, task_id)
     log.work()
@@ -123,9 +106,7 @@ def test_the_output_model_of_a_pipeline_is_the_version(log: JobLog) -> None:
     step = {"name": "fit", "task_type": "train", "inputs": {"samples": "${pipeline.samples}"}}
     schemas = {name: {"type": "object"} for name in ("samples", "round")}
     pipeline = {"steps": [step], "parameters": schemas, "outputs": {"model": "${fit.artifacts.model}"}}
-    log.create(train={"kind": "run", "spec": {"pipeline": pipeline}, "check_period_s": 0})
-    log.append(10)
-    log.work()
+    log.first_round(train={"kind": "run", "spec": {"pipeline": pipeline}, "check_period_s": 0})
     (requested,) = log.of(ChildRequested)
     child, task_id = requested.child_id, f"{requested.child_id}.fit"
     assert log.streams.by_id[child].root.parameters["round"]["number"] == 1
@@ -141,8 +122,6 @@ def test_the_output_model_of_a_pipeline_is_the_version(log: JobLog) -> None:
 def test_a_pipeline_without_the_parameters_it_needs_is_refused_when_the_job_is_defined(log: JobLog) -> None:
     pipeline = {"steps": [{"name": "fit", "task_type": "train"}], "parameters": {"epochs": {}, "samples": {}}}
     body = job_body(train={"kind": "run", "spec": {"pipeline": pipeline}})
-    *_, refused = log.command(JOB, "trackside.create-incremental-job.v1", body)
-    assert isinstance(refused, CommandRefused)
-    assert [(problem.code, problem.path) for problem in refused.problems] == [
+    assert [(problem.code, problem.path) for problem in log.refusals(CREATE, body)] == [
         ("missing_parameter", "$.train.spec.parameters.epochs")
     ]

@@ -1,11 +1,10 @@
 """When the triggers of a job are evaluated and written, and that no time is missed (I7, I10, I13)."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.rounds.given import BETTER, JOB, JobLog
+from tests.unit.aggregates.rounds.given import BETTER, JOB, JobLog, condition
 from trackside.aggregates.rounds.deploy_messages import DeployDecided
 from trackside.aggregates.rounds.messages import RoundStarted, StageState, TriggerEvaluated
 from trackside.contracts.message import Json
@@ -14,19 +13,10 @@ HOUR_S = 3_600.0
 NIGHT: Json = {"type": "daily", "start": "01:00", "end": "02:00", "timezone": "Europe/Berlin"}
 
 
-@pytest.fixture
-def log() -> JobLog:
-    return JobLog()
-
-
 def train(trigger: Json | None, check_period_s: float = 0) -> Json:
     """Returns the stage of training with a trigger."""
     given = {} if trigger is None else {"trigger": trigger}
     return {"task_type": "train", "check_period_s": check_period_s, **given}
-
-
-def condition(metric: str, operator: str, threshold: float) -> Json:
-    return {"type": "condition", "metric": metric, "operator": operator, "threshold": threshold}
 
 
 def evaluated(log: JobLog, stage: str = "train") -> list[tuple[bool, bool]]:
@@ -53,11 +43,8 @@ def test_an_evaluation_is_written_only_on_a_change_or_a_begin(log: JobLog) -> No
 
 def test_the_check_period_is_the_least_time_between_two_begins(log: JobLog) -> None:
     """I7: Sedna reads it, and ignores it."""
-    log.create(train=train(None, check_period_s=600))
-    log.append(10)
-    log.work()
-    log.append(10)
-    log.work()
+    log.first_round(train=train(None, check_period_s=600))
+    log.next_round()
     assert len(log.of(RoundStarted)) == 1
     log.wait(599)
     log.work()
@@ -74,21 +61,16 @@ def test_the_check_period_is_the_least_time_between_two_deployments(log: JobLog)
     """I7: what is not deployed is decided at once, and a command does not wait."""
     log.next_accuracy = lambda number: (0.0, 0.6, 0.7, 0.1, 0.8)[number]
     better = condition("accuracy_delta", ">", 0.05)
-    log.create(train=train(None), deploy={"trigger": better, "check_period_s": 600})
-    log.append(10)
-    log.work()
-    log.append(10)
-    log.work()
+    log.first_round(train=train(None), deploy={"trigger": better, "check_period_s": 600})
+    log.next_round()
     assert [event.deploy for event in log.of(DeployDecided)] == [True]
     log.wait(599)
     assert [event.deploy for event in log.of(DeployDecided)] == [True]
     log.wait(1)
     log.work()
-    log.append(10)
-    log.work()
+    log.next_round()
     assert [event.deploy for event in log.of(DeployDecided)] == [True, True, False]
-    log.append(10)
-    log.work()
+    log.next_round()
     assert len(log.of(DeployDecided)) == 3
     log.command(JOB, "trackside.fire-deploy.v1", {})
     assert [event.deploy for event in log.of(DeployDecided)] == [True, True, False, True]
@@ -157,34 +139,22 @@ def test_either_of_several_triggers_begins_a_round(log: JobLog) -> None:
     assert times(log) == ["11-14 22:13", "11-14 23:00"]
 
 
-def deploy(*parts: Any) -> Json:
-    return {"trigger": {"type": "all_of", "triggers": list(parts)}}
-
-
-def test_a_better_model_waits_for_the_time_to_be_deployed(log: JobLog) -> None:
-    log.next_accuracy = lambda number: 0.9
-    log.create(deploy=deploy(BETTER, NIGHT))
-    log.append(10)
-    log.work()
-    assert not log.of(DeployDecided)
-    assert (log.job.stage, log.job.stage_state) == ("deploy", StageState.WAITING)
-    log.wait(2 * HOUR_S)
+@pytest.mark.parametrize(
+    ("accuracy", "windows", "waits"),
+    [
+        pytest.param(0.9, [NIGHT], True, id="a better model"),
+        pytest.param(0.5, [NIGHT], False, id="a worse model"),
+        pytest.param(0.9, [NIGHT, {**NIGHT, "start": "03:00", "end": "04:00"}], False, id="never at once"),
+    ],
+)
+def test_only_a_better_model_waits_for_a_time_that_comes_to_be_deployed(
+    log: JobLog, accuracy: float, windows: list[Json], waits: bool
+) -> None:
+    log.next_accuracy = lambda number: accuracy
+    log.first_round(deploy={"trigger": {"type": "all_of", "triggers": [BETTER, *windows]}})
+    assert bool(log.of(DeployDecided)) is not waits
+    if waits:
+        assert (log.job.stage, log.job.stage_state) == ("deploy", StageState.WAITING)
+        log.wait(2 * HOUR_S)
     (decided,) = log.of(DeployDecided)
-    assert decided.deploy
-
-
-def test_a_worse_model_does_not_wait_for_it(log: JobLog) -> None:
-    log.create(deploy=deploy(BETTER, NIGHT))
-    log.append(10)
-    log.work()
-    (decided,) = log.of(DeployDecided)
-    assert not decided.deploy
-
-
-def test_windows_that_never_meet_do_not_keep_a_round_waiting(log: JobLog) -> None:
-    log.next_accuracy = lambda number: 0.9
-    log.create(deploy=deploy(BETTER, NIGHT, {**NIGHT, "start": "03:00", "end": "04:00"}))
-    log.append(10)
-    log.work()
-    (decided,) = log.of(DeployDecided)
-    assert not decided.deploy
+    assert decided.deploy is waits

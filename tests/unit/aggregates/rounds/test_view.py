@@ -42,33 +42,12 @@ def seen(
     return {"metric": metric, "operator": operator, "threshold": threshold, "value": value, "reason": reason}
 
 
-ENOUGH = {"type": "condition", "metric": "num_of_samples", "operator": "ge", "threshold": 500}
-
-
 def test_a_trigger_reads_as_people_say_it() -> None:
-    spec = definition(
-        train={
-            "task_type": "train",
-            "trigger": {
-                "type": "any_of",
-                "triggers": [
-                    {"type": "manual"},
-                    {
-                        "type": "all_of",
-                        "triggers": [
-                            {
-                                "type": "condition",
-                                "metric": "num_of_samples",
-                                "operator": "ge",
-                                "threshold": 500,
-                            },
-                            {"type": "daily", "start": "22:00", "end": "06:00", "timezone": "Europe/Berlin"},
-                        ],
-                    },
-                ],
-            },
-        }
-    )
+    enough = {"type": "condition", "metric": "num_of_samples", "operator": "ge", "threshold": 500}
+    night = {"type": "daily", "start": "22:00", "end": "06:00", "timezone": "Europe/Berlin"}
+    both = {"type": "all_of", "triggers": [enough, night]}
+    either = {"type": "any_of", "triggers": [{"type": "manual"}, both]}
+    spec = definition(train={"task_type": "train", "trigger": either})
     said = "by command or (num_of_samples >= 500 and daily 22:00-06:00 Europe/Berlin)"
     assert trigger_text(spec.train.trigger) == said
     assert trigger_text(None) == "always"

@@ -1,10 +1,10 @@
 """A run in a log that is told event by event: dispatchers write what it lacks, tests end its tasks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.unit.aggregates.given import published
+from tests.unit.aggregates.given import end_attempt, place, published
 from tests.unit.domain.given import STREAM, Told
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run.messages import StartPipelineRun
@@ -13,7 +13,7 @@ from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import CHECK_ARTIFACTS
 from trackside.contracts.message import Command, Event, Json, Record
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
+from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain import stream_commands
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
@@ -30,6 +30,7 @@ CAPABILITIES = Capabilities(
 )
 EVENTS = "trackside.events"
 DIGEST = "ab" * 32
+NOTHING: Mapping[str, str] = {}
 
 
 def step(name: str, *needs: str, **fields: Any) -> Json:
@@ -119,33 +120,37 @@ class RunLog(Told):
 
     def place(self, name: str) -> Json:
         """Gives a task a device, if it has none, and lets its worker accept it; returns what names both."""
-        token: Json = {"task_id": f"{STREAM}.{name}", "attempt": 1, "placement": 1, "incarnation": "i-1"}
-        if self.stream.tasks[token["task_id"]].state is TaskState.ACTIVE:
-            return token
-        placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
-        self.tell(TaskAssigned.model_validate({**token, **placed}))
-        self.tell(TaskAccepted.model_validate(token))
-        return token
+        return self.place_in(STREAM, f"{STREAM}.{name}")
+
+    def place_in(self, stream: str, task_id: str) -> Json:
+        """Gives a task of any stream a device, if it has none; returns what names both."""
+        if self.streams.by_id[stream].tasks[task_id].state is TaskState.ACTIVE:
+            return {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
+        return place(self, task_id, stream)
 
     def finish(
         self, name: str, result: Json | None = None, end: AttemptEnd = AttemptEnd.FINISHED, **artifacts: str
     ) -> list[Event]:
         """Ends a task, after it has saved artifacts (name to kind); returns what dispatchers write then."""
-        token = self.place(name)
+        return self.end_in(STREAM, f"{STREAM}.{name}", result, end, artifacts)
+
+    def end_in(
+        self,
+        stream: str,
+        task_id: str,
+        result: Json | None = None,
+        end: AttemptEnd = AttemptEnd.FINISHED,
+        artifacts: Mapping[str, str] = NOTHING,
+        digest: str = DIGEST,
+    ) -> list[Event]:
+        """Runs a task of any stream to its end; returns what dispatchers write then."""
+        token = self.place_in(stream, task_id)
         for number, (artifact, kind) in enumerate(artifacts.items(), 1):
             about = {"number": number, "name": artifact, "version": 1, "kind": kind}
-            where = {"uri": f"store:sha256/{DIGEST}", "sha256": DIGEST, "size_bytes": 8}
-            self.tell(ArtifactSaved.model_validate({**token, **about, **where}), role="worker")
-        self.tell(AttemptEnded.model_validate({**token, "end": end, "result": result}), role="worker")
-        return self.settle()
-
-    def end_in(self, stream: str, token: Json, result: Json) -> list[Event]:
-        """Runs a task of another stream to its end; returns what dispatchers write then."""
-        placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
-        self.tell(TaskAssigned.model_validate({**token, **placed}), stream=stream)
-        self.tell(TaskAccepted.model_validate(token), stream=stream)
-        done = {**token, "end": AttemptEnd.FINISHED, "result": result}
-        self.tell(AttemptEnded.model_validate(done), role="worker", stream=stream)
+            where = {"uri": f"store:sha256/{digest}", "sha256": digest, "size_bytes": 8}
+            saved = ArtifactSaved.model_validate({**token, **about, **where})
+            self.tell(saved, role="worker", stream=stream)
+        end_attempt(self, token, end, result, stream)
         return self.settle()
 
 

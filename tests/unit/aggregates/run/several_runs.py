@@ -4,21 +4,12 @@ from typing import Any
 
 from tests.unit.aggregates.given import published
 from tests.unit.aggregates.run.given import DIGEST, RunLog, body_of, step
-from trackside.aggregates.run.messages import (
-    StartPipelineRun,
-)
+from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.aggregates.run.state import Run, run_of
 from trackside.aggregates.run.step_messages import StepCacheHit, StepCacheMissed
-from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.fleet import CHECK_ARTIFACTS
 from trackside.contracts.message import Command, Event, Json
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    TaskAccepted,
-    TaskAssigned,
-    TaskSubmitted,
-)
+from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.stream import Stream
 
 
@@ -47,32 +38,7 @@ class CacheLog(RunLog):
         end: AttemptEnd = AttemptEnd.FINISHED,
     ) -> list[Event]:
         """Runs a task, `RUN.STEP`, to its end; returns what dispatchers write then."""
-        run_id = task.partition(".")[0]
-        token = self.place_in(task)
-        for number, name in enumerate(artifacts, 1):
-            about = {"number": number, "name": name, "version": 1, "kind": "file"}
-            where = {"uri": f"store:sha256/{digest}", "sha256": digest, "size_bytes": 8}
-            saved = ArtifactSaved.model_validate({**token, **about, **where})
-            self.tell(saved, role="worker", stream=run_id)
-        done = AttemptEnded.model_validate({**token, "end": end, "result": result})
-        self.tell(done, role="worker", stream=run_id)
-        return self.settle()
-
-    def place_in(self, task: str) -> Json:
-        """Gives a task, `RUN.STEP`, a device, and lets its worker accept it; returns what names both."""
-        run_id = task.partition(".")[0]
-        token: Json = {"task_id": task, "attempt": 1, "placement": 1, "incarnation": "i-1"}
-        placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
-        self.tell(TaskAssigned.model_validate({**token, **placed}), stream=run_id)
-        self.tell(TaskAccepted.model_validate(token), stream=run_id)
-        return token
-
-    def finish_in(self, task: str, result: Json | None) -> list[Event]:
-        """Ends a task that was placed; returns what dispatchers write then."""
-        token: Json = {"task_id": task, "attempt": 1, "placement": 1, "incarnation": "i-1"}
-        done = AttemptEnded.model_validate({**token, "end": AttemptEnd.FINISHED, "result": result})
-        self.tell(done, role="worker", stream=task.partition(".")[0])
-        return self.settle()
+        return self.end_in(run_of_task(task), task, result, end, dict.fromkeys(artifacts, "file"), digest)
 
     @property
     def stream(self) -> Stream:
@@ -88,6 +54,10 @@ class CacheLog(RunLog):
     def steps(self, run_id: str) -> dict[str, str]:
         """Returns the states of its steps."""
         return {name: found.state.value for name, found in self.of(run_id).steps.items()}
+
+
+def run_of_task(task: str) -> str:
+    return task.partition(".")[0]
 
 
 def cached(name: str = "a", *needs: str, **fields: Any) -> Json:

@@ -7,31 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.aggregates.given import of_kind
 from tests.unit.aggregates.run.given import CAPABILITIES, DIGEST, step
 from tests.unit.aggregates.run.several_runs import CacheLog, after_a_run, cached, checks, hit, miss
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.run import messages
 from trackside.aggregates.run.cache import key_of, parts_of, short_parts
-from trackside.aggregates.run.messages import (
-    AbortPipelineRun,
-    ArchiveRun,
-    RetryFailedSteps,
-    RunEnded,
-    RunStatus,
-    SkipStep,
-    StepPatch,
-)
 from trackside.aggregates.run.step_messages import StepCacheMissed, StepResolved
 from trackside.contracts.artifacts import ArtifactsForgotten
 from trackside.contracts.message import Json
 from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    TaskStopRequested,
-    TaskSubmitted,
-)
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
 from trackside.domain.capabilities import Capabilities
-from trackside.domain.outcome import Outcome
 from trackside.domain.stream_index import StreamIndex
 from trackside.domain.streams import dump, load
 
@@ -45,10 +32,10 @@ def test_a_step_that_was_the_same_in_an_earlier_run_is_cached_and_the_run_succee
     assert found.found.offset == log.of("r1").steps["a"].outputs[0].at
     assert found.result == {"n": 3}
     assert log.steps("r2") == {"a": "cached", "b": "queued"}
-    (resolved,) = [event for event in events if isinstance(event, StepResolved)]
+    (resolved,) = of_kind(StepResolved, events)
     assert resolved.values == {"${a.result.n}": 3, "${a.id}": "r1.a"}
-    (ended,) = [event for event in log.end("r2.b") if isinstance(event, RunEnded)]
-    assert ended.status is RunStatus.SUCCEEDED
+    (ended,) = of_kind(messages.RunEnded, log.end("r2.b"))
+    assert ended.status is messages.RunStatus.SUCCEEDED
 
 
 def test_the_first_run_misses_and_shows_the_parts_of_its_key() -> None:
@@ -69,19 +56,15 @@ def test_a_miss_names_the_nearest_earlier_step_and_what_differs() -> None:
     assert (found.nearest.stream, found.differs) == ("r1", ["parameters.depth"])
 
 
-def test_another_catalogue_entry_is_another_key() -> None:
+def test_another_catalogue_entry_is_another_key_and_without_a_digest_nothing_is_found() -> None:
     """P34: there the image that the code runs in did not count."""
     log = after_a_run()
     log.capabilities = replace(CAPABILITIES, digests={"noop": ("d9",)})
     found = miss(log.start("r2", cached()))
     assert (found.reason, found.differs) == ("", ["catalogue"])
-
-
-def test_without_a_digest_of_the_catalogue_nothing_is_found() -> None:
-    log = after_a_run()
     log.capabilities = Capabilities(frozenset({"noop"}))
-    assert miss(log.start("r2", cached())).reason == "no_digest"
-    assert log.steps("r2") == {"a": "queued"}
+    assert miss(log.start("r3", cached())).reason == "no_digest"
+    assert log.steps("r3") == {"a": "queued"}
 
 
 def test_inputs_and_artifacts_in_parameters_count_by_their_content() -> None:
@@ -99,10 +82,12 @@ def test_inputs_and_artifacts_in_parameters_count_by_their_content() -> None:
     assert found.differs == ["inputs.x", "parameters.x"]
 
 
-def test_a_failed_step_is_not_found() -> None:
+@pytest.mark.parametrize("own", [{"cache": True}, {}])
+def test_a_step_that_failed_or_has_no_cache_is_not_found(own: Json) -> None:
     log = CacheLog()
-    log.start("r1", cached())
-    log.end("r1.a", end=AttemptEnd.FAILED)
+    events = log.start("r1", step("a", parameters={"lr": 0.1}, **own))
+    assert any(isinstance(event, StepCacheMissed) for event in events) is bool(own)
+    log.end("r1.a", end=AttemptEnd.FAILED if own else AttemptEnd.FINISHED)
     assert miss(log.start("r2", cached())).nearest is None
 
 
@@ -124,28 +109,18 @@ def test_a_result_does_not_become_younger_by_being_found() -> None:
     assert miss(log.start("r3", cached(cache={"max_age_s": 4.0}))).reason == "expired"
 
 
-def test_refresh_runs_the_step_and_later_runs_find_what_it_found() -> None:
+@pytest.mark.parametrize(
+    ("fields", "use_cache", "reason"), [({"cache": {"refresh": True}}, True, "refresh"), ({}, False, "off")]
+)
+def test_a_step_that_is_to_run_in_any_case_runs_and_later_runs_find_what_it_found(
+    fields: Json, use_cache: bool, reason: str
+) -> None:
     """P34: there a run can't be forced."""
     log = after_a_run()
-    assert miss(log.start("r2", cached(cache={"refresh": True}))).reason == "refresh"
+    assert miss(log.start("r2", cached(**fields), use_cache=use_cache)).reason == reason
     log.end("r2.a", {"n": 7})
     found = hit(log.start("r3", cached()))
     assert (found.found.stream, found.result) == ("r2", {"n": 7})
-
-
-def test_a_run_without_the_cache_runs_its_steps_and_later_runs_find_them() -> None:
-    log = after_a_run()
-    assert miss(log.start("r2", cached(), use_cache=False)).reason == "off"
-    log.end("r2.a", {"n": 8})
-    assert hit(log.start("r3", cached())).result == {"n": 8}
-
-
-def test_a_step_without_cache_is_neither_looked_up_nor_found() -> None:
-    log = CacheLog()
-    events = log.start("r1", step("a", parameters={"lr": 0.1}))
-    assert not any(isinstance(event, StepCacheMissed) for event in events)
-    log.end("r1.a")
-    assert miss(log.start("r2", cached())).nearest is None
 
 
 def test_a_hit_with_artifacts_waits_until_a_worker_says_that_the_store_has_them() -> None:
@@ -177,7 +152,7 @@ def test_a_step_whose_artifacts_are_gone_or_unknown_runs(
     assert miss(log.end("r2.a.check", result, end=end)).reason == reason
     assert log.steps("r2") == {"a": "queued"}
     log.end("r2.a", None)
-    assert log.of("r2").status is RunStatus.SUCCEEDED
+    assert log.of("r2").status is messages.RunStatus.SUCCEEDED
 
 
 def test_without_a_worker_that_can_look_a_step_with_artifacts_runs() -> None:
@@ -200,55 +175,18 @@ def test_artifacts_that_are_forgotten_while_they_are_checked_are_not_used() -> N
     assert isinstance(miss(log.end("r2.a.check", {"missing": []})), StepCacheMissed)
 
 
-def test_a_hit_counts_only_after_a_check_and_within_its_age_and_rules() -> None:
-    log = after_a_run("model")
-    log.start("r2", cached())
-    found = hit(log.end("r2.a.check", {"missing": []}))
-    log.start("r3", cached(cache={"max_age_s": 60.0}))
-    assert log.tell(found, role="dispatcher", stream="r3") == [Outcome.OVERTAKEN]
-    bare = found.model_copy(update={"artifacts": {}})
-    old = bare.model_copy(update={"found": found.found.model_copy(update={"ended_ms": 0})})
-    assert log.tell(old, role="dispatcher", stream="r3") == [Outcome.OVERTAKEN]
-    assert log.tell(bare, role="dispatcher", stream="r3") == [Outcome.APPLIED]
-    log.start("r4", cached(), use_cache=False)
-    assert log.tell(bare, role="dispatcher", stream="r4") != [Outcome.APPLIED]
-
-
-def test_a_hit_does_not_count_whose_check_found_that_artifacts_are_missing() -> None:
-    log = after_a_run("model")
-    log.start("r2", cached())
-    found = hit(log.end("r2.a.check", {"missing": []}))
-    log.start("r3", cached())
-    check = log.of("r3").steps["a"].check
-    assert check is not None
-    of_check = {"stream": check.stream, "step": check.step, "offset": check.offset}
-    found = found.model_copy(update={"found": found.found.model_copy(update=of_check)})
-    token = log.place_in("r3.a.check")
-    done = {**token, "end": AttemptEnd.FINISHED, "result": {"missing": ["model"]}}
-    log.tell(AttemptEnded.model_validate(done), role="worker", stream="r3")
-    assert log.tell(found, role="dispatcher", stream="r3") == [Outcome.OVERTAKEN]
-
-
-def test_a_task_of_a_step_with_cache_counts_only_after_the_lookup() -> None:
-    log = after_a_run("model")
-    log.start("r2", cached())
-    (first,) = [event for event in log.written if isinstance(event, TaskSubmitted)][:1]
-    early = first.model_copy(update={"task_id": "r2.a"})
-    assert log.tell(early, role="dispatcher", stream="r2") == [Outcome.OVERTAKEN]
-
-
 def test_a_step_that_is_retried_is_looked_up_again() -> None:
     log = after_a_run("model")
     log.start("r2", cached(parameters={"lr": 0.5}))
     log.end("r2.a", end=AttemptEnd.FAILED)
-    log.ask("r2", RetryFailedSteps(patch={"a": StepPatch(parameters={"lr": 0.1})}))
+    log.ask("r2", messages.RetryFailedSteps(patch={"a": messages.StepPatch(parameters={"lr": 0.1})}))
     assert hit(log.end("r2.a.g1.check", {"missing": []})).found.stream == "r1"
-    assert log.of("r2").status is RunStatus.SUCCEEDED
+    assert log.of("r2").status is messages.RunStatus.SUCCEEDED
 
 
 def test_an_archived_run_is_not_found() -> None:
     log = after_a_run()
-    log.ask("r1", ArchiveRun())
+    log.ask("r1", messages.ArchiveRun())
     assert miss(log.start("r2", cached())).nearest is None
 
 
@@ -257,22 +195,22 @@ def test_a_run_that_is_aborted_while_it_checks_ends_after_its_check(is_placed: b
     log = after_a_run("model")
     log.start("r2", cached())
     if is_placed:
-        log.place_in("r2.a.check")
-    stops = [event for event in log.ask("r2", AbortPipelineRun()) if isinstance(event, TaskStopRequested)]
+        log.place_in("r2", "r2.a.check")
+    stops = of_kind(TaskStopRequested, log.ask("r2", messages.AbortPipelineRun()))
     assert [stop.task_id for stop in stops] == ["r2.a.check"]
     assert log.of("r2").over is not is_placed
     if is_placed:
-        log.finish_in("r2.a.check", {"missing": []})
-    assert log.of("r2").status is RunStatus.ABORTED
+        log.end("r2.a.check", {"missing": []})
+    assert log.of("r2").status is messages.RunStatus.ABORTED
 
 
 def test_a_step_that_is_skipped_while_it_checks_stays_skipped() -> None:
     log = after_a_run("model")
     log.start("r2", cached())
-    log.place_in("r2.a.check")
-    log.ask("r2", SkipStep(step="a"))
+    log.place_in("r2", "r2.a.check")
+    log.ask("r2", messages.SkipStep(step="a"))
     assert not log.of("r2").over
-    log.finish_in("r2.a.check", {"missing": []})
+    log.end("r2.a.check", {"missing": []})
     assert log.steps("r2") == {"a": "skipped"}
     assert log.of("r2").over
 
@@ -280,7 +218,7 @@ def test_a_step_that_is_skipped_while_it_checks_stays_skipped() -> None:
 def test_a_cached_step_is_found_itself() -> None:
     log = after_a_run()
     log.start("r2", cached())
-    log.ask("r1", ArchiveRun())
+    log.ask("r1", messages.ArchiveRun())
     assert hit(log.start("r3", cached())).found.stream == "r2"
 
 
@@ -297,7 +235,7 @@ def test_the_index_is_the_same_after_a_restart() -> None:
 def test_values_of_another_run_come_with_their_source() -> None:
     log = after_a_run()
     other = step("b", parameters={"n": "${run:r1.a.result.n}"})
-    (resolved,) = [event for event in log.start("r2", other) if isinstance(event, StepResolved)]
+    (resolved,) = of_kind(StepResolved, log.start("r2", other))
     at = log.of("r1").steps["a"].outputs[0].at
     assert resolved.values == {"${run:r1.a.result.n}": 3}
     assert resolved.sources == {"${run:r1.a.result.n}": f"r1@{at}"}
@@ -331,6 +269,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), st.randoms())
 def test_the_key_of_any_parameters_is_the_same_in_any_order_of_their_names(
     parameters: Json, draw: Any

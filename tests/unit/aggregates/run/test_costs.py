@@ -10,19 +10,10 @@ import pytest
 from tests.unit.aggregates.run.given import CAPABILITIES, RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.run.messages import (
-    AbortPipelineRun,
-    AbortStep,
-    PausePipelineRun,
-    ResumePipelineRun,
-    RetryFailedSteps,
-    RunUpdated,
-)
+from trackside.aggregates.run import messages
 from trackside.aggregates.run.rows import GateRows, RunRows, StepRows
 from trackside.contracts.message import Json
-from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
-from trackside.domain.pipelines.definition import PipelineSpec, StepSpec, needs_of
 from trackside.domain.react import react
 from trackside.domain.stream import shrink
 from trackside.domain.table import Projection
@@ -78,29 +69,29 @@ def running(log: RunLog) -> RunLog:
 
 def resumed(size: int) -> RunLog:
     log = wide(size)
-    log.command(PausePipelineRun(running="return"))
+    log.command(messages.PausePipelineRun(running="return"))
     assert len(log.run.held) == size
-    log.command(ResumePipelineRun())
+    log.command(messages.ResumePipelineRun())
     assert log.run.held == {}
     return log
 
 
 def held(size: int) -> RunLog:
     log = wide(size)
-    log.command(PausePipelineRun(running="return"))
+    log.command(messages.PausePipelineRun(running="return"))
     return log
 
 
 def aborting(size: int) -> RunLog:
     log = running(wide(size))
-    log.command(AbortPipelineRun())
+    log.command(messages.AbortPipelineRun())
     assert (len(log.run.steps["s0"].stopping), log.run.ending) == (1, {})
     return log
 
 
 def aborting_items(size: int) -> RunLog:
     log = running(started(step("s0", each=list(range(size)))))
-    log.command(AbortPipelineRun())
+    log.command(messages.AbortPipelineRun())
     assert (len(log.run.steps["s0"].stopping), log.run.ending) == (size, {})
     return log
 
@@ -109,7 +100,7 @@ def retried(size: int) -> RunLog:
     log = started(step("s0", each=list(range(size))))
     for index in range(size):
         log.finish(f"s0.{index}", end=AttemptEnd.FAILED)
-    log.command(RetryFailedSteps())
+    log.command(messages.RetryFailedSteps())
     return log
 
 
@@ -127,7 +118,11 @@ CASES: dict[str, tuple[Callable[[int], RunLog], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK = ("a chain", "a fan-out", "a fan-out that is aborted")
+MARKED = [case if case in QUICK else pytest.param(case, marks=pytest.mark.thorough) for case in CASES]
+
+
+@pytest.mark.parametrize("case", MARKED)
 def test_what_follows_from_the_end_of_a_task_costs_the_same_in_a_run_of_any_size(case: str) -> None:
     make, task = CASES[case]
     counts = []
@@ -140,30 +135,12 @@ def test_what_follows_from_the_end_of_a_task_costs_the_same_in_a_run_of_any_size
     assert counts[1] <= counts[0] + FEW, case
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", MARKED)
 def test_a_look_at_a_run_that_lacks_nothing_costs_the_same_in_a_run_of_any_size(case: str) -> None:
     make, _ = CASES[case]
     logs = [make(size) for size in (SMALL, LARGE)]
     counts = [calls_of(lambda log=log: react(log.stream, CAPABILITIES, AGGREGATES)) for log in logs]  # type: ignore[misc]
     assert counts[1] <= counts[0] + FEW, case
-
-
-def test_the_needs_of_the_tasks_of_a_step_are_computed_once_in_a_decision(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    computed: list[str] = []
-
-    def counted(pipeline: PipelineSpec, spec: StepSpec, queue: str | None) -> Needs:
-        computed.append(spec.name)
-        return needs_of(pipeline, spec, queue)
-
-    monkeypatch.setattr("trackside.aggregates.run.begin.needs_of", counted)
-    log = started(step("s0", each=list(range(120))), concurrency=1)
-    log.tell(RunUpdated(command_id="c", change=1, concurrency=300))
-    computed.clear()
-    (proposal, *others) = react(log.stream, CAPABILITIES, AGGREGATES)
-    assert len([proposal, *others]) > 1 or len(proposal.events) > 1
-    assert computed == ["s0"]
 
 
 def test_a_fan_out_at_its_limit_waits_until_one_of_its_items_has_ended() -> None:
@@ -175,9 +152,9 @@ def test_a_fan_out_at_its_limit_waits_until_one_of_its_items_has_ended() -> None
 
 def test_an_item_that_was_sent_a_stop_is_not_sent_another() -> None:
     log = running(started(step("s0", each=[1, 2])))
-    first = log.command(AbortStep(step="s0", index=0))
-    again = log.command(AbortStep(step="s0", index=0))
-    rest = log.command(AbortPipelineRun())
+    first = log.command(messages.AbortStep(step="s0", index=0))
+    again = log.command(messages.AbortStep(step="s0", index=0))
+    rest = log.command(messages.AbortPipelineRun())
     stops = [
         [event.task_id for event in events if isinstance(event, TaskStopRequested)]
         for events in (first, again, rest)
@@ -230,13 +207,14 @@ def test_every_row_that_an_event_changes_is_written(action: str) -> None:
     log.finish("c.0")
     log.finish("a", end=AttemptEnd.FAILED)
     if action != "fail":
-        log.command(AbortPipelineRun())
+        log.command(messages.AbortPipelineRun())
     log.finish("c.1", end=AttemptEnd.CANCELLED)
     assert log.run.over
-    log.command(RetryFailedSteps())
+    log.command(messages.RetryFailedSteps())
     assert watched(log)["gates"] > 0
 
 
+@pytest.mark.thorough
 def test_the_row_of_a_run_which_has_its_definition_is_not_written_for_each_step() -> None:
     log = chain(30)
     for at in range(30):
@@ -245,9 +223,10 @@ def test_the_row_of_a_run_which_has_its_definition_is_not_written_for_each_step(
     assert watched(log)["runs"] <= 3
 
 
+@pytest.mark.thorough
 def test_the_steps_of_a_run_that_is_stopped_are_written_once_and_then_one_by_one() -> None:
     log = running(wide(30))
-    log.command(AbortPipelineRun())
+    log.command(messages.AbortPipelineRun())
     for at in range(30):
         log.finish(f"s{at}", end=AttemptEnd.CANCELLED)
     assert log.run.over

@@ -68,6 +68,7 @@ def test_the_definition_of_a_run_within_a_run_refers_to_its_own_steps() -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_a_definition_over_the_size_of_a_decision_is_refused_with_what_to_do_and_the_next_one_runs() -> None:
     """10,000 steps one after another, which take more than one decision may have."""
     steps = [step(f"s{at}", *([f"s{at - 1}"] if at else []), task_type="digits") for at in range(10_000)]

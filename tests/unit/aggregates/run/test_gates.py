@@ -20,14 +20,10 @@ def opened(**gate: object) -> RunLog:
     )
 
 
-def test_a_gate_opens_and_nothing_after_it_begins() -> None:
+def test_an_approved_gate_says_who_and_its_form_has_the_types_of_its_schemas() -> None:
     log = opened()
     assert GateOpened(step="release", message="Release it?") in log.written
     assert log.states == {"release": "running", "after": "pending"}
-
-
-def test_an_approved_gate_says_who_and_its_form_has_the_types_of_its_schemas() -> None:
-    log = opened()
     events = log.command(ApproveGate(step="release", inputs={"level": 3}, actor="ada"))
     inputs = {"level": 3, "note": "none"}
     decided = GateDecided(
@@ -86,17 +82,6 @@ def test_a_gate_expires_at_its_deadline_and_is_refused_after_that() -> None:
         "already_terminal",
         "$partitionkey",
     )
-
-
-def test_an_answer_after_the_deadline_has_no_effect_though_nothing_has_said_that_it_expired() -> None:
-    log = opened(timeout_s=60)
-    gate = log.run.steps["release"].gate
-    assert gate is not None
-    assert gate.due_ms is not None
-    log.next_offset += 60_000
-    late = GateDecided(step="release", decision="approved", inputs={"level": 1})
-    log.tell(late, role="dispatcher")
-    assert gate.decision == ""
 
 
 @pytest.mark.parametrize(

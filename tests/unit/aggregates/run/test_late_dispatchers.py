@@ -3,15 +3,9 @@
 from tests.unit.aggregates.run.given import started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.run import step_messages
 from trackside.aggregates.run.decide import lacking
 from trackside.aggregates.run.messages import AbortPipelineRun, RestartFromStep, RetryFailedSteps, RunStatus
-from trackside.aggregates.run.step_messages import (
-    GateDecided,
-    StepAbortRequested,
-    StepEnded,
-    StepReady,
-    StepResolved,
-)
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
 from trackside.domain import stream_commands
 from trackside.domain.lookup import NO_LOOKUP
@@ -23,8 +17,8 @@ BATCH = {"groups": [{"tasks": [{"task_type": "noop"}]}]}
 
 def test_a_gate_that_was_asked_to_end_takes_no_decision() -> None:
     log = started({"name": "a", "gate": {}})
-    log.tell(StepAbortRequested(command_id="c-1", step="a", request=1))
-    late = GateDecided(step="a", decision="approved")
+    log.tell(step_messages.StepAbortRequested(command_id="c-1", step="a", request=1))
+    late = step_messages.GateDecided(step="a", decision="approved")
     assert log.tell(late, role="dispatcher") == [Outcome.OVERTAKEN]
     log.settle()
     assert log.states == {"a": "aborted"}
@@ -43,10 +37,10 @@ def test_a_task_is_a_decision_of_its_own_for_a_rival_may_have_taken_its_room() -
     log.tell(AttemptEnded.model_validate({**token, "end": "finished", "result": {"n": 1}}), role="worker")
     decisions = [[type(event) for event in proposal.events] for proposal in lacking(log.stream, NO_LOOKUP)]
     assert decisions == [
-        [StepEnded],
-        [StepReady, StepResolved],
+        [step_messages.StepEnded],
+        [step_messages.StepReady, step_messages.StepResolved],
         [TaskSubmitted],
-        [StepReady],
+        [step_messages.StepReady],
         [TaskSubmitted],
     ]
 
@@ -57,7 +51,7 @@ def test_nothing_is_proposed_behind_the_end_that_stops_the_run() -> None:
     for token, end in zip(tokens, (AttemptEnd.FAILED, AttemptEnd.FINISHED), strict=True):
         log.tell(AttemptEnded.model_validate({**token, "end": end}), role="worker")
     (only,) = lacking(log.stream, NO_LOOKUP)
-    assert [type(event) for event in only.events] == [StepEnded]
+    assert [type(event) for event in only.events] == [step_messages.StepEnded]
     log.settle()
     assert log.states == {"a": "failed", "b": "succeeded", "c": "omitted"}
 

@@ -82,18 +82,21 @@ def assert_verified(told: RivalLog) -> int:
     return verifier.findings.checked["INV-11"]
 
 
+@pytest.mark.thorough
 @settings(max_examples=20)
 @given(SEEDS)
 def test_a_run_that_nobody_disturbs_ends_as_the_model_says(seed: int) -> None:
     check_against_the_model(seed)
 
 
+@pytest.mark.thorough
 @settings(max_examples=20)
 @given(SEEDS)
 def test_no_step_begins_early_or_twice_and_every_run_ends_whoever_writes_late(seed: int) -> None:
     assert_whole(disturbed(draw(seed, limited=True), seed))
 
 
+@pytest.mark.thorough
 @settings(max_examples=10)
 @given(SEEDS)
 def test_readers_of_a_run_agree_and_its_log_holds(seed: int) -> None:

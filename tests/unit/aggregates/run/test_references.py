@@ -22,14 +22,6 @@ def resolved(*, result: Any = None, given: Any = None, **second: Any) -> RunLog:
     return log
 
 
-def test_a_reference_is_a_dependency() -> None:
-    """P11: no `needs` is written."""
-    log = started(step("b", parameters={"x": "${a.result.x}"}), step("a"))
-    assert log.submitted == ["a"]
-    log.finish("a", {"x": 1})
-    assert log.submitted == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     ("template", "value"),
     [
@@ -85,15 +77,11 @@ def test_the_models_that_a_step_was_given_can_be_referenced() -> None:
     assert parameters(log, "c") == {"x": "net"}
 
 
-def test_a_queue_may_be_a_reference() -> None:
+def test_a_queue_may_be_a_reference_and_one_that_is_not_a_name_fails_the_step() -> None:
     """P32."""
     log = resolved(result={"queue": "gpu"}, queue="${a.result.queue}")
     assert log.stream.tasks[f"{STREAM}.b"].needs.queue == "gpu"
-
-
-def test_a_queue_that_is_not_a_name_fails_the_step() -> None:
-    log = resolved(result={"queue": "no name"}, queue="${a.result.queue}")
-    assert log.states["b"] == "failed"
+    assert resolved(result={"queue": "no name"}, queue="${a.result.queue}").states["b"] == "failed"
 
 
 def test_parameters_of_the_pipeline_keep_their_type() -> None:

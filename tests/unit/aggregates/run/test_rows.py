@@ -6,16 +6,11 @@ import pytest
 
 from tests.unit.aggregates.run.given import RunLog, step
 from tests.unit.projections.test_settled_tasks import Reader, readers
-from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.run.messages import ApproveGate, ArchiveRun, RetryFailedSteps, StepPatch
-from trackside.aggregates.run.rows import GateRows, RunRows, StepRows
-from trackside.contracts.message import Event
+from trackside.aggregates.run.rows import StepRows
 from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
-from trackside.domain.table import RowKey, RowValues
 
-STEPS, GATES, RUNS = StepRows(), GateRows(), RunRows()
+STEPS = StepRows()
 
 
 @pytest.fixture
@@ -56,23 +51,6 @@ def test_readers_have_the_same_rows_whether_they_forget_early_late_or_never(log:
     assert early == never
     assert late == never
     assert {name for name, _ in never} >= {"runs", "steps", "gates"}
-
-
-def test_an_event_changes_only_rows_that_it_touches(log: RunLog) -> None:
-    streams = Streams(AGGREGATES)
-    before: dict[tuple[str, RowKey], RowValues] = {}
-    for record in log.records:
-        stream, outcome = streams.fold(record)
-        if outcome is not Outcome.APPLIED or not isinstance(record.message, Event):
-            continue
-        for rows in (STEPS, GATES, RUNS):
-            now = {(rows.table.name, key): rows.row(stream, key) for key in rows.keys(stream)}
-            changed = {key for (name, key), row in now.items() if before.get((name, key)) != row}
-            touched = set(rows.touched(stream, record.message))
-            if rows.table.grouped:
-                changed = {key[:1] for key in changed}
-            assert changed <= touched, record.message
-            before.update(now)
 
 
 def test_parameters_are_those_that_the_step_was_given(log: RunLog) -> None:

@@ -3,14 +3,8 @@
 import pytest
 
 from tests.unit.domain.given import Told, finish, search_running, submitted, suggested
+from trackside.aggregates.search import messages
 from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
-from trackside.aggregates.search.messages import (
-    PastTrial,
-    SearchPaused,
-    SearchResumed,
-    SearchStatus,
-    TrialsImported,
-)
 from trackside.domain.outcome import Outcome
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
@@ -45,9 +39,9 @@ def test_failures_are_counted_for_the_next_trial_each_once_and_in_order() -> Non
 
 def test_a_failure_that_was_asked_before_a_change_of_the_search_does_not_count() -> None:
     told = search_running()
-    told.tell(SearchPaused(command_id="c-2", change=1, running="finish"))
+    told.tell(messages.SearchPaused(command_id="c-2", change=1, running="finish"))
     assert told.tell(failure()) == OVERTAKEN
-    told.tell(SearchResumed(command_id="c-2", change=2))
+    told.tell(messages.SearchResumed(command_id="c-2", change=2))
     assert told.tell(failure(seen=2)) == OVERTAKEN
     assert told.tell(failure(seen=told.search.opened[0])) == APPLIED
 
@@ -57,7 +51,7 @@ def test_d11_a_deferred_suggestion_waits_for_the_next_end_and_is_asked_upon_it()
     suggest(told, 0)
     assert told.tell(deferral(1)) == APPLIED
     assert told.search.next_trial is None
-    assert told.search.status is SearchStatus.RUNNING, "it waits, and is not exhausted"
+    assert told.search.status is messages.SearchStatus.RUNNING, "it waits, and is not exhausted"
     assert told.tell(deferral(1)) == OVERTAKEN
     assert suggest(told, 1) is Outcome.OVERTAKEN
     finish(told, 0, 0.5)
@@ -72,8 +66,8 @@ def test_d11_an_import_wakes_a_deferred_suggestion_too() -> None:
     told = search_running()
     suggest(told, 0)
     told.tell(deferral(1))
-    past = [PastTrial(parameters={"lr": 0.5}, value=0.25)]
-    told.tell(TrialsImported(command_id="c-2", change=1, trials=past))
+    past = [messages.PastTrial(parameters={"lr": 0.5}, value=0.25)]
+    told.tell(messages.TrialsImported(command_id="c-2", change=1, trials=past))
     assert (told.search.next_trial, told.search.opened[1]) == (1, told.next_offset - 1)
 
 
@@ -93,7 +87,7 @@ def test_d11_a_deferral_with_nothing_to_wait_for_does_not_count(ended: int) -> N
     for trial in range(ended):
         suggest(told, trial)
         finish(told, trial, 0.5)
-    told.tell(SearchPaused(command_id="c-2", change=1, running="finish"))
-    told.tell(SearchResumed(command_id="c-2", change=2))
+    told.tell(messages.SearchPaused(command_id="c-2", change=1, running="finish"))
+    told.tell(messages.SearchResumed(command_id="c-2", change=2))
     assert told.tell(deferral(ended, seen=told.search.opened[ended])) == OVERTAKEN
     assert told.search.next_trial == ended

@@ -50,12 +50,7 @@ def of(name: str, **options: Any) -> dict[str, Any]:
         (NUMBERS, of("grid"), "$.space.dropout", "these tuners can: asha, batch, bohb, cma-es"),
         (SPACE, of("cma-es"), "$.space.optimizer", "tuner cma-es can't search type choice"),
         (NESTED, of("gp"), "$.space.layer", "tuner gp can't search a choice of sub-spaces"),
-        (
-            FINITE,
-            of("nsga2"),
-            "$.space.optimizer",
-            "asha, batch, bohb, grid, hyperband, qmc, random",
-        ),
+        (FINITE, of("nsga2"), "$.space.optimizer", "asha, batch, bohb, grid, hyperband, qmc, random"),
         (
             {
                 "a": {
@@ -90,6 +85,13 @@ def of(name: str, **options: Any) -> dict[str, Any]:
         ),
         (PAIR, of("batch", sets=[{**SETS[0], "k": 1}]), "$.tuner.options.sets[0].k", "not part of the space"),
         ({"x": {"type": "norml"}}, of("tpe"), "$.space.x.type", "did you mean 'normal'"),
+        (SPACE, of("tpe", history=10), "$.tuner.options.history", "an integer from 50 to 1000000, got 10"),
+        (
+            SPACE,
+            of("tpe", history=100, n_startup_trials=300),
+            *("$.tuner.options.history", "never has the 300 of n_startup_trials, before which"),
+        ),
+        (SPACE, of("random", history=100), "$.tuner.options.history", "random takes none"),
         ({"x": {"type": "randint", "low": 0, "high": 10**6}}, of("grid"), "$.space", "limit of 100,000"),
     ],
 )
@@ -166,19 +168,6 @@ def test_all_that_is_wrong_with_a_tuner_is_listed_but_for_what_only_follows_from
     assert all(path.startswith("space.") for path in found[len(places) :])
 
 
-def test_a_wrong_history_says_what_was_expected() -> None:
-    def fault(**options: Any) -> str:
-        [(_, message)] = check_tuner(SPACE, of(options.pop("tuner", "tpe"), **options))
-        return message
-
-    assert fault(history=10) == "option 'history' of tuner tpe must be an integer from 50 to 1000000, got 10"
-    assert fault(history=100, n_startup_trials=300) == (
-        "a history of 100 ended trials never has the 300 of n_startup_trials, before which parameters are "
-        "random; make it at least as large"
-    )
-    assert fault(tuner="random", history=100) == "unknown option 'history' of tuner random; random takes none"
-
-
 def test_no_more_faults_are_looked_for_than_a_refusal_lists() -> None:
     sets = [{"lr": 2, "n": 3}] * 1_000
     assert len(check_tuner(PAIR, of("batch", sets=sets))) == MAX_PROBLEMS
@@ -195,6 +184,7 @@ def test_every_tuner_says_of_every_type_whether_it_can_search_it() -> None:
             assert (not faults) is (type_name in kind.types), (name, type_name, faults)
 
 
+@pytest.mark.thorough
 def test_a_service_that_checks_tuners_loads_neither_optuna_nor_numpy() -> None:
     program = (
         "import sys\n"

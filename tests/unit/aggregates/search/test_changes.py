@@ -2,34 +2,8 @@
 
 import pytest
 
-from tests.unit.domain.given import (
-    FIRST_MS,
-    Told,
-    assigned,
-    begun,
-    ended,
-    finish,
-    search_running,
-    submitted,
-    suggested,
-    task_active,
-)
-from trackside.aggregates.search.messages import (
-    PastTrial,
-    SearchEnded,
-    SearchExhausted,
-    SearchPaused,
-    SearchResumed,
-    SearchSpaceUpdated,
-    SearchStatus,
-    SearchStopRequested,
-    SearchTimeLimitReached,
-    SearchUpdated,
-    TrialAdded,
-    TrialsImported,
-    TrialsRequested,
-    TrialSuggested,
-)
+from tests.unit.domain import given
+from trackside.aggregates.search import messages
 from trackside.aggregates.search.space import Uniform
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested
@@ -40,41 +14,43 @@ APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome
 WIDER = {"lr": Uniform(type="uniform", low=0.0, high=2.0)}
 
 
-def suggest(told: Told, trial: int) -> Outcome:
+def suggest(told: given.Told, trial: int) -> Outcome:
     """Tells a suggestion that was asked upon the slot as it is now."""
     opened = told.search.opened
     seen = opened[trial] if trial < len(opened) else 0
-    return told.tell(suggested(trial).model_copy(update={"seen": seen}), submitted(trial))[0]
+    return told.tell(given.suggested(trial).model_copy(update={"seen": seen}), given.submitted(trial))[0]
 
 
-def updated(change: int = 1, **limits: float | None) -> SearchUpdated:
+def updated(change: int = 1, **limits: float | None) -> messages.SearchUpdated:
     """Gives the limits of the small search with some of them changed."""
     whole = {"concurrency": 2, "max_trials": 4, **limits}
-    return SearchUpdated.model_validate({"command_id": "c-2", "change": change, **whole})
+    return messages.SearchUpdated.model_validate({"command_id": "c-2", "change": change, **whole})
 
 
-def paused(change: int = 1, running: str = "finish") -> SearchPaused:
-    return SearchPaused.model_validate({"command_id": "c-2", "change": change, "running": running})
+def paused(change: int = 1, running: str = "finish") -> messages.SearchPaused:
+    return messages.SearchPaused.model_validate({"command_id": "c-2", "change": change, "running": running})
 
 
-def resumed(change: int = 2) -> SearchResumed:
-    return SearchResumed(command_id="c-3", change=change)
+def resumed(change: int = 2) -> messages.SearchResumed:
+    return messages.SearchResumed(command_id="c-3", change=change)
 
 
-def added(change: int = 1, tell_tuner: bool = False) -> TrialAdded:
-    return TrialAdded(command_id="c-2", change=change, parameters={"lr": 9.0}, tell_tuner=tell_tuner)
+def added(change: int = 1, tell_tuner: bool = False) -> messages.TrialAdded:
+    return messages.TrialAdded(command_id="c-2", change=change, parameters={"lr": 9.0}, tell_tuner=tell_tuner)
 
 
-def customized(trial: int, seen: int = 2) -> TrialSuggested:
-    return suggested(trial).model_copy(
+def customized(trial: int, seen: int = 2) -> messages.TrialSuggested:
+    return given.suggested(trial).model_copy(
         update={"parameters": {"lr": 9.0}, "source": "customized", "seen": seen}
     )
 
 
 CHANGES: list[Message] = [
-    TrialsRequested(command_id="c-2", change=1, count=2),
-    SearchSpaceUpdated(command_id="c-2", change=1, space_version=2, space=WIDER),
-    TrialsImported(command_id="c-2", change=1, trials=[PastTrial(parameters={"lr": 0.5}, value=1.0)]),
+    messages.TrialsRequested(command_id="c-2", change=1, count=2),
+    messages.SearchSpaceUpdated(command_id="c-2", change=1, space_version=2, space=WIDER),
+    messages.TrialsImported(
+        command_id="c-2", change=1, trials=[messages.PastTrial(parameters={"lr": 0.5}, value=1.0)]
+    ),
     added(),
     updated(concurrency=3),
     paused(),
@@ -83,47 +59,47 @@ CHANGES: list[Message] = [
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)
 def test_a_change_counts_once_in_its_order_and_not_in_a_search_that_is_stopped(change: Message) -> None:
-    told = search_running()
+    told = given.search_running()
     assert told.tell(change.model_copy(update={"change": 2})) == OVERTAKEN
     assert told.tell(change) == APPLIED
     assert told.tell(change) == DUPLICATE
-    told.tell(SearchStopRequested(command_id="c-9", reason=""))
+    told.tell(messages.SearchStopRequested(command_id="c-9", reason=""))
     assert told.tell(change.model_copy(update={"change": 2})) == OVERTAKEN
     assert told.search.changes == 1
 
 
-def status_of(told: Told) -> SearchStatus:
+def status_of(told: given.Told) -> messages.SearchStatus:
     return told.search.status
 
 
 def test_requested_trials_run_beyond_the_concurrency_once() -> None:
-    told = search_running(max_trials=9)
-    told.tell(TrialsRequested(command_id="c-2", change=1, count=2))
+    told = given.search_running(max_trials=9)
+    told.tell(messages.TrialsRequested(command_id="c-2", change=1, count=2))
     assert [suggest(told, trial) for trial in range(5)] == [Outcome.APPLIED] * 4 + [Outcome.OVERTAKEN]
-    finish(told, 0, 0.5)
-    finish(told, 1, 0.5)
+    given.finish(told, 0, 0.5)
+    given.finish(told, 1, 0.5)
     assert told.search.next_trial is None
-    finish(told, 2, 0.5)
+    given.finish(told, 2, 0.5)
     assert suggest(told, 4) is Outcome.APPLIED
     assert told.search.active == {3, 4}
 
 
 def test_a_lower_concurrency_takes_open_slots_and_waits_for_trials_that_run() -> None:
     """D25: lowering the concurrency is a debt, and ends nothing."""
-    told = search_running(max_trials=9, concurrency=4)
+    told = given.search_running(max_trials=9, concurrency=4)
     for trial in range(3):
         suggest(told, trial)
     assert told.tell(updated(concurrency=1, max_trials=9)) == APPLIED
     assert (told.search.active, told.search.next_trial, told.search.debt) == ({0, 1, 2}, None, 2)
     for trial in range(2):
-        finish(told, trial, 0.5)
+        given.finish(told, trial, 0.5)
         assert told.search.next_trial is None
-    finish(told, 2, 0.5)
+    given.finish(told, 2, 0.5)
     assert told.search.next_trial == 3
 
 
 def test_a_higher_concurrency_opens_slots_at_once_or_cancels_a_debt() -> None:
-    told = search_running(max_trials=9)
+    told = given.search_running(max_trials=9)
     suggest(told, 0)
     suggest(told, 1)
     told.tell(updated(concurrency=1, max_trials=9))
@@ -133,32 +109,32 @@ def test_a_higher_concurrency_opens_slots_at_once_or_cancels_a_debt() -> None:
 
 
 def test_what_was_asked_before_the_slot_was_taken_away_does_not_count_when_it_is_open_again() -> None:
-    told = search_running(max_trials=9)
-    before = suggested(0).model_copy(update={"seen": 2})
+    told = given.search_running(max_trials=9)
+    before = given.suggested(0).model_copy(update={"seen": 2})
     told.tell(updated(concurrency=1, max_trials=9))
     assert told.tell(before) == OVERTAKEN
     assert suggest(told, 0) is Outcome.APPLIED
 
 
 def test_raising_the_trials_of_a_search_that_has_all_lets_it_run_again() -> None:
-    told = search_running(max_trials=1)
+    told = given.search_running(max_trials=1)
     suggest(told, 0)
-    assert status_of(told) is SearchStatus.NO_MORE_TRIAL
+    assert status_of(told) is messages.SearchStatus.NO_MORE_TRIAL
     told.tell(updated(max_trials=2))
-    assert status_of(told) is SearchStatus.RUNNING
+    assert status_of(told) is messages.SearchStatus.RUNNING
     assert suggest(told, 1) is Outcome.APPLIED
     told.tell(updated(2, max_trials=1))
-    assert status_of(told) is SearchStatus.NO_MORE_TRIAL
+    assert status_of(told) is messages.SearchStatus.NO_MORE_TRIAL
     assert told.search.active == {0, 1}
 
 
 def test_another_space_is_for_the_trials_that_are_not_suggested_yet() -> None:
     """D12: what was asked about the old space does not count, trials that run stay as they are."""
-    told = search_running(max_trials=9)
+    told = given.search_running(max_trials=9)
     suggest(told, 0)
-    asked = suggested(1).model_copy(update={"seen": told.search.opened[1]})
-    exhausted = SearchExhausted(trials=1, seen=told.search.opened[1])
-    told.tell(SearchSpaceUpdated(command_id="c-2", change=1, space_version=2, space=WIDER))
+    asked = given.suggested(1).model_copy(update={"seen": told.search.opened[1]})
+    exhausted = messages.SearchExhausted(trials=1, seen=told.search.opened[1])
+    told.tell(messages.SearchSpaceUpdated(command_id="c-2", change=1, space_version=2, space=WIDER))
     assert (told.search.spec.space, told.search.space_version) == (WIDER, 2)
     assert told.search.opened == [2, told.next_offset - 1]
     assert (told.tell(asked), told.tell(exhausted)) == (OVERTAKEN, OVERTAKEN)
@@ -167,72 +143,66 @@ def test_another_space_is_for_the_trials_that_are_not_suggested_yet() -> None:
 
 
 def test_an_exhausted_search_goes_on_with_another_space() -> None:
-    told = search_running(max_trials=9)
+    told = given.search_running(max_trials=9)
     suggest(told, 0)
-    told.tell(SearchExhausted(trials=1, seen=2))
-    assert status_of(told) is SearchStatus.TUNER_NO_MORE_TRIAL
-    told.tell(SearchSpaceUpdated(command_id="c-2", change=1, space_version=2, space=WIDER))
-    assert status_of(told) is SearchStatus.RUNNING
+    told.tell(messages.SearchExhausted(trials=1, seen=2))
+    assert status_of(told) is messages.SearchStatus.TUNER_NO_MORE_TRIAL
+    told.tell(messages.SearchSpaceUpdated(command_id="c-2", change=1, space_version=2, space=WIDER))
+    assert status_of(told) is messages.SearchStatus.RUNNING
 
 
 def test_a_users_trial_takes_the_next_slot_and_the_tuner_the_one_after() -> None:
     """D14."""
-    told = search_running()
-    asked = suggested(0).model_copy(update={"seen": 2})
+    told = given.search_running()
+    asked = given.suggested(0).model_copy(update={"seen": 2})
     told.tell(added())
     assert (told.search.next_trial, told.search.next_added) == (None, 0)
     assert told.tell(asked) == OVERTAKEN
-    assert told.tell(customized(0), submitted(0))[0] is Outcome.APPLIED
+    assert told.tell(customized(0), given.submitted(0))[0] is Outcome.APPLIED
     trial = told.search.trials[0]
     assert (trial.parameters, trial.source, trial.hidden) == ({"lr": 9.0}, "customized", True)
     assert (told.search.next_added, told.search.next_trial) == (None, 1)
-    assert told.tell(customized(1), submitted(1))[0] is Outcome.OVERTAKEN
+    assert told.tell(customized(1), given.submitted(1))[0] is Outcome.OVERTAKEN
     assert suggest(told, 1) is Outcome.APPLIED
 
 
-def test_a_users_trial_may_be_told_to_the_tuner() -> None:
-    told = search_running()
-    told.tell(added(tell_tuner=True))
-    told.tell(customized(0), submitted(0))
-    assert told.search.trials[0].hidden is False
-
-
 def test_an_exhausted_search_still_runs_what_users_add_and_does_not_end_before() -> None:
-    told = search_running()
-    told.tell(SearchExhausted(trials=0, seen=2))
-    told.tell(added())
-    end = SearchEnded(status=SearchStatus.DONE, trials=0)
+    told = given.search_running()
+    told.tell(messages.SearchExhausted(trials=0, seen=2))
+    told.tell(added(tell_tuner=True))
+    end = messages.SearchEnded(status=messages.SearchStatus.DONE, trials=0)
     assert told.tell(end) == OVERTAKEN
-    assert told.tell(customized(0), submitted(0))[0] is Outcome.APPLIED
-    finish(told, 0, 0.5)
+    assert told.tell(customized(0), given.submitted(0))[0] is Outcome.APPLIED
+    assert told.search.trials[0].hidden is False
+    given.finish(told, 0, 0.5)
     assert told.tell(end) == APPLIED
 
 
 def test_a_paused_search_suggests_nothing_and_does_not_end() -> None:
-    told = search_running()
+    told = given.search_running()
     suggest(told, 0)
     told.tell(paused())
-    assert (told.search.status, told.search.next_trial) == (SearchStatus.PAUSED, None)
-    finish(told, 0, 0.5)
+    assert (told.search.status, told.search.next_trial) == (messages.SearchStatus.PAUSED, None)
+    given.finish(told, 0, 0.5)
     assert suggest(told, 1) is Outcome.OVERTAKEN
-    assert told.tell(SearchEnded(status=SearchStatus.DONE, trials=1)) == OVERTAKEN
+    assert told.tell(messages.SearchEnded(status=messages.SearchStatus.DONE, trials=1)) == OVERTAKEN
     told.tell(resumed())
-    assert status_of(told) is SearchStatus.RUNNING
+    assert status_of(told) is messages.SearchStatus.RUNNING
     assert told.search.opened[1:] == [told.next_offset - 1] * 2
     assert suggest(told, 1) is Outcome.APPLIED
 
 
 def test_a_paused_search_can_be_stopped() -> None:
-    told = search_running()
+    told = given.search_running()
     told.tell(paused())
-    told.tell(SearchStopRequested(command_id="c-9", reason=""))
-    assert told.tell(SearchEnded(status=SearchStatus.STOPPED, trials=0)) == APPLIED
+    told.tell(messages.SearchStopRequested(command_id="c-9", reason=""))
+    assert told.tell(messages.SearchEnded(status=messages.SearchStatus.STOPPED, trials=0)) == APPLIED
 
 
 def test_pauses_do_not_count_for_the_longest_duration() -> None:
     """D26."""
-    told = search_running(max_duration_s=0.02)
-    started_ms = FIRST_MS + 2
+    told = given.search_running(max_duration_s=0.02)
+    started_ms = given.FIRST_MS + 2
     assert told.search.due_ms == started_ms + 20
     told.tell(paused())
     assert told.search.due_ms is None
@@ -243,20 +213,20 @@ def test_pauses_do_not_count_for_the_longest_duration() -> None:
 
 
 def test_a_search_has_run_long_enough_when_the_clock_of_the_log_says_so() -> None:
-    told = search_running(max_duration_s=0.01)
+    told = given.search_running(max_duration_s=0.01)
     due_ms = told.search.due_ms or 0
-    limit = SearchTimeLimitReached(due_ms=due_ms)
+    limit = messages.SearchTimeLimitReached(due_ms=due_ms)
     assert told.tell(limit) == OVERTAKEN
-    assert told.tell(SearchTimeLimitReached(due_ms=due_ms - 9)) == OVERTAKEN
+    assert told.tell(messages.SearchTimeLimitReached(due_ms=due_ms - 9)) == OVERTAKEN
     while told.now_ms < due_ms:
         told.tell(resumed(1))
     assert told.tell(limit) == APPLIED
-    assert status_of(told) is SearchStatus.NO_MORE_TRIAL
+    assert status_of(told) is messages.SearchStatus.NO_MORE_TRIAL
     assert told.tell(limit) == OVERTAKEN
     told.tell(updated(2, max_duration_s=0.001))
-    assert status_of(told) is SearchStatus.NO_MORE_TRIAL
+    assert status_of(told) is messages.SearchStatus.NO_MORE_TRIAL
     told.tell(updated(3, max_duration_s=60.0))
-    assert status_of(told) is SearchStatus.RUNNING
+    assert status_of(told) is messages.SearchStatus.RUNNING
     assert told.tell(limit) == OVERTAKEN
 
 
@@ -267,12 +237,12 @@ def test_a_search_has_run_long_enough_when_the_clock_of_the_log_says_so() -> Non
 def test_a_search_whose_best_value_reaches_the_goal_begins_no_trial(
     direction: str, goal: float, reached: bool
 ) -> None:
-    told = search_running(direction=direction, goal=goal)
+    told = given.search_running(direction=direction, goal=goal)
     suggest(told, 0)
-    finish(told, 0, 0.5)
-    assert (status_of(told) is SearchStatus.NO_MORE_TRIAL) is reached
+    given.finish(told, 0, 0.5)
+    assert (status_of(told) is messages.SearchStatus.NO_MORE_TRIAL) is reached
     told.tell(updated(goal=None))
-    assert status_of(told) is SearchStatus.RUNNING
+    assert status_of(told) is messages.SearchStatus.RUNNING
 
 
 def held(hold: int = 1) -> TaskHeld:
@@ -285,26 +255,26 @@ def released(hold: int = 1) -> TaskReleased:
 
 def test_a_held_task_gives_its_device_back_and_is_the_same_attempt_when_it_runs_again() -> None:
     """D29: the same trial, the same parameters, not counted twice."""
-    told = task_active()
+    told = given.task_active()
     assert told.tell(held(2)) == OVERTAKEN
     assert told.tell(held()) == APPLIED
     assert told.tell(held()) == DUPLICATE
     assert told.task().attempt.stopping is AttemptEnd.PREEMPTED
-    told.tell(ended(AttemptEnd.PREEMPTED))
+    told.tell(given.ended(AttemptEnd.PREEMPTED))
     assert (told.task().state, told.task().place) == (TaskState.QUEUED, None)
-    assert told.tell(assigned(placement=2)) == OVERTAKEN
+    assert told.tell(given.assigned(placement=2)) == OVERTAKEN
     assert told.tell(released(2)) == OVERTAKEN
     assert told.tell(released()) == APPLIED
     assert told.tell(released()) == OVERTAKEN
     assert told.tell(held()) == DUPLICATE
-    told.tell(assigned(placement=2))
-    told.tell(begun(placement=2))
+    told.tell(given.assigned(placement=2))
+    told.tell(given.begun(placement=2))
     assert (told.task().attempt.number, told.task().attempt.past[0].end) == (1, "preempted")
 
 
 def test_the_wait_of_a_held_task_is_not_limited() -> None:
-    told = search_running(queue_timeout_s=0.05)
-    told.tell(suggested(0), submitted(0, needs=told.search.spec.needs))
+    told = given.search_running(queue_timeout_s=0.05)
+    told.tell(given.suggested(0), given.submitted(0, needs=told.search.spec.needs))
     told.tell(held())
     assert told.task().due_ms is None
     told.tell(released())
@@ -312,18 +282,18 @@ def test_the_wait_of_a_held_task_is_not_limited() -> None:
 
 
 def test_a_held_task_can_be_stopped_and_one_that_is_stopped_is_not_held() -> None:
-    told = task_active()
+    told = given.task_active()
     told.tell(TaskStopRequested(task_id="digits-1.0", reason="user"))
     assert told.tell(held()) == OVERTAKEN
-    told = search_running()
-    told.tell(suggested(0), submitted(0))
+    told = given.search_running()
+    told.tell(given.suggested(0), given.submitted(0))
     told.tell(held())
     told.tell(TaskStopRequested(task_id="digits-1.0", reason="user"))
     assert told.task().end is AttemptEnd.CANCELLED
 
 
 def test_a_trial_is_not_stopped_before_its_longest_duration() -> None:
-    told = task_active()
+    told = given.task_active()
     stop = TaskStopRequested(task_id="digits-1.0", reason="max_trial_duration", due_ms=told.now_ms + 1)
     assert told.tell(stop) == OVERTAKEN
     assert told.tell(stop) == APPLIED

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.commands import command_of
-from tests.unit.dispatcher.tuner_histories import NEEDED
 from trackside.aggregates.search.axes import axes_of, encode, parameters_faults, point_at, size
 from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
 from trackside.aggregates.search.messages import SearchSpec, StartSearch
@@ -64,7 +63,11 @@ def test_a_value_of_a_choice_or_a_constant_is_any_json(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    sorted(name for name, kind in TUNERS.items() if "choice" in kind.types and name not in PROMOTING),
+    [
+        pytest.param(name, marks=pytest.mark.thorough) if name == "gp" else name
+        for name in sorted(name for name, kind in TUNERS.items() if "choice" in kind.types)
+        if name not in PROMOTING
+    ],
 )
 def test_every_tuner_suggests_lists_and_objects_and_learns_from_them(name: str) -> None:
     space = {"c": {"type": "choice", "values": ANY_JSON}}
@@ -80,20 +83,6 @@ def test_every_tuner_suggests_lists_and_objects_and_learns_from_them(name: str) 
         tuner.tell(number, "complete", float(number))
     assert sorted(suggested) == sorted(json.dumps(value, sort_keys=True) for value in ANY_JSON)
     assert tuner.ask(len(ANY_JSON)) is None
-
-
-@pytest.mark.parametrize("name", PROMOTING)
-def test_a_tuner_that_promotes_suggests_lists_and_objects(name: str) -> None:
-    tuner = make_tuner(
-        {"c": {"type": "choice", "values": ANY_JSON}}, {"name": name, "options": NEEDED[name]}, 7, "maximize"
-    )
-    values = [json.dumps(value, sort_keys=True) for value in ANY_JSON]
-    for number in range(2 * len(ANY_JSON)):
-        found = tuner.ask(number)
-        if found is None:
-            return
-        assert json.dumps(found["parameters"]["c"], sort_keys=True) in values
-        tuner.tell(number, "complete", float(number))
 
 
 def test_the_space_of_nnis_batch_tuner_is_tried_in_its_order() -> None:

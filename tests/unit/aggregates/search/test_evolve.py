@@ -1,26 +1,12 @@
 """A search's life: which slots are open, which trials count, and when it is over."""
 
+from random import Random
+
 import pytest
 
-from tests.unit.domain.given import (
-    FIRST_MS,
-    Told,
-    accepted,
-    assigned,
-    begun,
-    ended,
-    finish,
-    over,
-    received,
-    report,
-    search_running,
-    spec,
-    started,
-    submitted,
-    suggested,
-    task_id,
-    task_queued,
-)
+from tests.unit.domain import given
+from tests.unit.domain.plausible import Chance
+from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
@@ -31,8 +17,10 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
+from trackside.contracts.tasks import TaskStopRequested
 from trackside.domain.outcome import Outcome
+from trackside.domain.streams import Streams
+from trackside.domain.task import TaskState
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 BOTH_APPLIED = [Outcome.APPLIED, Outcome.APPLIED]
@@ -44,37 +32,32 @@ def end(status: SearchStatus = SearchStatus.DONE, trials: int = 0) -> SearchEnde
     return SearchEnded(status=status, trials=trials)
 
 
-def suggest(told: Told, trial: int) -> list[Outcome]:
-    return told.tell(suggested(trial), submitted(trial))
+def suggest(told: given.Told, trial: int) -> list[Outcome]:
+    return told.tell(given.suggested(trial), given.submitted(trial))
 
 
-def cancel(told: Told, trial: int) -> None:
-    told.tell(TaskStopRequested(task_id=task_id(trial), reason="user"))
-    told.tell(over(trial, how=TrialStatus.USER_CANCELED))
+def cancel(told: given.Told, trial: int) -> None:
+    told.tell(TaskStopRequested(task_id=given.task_id(trial), reason="user"))
+    told.tell(given.over(trial, how=TrialStatus.USER_CANCELED))
 
 
 def test_a_task_of_a_trial_counts_only_under_the_id_of_that_trial() -> None:
-    told = search_running()
-    told.tell(suggested(0))
-    assert told.tell(submitted(0, task_id=task_id(1))) == OVERTAKEN
-    assert told.tell(submitted(0)) == APPLIED
+    told = given.search_running()
+    told.tell(given.suggested(0))
+    assert told.tell(given.submitted(0, task_id=given.task_id(1))) == OVERTAKEN
+    assert told.tell(given.submitted(0)) == APPLIED
 
 
-def test_a_started_search_has_as_many_open_slots_as_it_may_run_at_once() -> None:
-    told = search_running()
+def test_a_search_starts_once_with_as_many_open_slots_as_it_may_run_at_once() -> None:
+    told = given.search_running()
+    assert told.tell(given.started(max_trials=9)) == DUPLICATE
     search = told.search
-    assert (search.status, search.seed, search.started_ms) == (SearchStatus.RUNNING, 7, FIRST_MS + 2)
-    assert (search.spec, search.opened, search.next_trial) == (spec(), [2, 2], 0)
-
-
-def test_a_search_starts_once() -> None:
-    told = search_running()
-    assert told.tell(started(max_trials=9)) == DUPLICATE
-    assert told.search.spec.max_trials == 4
+    assert (search.status, search.seed, search.started_ms) == (SearchStatus.RUNNING, 7, given.FIRST_MS + 2)
+    assert (search.spec, search.opened, search.next_trial) == (given.spec(), [2, 2], 0)
 
 
 def test_trials_are_numbered_from_zero_without_a_gap() -> None:
-    told = search_running()
+    told = given.search_running()
     assert suggest(told, 1) == [Outcome.OVERTAKEN, Outcome.OVERTAKEN]
     assert suggest(told, -1)[0] is Outcome.DUPLICATE
     assert suggest(told, 0) == BOTH_APPLIED
@@ -85,48 +68,44 @@ def test_trials_are_numbered_from_zero_without_a_gap() -> None:
 
 
 def test_no_more_trials_run_at_once_than_the_search_allows() -> None:
-    told = search_running()
+    told = given.search_running()
     suggest(told, 0)
     suggest(told, 1)
     assert told.search.next_trial is None
     assert suggest(told, 2) == [Outcome.OVERTAKEN, Outcome.OVERTAKEN]
-    finish(told, 1, 0.5)
+    given.finish(told, 1, 0.5)
     assert told.search.next_trial == 2
     assert suggest(told, 2) == BOTH_APPLIED
     assert told.search.active == {0, 2}
 
 
 def test_a_slot_is_opened_by_the_end_of_the_trial_before_it() -> None:
-    told = search_running()
+    told = given.search_running()
     suggest(told, 0)
     suggest(told, 1)
-    finish(told, 1, 0.5)
+    given.finish(told, 1, 0.5)
     first_end = told.next_offset - 1
-    finish(told, 0, 0.6)
+    given.finish(told, 0, 0.6)
     assert told.search.opened == [2, 2, first_end, told.next_offset - 1]
     assert told.search.ends == [1, 0]
     assert [trial.ended_at for trial in told.search.trials] == [told.next_offset - 1, first_end]
 
 
 def test_a_trial_ends_only_after_its_task_and_once() -> None:
-    told = task_queued()
-    assert told.tell(over(0, 0.5)) == OVERTAKEN
-    told.tell(assigned())
-    told.tell(begun())
-    assert told.tell(over(0, 0.5)) == OVERTAKEN
-    told.tell(report(1, 0.25))
-    told.tell(ended())
-    assert told.tell(over(0, 0.5)) == APPLIED
-    assert told.tell(over(0, 0.9)) == DUPLICATE
+    told = given.task_queued()
+    assert told.tell(given.over(0, 0.5)) == OVERTAKEN
+    told.tell(given.assigned())
+    told.tell(given.begun())
+    assert told.tell(given.over(0, 0.5)) == OVERTAKEN
+    told.tell(given.report(1, 0.25))
+    told.tell(given.ended())
+    assert told.tell(given.over(0, 0.5)) == APPLIED
+    assert told.tell(given.over(0, 0.9)) == DUPLICATE
+    for never_suggested in (-1, 1, 99):
+        assert told.tell(given.over(never_suggested, 0.5)) == OVERTAKEN
     trial = told.search.trials[0]
     assert (trial.status, trial.value, trial.reports) == (TrialStatus.SUCCEEDED, 0.5, [(1, 0.25)])
     assert (told.search.active, told.search.ends) == (set(), [0])
-
-
-@pytest.mark.parametrize("trial", [-1, 1, 99])
-def test_a_trial_that_was_never_suggested_does_not_end(trial: int) -> None:
-    told = task_queued()
-    assert told.tell(over(trial, 0.5)) == OVERTAKEN
 
 
 @pytest.mark.parametrize(
@@ -141,10 +120,10 @@ def test_a_trial_that_was_never_suggested_does_not_end(trial: int) -> None:
 def test_the_best_trial_is_the_first_with_the_best_value(
     direction: str, values: list[float | None], best: int | None
 ) -> None:
-    told = search_running(direction=direction)
+    told = given.search_running(direction=direction)
     for trial, value in enumerate(values):
         suggest(told, trial)
-        finish(told, trial, value)
+        given.finish(told, trial, value)
     assert told.search.best == best
 
 
@@ -152,43 +131,33 @@ def test_the_best_trial_is_the_first_with_the_best_value(
     "how", [status for status in TrialStatus if status is not TrialStatus.SUCCEEDED], ids=str
 )
 def test_only_a_trial_that_succeeded_can_be_the_best(how: TrialStatus) -> None:
-    told = task_queued()
-    told.tell(assigned())
-    told.tell(ended())
-    told.tell(over(0, 0.99, how))
+    told = given.task_queued()
+    told.tell(given.assigned())
+    told.tell(given.ended())
+    told.tell(given.over(0, 0.99, how))
     assert told.search.best is None
 
 
 def test_a_search_with_all_its_trials_waits_for_their_ends_and_is_done() -> None:
-    told = search_running(max_trials=2)
+    told = given.search_running(max_trials=2)
     statuses = [told.search.status]
+    assert told.tell(end()) == OVERTAKEN
     for trial in (0, 1):
         suggest(told, trial)
         statuses.append(told.search.status)
     assert statuses == [SearchStatus.RUNNING, SearchStatus.RUNNING, SearchStatus.NO_MORE_TRIAL]
     assert told.tell(end()) == OVERTAKEN
-    finish(told, 0, 0.5)
+    given.finish(told, 0, 0.5)
     assert told.search.next_trial is None
     assert told.tell(end()) == OVERTAKEN
-    finish(told, 1, 0.5)
+    given.finish(told, 1, 0.5)
     assert told.tell(end()) == APPLIED
     assert (told.search.status, told.stream.closed) == (SearchStatus.DONE, True)
-    assert told.search.ended_ms == FIRST_MS + told.next_offset - 1
-
-
-def test_a_running_search_does_not_end() -> None:
-    assert search_running().tell(end()) == OVERTAKEN
-
-
-@pytest.mark.parametrize("status", [SearchStatus.RUNNING, SearchStatus.STOPPING, SearchStatus.NO_MORE_TRIAL])
-def test_a_search_ends_only_in_a_final_state(status: SearchStatus) -> None:
-    told = search_running()
-    told.tell(STOP)
-    assert told.tell(end(status)) == OVERTAKEN
+    assert told.search.ended_ms == given.FIRST_MS + told.next_offset - 1
 
 
 def test_an_exhausted_tuner_ends_the_suggestions() -> None:
-    told = search_running()
+    told = given.search_running()
     assert told.tell(SearchExhausted(trials=1)) == OVERTAKEN
     suggest(told, 0)
     assert told.tell(SearchExhausted(trials=0)) == OVERTAKEN
@@ -196,14 +165,14 @@ def test_an_exhausted_tuner_ends_the_suggestions() -> None:
     assert told.tell(SearchExhausted(trials=1)) == OVERTAKEN
     assert told.search.status is SearchStatus.TUNER_NO_MORE_TRIAL
     assert suggest(told, 1)[0] is Outcome.OVERTAKEN
-    finish(told, 0, 0.5)
+    given.finish(told, 0, 0.5)
     assert told.search.next_trial is None
     assert told.tell(end()) == APPLIED
 
 
 @pytest.mark.parametrize("event", [STOP, FAIL], ids=["stop", "failure"])
 def test_a_stopping_search_takes_no_new_trials_and_waits_for_those_it_has(event: Message) -> None:
-    told = search_running()
+    told = given.search_running()
     suggest(told, 0)
     assert told.tell(event) == APPLIED
     assert told.tell(STOP) == DUPLICATE
@@ -213,6 +182,8 @@ def test_a_stopping_search_takes_no_new_trials_and_waits_for_those_it_has(event:
     assert told.tell(SearchExhausted(trials=1)) == OVERTAKEN
     assert told.tell(end(SearchStatus.STOPPED)) == OVERTAKEN
     cancel(told, 0)
+    for status in (SearchStatus.RUNNING, SearchStatus.STOPPING, SearchStatus.NO_MORE_TRIAL):
+        assert told.tell(end(status)) == OVERTAKEN
     assert told.tell(end(SearchStatus.STOPPED)) == APPLIED
 
 
@@ -222,13 +193,13 @@ def test_why_a_search_stops_is_kept() -> None:
         (SearchStopRequested(command_id="c-2", reason=""), "user", ""),
         (FAIL, "search_failed", "tuner_failed: it raised"),
     ):
-        told = search_running()
+        told = given.search_running()
         told.tell(event)
         assert (told.search.stop_reason, told.search.failure) == (reason, failure)
 
 
 def test_a_search_whose_trials_are_all_suggested_can_still_be_stopped() -> None:
-    told = search_running(max_trials=1)
+    told = given.search_running(max_trials=1)
     suggest(told, 0)
     assert told.tell(STOP) == APPLIED
     cancel(told, 0)
@@ -237,27 +208,48 @@ def test_a_search_whose_trials_are_all_suggested_can_still_be_stopped() -> None:
 
 @pytest.mark.parametrize("status", [SearchStatus.DONE, SearchStatus.STOPPED, SearchStatus.ERROR])
 def test_nothing_moves_a_search_that_is_over(status: SearchStatus) -> None:
-    told = search_running()
+    told = given.search_running()
     suggest(told, 0)
     told.tell(STOP)
     cancel(told, 0)
     told.tell(end(status))
-    events = (started(), suggested(1), over(0), SearchExhausted(trials=1), STOP, FAIL, end(), submitted(1))
-    for event in (*events, assigned(), begun(), ended()):
+    events = (
+        given.started(),
+        given.suggested(1),
+        given.over(0),
+        SearchExhausted(trials=1),
+        STOP,
+        FAIL,
+        end(),
+        given.submitted(1),
+    )
+    for event in (*events, given.assigned(), given.begun(), given.ended()):
         assert told.tell(event) == OVERTAKEN
-
-
-def test_a_failed_trial_frees_its_slot_as_well() -> None:
-    told = search_running()
-    suggest(told, 0)
-    finish(told, 0, None, AttemptEnd.FAILED)
-    assert (told.search.trials[0].status, len(told.search.opened)) == (TrialStatus.FAILED, 3)
 
 
 def test_events_of_a_search_that_never_started_do_not_count() -> None:
-    told = Told()
-    told.tell(received())
-    for event in (suggested(0), over(0), SearchExhausted(trials=0), STOP, FAIL, end()):
+    told = given.Told()
+    told.tell(given.received())
+    for event in (given.suggested(0), given.over(0), SearchExhausted(trials=0), STOP, FAIL, end()):
         assert told.tell(event) == OVERTAKEN
-    assert told.tell(accepted()) == APPLIED
+    assert told.tell(given.accepted()) == APPLIED
     assert search_of(told.stream) is None
+
+
+HISTORIES = 12
+
+
+@pytest.mark.thorough
+def test_what_is_kept_from_event_to_event_is_what_a_look_at_all_open_trials_finds() -> None:
+    found_some = 0
+    for number in range(HISTORIES):
+        streams = Streams(AGGREGATES)
+        for record in Chance(Random(number)).history(120).records:
+            stream, _ = streams.fold(record)
+            search = search_of(stream)
+            if search is not None and not search.closed:
+                named = ((trial, stream.tasks.get(search.task_of(trial))) for trial in search.active)
+                ended = {trial for trial, task in named if task is not None and task.state is TaskState.ENDED}
+                assert search.unended == ended
+                found_some += bool(ended)
+    assert found_some > 2

@@ -4,36 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.given import CAPABILITIES, SPEC, answered, published, react, refusal
-from tests.unit.domain.given import (
-    STREAM,
-    Told,
-    accepted,
-    assigned,
-    begun,
-    ended,
-    finish,
-    over,
-    report,
-    search_running,
-    submitted,
-    suggested,
-    task_active,
-    task_id,
-    task_queued,
-)
+from tests.unit.aggregates.given import CAPABILITIES, SPEC, answered, published, react, refusal, the
+from tests.unit.domain import given
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import suggestions
-from trackside.aggregates.search.messages import (
-    SearchEnded,
-    SearchFailed,
-    SearchStarted,
-    SearchStatus,
-    SearchStopRequested,
-    StopSearch,
-    TrialEnded,
-    TrialStatus,
-)
+from trackside.aggregates.search import messages, suggestions
 from trackside.aggregates.search.start import default_seed
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
@@ -45,16 +19,16 @@ from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
 from trackside.domain.react import react as react_to
 
-STOP = StopSearch.wire_type()
+STOP = messages.StopSearch.wire_type()
 
 
 def test_a_good_search_is_accepted_and_started_in_one_decision() -> None:
-    told = Told()
+    told = given.Told()
     told.tell(published(1, body={**SPEC, "seed": 5}))
     (answer,) = react_to(told.stream, CAPABILITIES, AGGREGATES)
     accepted_, begun_ = answer.events
     assert accepted_ == CommandAccepted(command_id="c-1", source=published(1).source)
-    assert isinstance(begun_, SearchStarted)
+    assert isinstance(begun_, messages.SearchStarted)
     assert (begun_.command_id, begun_.seed, begun_.search.seed) == ("c-1", 5, 5)
     assert begun_.search.max_trials == 20
     assert react(told) == [accepted_, begun_]
@@ -64,12 +38,12 @@ def test_a_good_search_is_accepted_and_started_in_one_decision() -> None:
 def test_a_search_without_a_seed_gets_the_same_one_whoever_decides() -> None:
     seeds = set()
     for _ in range(2):
-        told = Told()
+        told = given.Told()
         answered(told, published(1))
         seeds.add(told.search.seed)
-    assert seeds == {default_seed(STREAM)}
-    assert 0 <= default_seed(STREAM) < 2**48
-    assert default_seed("other") != default_seed(STREAM)
+    assert seeds == {default_seed(given.STREAM)}
+    assert 0 <= default_seed(given.STREAM) < 2**48
+    assert default_seed("other") != default_seed(given.STREAM)
 
 
 @pytest.mark.parametrize(
@@ -86,16 +60,17 @@ def test_a_search_without_a_seed_gets_the_same_one_whoever_decides() -> None:
             "$.assessor.options.n_warmup_steps",
         ),
         ({"concurrency": 0}, "concurrency_range", "$.concurrency"),
+        ({"resources": {"device": "gpu-2"}}, "unknown_device", "$.resources.device"),
         ({"max_trails": 3}, "unknown_field", "$.max_trails"),
         ({"space": {"lr": {"type": "uniform", "low": 2, "high": 1}}}, "bad_search_space", "$.space.lr"),
     ],
 )
 def test_a_bad_search_is_refused_and_leaves_no_search(changed: dict[str, Any], code: str, path: str) -> None:
-    told = Told()
+    told = given.Told()
     assert refusal(answered(told, published(1, body={**SPEC, **changed}))) == (code, path, 1)
     assert search_of(told.stream) is None
     good = answered(told, published(2))
-    assert isinstance(good[-1], SearchStarted)
+    assert isinstance(good[-1], messages.SearchStarted)
 
 
 GRID = {"tuner": {"name": "grid"}}
@@ -112,17 +87,15 @@ GRID = {"tuner": {"name": "grid"}}
     ids=["one endless", "both ways", "endless together", "many"],
 )
 def test_a_grid_without_end_is_refused(space: dict[str, Any]) -> None:
-    found = answered(Told(), published(1, body={**SPEC, **GRID, "space": space}))
+    found = answered(given.Told(), published(1, body={**SPEC, **GRID, "space": space}))
     code, path, _ = refusal(found)
     assert (code, path[:7]) == ("bad_search_space", "$.space")
 
 
 def test_a_task_type_that_nobody_has_is_refused_with_the_nearest_and_those_there_are() -> None:
-    (event,) = answered(Told(), published(1, body={**SPEC, "task_type": "digit"}))
-    assert isinstance(event, CommandRefused)
+    event = the(CommandRefused, answered(given.Told(), published(1, body={**SPEC, "task_type": "digit"})))
     assert "known: digits, faces; did you mean 'digits'?" in event.message
-    (event,) = answered(Told(), published(1), Capabilities())
-    assert isinstance(event, CommandRefused)
+    event = the(CommandRefused, answered(given.Told(), published(1), Capabilities()))
     assert "no worker has joined yet" in event.message
 
 
@@ -136,20 +109,19 @@ def test_a_task_type_that_nobody_has_is_refused_with_the_nearest_and_those_there
     ],
 )
 def test_a_command_that_is_none_is_refused(command_type: str, code: str) -> None:
-    assert refusal(answered(Told(), published(1, command_type)))[:2] == (code, "$type")
+    assert refusal(answered(given.Told(), published(1, command_type)))[:2] == (code, "$type")
 
 
 def test_what_was_wrong_with_a_body_on_its_way_in_is_the_answer() -> None:
     problem = Problem(code="too_deep", path="$.space", message="33 > 32 levels")
-    told = Told()
-    (event,) = answered(told, published(1, body=None, problem=problem))
-    assert isinstance(event, CommandRefused)
+    told = given.Told()
+    event = the(CommandRefused, answered(told, published(1, body=None, problem=problem)))
     assert (event.code, event.path, event.message) == ("too_deep", "$.space", "33 > 32 levels")
 
 
 def test_the_same_command_published_twice_is_answered_twice_alike_each_with_its_place() -> None:
     for body, kind in ((SPEC, CommandAccepted), ({}, CommandRefused)):
-        told = Told()
+        told = given.Told()
         first = answered(told, published(1, body=body))
         again = published(7, body=body, command_id="c-1", digest="digest-1")
         (second,) = answered(told, again)
@@ -159,194 +131,145 @@ def test_the_same_command_published_twice_is_answered_twice_alike_each_with_its_
 
 
 def test_both_publications_of_a_command_are_answered_when_they_wait_together() -> None:
-    told = Told()
+    told = given.Told()
     told.tell(published(1))
     told.tell(published(2, command_id="c-1", digest="digest-1"))
-    assert [type(event) for event in react(told)] == [CommandAccepted, SearchStarted]
-    assert react(told) == [accepted(1, place=2).model_copy(update={"source": published(2).source})]
+    assert [type(event) for event in react(told)] == [CommandAccepted, messages.SearchStarted]
+    assert react(told) == [given.accepted(1, place=2).model_copy(update={"source": published(2).source})]
     assert react(told) == []
 
 
 def test_a_command_id_with_another_body_is_refused_and_says_where_it_was_used() -> None:
-    told = Told()
+    told = given.Told()
     answered(told, published(1))
     events = answered(told, published(2, command_id="c-1", body={}))
     assert refusal(events) == ("idempotency_conflict", "$", 2)
     assert isinstance(events[0], CommandRefused)
     assert "at offset 0 of its stream" in events[0].message
-    assert told.search.status is SearchStatus.RUNNING
+    assert told.search.status is messages.SearchStatus.RUNNING
 
 
 def test_another_body_is_refused_even_before_the_first_is_answered() -> None:
-    told = Told()
+    told = given.Told()
     told.tell(published(1))
     told.tell(published(2, command_id="c-1", body={}))
-    assert isinstance(react(told)[-1], SearchStarted)
+    assert isinstance(react(told)[-1], messages.SearchStarted)
     assert refusal(react(told))[0] == "idempotency_conflict"
 
 
 def test_a_stream_has_one_search() -> None:
-    told = Told()
+    told = given.Told()
     told.tell(published(1))
     told.tell(published(2))
-    assert isinstance(react(told)[-1], SearchStarted)
+    assert isinstance(react(told)[-1], messages.SearchStarted)
     assert refusal(react(told)) == ("already_exists", "$partitionkey", 2)
     assert told.search.spec.max_trials == 20
 
 
-def test_a_stop_is_accepted_and_asks_the_search_to_stop() -> None:
-    told = search_running()
+def test_a_search_is_stopped_once_and_a_stop_of_one_that_is_over_or_not_there_is_refused() -> None:
+    told = given.task_active()
     events = answered(told, published(2, STOP, {"reason": "enough"}))
     assert events[0] == CommandAccepted(command_id="c-2", source=published(2).source)
-    assert events[1] == SearchStopRequested(command_id="c-2", reason="enough")
-    assert told.search.status is SearchStatus.STOPPING
-
-
-def test_a_second_stop_is_accepted_and_changes_nothing() -> None:
-    told = task_active()
-    answered(told, published(2, STOP, {}))
+    assert events[1] == messages.SearchStopRequested(command_id="c-2", reason="enough")
+    assert told.search.status is messages.SearchStatus.STOPPING
     told.tell(published(3, STOP, {}))
     answers = react_to(told.stream, CAPABILITIES, AGGREGATES)
     assert [type(event) for event in answers[0].events] == [CommandAccepted]
-
-
-def test_a_stop_of_what_is_not_there_is_refused() -> None:
-    assert refusal(answered(Told(), published(1, STOP, {}))) == ("unknown_search", "$partitionkey", 1)
-
-
-def test_a_stop_of_what_is_over_is_refused_and_says_how_it_ended() -> None:
-    told = search_running()
+    told = given.search_running()
     answered(told, published(2, STOP, {}))
-    assert react(told) == [SearchEnded(status=SearchStatus.STOPPED, trials=0)]
-    events = answered(told, published(3, STOP, {}))
-    assert refusal(events) == ("already_terminal", "$partitionkey", 3)
-    assert isinstance(events[0], CommandRefused)
-    assert "STOPPED" in events[0].message
-
-
-def test_a_start_on_a_stream_whose_search_is_over_is_refused() -> None:
-    told = search_running()
-    answered(told, published(2, STOP, {}))
-    react(told)
-    assert refusal(answered(told, published(3)))[0] == "already_exists"
+    assert react(told) == [messages.SearchEnded(status=messages.SearchStatus.STOPPED, trials=0)]
+    event = the(CommandRefused, answered(told, published(3, STOP, {})))
+    assert (event.code, event.path, "STOPPED" in event.message) == ("already_terminal", "$partitionkey", True)
+    assert refusal(answered(told, published(4)))[0] == "already_exists"
+    assert refusal(answered(given.Told(), published(1, STOP, {})))[:2] == ("unknown_search", "$partitionkey")
 
 
 @pytest.mark.parametrize(
     ("end", "stop", "final", "expected"),
     [
-        (AttemptEnd.FINISHED, None, 0.9, (TrialStatus.SUCCEEDED, 0.9)),
-        (AttemptEnd.FINISHED, None, "none", (TrialStatus.SUCCEEDED, 0.25)),
-        (AttemptEnd.FINISHED, None, None, (TrialStatus.SUCCEEDED, None)),
-        (AttemptEnd.FINISHED, "assessor", 0.9, (TrialStatus.SUCCEEDED, 0.9)),
-        (AttemptEnd.FAILED, None, 0.9, (TrialStatus.FAILED, None)),
-        (AttemptEnd.CANCELLED, None, "none", (TrialStatus.SYS_CANCELED, None)),
-        (AttemptEnd.CANCELLED, "assessor", "none", (TrialStatus.EARLY_STOPPED, 0.25)),
-        (AttemptEnd.CANCELLED, "user", 0.9, (TrialStatus.SUCCEEDED, 0.9)),
-        (AttemptEnd.CANCELLED, "user", "none", (TrialStatus.USER_CANCELED, None)),
-        (AttemptEnd.CANCELLED, "max_trial_duration", "none", (TrialStatus.EARLY_STOPPED, 0.25)),
-        (AttemptEnd.CANCELLED, "search_failed", "none", (TrialStatus.SYS_CANCELED, None)),
-        (AttemptEnd.FAILED, "assessor", "none", (TrialStatus.EARLY_STOPPED, 0.25)),
-        (AttemptEnd.LOST, "user", "none", (TrialStatus.USER_CANCELED, None)),
+        (AttemptEnd.FINISHED, None, 0.9, (messages.TrialStatus.SUCCEEDED, 0.9)),
+        (AttemptEnd.FINISHED, None, "none", (messages.TrialStatus.SUCCEEDED, 0.25)),
+        (AttemptEnd.FINISHED, None, None, (messages.TrialStatus.SUCCEEDED, None)),
+        (AttemptEnd.FINISHED, "assessor", 0.9, (messages.TrialStatus.SUCCEEDED, 0.9)),
+        (AttemptEnd.FAILED, None, 0.9, (messages.TrialStatus.FAILED, None)),
+        (AttemptEnd.CANCELLED, None, "none", (messages.TrialStatus.SYS_CANCELED, None)),
+        (AttemptEnd.CANCELLED, "assessor", "none", (messages.TrialStatus.EARLY_STOPPED, 0.25)),
+        (AttemptEnd.CANCELLED, "user", 0.9, (messages.TrialStatus.SUCCEEDED, 0.9)),
+        (AttemptEnd.CANCELLED, "user", "none", (messages.TrialStatus.USER_CANCELED, None)),
+        (AttemptEnd.CANCELLED, "max_trial_duration", "none", (messages.TrialStatus.EARLY_STOPPED, 0.25)),
+        (AttemptEnd.CANCELLED, "search_failed", "none", (messages.TrialStatus.SYS_CANCELED, None)),
+        (AttemptEnd.FAILED, "assessor", "none", (messages.TrialStatus.EARLY_STOPPED, 0.25)),
+        (AttemptEnd.LOST, "user", "none", (messages.TrialStatus.USER_CANCELED, None)),
+        (AttemptEnd.LOST, None, "none", (messages.TrialStatus.FAILED, None)),
     ],
 )
 def test_a_trial_ends_as_its_task_did(
-    end: AttemptEnd, stop: Any, final: Any, expected: tuple[TrialStatus, float | None]
+    end: AttemptEnd, stop: Any, final: Any, expected: tuple[messages.TrialStatus, float | None]
 ) -> None:
-    told = task_active(retry=RetryPolicy(lost=Retry(times=0)))
-    told.tell(report(1, 0.25))
+    told = given.task_active(retry=RetryPolicy(lost=Retry(times=0)))
+    told.tell(given.report(1, 0.25))
     if final != "none":
-        told.tell(report(1, final, final=True))
+        told.tell(given.report(1, final, final=True))
     if stop:
-        told.tell(TaskStopRequested(task_id=task_id(0), reason=stop))
-    told.tell(ended(end))
-    assert react(told) == [TrialEnded(trial=0, status=expected[0], value=expected[1])]
-    assert react(told) == []
-
-
-def test_a_trial_whose_task_was_lost_too_often_has_failed() -> None:
-    told = task_active(retry=RetryPolicy(lost=Retry(times=0)))
-    told.tell(ended(AttemptEnd.LOST), role="scheduler")
-    assert react(told) == [TrialEnded(trial=0, status=TrialStatus.FAILED, value=None)]
-
-
-def test_a_trial_whose_task_goes_on_does_not_end() -> None:
-    told = task_active()
-    assert react(told) == []
-    told.tell(ended(AttemptEnd.LOST), role="scheduler")
+        told.tell(TaskStopRequested(task_id=given.task_id(0), reason=stop))
+    told.tell(given.ended(end))
+    assert react(told) == [messages.TrialEnded(trial=0, status=expected[0], value=expected[1])]
     assert react(told) == []
 
 
 def test_a_stopping_search_ends_its_tasks_then_its_trials_then_itself() -> None:
-    told = search_running()
-    told.tell(suggested(0), submitted(0))
-    told.tell(suggested(1), submitted(1))
-    told.tell(assigned(0))
-    told.tell(begun(0))
+    told = given.search_running()
+    told.tell(given.suggested(0), given.submitted(0))
+    told.tell(given.suggested(1), given.submitted(1))
+    told.tell(given.assigned(0))
+    told.tell(given.begun(0))
     answered(told, published(2, STOP, {}))
-    stops = [TaskStopRequested(task_id=task_id(trial), reason="user") for trial in (0, 1)]
+    stops = [TaskStopRequested(task_id=given.task_id(trial), reason="user") for trial in (0, 1)]
     assert react(told) == stops
-    assert react(told) == [TrialEnded(trial=1, status=TrialStatus.USER_CANCELED)]
+    assert react(told) == [messages.TrialEnded(trial=1, status=messages.TrialStatus.USER_CANCELED)]
     assert react(told) == []
-    told.tell(ended(AttemptEnd.CANCELLED))
-    assert react(told) == [TrialEnded(trial=0, status=TrialStatus.USER_CANCELED)]
-    assert react(told) == [SearchEnded(status=SearchStatus.STOPPED, trials=2)]
+    told.tell(given.ended(AttemptEnd.CANCELLED))
+    assert react(told) == [messages.TrialEnded(trial=0, status=messages.TrialStatus.USER_CANCELED)]
+    assert react(told) == [messages.SearchEnded(status=messages.SearchStatus.STOPPED, trials=2)]
     assert react(told) == []
 
 
 def test_a_task_that_the_assessor_stopped_already_is_not_stopped_again() -> None:
-    told = task_active()
+    told = given.task_active()
     told.tell(*suggestions.early_stop(told.search, 0, seen=9))
     answered(told, published(2, STOP, {}))
     assert react(told) == []
 
 
 def test_a_search_whose_tuner_failed_ends_in_an_error() -> None:
-    told = task_queued()
-    told.tell(SearchFailed(code="tuner_failed", message="x" * 4_000))
-    assert react(told) == [TaskStopRequested(task_id=task_id(0), reason="search_failed")]
-    assert react(told) == [TrialEnded(trial=0, status=TrialStatus.SYS_CANCELED)]
-    assert react(told) == [SearchEnded(status=SearchStatus.ERROR, trials=1)]
+    told = given.task_queued()
+    told.tell(messages.SearchFailed(code="tuner_failed", message="x" * 4_000))
+    assert react(told) == [TaskStopRequested(task_id=given.task_id(0), reason="search_failed")]
+    assert react(told) == [messages.TrialEnded(trial=0, status=messages.TrialStatus.SYS_CANCELED)]
+    assert react(told) == [messages.SearchEnded(status=messages.SearchStatus.ERROR, trials=1)]
     assert len(told.search.failure) < 4_100
 
 
 @pytest.mark.parametrize("exhausted", [False, True])
 def test_a_search_with_nothing_left_to_try_is_done(exhausted: bool) -> None:
-    told = search_running(max_trials=9 if exhausted else 1)
+    told = given.search_running(max_trials=9 if exhausted else 1)
     told.tell(*suggestions.suggestion(told.search, 0, {"lr": 0.1}, seen=2))
     if exhausted:
         told.tell(*suggestions.exhausted(told.search, seen=2))
     assert react(told) == []
-    finish(told, 0, 0.5)
-    assert react(told) == [SearchEnded(status=SearchStatus.DONE, trials=1)]
+    given.finish(told, 0, 0.5)
+    assert react(told) == [messages.SearchEnded(status=messages.SearchStatus.DONE, trials=1)]
     assert react(told) == []
 
 
-def test_a_running_search_without_trials_is_left_alone() -> None:
-    assert react(search_running()) == []
-
-
 def test_a_suggestion_brings_its_task_with_it() -> None:
-    told = search_running(queue="night", retry=RetryPolicy(lost=Retry(times=1), failed=Retry(times=2)))
+    told = given.search_running(queue="night", retry=RetryPolicy(lost=Retry(times=1), failed=Retry(times=2)))
     events = suggestions.suggestion(told.search, 0, {"lr": 0.1}, seen=2)
     assert told.tell(*events) == [Outcome.APPLIED, Outcome.APPLIED]
     assert isinstance(events[1], TaskSubmitted)
-    assert (events[1].task_id, events[1].needs.queue) == (task_id(0), "night")
+    assert (events[1].task_id, events[1].needs.queue) == (given.task_id(0), "night")
     assert events[1].part == Part(kind="trial", number=0)
     assert (events[1].needs.retry, events[1].parameters) == (
         RetryPolicy(lost=Retry(times=1), failed=Retry(times=2)),
         {"lr": 0.1},
     )
-
-
-def test_two_dispatchers_that_decide_at_once_change_the_log_once() -> None:
-    told = task_active()
-    told.tell(ended())
-    first, second = (react_to(told.stream, CAPABILITIES, AGGREGATES) for _ in range(2))
-    assert first == second
-    assert told.tell(*first[0].events) == [Outcome.APPLIED]
-    assert told.tell(*second[0].events) == [Outcome.DUPLICATE]
-    told.tell(published(2, STOP, {}))
-    answers = [react_to(told.stream, CAPABILITIES, AGGREGATES)[0] for _ in range(2)]
-    assert set(told.tell(*answers[0].events)) == {Outcome.APPLIED}
-    assert Outcome.APPLIED not in told.tell(*answers[1].events)
-    assert told.tell(over(0)) == [Outcome.DUPLICATE]

@@ -8,7 +8,6 @@ import pytest
 from tests.commands import command_of
 from trackside.aggregates.search.messages import SearchSpec, StartSearch
 from trackside.aggregates.search.space import NNI_FIELDS, TYPES, NniParameter
-from trackside.sdk.specs import parse_spec
 
 NUMBERS = {"low": 1, "high": 4, "step": 2, "mu": 0.5, "sigma": 2.0}
 NESTED = [
@@ -80,31 +79,4 @@ def test_a_nested_choice_of_nni_keeps_its_names_and_its_order() -> None:
             {"_name": "dense", "units": {"type": "quniform", "low": 16.0, "high": 64.0, "step": 16.0}},
             "empty",
         ],
-    }
-
-
-def test_a_spec_file_may_hold_the_space_of_nni() -> None:
-    text = b"""
-kind: search
-task_type: digits
-max_trials: 3
-space:
-  lr: {_type: loguniform, _value: [0.0001, 0.1]}
-  layer:
-    _type: choice
-    _value:
-      - _name: conv
-        k: {_type: randint, _value: [1, 4]}
-      - _name: none
-  epochs: {type: constant, value: 5}
-"""
-    found = parse_spec(text, "search.yaml")
-    assert isinstance(found, StartSearch)
-    assert found.model_dump(mode="json")["space"] == {
-        "lr": {"type": "loguniform", "low": 0.0001, "high": 0.1},
-        "layer": {
-            "type": "choice",
-            "values": [{"_name": "conv", "k": {"type": "randint", "low": 1, "high": 4}}, {"_name": "none"}],
-        },
-        "epochs": {"type": "constant", "value": 5},
     }

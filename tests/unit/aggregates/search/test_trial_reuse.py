@@ -8,17 +8,7 @@ from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import BatchSpec
 from trackside.aggregates.batch.state import Batch
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import suggestions, trial_reuse
-from trackside.aggregates.search.messages import (
-    SearchExhausted,
-    SearchPaused,
-    SearchStopRequested,
-    SearchUpdated,
-    TrialAdded,
-    TrialEnded,
-    TrialStatus,
-    TrialSuggested,
-)
+from trackside.aggregates.search import messages, suggestions, trial_reuse
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import ParametersWithheld, TaskStopRequested
 from trackside.domain.capabilities import Capabilities
@@ -46,14 +36,14 @@ def asking(**changed: Any) -> Told:
 def test_its_trial_ends_with_what_was_reported_and_the_next_one_is_for_it() -> None:
     told = asking()
     [ends] = said(told)
-    assert isinstance(ends, TrialEnded)
-    assert (ends.trial, ends.status, ends.value) == (0, TrialStatus.SUCCEEDED, 0.5)
+    assert isinstance(ends, messages.TrialEnded)
+    assert (ends.trial, ends.status, ends.value) == (0, messages.TrialStatus.SUCCEEDED, 0.5)
     told.tell(ends)
     assert said(told) == [], "the tuner is asked"
     task, search = trial_reuse.next_task(told.stream), told.search
     assert task is not None and task.task_id == task_id(0)
     [event, continued] = suggestions.suggestion(search, 1, {"lr": 0.5}, search.opened[1], task=task)
-    assert isinstance(event, TrialSuggested) and event.within == task_id(0)
+    assert isinstance(event, messages.TrialSuggested) and event.within == task_id(0)
     assert continued == goes_on(1, {"lr": 0.5})
     assert told.tell(event, continued) == [Outcome.APPLIED, Outcome.APPLIED]
     assert trial_reuse.next_task(told.stream) is None
@@ -62,10 +52,10 @@ def test_its_trial_ends_with_what_was_reported_and_the_next_one_is_for_it() -> N
 
 def test_a_trial_that_a_user_added_may_be_the_next_one() -> None:
     told = asking()
-    told.tell(TrialAdded(command_id="c", change=1, parameters={"lr": 9.0}))
+    told.tell(messages.TrialAdded(command_id="c", change=1, parameters={"lr": 9.0}))
     told.tell(over(0, 0.5))
     [event, continued] = said(told)
-    assert isinstance(event, TrialSuggested)
+    assert isinstance(event, messages.TrialSuggested)
     assert continued == goes_on(1, {"lr": 9.0})
     assert (event.within, event.source, event.parameters) == (task_id(0), "customized", {"lr": 9.0})
 
@@ -73,19 +63,19 @@ def test_a_trial_that_a_user_added_may_be_the_next_one() -> None:
 def test_where_the_search_has_no_more_trials_the_trial_goes_on_without_another() -> None:
     assert reason(asking(max_trials=1)) == "no_more_trial"
     paused = asking()
-    paused.tell(SearchPaused(command_id="c", change=1, running="finish"))
+    paused.tell(messages.SearchPaused(command_id="c", change=1, running="finish"))
     assert reason(paused) == "paused"
     told = asking(concurrency=2)
-    told.tell(SearchUpdated(command_id="c", change=1, concurrency=1, max_trials=4))
+    told.tell(messages.SearchUpdated(command_id="c", change=1, concurrency=1, max_trials=4))
     told.tell(suggested(1))
     assert told.search.debt == 0
-    assert [type(event) for event in said(told)] == [TrialEnded]
+    assert [type(event) for event in said(told)] == [messages.TrialEnded]
 
 
 def test_where_fewer_trials_shall_run_at_once_a_task_that_asks_makes_room() -> None:
     told = one_running(concurrency=2)
     told.tell(suggested(1))
-    told.tell(SearchUpdated(command_id="c", change=1, concurrency=1, max_trials=4))
+    told.tell(messages.SearchUpdated(command_id="c", change=1, concurrency=1, max_trials=4))
     told.tell(asked())
     assert told.search.debt == 1
     assert reason(told) == "concurrency"
@@ -94,12 +84,12 @@ def test_where_fewer_trials_shall_run_at_once_a_task_that_asks_makes_room() -> N
 def test_a_tuner_that_has_no_more_leaves_the_task_without_a_trial() -> None:
     told = asking()
     told.tell(over(0, 0.5))
-    told.tell(SearchExhausted(trials=1, seen=told.search.opened[1]))
+    told.tell(messages.SearchExhausted(trials=1, seen=told.search.opened[1]))
     assert reason(told) == "tuner_no_more_trial"
     told.tell(withheld())
     told.tell(taken())
     assert said(told) == [], "the search ends when the task has"
-    told.tell(SearchStopRequested(command_id="c", reason=""))
+    told.tell(messages.SearchStopRequested(command_id="c", reason=""))
     assert said(told) == [TaskStopRequested(task_id=task_id(0), reason="user")]
 
 
@@ -109,7 +99,7 @@ def test_of_two_tasks_that_wait_each_gets_a_slot_of_its_own_or_none() -> None:
     told.tell(within(1))
     told.tell(taken())
     told.tell(asked(2))
-    assert [type(event) for event in said(told)] == [TrialEnded]
+    assert [type(event) for event in said(told)] == [messages.TrialEnded]
 
 
 def test_a_task_that_is_being_stopped_gets_no_answer() -> None:

@@ -4,45 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.aggregates.given import SPEC, answered, published, react, refusal
-from tests.unit.domain.given import (
-    Told,
-    assigned,
-    begun,
-    ended,
-    finish,
-    report,
-    search_running,
-    submitted,
-    suggested,
-    task_active,
-    task_id,
-)
-from trackside.aggregates.search import deadlines, suggestions
-from trackside.aggregates.search.messages import (
-    AddTrial,
-    ImportTrials,
-    PauseSearch,
-    RequestTrials,
-    ResumeSearch,
-    SearchEnded,
-    SearchPaused,
-    SearchResumed,
-    SearchSpaceUpdated,
-    SearchStatus,
-    SearchStopRequested,
-    SearchTimeLimitReached,
-    SearchUpdated,
-    StopTrial,
-    TrialAdded,
-    TrialEnded,
-    TrialsImported,
-    TrialsRequested,
-    TrialStatus,
-    TrialSuggested,
-    UpdateSearch,
-    UpdateSearchSpace,
-)
+from tests.unit.aggregates.given import SPEC, answered, published, react, refusal, the
+from tests.unit.domain import given
+from trackside.aggregates.search import deadlines, messages, suggestions
 from trackside.aggregates.search.state import OVER, search_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Ping
 from trackside.contracts.message import Event
@@ -50,10 +14,10 @@ from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskSt
 from trackside.dispatcher.deadlines import AGAIN_MS, Deadlines
 
 WIDER = {"lr": {"type": "uniform", "low": 0.0, "high": 2.0}}
-STOP = SearchStopRequested(command_id="c-1", reason="")
+STOP = messages.SearchStopRequested(command_id="c-1", reason="")
 
 
-def command(told: Told, at: int, kind: type[Any], **body: Any) -> list[Event]:
+def command(told: given.Told, at: int, kind: type[Any], **body: Any) -> list[Event]:
     """Publishes a command and gives what follows its acceptance; every answer comes in one decision."""
     events = answered(told, published(at, kind.wire_type(), body))
     assert isinstance(events[0], CommandAccepted), events
@@ -61,30 +25,30 @@ def command(told: Told, at: int, kind: type[Any], **body: Any) -> list[Event]:
     return events[1:]
 
 
-def refused(told: Told, at: int, kind: type[Any], **body: Any) -> tuple[str, str]:
+def refused(told: given.Told, at: int, kind: type[Any], **body: Any) -> tuple[str, str]:
     return refusal(answered(told, published(at, kind.wire_type(), body))[:1])[:2]
 
 
-def suggest(told: Told, trial: int) -> None:
+def suggest(told: given.Told, trial: int) -> None:
     opened = told.search.opened[trial]
     told.tell(*suggestions.suggestion(told.search, trial, {"lr": trial / 10}, opened))
 
 
 CHANGES: list[tuple[type[Any], dict[str, Any]]] = [
-    (RequestTrials, {"count": 2}),
-    (UpdateSearchSpace, {"space": WIDER}),
-    (ImportTrials, {"trials": [{"parameters": {"lr": 0.5}, "value": 1.0}]}),
-    (AddTrial, {"parameters": {"lr": 0.5}}),
-    (UpdateSearch, {"concurrency": 3}),
-    (PauseSearch, {}),
-    (ResumeSearch, {}),
-    (StopTrial, {"trial": 0}),
+    (messages.RequestTrials, {"count": 2}),
+    (messages.UpdateSearchSpace, {"space": WIDER}),
+    (messages.ImportTrials, {"trials": [{"parameters": {"lr": 0.5}, "value": 1.0}]}),
+    (messages.AddTrial, {"parameters": {"lr": 0.5}}),
+    (messages.UpdateSearch, {"concurrency": 3}),
+    (messages.PauseSearch, {}),
+    (messages.ResumeSearch, {}),
+    (messages.StopTrial, {"trial": 0}),
 ]
 
 
 @pytest.mark.parametrize(("kind", "body"), CHANGES, ids=lambda found: getattr(found, "__name__", ""))
 def test_a_change_of_what_is_not_there_is_refused(kind: type[Any], body: dict[str, Any]) -> None:
-    assert refused(Told(), 1, kind, **body) == ("unknown_search", "$partitionkey")
+    assert refused(given.Told(), 1, kind, **body) == ("unknown_search", "$partitionkey")
 
 
 @pytest.mark.parametrize(("kind", "body"), CHANGES, ids=lambda found: getattr(found, "__name__", ""))
@@ -92,20 +56,19 @@ def test_the_end_of_a_search_is_final_and_the_refusal_says_how_to_go_on(
     kind: type[Any], body: dict[str, Any]
 ) -> None:
     """D24: DONE is not left by raising a limit, nor STOPPED by a resume."""
-    told = search_running(max_trials=1)
+    told = given.search_running(max_trials=1)
     suggest(told, 0)
-    finish(told, 0, 0.5)
+    given.finish(told, 0, 0.5)
     react(told)
     assert told.search.status in OVER
-    (event,) = answered(told, published(2, kind.wire_type(), body))
-    assert isinstance(event, CommandRefused)
+    event = the(CommandRefused, answered(told, published(2, kind.wire_type(), body)))
     assert event.code == "already_terminal"
     assert "trackside replay fork" in event.message
 
 
 @pytest.mark.parametrize(("kind", "body"), CHANGES[:-1], ids=lambda found: getattr(found, "__name__", ""))
 def test_a_search_that_is_being_stopped_changes_no_more(kind: type[Any], body: dict[str, Any]) -> None:
-    told = search_running()
+    told = given.search_running()
     suggest(told, 0)
     told.tell(STOP)
     react(told)
@@ -114,202 +77,208 @@ def test_a_search_that_is_being_stopped_changes_no_more(kind: type[Any], body: d
 
 def test_a_ping_is_answered_and_changes_nothing() -> None:
     """D21."""
-    told = search_running()
+    told = given.search_running()
     before = told.search.changes, list(told.search.opened)
     assert command(told, 2, Ping) == []
     assert (told.search.changes, told.search.opened) == before
-    told = Told()
+    told = given.Told()
     assert command(told, 1, Ping) == []
     assert search_of(told.stream) is None
 
 
 def test_so_many_trials_as_are_asked_for_are_begun_within_the_limit() -> None:
     """D10."""
-    told = search_running()
-    assert command(told, 2, RequestTrials, count=1) == [TrialsRequested(command_id="c-2", change=1, count=1)]
-    assert command(told, 3, RequestTrials, count=99) == [TrialsRequested(command_id="c-3", change=2, count=4)]
-    told = search_running(max_trials=1)
+    told = given.search_running()
+    assert command(told, 2, messages.RequestTrials, count=1) == [
+        messages.TrialsRequested(command_id="c-2", change=1, count=1)
+    ]
+    assert command(told, 3, messages.RequestTrials, count=99) == [
+        messages.TrialsRequested(command_id="c-3", change=2, count=4)
+    ]
+    told = given.search_running(max_trials=1)
     suggest(told, 0)
-    assert refused(told, 2, RequestTrials, count=1) == ("no_more_trials", "$")
-    told = search_running()
-    told.tell(*suggestions.exhausted(told.search, 2), STOP)
-    told = search_running()
+    assert refused(told, 2, messages.RequestTrials, count=1) == ("no_more_trials", "$")
+    told = given.search_running()
     suggest(told, 0)
     told.tell(*suggestions.exhausted(told.search, 2))
-    assert refused(told, 2, RequestTrials, count=1) == ("no_more_trials", "$")
+    assert refused(told, 2, messages.RequestTrials, count=1) == ("no_more_trials", "$")
 
 
 def test_another_space_has_the_next_version_and_the_same_one_again_changes_nothing() -> None:
     """D12."""
-    told = search_running()
-    (event,) = command(told, 2, UpdateSearchSpace, space=WIDER)
-    assert isinstance(event, SearchSpaceUpdated)
+    told = given.search_running()
+    event = the(messages.SearchSpaceUpdated, command(told, 2, messages.UpdateSearchSpace, space=WIDER))
     assert (event.space_version, event.change) == (2, 1)
-    assert command(told, 3, UpdateSearchSpace, space=WIDER) == []
+    assert command(told, 3, messages.UpdateSearchSpace, space=WIDER) == []
     suggest(told, 0)
     suggestion = told.records[-2].message
-    assert isinstance(suggestion, TrialSuggested)
+    assert isinstance(suggestion, messages.TrialSuggested)
     assert suggestion.space_version == 2
 
 
 def test_a_space_that_the_tuner_cannot_search_is_refused_with_the_place() -> None:
-    told = Told()
+    told = given.Told()
     answered(told, published(1, body={**SPEC, "tuner": {"name": "cma-es"}}))
     choice = {"opt": {"type": "choice", "values": ["a", "b"]}}
-    assert refused(told, 2, UpdateSearchSpace, space=choice) == ("bad_search_space", "$.space.opt")
+    assert refused(told, 2, messages.UpdateSearchSpace, space=choice) == ("bad_search_space", "$.space.opt")
 
 
 def test_imported_trials_are_recorded_once() -> None:
     """D13."""
-    told = search_running()
+    told = given.search_running()
     suggest(told, 0)
     trials = [
         {"parameters": {"lr": 0.5}, "value": 1.0},
         {"parameters": {"lr": 0.5}, "value": 2.0},
         {"parameters": {"lr": 0.0}, "value": 1.0},
     ]
-    (event,) = command(told, 2, ImportTrials, trials=trials)
-    assert isinstance(event, TrialsImported)
+    event = the(messages.TrialsImported, command(told, 2, messages.ImportTrials, trials=trials))
     assert [(past.parameters, past.value) for past in event.trials] == [({"lr": 0.5}, 1.0)]
-    assert command(told, 3, ImportTrials, trials=trials) == []
+    assert command(told, 3, messages.ImportTrials, trials=trials) == []
     assert [past.at for past in told.search.imported] == [told.records[-3].offset]
 
 
 def test_an_imported_trial_that_is_none_of_the_space_is_refused_with_its_place() -> None:
-    told = search_running()
+    told = given.search_running()
     trials = [{"parameters": {"lr": 0.5}, "value": 1.0}, {"parameters": {"lr": 5.0}, "value": 1.0}]
-    assert refused(told, 2, ImportTrials, trials=trials) == ("bad_parameters", "$.trials[1].parameters.lr")
+    assert refused(told, 2, messages.ImportTrials, trials=trials) == (
+        "bad_parameters",
+        "$.trials[1].parameters.lr",
+    )
 
 
 def test_a_users_trial_is_begun_next_and_is_refused_when_there_are_to_be_no_more() -> None:
     """D14."""
-    told = search_running(max_trials=2)
-    events = answered(told, published(2, AddTrial.wire_type(), {"parameters": {"lr": 9.0}, "outside": True}))
-    assert isinstance(events[1], TrialAdded)
+    told = given.search_running(max_trials=2)
+    events = answered(
+        told, published(2, messages.AddTrial.wire_type(), {"parameters": {"lr": 9.0}, "outside": True})
+    )
+    assert isinstance(events[1], messages.TrialAdded)
     suggestion, task = react(told)
-    assert isinstance(suggestion, TrialSuggested)
+    assert isinstance(suggestion, messages.TrialSuggested)
     assert (suggestion.trial, suggestion.source) == (0, "customized")
     assert getattr(task, "parameters", None) == {"lr": 9.0}
-    told.tell(published(3, AddTrial.wire_type(), {"parameters": {"lr": 1}}))
+    told.tell(published(3, messages.AddTrial.wire_type(), {"parameters": {"lr": 1}}))
     react(told)
-    assert refused(told, 4, AddTrial, parameters={"lr": 2}) == ("no_more_trials", "$")
-
-
-def test_a_users_trial_waits_for_a_slot() -> None:
-    told = search_running(concurrency=1)
-    suggest(told, 0)
-    assert [type(event) for event in command(told, 2, AddTrial, parameters={"lr": 0.9})] == [TrialAdded]
-    finish(told, 0, 0.5)
-    assert isinstance(react(told)[0], TrialSuggested)
-    assert told.search.trials[1].source == "customized"
+    assert refused(told, 4, messages.AddTrial, parameters={"lr": 2}) == ("no_more_trials", "$")
 
 
 def test_limits_that_are_left_out_stay_and_are_removed_by_name() -> None:
     """D26."""
-    told = search_running(goal=0.9)
-    (event,) = command(told, 2, UpdateSearch, max_trials=9, max_duration_s=60)
+    told = given.search_running(goal=0.9)
+    (event,) = command(told, 2, messages.UpdateSearch, max_trials=9, max_duration_s=60)
     expected = {"concurrency": 2, "max_trials": 9, "max_duration_s": 60.0, "goal": 0.9}
-    assert event == SearchUpdated.model_validate({"command_id": "c-2", "change": 1, **expected})
-    (event,) = command(told, 3, UpdateSearch, remove=["goal", "max_duration_s"])
-    assert event == SearchUpdated(command_id="c-3", change=2, concurrency=2, max_trials=9)
-    assert command(told, 4, UpdateSearch, max_trials=9) == []
-    assert refused(told, 5, UpdateSearch, goal=1, remove=["goal"]) == ("unknown_value", "$.remove")
+    assert event == messages.SearchUpdated.model_validate({"command_id": "c-2", "change": 1, **expected})
+    (event,) = command(told, 3, messages.UpdateSearch, remove=["goal", "max_duration_s"])
+    assert event == messages.SearchUpdated(command_id="c-3", change=2, concurrency=2, max_trials=9)
+    assert command(told, 4, messages.UpdateSearch, max_trials=9) == []
+    assert refused(told, 5, messages.UpdateSearch, goal=1, remove=["goal"]) == ("unknown_value", "$.remove")
 
 
 def test_pausing_twice_and_resuming_what_runs_changes_nothing() -> None:
-    told = search_running()
-    assert command(told, 2, ResumeSearch) == []
-    assert [type(event) for event in command(told, 3, PauseSearch)] == [SearchPaused]
-    assert command(told, 4, PauseSearch) == []
-    assert [type(event) for event in command(told, 5, ResumeSearch)] == [SearchResumed]
+    told = given.search_running()
+    assert command(told, 2, messages.ResumeSearch) == []
+    assert [type(event) for event in command(told, 3, messages.PauseSearch)] == [messages.SearchPaused]
+    assert command(told, 4, messages.PauseSearch) == []
+    assert [type(event) for event in command(told, 5, messages.ResumeSearch)] == [messages.SearchResumed]
 
 
 def test_trials_of_a_search_that_is_paused_with_return_wait_and_run_again_when_it_goes_on() -> None:
     """D29."""
-    told = task_active()
-    told.tell(published(2, PauseSearch.wire_type(), {"running": "return"}))
-    assert [type(event) for event in react(told)] == [CommandAccepted, SearchPaused]
-    assert react(told) == [TaskHeld(task_id=task_id(0), hold=1)]
+    told = given.task_active()
+    told.tell(published(2, messages.PauseSearch.wire_type(), {"running": "return"}))
+    assert [type(event) for event in react(told)] == [CommandAccepted, messages.SearchPaused]
+    assert react(told) == [TaskHeld(task_id=given.task_id(0), hold=1)]
     assert react(told) == []
-    told.tell(ended(AttemptEnd.PREEMPTED))
+    told.tell(given.ended(AttemptEnd.PREEMPTED))
     assert react(told) == []
-    told.tell(published(3, ResumeSearch.wire_type(), {}))
+    told.tell(published(3, messages.ResumeSearch.wire_type(), {}))
     react(told)
-    assert react(told) == [TaskReleased(task_id=task_id(0), hold=1)]
-    told.tell(assigned(placement=2))
-    told.tell(begun(placement=2))
-    told.tell(report(0, 0.5, final=True, placement=2))
-    told.tell(ended(placement=2))
-    assert react(told) == [TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.5)]
+    assert react(told) == [TaskReleased(task_id=given.task_id(0), hold=1)]
+    told.tell(given.assigned(placement=2))
+    told.tell(given.begun(placement=2))
+    told.tell(given.report(0, 0.5, final=True, placement=2))
+    told.tell(given.ended(placement=2))
+    assert react(told) == [messages.TrialEnded(trial=0, status=messages.TrialStatus.SUCCEEDED, value=0.5)]
     assert len(told.search.trials) == 1
 
 
-def test_a_pause_may_be_changed_from_return_to_finish() -> None:
-    told = task_active()
-    told.tell(published(2, PauseSearch.wire_type(), {"running": "return"}))
-    react(told)
-    react(told)
-    told.tell(published(3, PauseSearch.wire_type(), {"running": "finish"}))
-    react(told)
-    assert react(told) == [TaskReleased(task_id=task_id(0), hold=1)]
-    assert told.search.status is SearchStatus.PAUSED
+@pytest.mark.parametrize(
+    ("kind", "body", "follows"),
+    [
+        (messages.PauseSearch, {"running": "finish"}, TaskReleased(task_id=given.task_id(0), hold=1)),
+        (messages.StopSearch, {}, TaskStopRequested(task_id=given.task_id(0), reason="user")),
+    ],
+)
+def test_what_is_held_is_released_by_a_pause_that_lets_it_finish_and_not_by_a_stop(
+    kind: type[Any], body: dict[str, Any], follows: Event
+) -> None:
+    told = given.task_active() if body else given.task_queued()
+    for at, (wanted, fields) in enumerate(((messages.PauseSearch, {"running": "return"}), (kind, body)), 2):
+        told.tell(published(at, wanted.wire_type(), fields))
+        react(told)
+        if at == 2:
+            react(told)
+    assert react(told) == [follows]
 
 
 def test_a_trial_that_a_user_stops_is_canceled_and_the_search_goes_on() -> None:
     """D22."""
-    told = task_active()
-    stop = TaskStopRequested(task_id=task_id(0), reason="user")
-    assert command(told, 2, StopTrial, trial=0) == [stop]
-    assert command(told, 3, StopTrial, trial=0) == []
-    told.tell(ended(AttemptEnd.CANCELLED))
-    assert react(told) == [TrialEnded(trial=0, status=TrialStatus.USER_CANCELED)]
-    assert refused(told, 4, StopTrial, trial=0) == ("already_terminal", "$.trial")
-    assert refused(told, 5, StopTrial, trial=7) == ("unknown_trial", "$.trial")
+    told = given.task_active()
+    stop = TaskStopRequested(task_id=given.task_id(0), reason="user")
+    assert command(told, 2, messages.StopTrial, trial=0) == [stop]
+    assert command(told, 3, messages.StopTrial, trial=0) == []
+    told.tell(given.ended(AttemptEnd.CANCELLED))
+    assert react(told) == [messages.TrialEnded(trial=0, status=messages.TrialStatus.USER_CANCELED)]
+    assert refused(told, 4, messages.StopTrial, trial=0) == ("already_terminal", "$.trial")
+    assert refused(told, 5, messages.StopTrial, trial=7) == ("unknown_trial", "$.trial")
     assert told.search.next_trial == 1
 
 
 def test_a_final_value_that_is_in_the_log_before_a_stop_counts() -> None:
     """D6: a stop drains to a recorded point."""
-    told = task_active()
-    told.tell(report(3, 0.75, final=True))
+    told = given.task_active()
+    told.tell(given.report(3, 0.75, final=True))
     told.tell(published(2, "trackside.stop-search.v1", {}))
     react(told)
     react(told)
-    told.tell(ended(AttemptEnd.CANCELLED))
+    told.tell(given.ended(AttemptEnd.CANCELLED))
     ended_, over = [*react(told), *react(told)]
-    assert ended_ == TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.75)
-    assert over == SearchEnded(status=SearchStatus.STOPPED, trials=1)
+    assert ended_ == messages.TrialEnded(trial=0, status=messages.TrialStatus.SUCCEEDED, value=0.75)
+    assert over == messages.SearchEnded(status=messages.SearchStatus.STOPPED, trials=1)
     assert told.search.best == 0
 
 
 def test_a_trial_that_runs_too_long_is_stopped_early() -> None:
     """D22: an overrun of the longest duration."""
-    told = task_active(max_trial_duration_s=0.01)
+    told = given.task_active(max_trial_duration_s=0.01)
     due_ms = told.now_ms - 1 + 10
     assert deadlines.next_due_ms(told.stream) == due_ms
     assert list(deadlines.reached(told.stream, due_ms - 1)) == []
     [limited] = deadlines.reached(told.stream, due_ms)
     while told.now_ms < due_ms:
-        told.tell(report(told.now_ms % 1000, 0.25))
+        told.tell(given.report(told.now_ms % 1000, 0.25))
     told.tell(*limited.events)
     assert deadlines.next_due_ms(told.stream) is None
-    told.tell(ended(AttemptEnd.CANCELLED))
-    assert react(told) == [TrialEnded(trial=0, status=TrialStatus.EARLY_STOPPED, value=0.25)]
+    told.tell(given.ended(AttemptEnd.CANCELLED))
+    assert react(told) == [
+        messages.TrialEnded(trial=0, status=messages.TrialStatus.EARLY_STOPPED, value=0.25)
+    ]
 
 
 def test_a_search_that_has_run_long_enough_lets_its_trials_finish_and_is_done() -> None:
     """D26: the deadline is read off the log, so that it is the same after a restart."""
-    told = task_active(max_duration_s=0.01)
+    told = given.task_active(max_duration_s=0.01)
     due_ms = deadlines.next_due_ms(told.stream) or 0
     while told.now_ms < due_ms:
-        told.tell(report(told.now_ms % 1000, 0.25))
+        told.tell(given.report(told.now_ms % 1000, 0.25))
     [limited] = deadlines.reached(told.stream, due_ms)
-    assert limited.events == [SearchTimeLimitReached(due_ms=due_ms)]
+    assert limited.events == [messages.SearchTimeLimitReached(due_ms=due_ms)]
     told.tell(*limited.events)
     assert react(told) == []
-    told.tell(ended())
-    assert react(told) == [TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.25)]
-    assert react(told) == [SearchEnded(status=SearchStatus.DONE, trials=1)]
+    told.tell(given.ended())
+    assert react(told) == [messages.TrialEnded(trial=0, status=messages.TrialStatus.SUCCEEDED, value=0.25)]
+    assert react(told) == [messages.SearchEnded(status=messages.SearchStatus.DONE, trials=1)]
 
 
 def test_a_limit_that_the_log_found_too_early_is_said_again_a_little_later() -> None:
@@ -325,14 +294,3 @@ def test_a_limit_that_the_log_found_too_early_is_said_again_a_little_later() -> 
     assert found.pop_due(121, lambda _: False) == ["s"]
     found.set("s", None)
     assert found.next_ms() is None
-
-
-def test_a_stopped_search_does_not_release_what_it_ends() -> None:
-    told = search_running()
-    told.tell(suggested(0), submitted(0))
-    told.tell(published(2, PauseSearch.wire_type(), {"running": "return"}))
-    react(told)
-    react(told)
-    told.tell(published(3, "trackside.stop-search.v1", {}))
-    react(told)
-    assert react(told) == [TaskStopRequested(task_id=task_id(0), reason="user")]

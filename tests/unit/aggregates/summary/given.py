@@ -1,27 +1,19 @@
 """A summary job as tests tell of it."""
 
 from tests.unit.domain.given import Told, accepted, received
-from trackside.aggregates.summary.messages import (
-    SummarizedTask,
-    SummaryFileIndexed,
-    SummaryFileQuarantined,
-    SummaryFileReplaced,
-    SummaryJobFound,
-    SummaryJobSpec,
-    SummaryJobVanished,
-)
+from trackside.aggregates.summary import messages
 from trackside.contracts.message import Event
 from trackside.domain.outcome import Outcome
 
 A, B = "events.out.tfevents.1.a", "events.out.tfevents.2.b"
-TASK = SummarizedTask(stream="s", task="s.1")
-DIRECTORY = SummaryJobSpec(base="/data", path="runs/1")
+TASK = messages.SummarizedTask(stream="s", task="s.1")
+DIRECTORY = messages.SummaryJobSpec(base="/data", path="runs/1")
 
 
-def found(spec: SummaryJobSpec = DIRECTORY) -> Told:
+def found(spec: messages.SummaryJobSpec = DIRECTORY) -> Told:
     """Tells of a job that has no files yet."""
     told = Told()
-    told.tell(received(), accepted(), SummaryJobFound(command_id="c-1", job=spec))
+    told.tell(received(), accepted(), messages.SummaryJobFound(command_id="c-1", job=spec))
     return told
 
 
@@ -35,22 +27,22 @@ def tell(told: Told, *events: Event) -> list[Outcome]:
     return outcomes
 
 
-def indexed(begin: int, end: int, file: str = A, sequence: int = 0) -> SummaryFileIndexed:
+def indexed(begin: int, end: int, file: str = A, sequence: int = 0) -> messages.SummaryFileIndexed:
     """Returns that so many bytes of a file are indexed."""
-    return SummaryFileIndexed(sequence=sequence, file=file, begin=begin, end=end, records=1)
+    return messages.SummaryFileIndexed(sequence=sequence, file=file, begin=begin, end=end, records=1)
 
 
-def quarantined(offset: int, file: str = A) -> SummaryFileQuarantined:
+def quarantined(offset: int, file: str = A) -> messages.SummaryFileQuarantined:
     """Returns that a file can't be read from there on."""
     code = "damaged_record"
-    return SummaryFileQuarantined(sequence=0, file=file, offset=offset, code=code, again_at_ms=5_000)
+    return messages.SummaryFileQuarantined(sequence=0, file=file, offset=offset, code=code, again_at_ms=5_000)
 
 
-def replaced(file: str = A) -> SummaryFileReplaced:
+def replaced(file: str = A) -> messages.SummaryFileReplaced:
     """Returns that a file is another one now."""
-    return SummaryFileReplaced(sequence=0, file=file)
+    return messages.SummaryFileReplaced(sequence=0, file=file)
 
 
-def vanished() -> SummaryJobVanished:
+def vanished() -> messages.SummaryJobVanished:
     """Returns that the directory is gone."""
-    return SummaryJobVanished(sequence=0)
+    return messages.SummaryJobVanished(sequence=0)
