@@ -52,12 +52,10 @@ class FoldingDecider:
         """Has nothing to reconsider."""
 
     def act(self, facts: Facts) -> None:
-        """Forgets what has settled, and spills what is idle."""
         self._changes.settle()
         self._streams.spill_idle()
 
     def next_due_ms(self) -> int | None:
-        """Returns that nothing is due."""
         return None
 
 

@@ -63,7 +63,6 @@ class GivenJob:
 
     @property
     def stream(self) -> str:
-        """The stream that it is in."""
         return self.fields.get("stream", self.job_id) if self.fields else self.job_id
 
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import asyncpg
-
+from tests.integration.projections.harness import insert
 from trackside.projections.migrate import migrate
 from trackside.projections.postgres import database as opened_database
 
@@ -47,35 +46,13 @@ async def write_search(
     """Writes a search whose trials have the numbers 0, 1 and so on, into tables that may be missing."""
     async with opened_database(dsn) as opened:
         await opened.transaction(migrate)
-    connection = await asyncpg.connect(dsn)
-    try:
-        spec = json.dumps({"objectives": objectives})
-        await connection.execute(_SEARCH, search_id, direction, len(trials), spec)
-    finally:
-        await connection.close()
+    await insert(dsn, _SEARCH, [(search_id, direction, len(trials), json.dumps({"objectives": objectives}))])
     await write_trials(dsn, search_id, trials)
 
 
 async def write_trials(dsn: str, search_id: str, trials: Sequence[GivenTrial], first: int = 0) -> None:
-    """Writes trials with the numbers from `first` on."""
-    connection = await asyncpg.connect(dsn)
-    try:
-        rows = [
-            (
-                search_id,
-                at,
-                f"{search_id}.{at}",
-                trial.status,
-                trial.value,
-                trial.values,
-                list(trial.outside),
-                json.dumps(trial.parameters),
-                at * 10,
-                trial.ended_ms,
-                trial.last_value,
-            )
-            for at, trial in enumerate(trials, first)
-        ]
-        await connection.executemany(_TRIAL, rows)
-    finally:
-        await connection.close()
+    rows = []
+    for at, trial in enumerate(trials, first):
+        given = (trial.status, trial.value, trial.values, list(trial.outside), json.dumps(trial.parameters))
+        rows.append((search_id, at, f"{search_id}.{at}", *given, at * 10, trial.ended_ms, trial.last_value))
+    await insert(dsn, _TRIAL, rows)

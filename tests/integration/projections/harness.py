@@ -1,17 +1,29 @@
 """Runs projections over a log in memory, and queries their rows."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import asyncpg
 
 from tests.integration.projections.folding_service import run_folding_service
-from trackside.contracts.topics import Topics
-from trackside.eventlog.log import Log
+from tests.stack import database_with_tables, fresh_database
+from tests.unit.projections.given import NUMBERS, write_small_history
+from trackside.contracts.message import Record
+from trackside.contracts.topics import Topics, partition_of
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Log, Outgoing
+from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.service_context import ServiceContext
+from trackside.projections.metric_writes import write_metrics
+from trackside.projections.metrics import Reported, rows_of
 from trackside.projections.owners import OWNERS, SUMMARY_INDEXER
-from trackside.projections.postgres import LIVE_SCHEMA
+from trackside.projections.postgres import LIVE_SCHEMA, database
 from trackside.projections.row_changes import MOST_PENDING
 from trackside.projections.runner import Pace, run_projection
 
@@ -29,13 +41,11 @@ class RunningProjections:
         self._changed = asyncio.Event()
 
     def on_waiting(self, reason: str | None) -> None:
-        """Records the reason of a wait."""
         if reason is not None:
             self.wait_reasons.append(reason)
             self._changed.set()
 
     def on_written(self) -> None:
-        """Records that rows were written."""
         self.writes += 1
         self._changed.set()
 
@@ -111,8 +121,48 @@ async def write_rows(log: Log, dsn: str, topics: Topics = TOPICS) -> None:
         await projections.caught_up()
 
 
+@dataclass(frozen=True)
+class Written:
+    """A log in memory, and a database with its rows and snapshots."""
+
+    log: MemoryLog
+    dsn: str
+
+    @contextmanager
+    def copied(self) -> Iterator["Written"]:
+        log = deepcopy(self.log)
+        NUMBERS[log] = Counter(NUMBERS.get(self.log))
+        with fresh_database(self.dsn, urlsplit(self.dsn).path.removeprefix("/")) as dsn:
+            yield Written(log, dsn)
+
+
+@contextmanager
+def given_rows(
+    server: str, write: Callable[[MemoryLog], Awaitable[object]], topics: Topics = TOPICS
+) -> Iterator[Written]:
+    """Yields a log that `write` has written, and its rows in a database of a server."""
+    with fresh_database(server, database_with_tables()) as dsn, ThreadPoolExecutor(1) as thread:
+        written = Written(MemoryLog(), dsn)
+        thread.submit(asyncio.run, _write_all_rows(written, write, topics)).result()
+        yield written
+
+
+async def _write_all_rows(
+    written: Written, write: Callable[[MemoryLog], Awaitable[object]], topics: Topics
+) -> None:
+    await written.log.ensure(topics.shared)
+    await write(written.log)
+    async with running_projections(written.log, written.dsn, *OWNERS, topics=topics) as projections:
+        await projections.caught_up()
+        await projections.until(lambda: all_snapshotted(written.dsn))
+
+
+def small_history(server: str) -> AbstractContextManager[Written]:
+    """Has a small history whose rows are written, in a database of a server."""
+    return given_rows(server, lambda log: write_small_history(log, TOPICS))
+
+
 def service_on(log: Log, dsn: str, topics: Topics = TOPICS) -> ServiceContext:
-    """Returns a service on an open log and a database."""
     service = ServiceContext.on(log, topics, "tests")
     service.settings = service.settings.model_copy(update={"postgres_dsn": dsn})
     return service
@@ -134,12 +184,39 @@ async def is_behind(log: Log, dsn: str, owner: str, topics: Topics) -> bool:
 
 
 async def query(dsn: str, statement: str, *values: object) -> list[tuple[object, ...]]:
-    """Queries the live schema."""
     connection = await asyncpg.connect(dsn, server_settings={"search_path": f"{LIVE_SCHEMA},dashboards"})
     try:
         return [tuple(row) for row in await connection.fetch(statement, *values)]
     finally:
         await connection.close()
+
+
+async def insert(dsn: str, statement: str, rows: Iterable[Sequence[object]]) -> None:
+    connection = await asyncpg.connect(dsn, server_settings={"search_path": LIVE_SCHEMA})
+    try:
+        await connection.executemany(statement, rows)
+    finally:
+        await connection.close()
+
+
+async def append(log: Log, topics: Topics, records: Iterable[Record]) -> None:
+    """Appends records as they are to the events topic."""
+    for record in records:
+        stream, value = record.envelope.stream, record.message.model_dump_json().encode()
+        outgoing = Outgoing(stream.encode(), value, list(record.envelope.headers.items()))
+        await log.append(topics.events.name, partition_of(stream, topics.events.partitions), [outgoing])
+
+
+async def events_of(log: Log, topics: Topics = TOPICS) -> list[Record]:
+    """Returns all records of the events topic of a log in memory."""
+    reader = log.reader({(topics.events.name, at): 0 for at in range(topics.events.partitions)})
+    return [record for entry in await reader.read(1.0, 100_000) if (record := decode(entry)) is not None]
+
+
+async def write_points(dsn: str, *messages: Reported) -> None:
+    """Writes points and items as the summary indexer does."""
+    async with database(dsn) as opened:
+        await opened.transaction(lambda connection: write_metrics(connection, rows_of(messages)))
 
 
 async def all_snapshotted(dsn: str) -> bool:
@@ -153,7 +230,6 @@ async def all_snapshotted(dsn: str) -> bool:
 
 
 async def all_rows(dsn: str) -> dict[str, list[tuple[object, ...]]]:
-    """Returns all rows of all tables, in order."""
     return {
         table.name: await query(dsn, f"TABLE {table.name} ORDER BY {', '.join(table.key)}")
         for owner in OWNERS.values()
@@ -161,9 +237,9 @@ async def all_rows(dsn: str) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-async def rows_of_the_whole_log(log: Log, database: str) -> dict[str, list[tuple[object, ...]]]:
+async def rows_of_the_whole_log(log: Log, dsn: str) -> dict[str, list[tuple[object, ...]]]:
     """Removes the rows, has them made again from the log, and returns them."""
-    await query(database, "DROP SCHEMA trackside CASCADE")
-    async with running_projections(log, database, "dispatcher", "scheduler") as rows:
+    await query(dsn, "DROP SCHEMA trackside CASCADE")
+    async with running_projections(log, dsn, "dispatcher", "scheduler") as rows:
         await rows.caught_up()
-    return await all_rows(database)
+    return await all_rows(dsn)

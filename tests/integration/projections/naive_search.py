@@ -147,32 +147,35 @@ def _field(name: str, job: GivenJob) -> Any:
     return job.fields[name] if name in job.fields else found.get(name)
 
 
-def random_condition(random: Random, jobs: list[GivenJob], levels: int = 3) -> JobCondition:
-    """Draws a condition; its names and values are mostly such as jobs have."""
+def random_condition(random: Random, jobs: list[GivenJob], levels: int = 3) -> str:
+    """Draws a condition as a user would write it; its names and values are mostly such as jobs have."""
     kind = random.random()
     if levels and kind < 0.25:
-        parts = tuple(random_condition(random, jobs, levels - 1) for _ in range(random.randint(2, 3)))
-        return AllOf(parts) if random.random() < 0.5 else AnyOf(parts)
+        parts = [random_condition(random, jobs, levels - 1) for _ in range(random.randint(2, 3))]
+        return random.choice((" and ", " or ")).join(f"({part})" for part in parts)
     if levels and kind < 0.4:
-        return Negated(random_condition(random, jobs, levels - 1))
+        return f"not ({random_condition(random, jobs, levels - 1)})"
     name = _random_name(random, jobs)
+    shown = shown_name(name)
     if name == FieldName("tags"):
-        return Contains(name, GivenValue(random.choice([*random.choice(jobs).metrics, "los", "_hparams_"])))
+        return (
+            f"{shown} contains {_literal(random.choice([*random.choice(jobs).metrics, 'los', '_hparams_']))}"
+        )
     value = _random_value(random, name, jobs)
     test = random.random()
     if test < 0.1:
-        return Missing(name)
+        return f"{shown} is null"
     if test < 0.25:
         values = [_random_value(random, name, jobs) for _ in range(random.randint(1, 3))]
-        return InList(name, tuple(map(GivenValue, values)))
+        return f"{shown} in ({', '.join(map(_literal, values))})"
     texts = isinstance(name, ParameterPath) or (
         isinstance(name, FieldName) and FIELDS[name.name].column == "text" and not FIELDS[name.name].values
     )
     if texts and isinstance(value, str) and test < 0.5:
         at = random.randint(0, len(value))
-        return Contains(name, GivenValue(value[at : at + random.randint(0, 3)]))
+        return f"{shown} contains {_literal(value[at : at + random.randint(0, 3)])}"
     compared = random.choice(("==", "!=") if isinstance(value, bool) else list(OPERATORS))
-    return Compared(name, compared, GivenValue(value))  # type: ignore[arg-type]
+    return f"{shown} {compared} {_literal(value)}"
 
 
 def _random_name(random: Random, jobs: list[GivenJob]) -> Name:
@@ -214,24 +217,5 @@ def _random_value(random: Random, name: Name, jobs: list[GivenJob]) -> Any:
     return Decimal(random.choice(["0", "1", "-2.5", "0.001", "1e300", "10"]))
 
 
-def written(condition: JobCondition) -> str:
-    """Writes a condition as a user would; each one within another is in parentheses."""
-    match condition:
-        case AllOf() | AnyOf():
-            word = " and " if isinstance(condition, AllOf) else " or "
-            return word.join(f"({written(inner)})" for inner in condition.conditions)
-        case Negated():
-            return f"not ({written(condition.condition)})"
-        case Missing():
-            return f"{shown_name(condition.name)} is null"
-        case Contains():
-            return f"{shown_name(condition.name)} contains {_literal(condition.value)}"
-        case Compared():
-            return f"{shown_name(condition.name)} {condition.operator} {_literal(condition.value)}"
-        case InList():
-            return f"{shown_name(condition.name)} in ({', '.join(map(_literal, condition.values))})"
-
-
-def _literal(value: GivenValue) -> str:
-    given = value.value
-    return str(given) if isinstance(given, Decimal) else json.dumps(given)
+def _literal(value: Any) -> str:
+    return str(value) if isinstance(value, Decimal) else json.dumps(value)

@@ -1,4 +1,4 @@
-"""A Postgres of a single test, which can be killed."""
+"""A Postgres of tests' own, which can be killed."""
 
 import os
 import shutil
@@ -21,14 +21,16 @@ class KillablePostgres:
     programs: Path
     user: Account
     process: subprocess.Popen[bytes] | None = None
+    database: str = "postgres"
 
     @property
     def dsn(self) -> str:
-        """Its address."""
-        return f"postgresql://postgres@/postgres?host={self.folder}&port=5432"
+        return f"postgresql://postgres@/{self.database}?host={self.folder}&port=5432"
 
     def start(self) -> None:
-        """Starts it and waits until it responds; processes of a killed one may have to end first."""
+        """Starts it unless it runs, and waits until it responds; those of a killed one may have to end."""
+        if self.process is not None and self.process.poll() is None:
+            return
         deadline_s = time.monotonic() + 60
         while time.monotonic() < deadline_s:
             arguments = ("-c", "listen_addresses=", "-c", f"unix_socket_directories={self.folder}")
@@ -39,7 +41,6 @@ class KillablePostgres:
         raise AssertionError(f"Postgres did not start in {self.folder}")
 
     def kill(self) -> None:
-        """Kills it, without a shutdown."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
@@ -57,7 +58,6 @@ class KillablePostgres:
 
 
 def start_postgres() -> KillablePostgres:
-    """Makes and starts a server in a new temporary folder."""
     folder = Path(tempfile.mkdtemp(prefix="ts-pg-", dir="/tmp"))
     user = account()
     os.chown(folder, user.owner, -1)
@@ -69,6 +69,5 @@ def start_postgres() -> KillablePostgres:
 
 
 def remove_postgres(server: KillablePostgres) -> None:
-    """Stops a server and removes its folder."""
     server.kill()
     shutil.rmtree(server.folder, ignore_errors=True)

@@ -1,37 +1,24 @@
 """Rows of batches, their groups, tasks, attempts and placements, as the views give them."""
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.integration.projections.harness import TOPICS, query, running_projections
-from tests.unit.projections.given import HistoryWriter, write_small_history
+from tests.integration.projections.harness import TOPICS, Written, events_of, query, running_projections
 from trackside.aggregates.batch.state import batch_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.fleet import DeviceUnhealthy
 from trackside.domain.streams import Streams, load, pack
-from trackside.eventlog.decode import decode
-from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.replay.rebuild.rebuild import rebuild
 
-OWNERS = ("dispatcher", "scheduler", "summary-indexer")
 GIB = 2**30
 
 
 @pytest.fixture
-async def history() -> HistoryWriter:
-    return await write_small_history(MemoryLog(), TOPICS)
-
-
-@pytest.fixture
-async def rows(history: HistoryWriter, database: str) -> AsyncIterator[str]:
-    """Returns the database with the rows of the history, while it is still followed."""
-    async with running_projections(history.log, database, *OWNERS) as following:
-        await following.caught_up()
-        yield database
+def rows(kept: Written) -> str:
+    return kept.dsn
 
 
 async def test_batches_and_their_groups_are_counted(rows: str) -> None:
@@ -127,14 +114,12 @@ async def test_t21_what_tasks_of_a_type_took_stands_beside_what_was_said(rows: s
     assert found == [(1, 0, 0, 0, 12, 345, GIB // 2, GIB, GIB, 2 * 10**9)]
 
 
-async def test_a_device_shows_what_runs_there_and_what_that_reserves(
-    history: HistoryWriter, rows: str
-) -> None:
+async def test_a_device_shows_what_runs_there_and_what_that_reserves(written: Written) -> None:
     statement = (
         "SELECT device_id, state, task_ids, reserved_bytes, unhealthy FROM dashboards.devices "
         "WHERE worker_id = 'w2' ORDER BY 1"
     )
-    found = await query(rows, statement)
+    found = await query(written.dsn, statement)
     assert [(row[0], row[1], *row[3:]) for row in found] == [
         ("cpu0", "busy", GIB, None),
         ("cpu1", "busy", GIB, None),
@@ -142,41 +127,33 @@ async def test_a_device_shows_what_runs_there_and_what_that_reserves(
     assert [set(map(str, row[2])) for row in found if isinstance(row[2], list)] == [
         {"going.1.a", "going.1.c"}
     ] * 2
-    failed = DeviceUnhealthy(
-        worker_id="w2", incarnation="i2", device_id="cpu1", reason="fell off the bus\x00"
-    )
+    token = {"worker_id": "w2", "incarnation": "i2", "device_id": "cpu1"}
+    failed = DeviceUnhealthy(**token, reason="fell off the bus\x00")
     writer = RecordWriter("worker", "w2")
-    async with running_projections(history.log, rows, "scheduler") as following:
-        await history.log.append(TOPICS.fleet.name, 0, [writer.single("w2", failed)])
+    async with running_projections(written.log, written.dsn, "scheduler") as following:
+        await written.log.append(TOPICS.fleet.name, 0, [writer.single("w2", failed)])
         await following.caught_up()
-    found = await query(rows, statement)
+    found = await query(written.dsn, statement)
     assert [(row[1], row[4]) for row in found] == [("busy", None), ("failed", "fell off the bus\ufffd")]
 
 
-async def test_snapshots_of_streams_with_a_batch_load_as_they_were(history: HistoryWriter, rows: str) -> None:
+async def test_snapshots_of_streams_with_a_batch_load_as_they_were(kept: Written) -> None:
     streams = Streams(AGGREGATES)
-    topic = TOPICS.events
-    starts = {(topic.name, partition): 0 for partition in range(topic.partitions)}
-    for entry in await history.log.reader(starts).read(1.0):
-        record = decode(entry)
-        assert record is not None
+    for record in await events_of(kept.log):
         streams.fold(record)
+    recovered = await PostgresSnapshots(kept.dsn).load()
+    assert recovered is not None
+    found = {stream.stream_id: stream for stream in recovered.streams}
     for batch_id in ("tasks", "halted", "going"):
         stream = streams.by_id[batch_id]
         assert load(pack(stream), AGGREGATES) == stream
         assert stream.root is not None and stream.root.spec.groups[0].tasks[2].resources is not None
-    async with running_projections(history.log, rows, "dispatcher") as following:
-
-        async def saved() -> bool:
-            recovered = await PostgresSnapshots(rows).load()
-            found = {stream.stream_id: stream for stream in recovered.streams} if recovered else {}
-            return "going" in found and batch_of(found["going"]) == batch_of(streams.by_id["going"])
-
-        await following.until(saved)
+    assert batch_of(found["going"]) == batch_of(streams.by_id["going"])
 
 
-async def test_a_rebuild_of_batches_is_equal(history: HistoryWriter, rows: str) -> None:
-    report = await rebuild(history.log, TOPICS, rows)
+async def test_a_rebuild_of_batches_is_equal(kept: Written) -> None:
+    report = await rebuild(kept.log, TOPICS, kept.dsn)
+    assert report.equal, str(report)
     assert (report.rows["batches"], report.rows["groups"], report.rows["placements"]) == (4, 7, 26)
 
 

@@ -14,7 +14,6 @@ from boards.expansion import View, sql
 from tests.house.source import ROOT
 from tests.polling import poll_until
 from tests.stack import Servers
-from trackside.projections.migrate import migrate
 from trackside.projections.postgres import Connection
 from trackside.projections.postgres import database as opened_database
 from trackside.projections.reader_login import ensure_login
@@ -35,7 +34,6 @@ VIEW = View(
 
 
 async def login(connection: Connection) -> None:
-    """Makes the login of dashboards, as the set-up does."""
     await ensure_login(connection, "secret")
 
 
@@ -56,11 +54,10 @@ def test_the_graph_of_runs_has_the_frames_and_fields_of_a_node_graph() -> None:
 
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
-async def test_grafana_s_role_may_ask_what_a_dashboard_asks(path: Path, database: str) -> None:
-    async with opened_database(database) as opened:
-        await opened.transaction(migrate)
+async def test_grafana_s_role_may_ask_what_a_dashboard_asks(path: Path, module_tables: str) -> None:
+    async with opened_database(module_tables) as opened:
         await opened.transaction(login)
-    connection = await asyncpg.connect(database)
+    connection = await asyncpg.connect(module_tables)
     try:
         await connection.execute(f"SET ROLE {READER}")
         await connection.execute("SET search_path = dashboards")
@@ -94,16 +91,14 @@ def test_prometheus_scrapes_every_service_of_the_compose_file() -> None:
     assert {f"{name}:{found['port']}" for name in found["names"]} == ours
 
 
-async def test_grafana_s_role_may_be_made_from_two_databases_at_once(database: str, stack: Servers) -> None:
+async def test_grafana_s_role_may_be_made_from_two_databases_at_once(tables: str, stack: Servers) -> None:
     """A role is of the whole server: one who makes it must not fail because another is doing so."""
-    async with opened_database(database) as opened:
-        await opened.transaction(migrate)
 
     async def made() -> None:
         async with opened_database(stack.postgres_dsn) as other:
             await other.transaction(login)
 
-    first = await asyncpg.connect(database)
+    first = await asyncpg.connect(tables)
     try:
         async with first.transaction():
             await login(first)

@@ -1,26 +1,29 @@
 """Rows of a stream that was forgotten: the same with and without its key, and nothing but its counts."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
-from tests.integration.projections.harness import all_rows, query, service_on
-from tests.stack import Servers, fresh_database
+from tests.integration.projections.harness import (
+    all_rows,
+    append,
+    query,
+    service_on,
+    write_points,
+    write_rows,
+)
+from tests.integration.summaries.given import points
+from tests.stack import Servers, database_with_tables, fresh_database
 from tests.unit.domain.given import STREAM, received
 from tests.unit.domain.plausible_forgetting import without_key
 from tests.unit.domain.test_forgetting import decided, ended_search, forget
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.message import Record
-from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics
 from trackside.domain.streams import Streams, load
-from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.metric_writes import write_metrics
-from trackside.projections.metrics import rows_of
 from trackside.projections.owners import OWNERS
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, Database
+from trackside.projections.postgres import LIVE_SCHEMA, Database
 from trackside.projections.postgres import database as opened_database
 from trackside.projections.row_changes import RowChanges
 from trackside.projections.row_writer import RowWriter
@@ -49,8 +52,8 @@ def forgotten_log() -> tuple[list[Record], int]:
 class Rows:
     """The rows of both owners, written from records as a service does that folds them."""
 
-    def __init__(self, opened: Database, dsn: str, log: MemoryLog | None = None) -> None:
-        log = log or MemoryLog()
+    def __init__(self, opened: Database, dsn: str) -> None:
+        log = MemoryLog()
         names = ("dispatcher", "scheduler")
         self._changes = {name: RowChanges(OWNERS[name], TOPICS) for name in names}
         self._streams = {name: Streams(AGGREGATES) for name in names}
@@ -60,7 +63,6 @@ class Rows:
         }
 
     async def prepare(self) -> None:
-        """Creates the tables."""
         for name, writer in self._writers.items():
             self._changes[name].start(await writer.prepare())
 
@@ -91,106 +93,78 @@ async def rows_of_stream(dsn: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("together", [True, False])
-async def test_a_forgotten_stream_leaves_its_counts_and_later_commands(database: str, together: bool) -> None:
+async def test_a_forgotten_stream_leaves_its_counts_and_later_commands(tables: str, together: bool) -> None:
     records, at = forgotten_log()
-    async with opened_database(database, LIVE_SCHEMA) as opened:
-        rows = Rows(opened, database)
+    async with opened_database(tables, LIVE_SCHEMA) as opened:
+        rows = Rows(opened, tables)
         await rows.prepare()
         if not together:
             await rows.write(records[:at])
-            before = await rows_of_stream(database)
+            before = await rows_of_stream(tables)
             assert {"searches", "trials", "tasks", "attempts", "placements"} <= set(before)
         await rows.write(records if together else records[at:])
-    assert await rows_of_stream(database) == LEFT
+    assert await rows_of_stream(tables) == LEFT
     statement = "SELECT kind, status, unit, ended, total, ends, reason FROM forgotten_streams"
-    (row,) = await query(database, statement)
+    (row,) = await query(tables, statement)
     reason = "a person has asked for it"
     assert row == ("search", "DONE", "trials", 2, 2, '{"SUCCEEDED": 2}', reason)
 
 
-async def test_readers_with_and_without_the_key_write_the_same_rows(database: str, stack: Servers) -> None:
+async def test_readers_with_and_without_the_key_write_the_same_rows(tables: str, stack: Servers) -> None:
     records, at = forgotten_log()
-    with fresh_database(stack.postgres_dsn) as other:
-        for dsn, read in ((database, records), (other, [without_key(record) for record in records])):
+    with fresh_database(stack.postgres_dsn, database_with_tables()) as other:
+        for dsn, read in ((tables, records), (other, [without_key(record) for record in records])):
             async with opened_database(dsn, LIVE_SCHEMA) as opened:
                 rows = Rows(opened, dsn)
                 await rows.prepare()
                 for part in (read[: at // 2], read[at // 2 : at], read[at:]):
                     await rows.write(part)
-        assert await all_rows(database) == await all_rows(other)
+        assert await all_rows(tables) == await all_rows(other)
 
 
-async def test_a_rebuild_has_the_same_rows(database: str) -> None:
+async def test_a_rebuild_has_the_same_rows(tables: str) -> None:
     records, at = forgotten_log()
     log = MemoryLog()
     await log.ensure(TOPICS.shared)
-    for record in records:
-        headers, value = list(record.envelope.headers.items()), record.message.model_dump_json().encode()
-        await log.append(EVENTS, PARTITION, [Outgoing(STREAM.encode(), value, headers)])
-    async with opened_database(database, LIVE_SCHEMA) as opened:
-        rows = Rows(opened, database, log)
-        await rows.prepare()
-        appended = [
-            replace(record, append_time_ms=await append_time(log, record.offset)) for record in records
-        ]
-        for part in (appended[:at], appended[at:]):
-            await rows.write(part)
-    report = await rebuild(log, TOPICS, database)
+    for part in (records[:at], records[at:]):
+        await append(log, TOPICS, part)
+        await write_rows(log, tables, TOPICS)
+    report = await rebuild(log, TOPICS, tables)
     assert report.equal, str(report)
     assert report.rows["forgotten_streams"] == 1
     assert not report.rows.get("trials")
 
 
-async def append_time(log: MemoryLog, offset: int) -> int:
-    """Returns when the log has a record from."""
-    reader = log.reader({(EVENTS, PARTITION): offset})
-    try:
-        return (await reader.read(1.0))[0].append_time_ms
-    finally:
-        await reader.close()
-
-
-async def test_the_snapshot_is_replaced_and_the_key_deleted_with_the_rows(database: str) -> None:
+async def test_the_snapshot_is_replaced_and_the_key_deleted_with_the_rows(tables: str) -> None:
     records, at = forgotten_log()
-    await query(database, "CREATE SCHEMA trackside_keys")
-    await query(database, "CREATE TABLE trackside_keys.stream_keys (stream text, secret text)")
-    await query(database, "INSERT INTO trackside_keys.stream_keys VALUES ($1, 'k'), ('other', 'k')", STREAM)
-    async with opened_database(database, LIVE_SCHEMA) as opened:
-        rows = Rows(opened, database)
+    await query(tables, "CREATE SCHEMA trackside_keys")
+    await query(tables, "CREATE TABLE trackside_keys.stream_keys (stream text, secret text)")
+    await query(tables, "INSERT INTO trackside_keys.stream_keys VALUES ($1, 'k'), ('other', 'k')", STREAM)
+    async with opened_database(tables, LIVE_SCHEMA) as opened:
+        rows = Rows(opened, tables)
         await rows.prepare()
         for part in (records[:at], records[at:]):
             await rows.write(part)
-    ((state,),) = await query(database, "SELECT state FROM snapshots WHERE stream_id = $1", STREAM)
+    ((state,),) = await query(tables, "SELECT state FROM snapshots WHERE stream_id = $1", STREAM)
     assert load(str(state), AGGREGATES).forgotten is not None
     assert "lr" not in str(state)
-    assert await query(database, "SELECT stream FROM trackside_keys.stream_keys") == [("other",)]
+    assert await query(tables, "SELECT stream FROM trackside_keys.stream_keys") == [("other",)]
 
 
-async def test_values_of_tasks_are_removed_and_late_ones_are_not_written(database: str) -> None:
+async def test_values_of_tasks_are_removed_and_late_ones_are_not_written(tables: str) -> None:
     records, at = forgotten_log()
-    points = [reported(STREAM, 1), reported("other", 1), reported(STREAM, 2)]
-    async with opened_database(database, LIVE_SCHEMA) as opened:
-        rows = Rows(opened, database)
+    early, other, late = (
+        points(f"{stream}.0", "loss", [0.5], step, stream=stream)
+        for stream, step in ((STREAM, 1), ("other", 1), (STREAM, 2))
+    )
+    async with opened_database(tables, LIVE_SCHEMA) as opened:
+        rows = Rows(opened, tables)
         await rows.prepare()
         await rows.write(records[:at])
-        await write(opened, points[:2])
+        await write_points(tables, early, other)
         await rows.write(records[at:])
-        await write(opened, points[2:])
-    assert await query(database, "SELECT task_id FROM metric_series") == [("other.0",)]
-    assert await query(database, "SELECT task_id FROM metric_totals") == [("other.0",)]
-    assert await query(database, "SELECT stream_id FROM summary_briefs") == [("other",)]
-    assert await query(database, "SELECT step FROM metric_points") == [(1,)]
-
-
-def reported(stream: str, step: int) -> MetricPointsReported:
-    series = Series(tag="loss", steps=[step], times_ms=[1_000], values=[0.5])
-    return MetricPointsReported(stream=stream, task_id=f"{stream}.0", attempt=1, series=[series])
-
-
-async def write(opened: Database, points: Sequence[MetricPointsReported]) -> None:
-    """Writes points as the summary-indexer does."""
-
-    async def work(connection: Connection) -> None:
-        await write_metrics(connection, rows_of(points))
-
-    await opened.transaction(work)
+    await write_points(tables, late)
+    assert await query(tables, "SELECT task_id FROM metric_series") == [("other.0",)]
+    assert await query(tables, "SELECT task_id FROM metric_totals") == [("other.0",)]
+    assert await query(tables, "SELECT stream_id FROM summary_briefs") == [("other",)]
+    assert await query(tables, "SELECT step FROM metric_points") == [(1,)]

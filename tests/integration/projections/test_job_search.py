@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from tests.integration.projections.given_jobs import GivenJob, added, write_jobs
-from tests.integration.projections.naive_search import matches, random_condition, value_of, written
+from tests.integration.projections.naive_search import matches, random_condition, value_of
 from trackside.contracts.refusals import JOB_SEARCH_CODES
 from trackside.projections.job_search.expressions import SearchRefused
 from trackside.projections.job_search.parsing import parse_condition, parse_name
@@ -74,29 +74,22 @@ def some_fields(random: Random, number: int) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def jobs(seed: int) -> list[GivenJob]:
-    """Returns the jobs of all tests."""
     return some_jobs(Random(seed))
 
 
 @pytest.fixture
-async def searched(module_database: str, jobs: list[GivenJob]) -> AsyncIterator[Database]:
-    """Yields a database that has the jobs."""
-    async with opened_database(module_database) as opened:
-        exists = await opened.transaction(
-            lambda connection: connection.fetchval("SELECT to_regclass('trackside.tasks') IS NOT NULL")
-        )
-        if not exists:
+async def searched(module_tables: str, jobs: list[GivenJob]) -> AsyncIterator[Database]:
+    async with opened_database(module_tables) as opened:
+        if not await opened.transaction(lambda connection: connection.fetchval("SELECT count(*) FROM tasks")):
             await write_jobs(opened, jobs)
         yield opened
 
 
 async def ids(database: Database, where: str) -> list[str]:
-    """Returns the ids of the jobs that match, sorted."""
     return sorted(job["id"] for job in (await search_jobs(database, JobSearch(where, limit=999))).jobs)
 
 
 async def all_ids(database: Database, search: JobSearch) -> list[str]:
-    """Returns the ids of all pages."""
     found: list[str] = []
     while True:
         page = await search_jobs(database, search)
@@ -111,16 +104,15 @@ async def test_random_conditions_find_the_jobs_that_python_finds(
     searched: Database, jobs: list[GivenJob], seed: int
 ) -> None:
     random, found_some = Random(seed + 1), 0
-    for _ in range(200):
-        condition = random_condition(random, jobs)
-        text = written(condition)
-        assert parse_condition(text) == condition, text
+    for _ in range(100):
+        text = random_condition(random, jobs)
+        condition = parse_condition(text)
         wanted = {job.job_id for job in jobs if matches(condition, job)}
         page = await search_jobs(searched, JobSearch(text, limit=999))
         assert {job["id"] for job in page.jobs} == wanted, text
         assert page.total == len(wanted)
         found_some += bool(wanted)
-    assert found_some > 50
+    assert found_some > 25
 
 
 async def test_it_finds_the_same_whether_few_or_many_jobs_may_match(
@@ -184,12 +176,6 @@ def sort_value(value: object) -> tuple[float, str]:
     return (float(value), "") if isinstance(value, int | float | Decimal) else (0.0, "")
 
 
-async def test_without_a_sort_the_newest_jobs_are_first(searched: Database) -> None:
-    page = await search_jobs(searched, JobSearch(limit=999))
-    times = [job["started_at"] for job in page.jobs]
-    assert times == sorted(times, reverse=True)
-
-
 async def test_a_job_is_shown_with_its_parameters_and_the_metrics_that_are_named(searched: Database) -> None:
     points = {1: {0: 9.0}, 2: {4: 2.0, 5: inf}}
     async with added(searched, GivenJob("shown", reported={"width": 3}, metrics={"shown/loss": points})):
@@ -201,18 +187,6 @@ async def test_a_job_is_shown_with_its_parameters_and_the_metrics_that_are_named
     assert page.types == {"metrics.shown/loss.min": "float", "params.width": "int", "started_at": "time"}
 
 
-async def test_a_deleted_job_is_not_found_and_a_vanished_directory_is(searched: Database) -> None:
-    task = some_fields(Random(1), 1)
-    async with added(
-        searched,
-        GivenJob("deleted-task", task, {"gone": 1}, status="DELETED"),
-        GivenJob("deleted-directory", reported={"gone": 1}, status="DELETED"),
-        GivenJob("vanished", reported={"gone": 1}, status="VANISHED"),
-    ):
-        assert await ids(searched, "params.gone == 1") == ["vanished"]
-        assert await ids(searched, 'state == "vanished" and path contains "runs/"') == ["vanished"]
-
-
 async def test_a_job_has_the_same_state_in_a_list_and_in_a_search(searched: Database) -> None:
     points = {1: {0: 1.0}}
     async with added(
@@ -220,6 +194,7 @@ async def test_a_job_has_the_same_state_in_a_list_and_in_a_search(searched: Data
         GivenJob("ended-task", some_fields(Random(1), 1) | {"state": "ended"}, metrics={"loss": points}),
         GivenJob("active-task", some_fields(Random(1), 1) | {"state": "active"}, metrics={"loss": points}),
         GivenJob("vanished", metrics={"loss": points}, status="VANISHED"),
+        GivenJob("deleted-directory", metrics={"loss": points}, status="DELETED"),
         GivenJob("deleted-task", some_fields(Random(1), 1), metrics={"loss": points}, status="DELETED"),
     ):
         page = await searched.transaction(lambda connection: list_jobs(connection, 999, deleted=True))
@@ -227,7 +202,10 @@ async def test_a_job_has_the_same_state_in_a_list_and_in_a_search(searched: Data
         found = (await search_jobs(searched, JobSearch("state is not null", limit=999))).jobs
         for job in page.jobs:
             assert await searched.transaction(partial(read_job, job_id=job.job_id)) == job
-    assert listed.pop("deleted-task") == "deleted"
+    assert not {"deleted-task", "deleted-directory"} & {job["id"] for job in found}
+    times = [job["started_at"] for job in found]
+    assert times == sorted(times, reverse=True), "the newest jobs are first"
+    assert listed.pop("deleted-directory") == listed.pop("deleted-task") == "deleted"
     assert (listed["ended-task"], listed["active-task"], listed["vanished"]) == (
         "ended",
         "active",
@@ -257,16 +235,6 @@ async def test_a_parameter_of_several_types_is_compared_within_each(searched: Da
         ]:
             page = await search_jobs(searched, JobSearch(condition, columns=("params.mixed",)))
             assert page.types["params.mixed"] == kind, condition
-
-
-async def test_a_job_without_the_value_matches_neither_a_condition_nor_its_opposite(
-    searched: Database,
-) -> None:
-    async with added(searched, GivenJob("without", reported={"lr": 0.5})):
-        for where in ("metrics.loss.min < 1", "metrics.loss.min >= 1", "not metrics.loss.min < 1"):
-            assert "without" not in await ids(searched, where)
-        assert await ids(searched, 'metrics.loss.min is null and id == "without"') == ["without"]
-        assert await ids(searched, 'not tags contains "loss" and id == "without"') == ["without"]
 
 
 @pytest.mark.parametrize("name", [*ODD, "nul\0", "new\nline", "'", '"'])
@@ -319,8 +287,8 @@ async def test_what_is_wrong_is_refused_with_its_place(
     assert code in JOB_SEARCH_CODES
 
 
-async def test_a_cursor_is_of_one_search(searched: Database) -> None:
-    page = await search_jobs(searched, JobSearch(sort="params.lr", limit=3))
+async def test_a_cursor_is_of_one_search_and_refused_if_it_is_damaged(searched: Database, seed: int) -> None:
+    page, random = await search_jobs(searched, JobSearch(sort="params.lr", limit=3)), Random(seed)
     assert page.cursor is not None
     for other in (
         JobSearch(sort="params.lr", limit=3, descending=True, cursor=page.cursor),
@@ -331,27 +299,19 @@ async def test_a_cursor_is_of_one_search(searched: Database) -> None:
             await search_jobs(searched, other)
     found = await search_jobs(searched, JobSearch(sort="params.lr", limit=5, cursor=page.cursor))
     assert len(found.jobs) == 5
-
-
-async def test_a_damaged_cursor_is_refused(searched: Database, seed: int) -> None:
-    page = await search_jobs(searched, JobSearch(sort="params.lr", limit=3))
-    assert page.cursor is not None
-    random = Random(seed)
-    for _ in range(100):
+    for _ in range(50):
         at = random.randrange(len(page.cursor))
         damaged = page.cursor[:at] + random.choice("Aa9_-=\x00é") + page.cursor[at + 1 :]
         try:
             await search_jobs(searched, JobSearch(sort="params.lr", limit=3, cursor=damaged))
         except SearchRefused as refused:
-            code = refused.code
-            if code != "bad_cursor":
-                raise
+            assert refused.code == "bad_cursor"  # noqa: PT017 - some are the cursor of the same page
 
 
 async def test_a_search_that_takes_too_long_is_refused_with_what_to_do(
-    searched: Database, module_database: str
+    searched: Database, module_tables: str
 ) -> None:
-    connection = await asyncpg.connect(module_database)
+    connection = await asyncpg.connect(module_tables)
     try:
         async with connection.transaction():
             await connection.execute("LOCK TABLE trackside.metric_totals IN ACCESS EXCLUSIVE MODE")

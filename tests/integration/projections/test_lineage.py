@@ -1,8 +1,10 @@
-"""S22: the lineage of a job follows artifacts through tasks, and has what MindSpore's files report."""
+"""Jobs with summaries: what they pass on to each other (S22), and those of one stream or of all."""
 
 import json
+from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.integration.projections.given_jobs import GivenJob, write_jobs
 from trackside.contracts.artifacts import artifact_source
@@ -12,9 +14,10 @@ from trackside.projections.job_search.search import JobSearch, search_jobs
 from trackside.projections.lineage import JobLineage, lineage
 from trackside.projections.metric_writes import write_metrics
 from trackside.projections.metrics import rows_of
-from trackside.projections.migrate import migrate
 from trackside.projections.postgres import Connection, copy
 from trackside.projections.postgres import database as opened_database
+from trackside.projections.read_pool import ReadModelsPool
+from trackside.projections.summaries.chosen import ChosenJobs, read_jobs
 from trackside.summaries.event_files.values import HParams, TextRows
 from trackside.summaries.kinds.hparams import HPARAMS
 from trackside.summaries.kinds.text import TEXT
@@ -59,12 +62,10 @@ async def write_artifacts(connection: Connection) -> None:
 
 
 @pytest.fixture
-async def written(database: str) -> str:
-    """Returns a database with tasks that pass artifacts on."""
-    async with opened_database(database) as opened:
-        await opened.transaction(migrate)
+async def written(tables: str) -> str:
+    async with opened_database(tables) as opened:
         await opened.transaction(write_artifacts)
-    return database
+    return tables
 
 
 def nearest(rows: list[dict[str, object]]) -> list[tuple[object, ...]]:
@@ -110,7 +111,7 @@ async def test_tasks_that_pass_bytes_in_a_circle_end_the_walk(written: str) -> N
     assert {row["job_id"] for row in found.upstream} == {"prepare", "train", "other"}
 
 
-async def test_what_lineage_files_say_is_reported_and_can_be_searched(database: str) -> None:
+async def test_what_lineage_files_say_is_reported_and_can_be_searched(tables: str) -> None:
     train = HPARAMS.pack(HParams({"learning_rate": 0.1})).body
     newer = HPARAMS.pack(HParams({"learning_rate": 0.2, "network": "LeNet5"})).body
     pipeline = TEXT.pack(TextRows([json.dumps({"op_type": "BatchDataset"})])).body
@@ -121,7 +122,7 @@ async def test_what_lineage_files_say_is_reported_and_can_be_searched(database: 
         ReportedItem(kind="text", tag="notes", step=0, time_ms=2, body=pipeline),
     ]
     message = SummaryItemsReported(stream="job", task_id="job", attempt=10_000, items=items)
-    async with opened_database(database) as opened:
+    async with opened_database(tables) as opened:
         await write_jobs(opened, [GivenJob("job")])
         await opened.transaction(lambda connection: write_metrics(connection, rows_of([message])))
         found = await lineage(opened, "job")
@@ -133,7 +134,50 @@ async def test_what_lineage_files_say_is_reported_and_can_be_searched(database: 
         assert [job["params"] for job in page.jobs] == [{"learning_rate": 0.2, "network": "LeNet5"}]
 
 
-async def test_an_unknown_job_has_no_lineage(written: str) -> None:
-    async with opened_database(written) as opened:
+async def test_an_unknown_job_has_no_lineage(tables: str) -> None:
+    async with opened_database(tables) as opened:
         for job in ("nothing", "nul\0", "'; DROP TABLE artifacts; --"):
             assert await lineage(opened, job) == JobLineage(job)
+
+
+def task(job_id: str, stream: str, last_step: int, status: str = "ACTIVE") -> GivenJob:
+    fields: dict[str, Any] = {"stream": stream, "task_type": "t", "name": "", "state": "ended"}
+    fields |= {"started_ms": 1, "ended_ms": 2}
+    return GivenJob(job_id, fields, metrics={"loss": {1: {0: 1.0, last_step: 0.5}}}, status=status)
+
+
+async def jobs(
+    pool: ReadModelsPool, stream_id: str | None, text: str = "", limit: int = 20, offset: int = 0
+) -> ChosenJobs:
+    async with pool.read() as models:
+        return await read_jobs(models, stream_id, text, limit, offset)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def _five_jobs(module_tables: str) -> None:
+    async with opened_database(module_tables) as opened:
+        await write_jobs(
+            opened,
+            [
+                task("a.1", "a", 10),
+                task("a.2", "a", 20),
+                task("b.1", "b", 30),
+                task("a.3", "a", 40, "DELETED"),
+                GivenJob("folder", metrics={"loss": {1: {0: 1.0, 5: 0.1}}}),
+            ],
+        )
+
+
+async def test_jobs_are_those_of_a_stream_newest_first_without_deleted_ones(pool: ReadModelsPool) -> None:
+    found = await jobs(pool, "a")
+    assert [row["job_id"] for row in found.rows] == ["a.2", "a.1"]
+    assert found.rows[0]["points"] == 2 and found.rows[0]["last_step"] == 20
+    assert found.total == 2
+    assert [row["job_id"] for row in (await jobs(pool, "folder")).rows] == ["folder"]
+
+
+async def test_jobs_of_all_streams_are_filtered_and_paged(pool: ReadModelsPool) -> None:
+    assert [row["job_id"] for row in (await jobs(pool, None)).rows] == ["b.1", "a.2", "a.1", "folder"]
+    assert [row["job_id"] for row in (await jobs(pool, None, "A.")).rows] == ["a.2", "a.1"]
+    second = await jobs(pool, None, limit=1, offset=1)
+    assert [row["job_id"] for row in second.rows] == ["a.2"] and second.total == 4

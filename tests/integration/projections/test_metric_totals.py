@@ -1,4 +1,4 @@
-"""What is counted of each series and job while points arrive, beside a count of all rows at the end."""
+"""What is counted of each series and job while points arrive, and which points count."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from tests.integration.projections.harness import query
+from tests.integration.projections.harness import insert, query, write_points
+from tests.integration.summaries.given import points as reported
 from trackside.contracts.summaries import (
     ItemArtifact,
     MetricPointsReported,
@@ -17,11 +18,18 @@ from trackside.contracts.summaries import (
 )
 from trackside.projections.metric_writes import count_metrics, write_metrics
 from trackside.projections.metrics import Reported, rows_of
-from trackside.projections.migrate import migrate
 from trackside.projections.postgres import Connection
 from trackside.projections.postgres import database as opened_database
 
 COUNTED = ("SELECT * FROM metric_totals ORDER BY series", "SELECT * FROM summary_briefs ORDER BY job_id")
+ATTEMPT = """
+INSERT INTO trackside.attempts
+    (task_id, stream_id, attempt, placement, adopted_by, device_ids, behind, status, reserved_memory_bytes,
+     reserved_cuda_memory_bytes, interrupts, resumed_step, leftovers)
+VALUES ($1, 's', $2, 1, '{}', '{}', false, 'EXITED', 0, 0, 0, $3, '{}')
+"""
+SERIES = "INSERT INTO trackside.metric_series VALUES ($1, 's', $2, $3, $4)"
+POINT = "INSERT INTO trackside.metric_points VALUES ($1, $2, 0, 0.5)"
 NUMBERS = [0.1, 0.2, 0.3, -1e300, 1e300, 5e-324, 1 / 3, 1e-7, 123456.789, None]
 
 
@@ -48,7 +56,6 @@ def _series(tag: str, draw: random.Random) -> Series:
 
 
 def items(draw: random.Random) -> SummaryItemsReported:
-    """Returns a record of texts and pictures."""
     found = [
         ReportedItem(
             kind=draw.choice(["text", "image"]),
@@ -70,61 +77,71 @@ def purged(draw: random.Random) -> SummariesPurged:
 
 
 def batches(draw: random.Random) -> Iterator[list[Reported]]:
-    """Yields what each transaction writes."""
     kinds: list[Callable[[random.Random], Reported]] = [points, points, points, items, items, purged]
     for _ in range(12):
         yield [draw.choice(kinds)(draw) for _ in range(draw.randint(1, 4))]
 
 
-@pytest.mark.parametrize("seed", range(3))
-async def test_totals_of_batches_are_those_of_all_rows(database: str, seed: int) -> None:
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
+async def test_totals_of_batches_are_those_of_all_rows(tables: str, seed: int) -> None:
     draw = random.Random(seed)
-    async with opened_database(database) as opened:
-        await opened.transaction(migrate)
+    async with opened_database(tables) as opened:
         for batch in batches(draw):
             await opened.transaction(partial(write_metrics, rows=rows_of(batch)))
-        kept = [await query(database, counted) for counted in COUNTED]
+        kept = [await query(tables, counted) for counted in COUNTED]
 
         async def count(connection: Connection) -> None:
             await connection.execute("TRUNCATE metric_totals, summary_briefs")
             await count_metrics(connection)
 
         await opened.transaction(count)
-        assert [await query(database, counted) for counted in COUNTED] == kept
+        assert [await query(tables, counted) for counted in COUNTED] == kept
     assert kept[0]
     assert kept[1]
 
 
-async def test_the_newest_session_of_a_directory_counts_from_its_first_step_on(database: str) -> None:
+async def test_the_newest_session_of_a_directory_counts_from_its_first_step_on(tables: str) -> None:
     """S17."""
 
     def session(number: int, tag: str, first: int, last: int) -> MetricPointsReported:
-        steps = list(range(first, last))
-        count = len(steps)
-        series = Series(tag=tag, steps=steps, times_ms=[1_000] * count, values=[float(number)] * count)
-        job = "summary-00"
-        return MetricPointsReported(stream=job, task_id=job, attempt=number, series=[series])
+        values = [float(number)] * (last - first)
+        return reported("summary-00", tag, values, first, number, "summary-00")
 
     found = [session(10_000, "loss", 0, 6), session(10_001, "loss", 4, 8), session(20_000, "loss", 7, 9)]
-    rows = rows_of([*found, session(10_000, "accuracy", 0, 3)])
-    async with opened_database(database) as opened:
-        await opened.transaction(migrate)
-        await opened.transaction(lambda connection: write_metrics(connection, rows))
+    await write_points(tables, *found, session(10_000, "accuracy", 0, 3))
     counted = "SELECT step, value FROM dashboards.metrics WHERE counts AND tag = '{}' ORDER BY step"
     steps = [(step, 10_000.0) for step in range(4)] + [(step, 10_001.0) for step in range(4, 7)]
-    assert await query(database, counted.format("loss")) == [*steps, (7, 20_000.0), (8, 20_000.0)]
-    assert len(await query(database, counted.format("accuracy"))) == 3
+    assert await query(tables, counted.format("loss")) == [*steps, (7, 20_000.0), (8, 20_000.0)]
+    assert len(await query(tables, counted.format("accuracy"))) == 3
 
 
-async def test_a_point_says_what_it_is_if_it_is_not_finite(database: str) -> None:
+async def test_a_point_says_what_it_is_if_it_is_not_finite(tables: str) -> None:
     values = [1.0, None, None, None, None]
     said = {1: "nan", 2: "inf", 3: "-inf"}
     series = Series.model_validate(
         {"tag": "loss", "steps": range(5), "times_ms": [0] * 5, "values": values, "non_finite": said}
     )
-    rows = rows_of([MetricPointsReported(stream="s", task_id="s.0", attempt=1, series=[series])])
-    async with opened_database(database) as opened:
-        await opened.transaction(migrate)
-        await opened.transaction(lambda connection: write_metrics(connection, rows))
-    found = await query(database, "SELECT value, non_finite FROM dashboards.metrics ORDER BY step")
+    await write_points(tables, MetricPointsReported(stream="s", task_id="s.0", attempt=1, series=[series]))
+    found = await query(tables, "SELECT value, non_finite FROM dashboards.metrics ORDER BY step")
     assert found == [(1.0, None), (None, "nan"), (None, "inf"), (None, "-inf"), (None, None)]
+
+
+async def test_points_count_below_the_step_that_a_later_attempt_resumed_at(tables: str) -> None:
+    rows = [("resumed", 1, None), ("resumed", 2, 2), ("anew", 1, None), ("anew", 2, None)]
+    await insert(tables, ATTEMPT, [*rows, ("silent", 1, None), ("silent", 2, None)])
+    series = [("resumed", 1, "loss"), ("anew", 1, "loss"), ("silent", 1, "loss"), ("anew", 2, "loss")]
+    series += [("silent", 2, "system/memory_bytes"), ("resumed", 1, "system/memory_bytes")]
+    await insert(tables, SERIES, [(number, *given) for number, given in enumerate(series)])
+    await insert(tables, POINT, [(number, step) for number in range(len(series)) for step in range(4)])
+    counted = await query(
+        tables,
+        "SELECT task_id, attempt, tag, count(*) FROM dashboards.metrics WHERE counts "
+        "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+    )
+    assert counted == [
+        ("anew", 2, "loss", 4),
+        ("resumed", 1, "loss", 2),
+        ("resumed", 1, "system/memory_bytes", 4),
+        ("silent", 1, "loss", 4),
+        ("silent", 2, "system/memory_bytes", 4),
+    ]

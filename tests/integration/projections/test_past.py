@@ -44,29 +44,26 @@ async def first_written_at(ends: Mapping[int, int], topics: Topics) -> Mapping[i
         task.cancel()
 
 
-@pytest.mark.parametrize("kind", ["folder", "postgres"])
+@pytest.mark.parametrize("kind", ["folder", pytest.param("postgres", marks=pytest.mark.long)])
 async def test_a_process_writes_the_snapshots_that_are_due(
-    kind: str,
-    stack: Servers,
-    database: str,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, stack: Servers, tables: str, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "past" if kind == "folder" else None
-    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", stack.kafka_bootstrap)
-    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", database)
-    monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", topic_prefix)
-    monkeypatch.setenv("TRACKSIDE_DISK_LOW_FREE", "1MiB")
-    monkeypatch.setenv("TRACKSIDE_DISK_LOW_PERCENT", "100")
-    if folder is not None:
-        monkeypatch.setenv("TRACKSIDE_PAST_FOLDER", str(folder))
+    for name, value in {
+        "KAFKA_BOOTSTRAP": stack.kafka_bootstrap,
+        "POSTGRES_DSN": tables,
+        "TOPIC_PREFIX": topic_prefix,
+        "DISK_LOW_FREE": "1MiB",
+        "DISK_LOW_PERCENT": "100",
+        **({"PAST_FOLDER": str(folder)} if folder is not None else {}),
+    }.items():
+        monkeypatch.setenv(f"TRACKSIDE_{name}", value)
     topics = Topics(prefix=topic_prefix)
     place = topics.events.name, partition_of("one", topics.events.partitions)
     async with KafkaLog(stack.kafka_bootstrap, "test") as log:
         await write_small_history(log, topics)
         written = await first_written(log, topics)
-        store = open_past_store(folder, database)
+        store = open_past_store(folder, tables)
         positions = await store.positions(place)
         assert written[place[1]] == positions[-1] + 10
         plain = await state_at(await find_stream(log, topics, "one"))
@@ -77,6 +74,7 @@ async def test_a_process_writes_the_snapshots_that_are_due(
         assert await store.positions(place) == positions
 
 
+@pytest.mark.long
 async def test_a_process_that_cannot_write_ends_and_the_service_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +83,7 @@ async def test_a_process_that_cannot_write_ends_and_the_service_continues(
     assert await first_written_at({3: 20}, Topics()) == {}
 
 
+@pytest.mark.long
 async def test_when_memory_runs_out_its_process_is_killed_before_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

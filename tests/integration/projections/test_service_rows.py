@@ -1,28 +1,49 @@
-"""Rows written from the state that a service folds anyway: after outages, and beside other processes."""
+"""Rows written from the state that a service folds anyway: after outages, kills, beside other processes."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from itertools import count
+from random import Random
+from typing import Any
 
 import pytest
 
+from tests.integration.projections.folding_service import run_folding_service
 from tests.integration.projections.harness import (
+    FAST_PACE,
     TOPICS,
     RunningProjections,
+    Written,
     all_rows,
     all_snapshotted,
     query,
     rows_of_the_whole_log,
     running_projections,
+    service_on,
     write_rows,
 )
-from tests.integration.projections.postgres_server import remove_postgres, start_postgres
+from tests.integration.projections.postgres_server import KillablePostgres
 from tests.unit.projections.given import HistoryWriter, write_small_history
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.eventlog.memory import MemoryLog, MemoryReader
-from trackside.projections.snapshots import PostgresSnapshots
+from trackside.projections.positions import move_positions
+from trackside.projections.postgres import Database
+from trackside.projections.row_changes import RowChanges
+from trackside.projections.snapshots import write_checkpoint
+from trackside.projections.upserts import upsert
 
 OWNERS = ("dispatcher", "scheduler")
+WRITER = "trackside.projections.row_writer"
+STEPS = ("noted", "taken", "rows", "positions", "snapshot", "committed")
+"""What has just happened when the process is killed."""
+ENDS: dict[str, tuple[str, Callable[..., Awaitable[Any]]]] = {
+    "rows": (f"{WRITER}.upsert", upsert),
+    "positions": (f"{WRITER}.move_positions", move_positions),
+    "snapshot": (f"{WRITER}.write_checkpoint", write_checkpoint),
+    "committed": ("trackside.projections.postgres.Database.transaction", Database.transaction),
+}
 
 
 @pytest.fixture
@@ -31,65 +52,50 @@ async def log() -> MemoryLog:
 
 
 async def waits(rows: RunningProjections) -> bool:
-    """Returns whether the rows wait for Postgres."""
     return bool(rows.wait_reasons)
 
 
-@pytest.mark.parametrize("most_pending", [0, 40])
+@pytest.mark.parametrize("most_pending", [0, pytest.param(40, marks=pytest.mark.long)])
 async def test_more_changes_than_are_kept_while_postgres_is_down_are_read_again_from_the_log(
-    log: MemoryLog, most_pending: int
+    log: MemoryLog, killable: KillablePostgres, most_pending: int
 ) -> None:
-    server = start_postgres()
-    try:
-        await log.ensure(TOPICS.shared)
-        history = HistoryWriter(log, TOPICS)
-        async with running_projections(log, server.dsn, *OWNERS, most_pending=most_pending) as rows:
-            await history.search("before")
-            await rows.caught_up()
-            server.kill()
-            for name in ("one", "two", "three"):
-                await history.search(f"during-{name}", lost=1)
-                await rows.until(partial(waits, rows))
-            server.start()
-            await history.search("after")
-            await rows.caught_up()
-        found = await all_rows(server.dsn)
-        assert await rows_of_the_whole_log(log, server.dsn) == found
-    finally:
-        remove_postgres(server)
+    await log.ensure(TOPICS.shared)
+    history = HistoryWriter(log, TOPICS)
+    async with running_projections(log, killable.dsn, *OWNERS, most_pending=most_pending) as rows:
+        await history.search("before")
+        await rows.caught_up()
+        killable.kill()
+        for name in ("one", "two", "three"):
+            await history.search(f"during-{name}", lost=1)
+            await rows.until(partial(waits, rows))
+        killable.start()
+        await history.search("after")
+        await rows.caught_up()
+    found = await all_rows(killable.dsn)
+    assert await rows_of_the_whole_log(log, killable.dsn) == found
 
 
 async def test_a_service_that_starts_without_postgres_writes_the_rows_once_it_is_there(
-    log: MemoryLog,
-) -> None:
-    server = start_postgres()
-    try:
-        await write_small_history(log, TOPICS)
-        server.kill()
-        async with running_projections(log, server.dsn, *OWNERS) as rows:
-            await rows.until(partial(waits, rows))
-            await HistoryWriter(log, TOPICS).search("later")
-            server.start()
-            await rows.caught_up()
-        found = await all_rows(server.dsn)
-        assert await rows_of_the_whole_log(log, server.dsn) == found
-    finally:
-        remove_postgres(server)
-
-
-async def test_rows_that_are_older_than_the_snapshots_are_written_from_the_log(
-    log: MemoryLog, database: str
+    log: MemoryLog, killable: KillablePostgres
 ) -> None:
     await write_small_history(log, TOPICS)
-    async with running_projections(log, database, *OWNERS) as rows:
+    killable.kill()
+    async with running_projections(log, killable.dsn, *OWNERS) as rows:
+        await rows.until(partial(waits, rows))
+        await HistoryWriter(log, TOPICS).search("later")
+        killable.start()
         await rows.caught_up()
-        await rows.until(partial(has_snapshots, database))
-    found = await all_rows(database)
-    await query(database, "TRUNCATE tasks, attempts, trials, streams")
-    await query(database, "UPDATE positions SET position = 0")
-    async with running_projections(log, database, *OWNERS) as rows:
+    found = await all_rows(killable.dsn)
+    assert await rows_of_the_whole_log(log, killable.dsn) == found
+
+
+async def test_rows_that_are_older_than_the_snapshots_are_written_from_the_log(written: Written) -> None:
+    found = await all_rows(written.dsn)
+    await query(written.dsn, "TRUNCATE tasks, attempts, trials, streams")
+    await query(written.dsn, "UPDATE positions SET position = 0")
+    async with running_projections(written.log, written.dsn, *OWNERS) as rows:
         await rows.caught_up()
-    assert await all_rows(database) == found
+    assert await all_rows(written.dsn) == found
 
 
 class FewAtOnce(MemoryLog):
@@ -117,25 +123,19 @@ async def has_written_since(rows: RunningProjections, writes: int) -> bool:
     return rows.writes > writes
 
 
-async def test_a_service_that_has_lost_its_snapshots_saves_all_streams_again(database: str) -> None:
+async def test_a_service_that_has_lost_its_snapshots_saves_all_streams_again(tables: str) -> None:
     topics, log = Topics(event_partitions=1), FewAtOnce()
     await write_small_history(log, topics)
-    await write_rows(log, database, topics=topics)
-    found = await all_rows(database)
-    await query(database, "TRUNCATE snapshots, snapshot_positions")
-    async with running_projections(log, database, "dispatcher", topics=topics) as log.rows:
-        await log.rows.until(partial(all_snapshotted, database))
-    assert await all_rows(database) == found
+    await write_rows(log, tables, topics=topics)
+    found = await all_rows(tables)
+    await query(tables, "TRUNCATE snapshots, snapshot_positions")
+    async with running_projections(log, tables, "dispatcher", topics=topics) as log.rows:
+        await log.rows.until(partial(all_snapshotted, tables))
+    assert await all_rows(tables) == found
 
 
-async def has_snapshots(database: str) -> bool:
-    """Returns whether all partitions have snapshots."""
-    recovered = await PostgresSnapshots(database).load()
-    return recovered is not None and len(recovered.positions) == TOPICS.events.partitions
-
-
-async def test_a_standby_writes_no_rows_until_nobody_else_does(log: MemoryLog, database: str) -> None:
-    await write_small_history(log, TOPICS)
+async def test_a_standby_writes_no_rows_until_nobody_else_does(written: Written) -> None:
+    log, database = written.log, written.dsn
     history = HistoryWriter(log, TOPICS)
     async with running_projections(log, database, *OWNERS, standby=True) as standby:
         async with running_projections(log, database, *OWNERS) as active:
@@ -148,3 +148,71 @@ async def test_a_standby_writes_no_rows_until_nobody_else_does(log: MemoryLog, d
         assert standby.writes > 0
     found = await all_rows(database)
     assert await rows_of_the_whole_log(log, database) == found
+
+
+class KilledError(Exception):
+    """Ends the service: an open transaction is rolled back, and nothing that it knew is left."""
+
+
+def kill_when(monkeypatch: pytest.MonkeyPatch, step: str, owner: str, after: int) -> None:
+    """Has the service of an owner die when a step was done for the time `after`, counted from 0."""
+    done = 0
+
+    def died() -> bool:
+        nonlocal done
+        done += 1
+        return done > after
+
+    def then_die(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def patched(*arguments: Any, **named: Any) -> Any:
+            result = await function(*arguments, **named)
+            if died():
+                raise KilledError(step)
+            return result
+
+        return patched
+
+    def then_die_at_once(function: Callable[..., Any]) -> Callable[..., Any]:
+        def patched(changes: RowChanges, *arguments: Any, **named: Any) -> Any:
+            result = function(changes, *arguments, **named)
+            if changes.owner.name == owner and died():
+                raise KilledError(step)
+            return result
+
+        return patched
+
+    if step in ("noted", "taken"):
+        name = {"noted": "note", "taken": "take"}[step]
+        monkeypatch.setattr(RowChanges, name, then_die_at_once(getattr(RowChanges, name)))
+    else:
+        monkeypatch.setattr(ENDS[step][0], then_die(ENDS[step][1]))
+
+
+@pytest.mark.parametrize("owner", ["dispatcher", pytest.param("scheduler", marks=pytest.mark.long)])
+async def test_no_row_is_lost_when_its_service_is_killed_at_any_step(
+    tables: str, monkeypatch: pytest.MonkeyPatch, owner: str, seed: int
+) -> None:
+    log, random = MemoryLog(), Random(seed)
+    await log.ensure(TOPICS.shared)
+    history = HistoryWriter(log, TOPICS)
+    await history.search("first")
+    steps = [step for step in STEPS if step != "snapshot" or owner == "dispatcher"]
+    random.shuffle(steps)
+    searches = count()
+    for number, step in enumerate(steps):
+        with monkeypatch.context() as patches:
+            kill_when(patches, step, owner, random.randrange(3))
+            service = service_on(log, tables)
+            running = asyncio.create_task(
+                run_folding_service(owner, service, lambda reason: None, lambda: None, FAST_PACE)
+            )
+            async with asyncio.timeout(60):
+                while not running.done():
+                    await history.search(f"{number}-{next(searches)}", lost=random.randrange(2))
+                    await asyncio.wait({running}, timeout=2 * FAST_PACE.quiet_s)
+            with pytest.raises(KilledError, match=step):
+                await running
+    async with running_projections(log, tables, *OWNERS) as rows:
+        await rows.caught_up()
+    found = await all_rows(tables)
+    assert await rows_of_the_whole_log(log, tables) == found

@@ -2,13 +2,14 @@
 
 import asyncio
 import base64
+from contextlib import closing
 from functools import partial
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
 
-from tests.integration.projections.postgres_server import remove_postgres, start_postgres
+from tests.integration.projections.postgres_server import KillablePostgres
 from trackside.eventlog.background import Background
 from trackside.eventlog.errors import TransientError
 from trackside.projections.late_stream_keys import LateStreamKeys
@@ -33,40 +34,33 @@ async def made(dsn: str, *streams: str) -> list[bytes]:
         await background.close()
 
 
+async def forget(dsn: str, stream: str) -> None:
+    async with opened(dsn) as connected:
+        await connected.transaction(partial(delete_keys, streams=[stream]))
+
+
 async def test_a_key_can_be_read_until_its_stream_is_forgotten(database: str) -> None:
     first, second = await made(database, "first", "second")
-    keys = PostgresStreamKeys(database)
-    try:
+    with closing(PostgresStreamKeys(database)) as keys:
         found = await keys.load([first, second, b"of no stream"])
         assert found.keys() == {first, second}
         assert {len(each) for each in found.values()} == {32}
-        async with opened(database) as connected:
-            await connected.transaction(partial(delete_keys, streams=["first"]))
+        await forget(database, "first")
         assert (await keys.load([first, second])).keys() == {second}
-    finally:
-        keys.close()
 
 
 async def test_two_dispatchers_make_a_key_each_and_both_are_deleted(database: str) -> None:
     (one,), (other,) = await made(database, "same"), await made(database, "same")
-    keys = PostgresStreamKeys(database)
-    try:
+    with closing(PostgresStreamKeys(database)) as keys:
         assert (await keys.load([one, other])).keys() == {one, other}
-        async with opened(database) as connected:
-            await connected.transaction(partial(delete_keys, streams=["same"]))
+        await forget(database, "same")
         assert await keys.load([one, other]) == {}
-    finally:
-        keys.close()
 
 
 async def test_where_no_stream_was_encrypted_there_are_no_keys(database: str) -> None:
-    keys = LateStreamKeys(lambda: database)
-    try:
+    with closing(LateStreamKeys(lambda: database)) as keys:
         assert await keys.load([b"x" * 32]) == {}
-        async with opened(database) as connected:
-            await connected.transaction(partial(delete_keys, streams=["any"]))
-    finally:
-        keys.close()
+        await forget(database, "any")
     assert await LateStreamKeys(lambda: None).load([b"x" * 32]) == {}
 
 
@@ -78,26 +72,18 @@ async def test_a_user_without_the_right_to_keys_has_none(database: str) -> None:
         await connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'viewer'")
         parts = urlsplit(database)
         host = parts.netloc.rpartition("@")[2]
-        keys = PostgresStreamKeys(urlunsplit(parts._replace(netloc=f"{role}:viewer@{host}")))
-        try:
+        with closing(PostgresStreamKeys(urlunsplit(parts._replace(netloc=f"{role}:viewer@{host}")))) as keys:
             assert await keys.load([public]) == {}
-        finally:
-            keys.close()
     finally:
         await connection.execute(f"DROP ROLE {role}")
         await connection.close()
 
 
-async def test_an_outage_of_postgres_is_no_missing_key() -> None:
-    server = await asyncio.to_thread(start_postgres)
-    try:
-        (public,) = await made(server.dsn, "first")
-        keys = PostgresStreamKeys(server.dsn)
-        server.kill()
+async def test_an_outage_of_postgres_is_no_missing_key(killable: KillablePostgres) -> None:
+    (public,) = await made(killable.dsn, "first")
+    with closing(PostgresStreamKeys(killable.dsn)) as keys:
+        killable.kill()
         with pytest.raises(TransientError):
             await keys.load([public])
-        await asyncio.to_thread(server.start)
+        await asyncio.to_thread(killable.start)
         assert (await keys.load([public])).keys() == {public}
-        keys.close()
-    finally:
-        await asyncio.to_thread(remove_postgres, server)

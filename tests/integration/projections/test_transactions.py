@@ -1,35 +1,203 @@
-"""Transactions of tasks that share a Database: one at a time, never one inside of another."""
+"""Transactions of tasks that share a Database, one at a time; reads that run at once, each of a snapshot."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
 
-from tests.integration.projections.harness import query
+from tests.integration.projections.harness import Written, query
+from tests.integration.projections.postgres_server import KillablePostgres
+from trackside.domain.table import ViewRow
+from trackside.projections import read_pool
+from trackside.projections.migrate import migrate
 from trackside.projections.postgres import (
+    BadDsnError,
     Connection,
     NestedTransactionError,
     PostgresGoneError,
+    SchemaMissingError,
+    StatementTimeoutError,
     open_repeatable_read,
     tentative_transaction,
 )
 from trackside.projections.postgres import database as opened_database
+from trackside.projections.read_pool import ReadModelsPool
+from trackside.projections.reads import queried_rows, row_of_stream
+
+
+@pytest.fixture
+async def pool(kept: Written) -> AsyncIterator[ReadModelsPool]:
+    """Yields a pool of two connections to the rows of a small log."""
+    opened = ReadModelsPool(kept.dsn, size=2)
+    yield opened
+    opened.close()
+
+
+async def test_a_read_answers_named_queries_and_knows_its_positions(
+    pool: ReadModelsPool, kept: Written
+) -> None:
+    async with pool.read() as models:
+        found = await row_of_stream(models, "one")
+        assert found is not None
+        aggregate, row = found
+        assert row["status"] == "DONE" and row["search_id"] == "one"
+        rows = await queried_rows(models, aggregate, ("trials", "tasks"), "one")
+        assert len(rows["trials"]) == 3 and rows["trials"][0]["parameters"]
+        assert await models.row("task", "no-such-task") is None
+        positions = await models.positions()
+    stored = await query(kept.dsn, "SELECT owner, topic, partition, position FROM positions")
+    assert positions == {(owner, topic, partition): position for owner, topic, partition, position in stored}
+    assert any(owner == "dispatcher" and positions[owner, topic, part] for owner, topic, part in positions)
+
+
+async def test_rows_and_positions_of_a_read_are_of_one_moment(written: Written) -> None:
+    pool = ReadModelsPool(written.dsn, size=2)
+    async with pool.read() as models:
+        before = await models.positions()
+        await query(written.dsn, "UPDATE positions SET position = position + 1")
+        await query(written.dsn, "UPDATE searches SET status = 'later'")
+        assert await models.positions() == before
+        assert {row["status"] for row in await models.rows("search.newest", 9)} == {"DONE", "NO_MORE_TRIAL"}
+        async with pool.read() as others:
+            assert {row["status"] for row in await others.rows("search.newest", 9)} == {"later"}
+    pool.close()
+
+
+async def test_a_read_waits_while_all_connections_are_in_use(pool: ReadModelsPool) -> None:
+    ended: list[int] = []
+
+    async def read(number: int, go_on: asyncio.Event) -> None:
+        async with pool.read() as models:
+            await models.positions()
+            await go_on.wait()
+        ended.append(number)
+
+    events = [asyncio.Event() for _ in range(3)]
+    reads = [asyncio.create_task(read(number, event)) for number, event in enumerate(events)]
+    events[2].set()
+    events[1].set()
+    await reads[2]
+    assert ended == [1, 2]
+    events[0].set()
+    await asyncio.gather(*reads)
+
+
+async def test_a_read_can_write_nothing(pool: ReadModelsPool) -> None:
+    with pytest.raises(Exception, match="read-only transaction"):
+        async with pool.read() as models:
+            await models.fetch("DELETE FROM trackside.searches RETURNING 1")
+
+
+async def test_a_query_that_takes_too_long_is_cancelled(
+    kept: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_pool, "_SETTINGS", "SET statement_timeout = 50")
+    pool = ReadModelsPool(kept.dsn, size=1)
+    with pytest.raises(StatementTimeoutError):
+        async with pool.read() as models:
+            await models.fetch("SELECT pg_sleep(10)")
+    async with pool.read() as models:
+        assert await models.positions()
+    pool.close()
+
+
+async def test_an_error_of_the_caller_passes_and_the_pool_can_be_used(pool: ReadModelsPool) -> None:
+    found = set()
+
+    async def fails() -> None:
+        async with pool.read() as models:
+            found.add(models.connection.get_server_pid())
+            raise LookupError
+
+    for _ in range(3):
+        with pytest.raises(LookupError):
+            await fails()
+    async with pool.read() as models:
+        assert await models.positions()
+        assert found == {models.connection.get_server_pid()}, "it stays connected"
+
+
+async def test_a_read_that_is_cancelled_leaves_the_pool_usable(pool: ReadModelsPool) -> None:
+    begun = asyncio.Event()
+
+    async def read() -> None:
+        async with pool.read() as models:
+            begun.set()
+            await models.fetch("SELECT pg_sleep(60)")
+
+    for _ in range(3):
+        begun.clear()
+        task = asyncio.create_task(read())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    async with pool.read() as models:
+        assert await models.positions()
+
+
+async def test_missing_views_and_a_bad_address_are_named(database: str) -> None:
+    pool = ReadModelsPool(database)
+    with pytest.raises(SchemaMissingError):
+        async with pool.read() as models:
+            await models.rows("devices")
+    with pytest.raises(BadDsnError):
+        async with ReadModelsPool("postgresql://a:b/c@d/e?f#g:h").read() as models:
+            await models.positions()
+
+
+async def test_reads_continue_once_postgres_is_back(killable: KillablePostgres) -> None:
+    pool = ReadModelsPool(killable.dsn, size=2)
+
+    async def devices() -> list[ViewRow]:
+        async with pool.read() as models:
+            return await models.rows("devices")
+
+    async def read_while_killed() -> None:
+        async with pool.read() as models:
+            killable.kill()
+            while True:  # a session answers on until it sees that its server is dead
+                await models.rows("devices")
+
+    async with opened_database(killable.dsn) as opened:
+        await opened.transaction(migrate)
+    assert await devices() == []
+    with pytest.raises(PostgresGoneError):
+        await read_while_killed()
+    with pytest.raises(PostgresGoneError):
+        await devices()
+    await asyncio.to_thread(killable.start)
+    assert await devices() == []
+    pool.close()
+
+
+async def test_a_read_after_the_views_were_created_again_sees_the_new_ones(written: Written) -> None:
+    pool, asked = ReadModelsPool(written.dsn, size=2), "SELECT * FROM dashboards.positions"
+    async with pool.read() as models:
+        assert "position" in (await models.fetch(asked))[0]
+    await query(written.dsn, "DROP VIEW dashboards.positions")
+    created = "CREATE VIEW dashboards.positions AS SELECT owner, topic FROM trackside.positions"
+    await query(written.dsn, created)
+    async with pool.read() as models:
+        assert set((await models.fetch(asked))[0]) == {"owner", "topic"}
+    pool.close()
 
 
 class _RolledBackError(Exception):
     """Ends a transaction without its rows."""
 
 
-async def make_table(connection: Connection) -> None:
-    await connection.execute("CREATE TABLE public.kept (number int)")
+@pytest.fixture
+async def database(module_database: str) -> str:
+    await query(module_database, "DROP TABLE IF EXISTS public.kept")
+    await query(module_database, "CREATE TABLE public.kept (number int)")
+    return module_database
 
 
 async def test_a_transaction_outlives_one_of_another_task_that_is_rolled_back(database: str) -> None:
     begun, inside = asyncio.Event(), asyncio.Event()
     async with opened_database(database) as opened:
-        await opened.transaction(
-            lambda connection: connection.execute("CREATE TABLE public.kept (number int)")
-        )
 
         async def rolled_back(connection: Connection) -> None:
             await connection.execute("INSERT INTO public.kept VALUES (1)")
@@ -59,18 +227,22 @@ async def test_an_error_of_the_caller_is_not_taken_for_one_of_postgres(
     async def fails(connection: Connection) -> None:
         raise error
 
-    with pytest.raises(type(error)) as caught:
+    async def in_a_read() -> None:
         async with open_repeatable_read(database, "public") as connection:
             await fails(connection)
-    assert caught.value is error
-    with pytest.raises(type(error)) as caught:
+
+    async def in_an_attempt() -> None:
         async with tentative_transaction(database, "public") as attempt:
             await fails(attempt.connection)
-    assert caught.value is error
-    async with opened_database(database) as opened:
-        with pytest.raises(type(error)) as caught:
+
+    async def in_a_transaction() -> None:
+        async with opened_database(database) as opened:
             await opened.transaction(fails)
-    assert caught.value is error
+
+    for work in (in_a_read, in_an_attempt, in_a_transaction):
+        with pytest.raises(type(error)) as caught:
+            await work()
+        assert caught.value is error
 
 
 async def test_a_connection_that_breaks_in_the_block_is_one_of_postgres(database: str) -> None:
@@ -81,9 +253,6 @@ async def test_a_connection_that_breaks_in_the_block_is_one_of_postgres(database
 
 async def test_a_snapshot_is_taken_once_the_transaction_of_another_task_is_over(database: str) -> None:
     async with opened_database(database) as opened:
-        await opened.transaction(
-            lambda connection: connection.execute("CREATE TABLE public.kept (number int)")
-        )
 
         async def add(connection: Connection) -> None:
             before = await connection.fetchval("SELECT count(*) FROM public.kept")

@@ -24,24 +24,15 @@ TRIALS = [
 ]
 
 
-async def columns_of(dsn: str, search_id: str, *names: str) -> ChartColumns:
+async def columns_of(pool: ReadModelsPool, search_id: str, *names: str) -> ChartColumns:
     """Returns the columns of a search, with some parameters or all of them."""
-    pool = ReadModelsPool(dsn, size=1)
-    try:
-        async with pool.read() as models:
-            return await trial_columns(models, search_id, names or None)
-    finally:
-        pool.close()
+    async with pool.read() as models:
+        return await trial_columns(models, search_id, names or None)
 
 
-async def best_of(dsn: str, search_id: str, objective: str = "") -> ChartColumns:
-    """Returns the best values so far of a search."""
-    pool = ReadModelsPool(dsn, size=1)
-    try:
-        async with pool.read() as models:
-            return await best_so_far_columns(models, search_id, objective)
-    finally:
-        pool.close()
+async def best_of(pool: ReadModelsPool, search_id: str, objective: str = "") -> ChartColumns:
+    async with pool.read() as models:
+        return await best_so_far_columns(models, search_id, objective)
 
 
 def labelled(columns: ChartColumns, name: str) -> list[str | None]:
@@ -55,10 +46,10 @@ def same(found: NDArray[Any], expected: list[float]) -> bool:
     return np.array_equal(found, np.array(expected), equal_nan=True)
 
 
-async def test_trials_are_columns_of_numbers_and_labels(database: str) -> None:
-    await write_search(database, "s", TRIALS)
-    await write_search(database, "other", TRIALS[:2])
-    found = await columns_of(database, "s")
+async def test_trials_are_columns_of_numbers_and_labels(pool: ReadModelsPool, module_tables: str) -> None:
+    await write_search(module_tables, "s", TRIALS)
+    await write_search(module_tables, "other", TRIALS[:2])
+    found = await columns_of(pool, "s")
     nan = math.nan
     assert found.total == found.rows == 7
     assert found.arrays["trial"].tolist() == [0, 1, 2, 3, 4, 5, 6]
@@ -75,62 +66,61 @@ async def test_trials_are_columns_of_numbers_and_labels(database: str) -> None:
     assert labelled(found, "parameters.sub") == ["deep", "flat", None, "deep", "deep", None, None]
     assert labelled(found, "parameters.flag") == [None, None, "true", None, None, None, None]
     assert {array.dtype for array in found.arrays.values()} == {np.dtype("i4"), np.dtype("f8")}
+    some = await columns_of(pool, "s", "sub.layers", "no-such")
+    assert [name for name in some.arrays if name.startswith("parameters.")] == ["parameters.sub.layers"]
 
 
-async def test_only_the_parameters_that_are_asked_for_are_read(database: str) -> None:
-    await write_search(database, "s", TRIALS)
-    found = await columns_of(database, "s", "sub.layers", "no-such")
-    assert [name for name in found.arrays if name.startswith("parameters.")] == ["parameters.sub.layers"]
-
-
-async def test_a_search_without_trials_and_an_unknown_one_have_empty_columns(database: str) -> None:
-    await write_search(database, "s", [])
-    for search in ("s", "unknown"):
-        found = await columns_of(database, search)
+async def test_a_search_without_trials_and_an_unknown_one_have_empty_columns(
+    pool: ReadModelsPool, module_tables: str
+) -> None:
+    await write_search(module_tables, "none", [])
+    for search in ("none", "unknown"):
+        found = await columns_of(pool, search)
         assert found.total == found.rows == 0 and len(found.arrays["trial"]) == 0
-        assert (await best_of(database, search)).rows == 0
+        assert (await best_of(pool, search)).rows == 0
 
 
 async def test_rare_labels_are_left_out_beyond_the_limit(
-    database: str, monkeypatch: pytest.MonkeyPatch
+    pool: ReadModelsPool, module_tables: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_LABELS", 2)
-    await write_search(database, "s", [GivenTrial({"kind": kind}) for kind in "abbccc"])
-    found = await columns_of(database, "s")
+    await write_search(module_tables, "labels", [GivenTrial({"kind": kind}) for kind in "abbccc"])
+    found = await columns_of(pool, "labels")
     assert labelled(found, "parameters.kind") == [None, "b", "b", "c", "c", "c"]
 
 
-async def test_odd_names_of_parameters_and_searches_stay_text(database: str) -> None:
+async def test_odd_names_of_parameters_and_searches_stay_text(
+    pool: ReadModelsPool, module_tables: str
+) -> None:
     name = "o'; DROP TABLE trials; --"
-    await write_search(database, name, [GivenTrial({name: 1.5, 'quo"te\\': "x", "$1": "y"})])
-    found = await columns_of(database, name)
+    await write_search(module_tables, name, [GivenTrial({name: 1.5, 'quo"te\\': "x", "$1": "y"})])
+    found = await columns_of(pool, name)
     assert same(found.arrays[f"parameters.{name}"], [1.5])
     assert labelled(found, 'parameters.quo"te\\') == ["x"] and labelled(found, "parameters.$1") == ["y"]
 
 
-async def test_the_best_so_far_follows_the_order_of_the_ends(database: str) -> None:
-    await write_search(database, "down", TRIALS)
-    found = await best_of(database, "down")
+async def test_the_best_so_far_follows_the_order_of_the_ends(
+    pool: ReadModelsPool, module_tables: str
+) -> None:
+    await write_search(module_tables, "down", TRIALS)
+    found = await best_of(pool, "down")
     assert found.arrays["trial"].tolist() == [2, 0, 6]
     assert same(found.arrays["best"], [1, 1, 0.5]) and same(found.arrays["value"], [1, 2, 0.5])
-    await write_search(database, "up", TRIALS, "maximize")
-    assert same((await best_of(database, "up")).arrays["best"], [1, 2, 2])
+    await write_search(module_tables, "up", TRIALS, "maximize")
+    assert same((await best_of(pool, "up")).arrays["best"], [1, 2, 2])
 
 
-async def test_each_objective_has_a_column_and_a_best_value(database: str) -> None:
-    objectives = [
-        {"name": "loss", "direction": "minimize"},
-        {"name": "speed", "direction": "maximize"},
-    ]
+async def test_each_objective_has_a_column_and_a_best_value(pool: ReadModelsPool, module_tables: str) -> None:
+    objectives = [{"name": "loss", "direction": "minimize"}, {"name": "speed", "direction": "maximize"}]
     trials = [
         GivenTrial({}, 3.0, values=[3.0, 10.0], ended_ms=1),
         GivenTrial({}, 1.0, values=[1.0, None], ended_ms=2),
         GivenTrial({}, 2.0, values=[2.0, 20.0], ended_ms=3),
     ]
-    await write_search(database, "s", trials, objectives=objectives)
-    found = await columns_of(database, "s")
+    await write_search(module_tables, "two", trials, objectives=objectives)
+    found = await columns_of(pool, "two")
     assert same(found.arrays["objectives.loss"], [3, 1, 2])
     assert same(found.arrays["objectives.speed"], [10, math.nan, 20])
-    assert same((await best_of(database, "s")).arrays["best"], [3, 2]), "one has no number for each objective"
-    assert same((await best_of(database, "s", "speed")).arrays["best"], [10, 20])
-    assert (await best_of(database, "s", "no-such")).rows == 0
+    assert same((await best_of(pool, "two")).arrays["best"], [3, 2]), "one has no number for each objective"
+    assert same((await best_of(pool, "two", "speed")).arrays["best"], [10, 20])
+    assert (await best_of(pool, "two", "no-such")).rows == 0

@@ -1,7 +1,6 @@
 """Columns of trials that follow a search: what changed is read, and the result is that of reading all."""
 
 import math
-from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
@@ -24,23 +23,21 @@ TRIALS = [
 ]
 
 
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[ReadModelsPool]:
-    """Yields a pool of connections to a search with a trial that runs."""
-    await write_search(database, "s", TRIALS)
-    opened = ReadModelsPool(database, size=1)
-    yield opened
-    opened.close()
+@pytest.fixture(autouse=True)
+async def database(module_tables: str) -> str:
+    """Returns a database that has nothing but a search with a trial that runs."""
+    async with opened_database(module_tables) as opened:
+        await opened.transaction(lambda connection: connection.execute("TRUNCATE searches, trials"))
+    await write_search(module_tables, "s", TRIALS)
+    return module_tables
 
 
 async def read_all(pool: ReadModelsPool, *parameters: str) -> ChartColumns:
-    """Returns the columns of all trials."""
     async with pool.read() as models:
         return await trial_columns(models, "s", parameters or None)
 
 
 async def refreshed(pool: ReadModelsPool, known: ChartColumns, *parameters: str) -> ChartColumns:
-    """Returns the columns that follow from known ones."""
     async with pool.read() as models:
         return await refresh_trial_columns(models, "s", known, parameters or None)
 
@@ -108,17 +105,14 @@ async def test_all_is_read_where_many_trials_changed_or_known_ones_are_gone(
     assert rows_of(await refreshed(pool, known)) == rows_of(await read_all(pool))
 
 
-async def test_columns_of_a_search_without_trials_grow(database: str) -> None:
-    await write_search(database, "s", [])
-    pool = ReadModelsPool(database, size=1)
+async def test_columns_of_a_search_without_trials_grow(pool: ReadModelsPool, database: str) -> None:
+    await query(database, "DELETE FROM trials")
     known = await read_all(pool)
     await write_trials(database, "s", TRIALS)
     assert rows_of(await refreshed(pool, known)) == rows_of(await read_all(pool))
-    pool.close()
 
 
 async def cached(pool: ReadModelsPool, cache: TrialColumnsCache) -> ChartColumns:
-    """Returns the columns that a cache has."""
     async with pool.read() as models:
         return await cache.read(models, "s")
 
@@ -137,12 +131,16 @@ async def test_charts_of_a_search_share_its_columns_until_a_trial_changes(
 async def test_columns_from_before_a_rebuild_are_read_again(pool: ReadModelsPool, database: str) -> None:
     cache = TrialColumnsCache()
     await cached(pool, cache)
-    await query(database, "CREATE TABLE trackside.rebuilt (LIKE trackside.trials INCLUDING ALL)")
-    await query(database, "INSERT INTO trackside.rebuilt SELECT * FROM trackside.trials")
-    await query(database, "ALTER TABLE trackside.trials RENAME TO replaced")
-    await query(database, "ALTER TABLE trackside.rebuilt RENAME TO trials")
+    for statement in (
+        "CREATE TABLE trackside.rebuilt (LIKE trackside.trials INCLUDING ALL)",
+        "INSERT INTO trackside.rebuilt SELECT * FROM trackside.trials",
+        "ALTER TABLE trackside.trials RENAME TO replaced",
+        "ALTER TABLE trackside.rebuilt RENAME TO trials",
+    ):
+        await query(database, statement)
     async with opened_database(database) as opened:
         await opened.transaction(lambda connection: create_views(connection, "trackside"))
+    await query(database, "DROP TABLE trackside.replaced")
     await query(database, "UPDATE trackside.trials SET value = 9 WHERE trial = 0")
     found = await cached(pool, cache)
     assert rows_of(found)["objectives.default"][0] == 9

@@ -1,13 +1,15 @@
-"""Pages of trials, sorted and filtered by Postgres."""
+"""Pages of trials, sorted and filtered by Postgres, and which trials a trial continues."""
 
 import math
-from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from tests.integration.projections.given_trials import GivenTrial, write_search
+from tests.integration.projections.harness import insert
 from trackside.projections.experiments import BadFilterError
 from trackside.projections.read_pool import ReadModelsPool
+from trackside.projections.trial_lineage import TrialLineage, read_trial_lineage
 from trackside.projections.trials_page import TrialFilter, TrialsPage, read_trials_page
 
 TRIALS = [
@@ -19,25 +21,18 @@ TRIALS = [
 ]
 
 
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[ReadModelsPool]:
-    """Yields a pool of connections to the rows of these trials."""
-    await write_search(database, "s", TRIALS)
-    await write_search(database, "other", TRIALS)
-    opened = ReadModelsPool(database, size=1)
-    yield opened
-    opened.close()
+pytestmark = pytest.mark.usefixtures("filled")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def filled(module_tables: str) -> None:
+    await write_search(module_tables, "s", TRIALS)
+    await write_search(module_tables, "other", TRIALS)
 
 
 async def page(pool: ReadModelsPool, wanted: TrialFilter, search_id: str = "s") -> TrialsPage:
-    """Returns one page."""
     async with pool.read() as models:
         return await read_trials_page(models, search_id, wanted)
-
-
-async def order(pool: ReadModelsPool, sort: str, *, descending: bool = False) -> list[int]:
-    """Returns the numbers of all trials in an order."""
-    return [row["trial"] for row in (await page(pool, TrialFilter(sort, descending))).rows]
 
 
 @pytest.mark.parametrize(
@@ -58,8 +53,8 @@ async def order(pool: ReadModelsPool, sort: str, *, descending: bool = False) ->
 async def test_trials_are_sorted_with_those_without_a_value_last(
     pool: ReadModelsPool, sort: str, ascending: list[int], descending: list[int]
 ) -> None:
-    assert await order(pool, sort) == ascending
-    assert await order(pool, sort, descending=True) == descending
+    for falling, expected in ((False, ascending), (True, descending)):
+        assert [row["trial"] for row in (await page(pool, TrialFilter(sort, falling))).rows] == expected
 
 
 async def test_pages_follow_each_other_and_know_the_total(pool: ReadModelsPool) -> None:
@@ -91,3 +86,29 @@ async def test_an_unknown_sort_key_is_refused(pool: ReadModelsPool) -> None:
     for sort in ("lr", "objectives.loss", "task_id; --"):
         with pytest.raises(BadFilterError, match=r"expected one of trial, value"):
             await page(pool, TrialFilter(sort))
+
+
+async def lineage(pool: ReadModelsPool, trial: int, search_id: str = "line") -> TrialLineage:
+    async with pool.read() as models:
+        return await read_trial_lineage(models, search_id, trial)
+
+
+async def test_a_trial_has_those_that_it_continues_in_order_and_those_that_continue_it(
+    pool: ReadModelsPool, module_tables: str
+) -> None:
+    """Of two searches of five trials: 2 continues 0, 3 and 4 continue 2."""
+    for search_id in ("line", "apart"):
+        await write_search(module_tables, search_id, [GivenTrial({}, float(number)) for number in range(5)])
+    continues = "UPDATE trials SET from_trial = $1, from_step = $2 WHERE search_id = 'line' AND trial = $3"
+    await insert(module_tables, continues, [(0, 10, 2), (2, 20, 3), (2, 30, 4)])
+    found = await lineage(pool, 2)
+    assert [(each["trial"], each["from_trial"], each["from_step"]) for each in found.line] == [
+        (0, None, None),
+        (2, 0, 10),
+    ]
+    assert [each["trial"] for each in found.continuations] == [3, 4]
+    last = await lineage(pool, 4)
+    assert [each["trial"] for each in last.line] == [0, 2, 4] and not last.continuations
+    assert last
+    for trial, search_id in ((1, "line"), (2, "apart"), (99, "line")):
+        assert not await lineage(pool, trial, search_id), "it shares no checkpoint"

@@ -13,7 +13,9 @@ from structlog.testing import capture_logs
 from tests.integration.projections.harness import (
     FAST_PACE,
     TOPICS,
+    Written,
     all_rows,
+    insert,
     query,
     running_projections,
     service_on,
@@ -36,31 +38,11 @@ from trackside.replay.rebuild.rebuild import rebuild
 
 FIRST_RELEASE = Path(__file__).with_name("first_release.sql").read_text("utf-8")
 OWNERS = ("dispatcher", "scheduler", "summary-indexer")
+TOTAL = (42, 1, 1, 1, 0.5, None, 0.5, 0.5, Decimal("0.5"), 0, 1000, 1000)
 KEPT = {
     "metric_series": [(42, "gone", "gone.0", 1, "loss", "scalar")],
     "metric_points": [(42, 1, 1000, 0.5, None)],
-    "metric_totals": [
-        (
-            42,
-            1,
-            1,
-            1,
-            0.5,
-            None,
-            0.5,
-            0.5,
-            Decimal("0.5"),
-            0,
-            1000,
-            1000,
-            "gone.0",
-            1,
-            "loss",
-            "scalar",
-            True,
-            0.5,
-        )
-    ],
+    "metric_totals": [(*TOTAL, "gone.0", 1, "loss", "scalar", True, 0.5)],
     "summary_briefs": [("gone.0", "gone", 1, 0, 1, 1000, 1000)],
     "dead_letters": [(0, 3, "trackside.commands", 0, 9, "not_json", "no", "dispatcher", "", "", 1000)],
 }
@@ -69,12 +51,10 @@ KEPT = {
 async def of_the_first_release(dsn: str, positions: dict[tuple[str, str, int], int]) -> None:
     """Makes what the first release made, whose services had come to the end of the log."""
     connection = await asyncpg.connect(dsn)
-    try:
-        await connection.execute(FIRST_RELEASE)
-        rows = [(*place, at) for place, at in positions.items()]
-        await connection.executemany("INSERT INTO trackside.positions VALUES ($1, $2, $3, $4)", rows)
-    finally:
-        await connection.close()
+    await connection.execute(FIRST_RELEASE)
+    await connection.close()
+    rows = [(*place, at) for place, at in positions.items()]
+    await insert(dsn, "INSERT INTO positions VALUES ($1, $2, $3, $4)", rows)
 
 
 async def ends(log: KafkaLog, topics: Topics) -> dict[tuple[str, str, int], int]:
@@ -106,7 +86,6 @@ async def made_anew(dsn: str) -> bool:
 
 
 async def migrated(dsn: str) -> None:
-    """Brings the tables to this release."""
     async with opened_database(dsn) as opened:
         await opened.transaction(migrate)
 
@@ -129,6 +108,7 @@ async def test_a_start_after_an_upgrade_makes_the_tables_anew_from_the_log(
     assert await query(database, "SELECT * FROM tasks WHERE stream_id = 'gone'") == []
 
 
+@pytest.mark.long
 async def test_services_that_start_together_make_old_tables_anew_once(database: str) -> None:
     await of_the_first_release(database, {(owner, "some", 0): 99 for owner in OWNERS})
     with capture_logs() as lines:
@@ -145,16 +125,13 @@ async def test_rows_of_topics_that_may_forget_outlive_other_definitions(database
     assert await query(database, "SELECT owner, position FROM positions") == [("summary-indexer", 5)]
 
 
-async def test_tables_of_this_release_stay_as_they_are(database: str) -> None:
-    log, positions = MemoryLog(), "SELECT xmin::text, * FROM positions ORDER BY owner, topic, partition"
-    await write_small_history(log, TOPICS)
-    async with running_projections(log, database, *OWNERS) as rows:
-        await rows.caught_up()
-    before = await all_rows(database), await query(database, positions)
+async def test_tables_of_this_release_stay_as_they_are(kept: Written) -> None:
+    positions = "SELECT xmin::text, * FROM positions ORDER BY owner, topic, partition"
+    before = await all_rows(kept.dsn), await query(kept.dsn, positions)
     with capture_logs() as lines:
-        await migrated(database)
+        await migrated(kept.dsn)
     assert lines == []
-    assert (await all_rows(database), await query(database, positions)) == before
+    assert (await all_rows(kept.dsn), await query(kept.dsn, positions)) == before
 
 
 async def test_what_a_start_reads_of_an_older_release_is_passed_over(database: str) -> None:
@@ -166,30 +143,27 @@ async def test_what_a_start_reads_of_an_older_release_is_passed_over(database: s
     assert await PostgresSnapshots(database).load() is None
 
 
-async def test_an_older_release_that_still_runs_stops_and_says_so(database: str) -> None:
+async def test_an_older_release_that_still_runs_stops_and_says_so(tables: str) -> None:
     log, written = MemoryLog(), asyncio.Event()
     await write_small_history(log, TOPICS)
     older = asyncio.create_task(
-        run_projection("dispatcher", service_on(log, database), pace=FAST_PACE, on_written=written.set)
+        run_projection("dispatcher", service_on(log, tables), pace=FAST_PACE, on_written=written.set)
     )
     async with asyncio.timeout(60):
         await written.wait()
         with a_later_release():
-            await migrated(database)
+            await migrated(tables)
         known = definitions.GENERATIONS["dispatcher"]
         expected = f"generation {known + 1}, this release knows {known}; upgrade it"
         with pytest.raises(NewerSchemaError, match=expected):
             await older
-    assert await query(database, "SELECT * FROM searches") == []
+    assert await query(tables, "SELECT * FROM searches") == []
     with pytest.raises(NewerSchemaError, match="upgrade it"):
-        await migrated(database)
+        await migrated(tables)
 
 
-async def test_dashboards_answer_while_tables_are_made_anew(database: str) -> None:
-    log = MemoryLog()
-    await write_small_history(log, TOPICS)
-    async with running_projections(log, database, *OWNERS) as rows:
-        await rows.caught_up()
+async def test_dashboards_answer_while_tables_are_made_anew(written: Written) -> None:
+    log, database = written.log, written.dsn
     before = await all_rows(database)
     with a_later_release():
         async with watched(database) as watchers, running_projections(log, database, *OWNERS) as rows:

@@ -1,17 +1,19 @@
 """Rows of incremental jobs as the views give them: stages under Sedna's names, samples, deployments."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.projections.harness import query, running_projections
+from tests.integration.projections.harness import Written, append, given_rows, query, write_rows
+from tests.stack import Servers
 from tests.unit.aggregates.rounds.given import BETTER, DATASET_ID, JOB, MODEL, JobLog
 from trackside.aggregates.rounds.messages import RollbackModel
 from trackside.aggregates.rounds.view import IncrementalJobView
 from trackside.contracts.topics import Topics
+from trackside.domain.display.view import QueriedRows
+from trackside.domain.table import ViewRow
 from trackside.domain.task import Task
-from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.reads import open_read_models
 from trackside.replay.rebuild.rebuild import rebuild
@@ -38,34 +40,19 @@ def eventful() -> JobLog:
 
 
 def task_of(log: JobLog, task_type: str) -> Task:
-    """Returns the open task of a type."""
     return next(task for task in log.tasks() if task.task_type == task_type)
 
 
-@pytest.fixture
-async def log() -> MemoryLog:
-    return await written(eventful())
-
-
-async def written(job: JobLog) -> MemoryLog:
-    """Returns a log with the job, its dataset and its model, at the offsets that its events name."""
-    made = MemoryLog()
-    await made.ensure(ONE_PARTITION.shared)
-    for record in job.records:
-        value = record.message.model_dump_json().encode()
-        headers = list(record.envelope.headers.items())
-        outgoing = Outgoing(record.envelope.stream.encode(), value, headers)
-        await made.append(ONE_PARTITION.events.name, 0, [outgoing])
-    return made
+@pytest.fixture(scope="module")
+def worked(stack: Servers) -> Iterator[Written]:
+    events, topics = eventful().records, ONE_PARTITION
+    with given_rows(stack.postgres_dsn, lambda log: append(log, topics, events), topics) as written:
+        yield written
 
 
 @pytest.fixture
-async def rows(log: MemoryLog, database: str) -> AsyncIterator[str]:
-    """Returns the database with the rows of the log, while it is still followed."""
-    owners = ("dispatcher", "scheduler")
-    async with running_projections(log, database, *owners, topics=ONE_PARTITION) as following:
-        await following.caught_up()
-        yield database
+def rows(worked: Written) -> str:
+    return worked.dsn
 
 
 async def test_stages_have_the_states_and_conditions_of_sedna(rows: str) -> None:
@@ -75,9 +62,11 @@ async def test_stages_have_the_states_and_conditions_of_sedna(rows: str) -> None
     assert await query(rows, STATES, JOB, 2) == completed
     assert await query(rows, STATES, JOB, 4) == [("train", "Failed")]
     assert await query(rows, STATES, JOB, 5) == [("train", "Waiting")]
-    times = "SELECT waiting_at <= ready_at, ready_at <= starting_at, starting_at <= running_at, "
-    times += "running_at <= ended_at FROM dashboards.stages WHERE job_id = $1 AND round = 1"
-    assert set(await query(rows, times, JOB)) == {(True, True, True, True)}
+    ascend = "waiting_at <= ready_at AND ready_at <= starting_at AND starting_at <= running_at"
+    times = (
+        f"SELECT {ascend} AND running_at <= ended_at FROM dashboards.stages WHERE job_id = $1 AND round = 1"  # noqa: S608
+    )
+    assert set(await query(rows, times, JOB)) == {(True,)}
     ((text,),) = await query(rows, "SELECT conditions FROM dashboards.job_conditions WHERE job_id = $1", JOB)
     conditions = json.loads(str(text))
     types = ["Waiting", "Ready", "Starting", "Running", "Completed"]
@@ -85,9 +74,8 @@ async def test_stages_have_the_states_and_conditions_of_sedna(rows: str) -> None
     assert found[:15] == [(stage, name) for stage in ("Train", "Eval", "Deploy") for name in types]
     assert found[-2:] == [("Train", "Failed"), ("Train", "Waiting")]
     assert conditions[0].keys() == {"type", "status", "stage", "lastHeartbeatTime", "lastTransitionTime"}
-    assert [condition["lastTransitionTime"] for condition in conditions] == sorted(
-        condition["lastTransitionTime"] for condition in conditions
-    )
+    ended = [condition["lastTransitionTime"] for condition in conditions]
+    assert ended == sorted(ended)
 
 
 async def test_samples_are_used_released_or_wait(rows: str) -> None:
@@ -135,13 +123,17 @@ async def test_metrics_by_round_are_numbers_for_a_chart(rows: str) -> None:
     ]
 
 
-async def test_a_page_of_a_job_is_made_of_its_rows(rows: str) -> None:
-    view = IncrementalJobView()
-    async with open_read_models(rows) as models:
+async def shown(view: IncrementalJobView, dsn: str) -> tuple[ViewRow, QueriedRows]:
+    """Returns the row of the job, and the rows that its page queries."""
+    async with open_read_models(dsn) as models:
         row = await models.row("rounds.one", JOB)
         assert row is not None
-        queried = {name: await models.rows(f"rounds.{name}", JOB) for name in view.page_queries}
-        newest = await models.rows("rounds.newest", 5)
+        return row, {name: await models.rows(f"rounds.{name}", JOB) for name in view.page_queries}
+
+
+async def test_a_page_of_a_job_is_made_of_its_rows(rows: str) -> None:
+    view = IncrementalJobView()
+    row, queried = await shown(view, rows)
     facts = dict(view.facts(row, queried))
     assert facts["rounds"] == "4 ended, the last failed"
     assert str(facts["live"]).startswith(f"{MODEL}@2 ")
@@ -150,28 +142,26 @@ async def test_a_page_of_a_job_is_made_of_its_rows(rows: str) -> None:
     assert facts["dataset"] == f"{DATASET_ID}: 400 samples"
     results = [cells[-3] for cells in view.tables(row, queried)[0].rows]
     assert results == ["deployed", "kept", "deployed", "failed"]
+    async with open_read_models(rows) as models:
+        newest = await models.rows("rounds.newest", 5)
     assert view.listed(newest[0]).runs == f"{MODEL}@2 live"
 
 
-async def test_a_page_says_why_a_service_is_not_ready(database: str) -> None:
-    job = JobLog()
+async def test_a_page_says_why_a_service_is_not_ready(tables: str) -> None:
+    job, log = JobLog(), MemoryLog()
     job.create(deploy={"services": [{"name": "api", "task_type": "serve"}]})
     job.end(task_of(job, "serve"), error="ValueError")
     view = IncrementalJobView()
-    async with running_projections(
-        await written(job), database, "dispatcher", "scheduler", topics=ONE_PARTITION
-    ) as following:
-        await following.caught_up()
-        async with open_read_models(database) as models:
-            row = await models.row("rounds.one", JOB)
-            assert row is not None
-            queried = {name: await models.rows(f"rounds.{name}", JOB) for name in view.page_queries}
+    await log.ensure(ONE_PARTITION.shared)
+    await append(log, ONE_PARTITION, job.records)
+    await write_rows(log, tables, ONE_PARTITION)
+    row, queried = await shown(view, tables)
     (task,) = {each["task_id"] for each in queried["inference_services"]}
     said = dict(view.facts(row, queried))["api.1"]
     assert said == f"attempt 1: ValueError: it was ValueError; see trackside logs {task}"
 
 
-async def test_rows_that_are_rebuilt_are_the_same(log: MemoryLog, rows: str) -> None:
-    report = await rebuild(log, ONE_PARTITION, rows)
+async def test_rows_that_are_rebuilt_are_the_same(worked: Written) -> None:
+    report = await rebuild(worked.log, ONE_PARTITION, worked.dsn)
     assert report.equal
     assert (report.rows["rounds"], report.rows["stages"], report.rows["deployments"]) == (4, 11, 3)

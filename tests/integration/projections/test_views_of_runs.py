@@ -1,25 +1,33 @@
 """Rows of runs, their steps and gates, as the views give them, and as Grafana's node graph draws them."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 
-from tests.integration.projections.harness import TOPICS, query, running_projections, write_rows
+from tests.integration.projections.harness import (
+    TOPICS,
+    Written,
+    append,
+    given_rows,
+    query,
+    write_points,
+    write_rows,
+)
+from tests.integration.summaries.given import points
+from tests.stack import Servers
 from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
 from trackside.aggregates.run.messages import ApproveGate, RetryFailedSteps
 from trackside.contracts.message import Record
-from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks import AttemptEnd
-from trackside.contracts.topics import partition_of
-from trackside.eventlog.log import Log, Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.metric_writes import write_metrics
-from trackside.projections.metrics import rows_of
-from trackside.projections.postgres import database as opened_database
 from trackside.replay.rebuild.rebuild import rebuild
 
-OWNERS = ("dispatcher", "scheduler")
+RETRIED = """
+SELECT step, state, generation, started_at >= ready_at FROM dashboards.steps WHERE generation > 0
+ORDER BY number
+"""
 LOSSES = [3.0, 2.0, 2.5, 1.0]
 
 
@@ -47,49 +55,22 @@ def eventful() -> RunLog:
     return log
 
 
-async def write(log: Log, records: Sequence[Record]) -> None:
-    """Appends records as they are to the events topic."""
-    topic = TOPICS.events
-    for record in records:
-        stream, value = record.envelope.stream, record.message.model_dump_json().encode()
-        outgoing = Outgoing(stream.encode(), value, list(record.envelope.headers.items()))
-        await log.append(topic.name, partition_of(stream, topic.partitions), [outgoing])
-
-
 async def write_run(records: Sequence[Record], dsn: str) -> None:
-    """Writes the rows of these records."""
     log = MemoryLog()
     await log.ensure(TOPICS.shared)
-    await write(log, records)
+    await append(log, TOPICS, records)
     await write_rows(log, dsn)
 
 
-async def insert_points(dsn: str, task: str, values: Mapping[str, Sequence[float]]) -> None:
-    """Inserts points of metrics, from step 0, as the summary indexer does."""
-    series = [
-        Series(tag=tag, steps=list(range(len(found))), times_ms=[1_000] * len(found), values=list(found))
-        for tag, found in values.items()
-    ]
-    message = MetricPointsReported(stream=STREAM, task_id=f"{STREAM}.{task}", attempt=1, series=series)
-    async with opened_database(dsn) as opened:
-        await opened.transaction(lambda connection: write_metrics(connection, rows_of([message])))
+@pytest.fixture(scope="module")
+def ran(stack: Servers) -> Iterator[Written]:
+    with given_rows(stack.postgres_dsn, lambda log: append(log, TOPICS, eventful().records)) as written:
+        yield written
 
 
 @pytest.fixture
-async def log() -> MemoryLog:
-    """Returns a log with the run, and metrics of two of its tasks."""
-    made = MemoryLog()
-    await made.ensure(TOPICS.shared)
-    await write(made, eventful().records)
-    return made
-
-
-@pytest.fixture
-async def rows(log: MemoryLog, database: str) -> AsyncIterator[str]:
-    """Returns the database with the rows of the log, while it is still followed."""
-    async with running_projections(log, database, *OWNERS) as following:
-        await following.caught_up()
-        yield database
+def rows(ran: Written) -> str:
+    return ran.dsn
 
 
 async def test_steps_have_states_parameters_and_times(rows: str) -> None:
@@ -107,12 +88,7 @@ async def test_steps_have_states_parameters_and_times(rows: str) -> None:
         "SELECT step, waited_s >= 0, took_s >= 0, started_at >= ready_at, queued_at <= started_at "
         "FROM dashboards.steps ORDER BY number",
     )
-    assert [row[0] for row in times if row[1:] == (True, True, True, True)] == [
-        "data",
-        "train",
-        "check",
-        "ok",
-    ]
+    assert [row[0] for row in times if all(row[1:])] == ["data", "train", "check", "ok"]
     assert times[-1] == ("tune", None, None, None, None)
 
 
@@ -145,9 +121,9 @@ async def test_the_node_graph_has_a_node_for_each_step_and_an_edge_for_each_need
 
 async def test_every_point_of_a_mirrored_metric_is_there_also_when_it_falls(rows: str) -> None:
     """P38: under the name of the definition; a wildcard keeps the names; other metrics are not there."""
-    points = {"loss": LOSSES, "val/acc": [0.5, 0.6], "hidden": [1.0]}
-    await insert_points(rows, "train.0", points)
-    await insert_points(rows, "data", {"loss": [9.0]})
+    train, data = (partial(points, f"{STREAM}.{task}", stream=STREAM) for task in ("train.0", "data"))
+    await write_points(rows, train("loss", LOSSES), train("val/acc", [0.5, 0.6]), train("hidden", [1.0]))
+    await write_points(rows, data("loss", [9.0]))
     found = await query(
         rows, "SELECT name, training_step, value FROM run_metrics WHERE run_id = $1 ORDER BY 1, 2", STREAM
     )
@@ -165,21 +141,16 @@ async def test_mirrored_artifacts_and_models_have_the_names_of_the_definition(ro
     ]
 
 
-async def test_times_of_a_step_that_was_retried_are_those_of_its_new_tasks(
-    log: MemoryLog, database: str
-) -> None:
+async def test_times_of_a_step_that_was_retried_are_those_of_its_new_tasks(ran: Written) -> None:
     told = eventful()
     known = len(told.records)
     told.command(RetryFailedSteps())
     told.finish("check.g1")
     told.finish("tune.g1")
-    await write(log, told.records[known:])
-    await write_rows(log, database)
-    found = await query(
-        database,
-        "SELECT step, state, generation, started_at >= ready_at FROM dashboards.steps WHERE generation > 0 "
-        "ORDER BY number",
-    )
-    assert found == [("check", "succeeded", 1, True), ("tune", "succeeded", 1, True)]
-    report = await rebuild(log, TOPICS, database)
+    with ran.copied() as copied:
+        await append(copied.log, TOPICS, told.records[known:])
+        await write_rows(copied.log, copied.dsn)
+        found = await query(copied.dsn, RETRIED)
+        assert found == [("check", "succeeded", 1, True), ("tune", "succeeded", 1, True)]
+        report = await rebuild(copied.log, TOPICS, copied.dsn)
     assert report.equal and report.rows["steps"] == 5 and report.rows["gates"] == 1

@@ -3,12 +3,10 @@
 import json
 from random import Random
 
-import asyncpg
 import pytest
+import pytest_asyncio
 
-from tests.integration.projections.harness import query
-from trackside.projections.migrate import migrate
-from trackside.projections.postgres import database as opened_database
+from tests.integration.projections.harness import insert, query
 
 SEARCH = """
 INSERT INTO trackside.searches VALUES
@@ -22,46 +20,30 @@ VALUES ($1, $2, $3, $4, 'algorithm', 1, $5, $6, 0, $7, '{}', '{}')
 """
 
 
-@pytest.fixture
-async def written(database: str) -> str:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def written(module_tables: str) -> str:
     """Returns a database with two searches that have the same trials and look for the other end."""
-    async with opened_database(database) as opened:
-        await opened.transaction(migrate)
-    connection = await asyncpg.connect(database)
-    random = Random(7)
-    try:
-        for search, direction in (("up", "maximize"), ("down", "minimize")):
-            await connection.execute(SEARCH, search, direction)
-            for at, value in enumerate([3.0, float("nan"), 1.0, 4.0, None, 1.5]):
-                status = "FAILED" if value is None else "SUCCEEDED"
-                row = (search, at, f"{search}.{at}", status, value, json.dumps({"x": 1}), 100 - at)
-                await connection.execute(TRIAL, *row)
-        await connection.execute(SEARCH, "many", "maximize")
-        for at in range(200):
-            x, kind = random.uniform(0, 1), random.choice("ab")
-            given = {"x": x, "idle": random.uniform(0, 1), "kind": kind, "sub": {"_name": kind, "n": at}}
-            given["set"] = {"of": kind}
-            value = x**2 + (0.2 if kind == "a" else 0)
-            await connection.execute(
-                TRIAL, "many", at, f"many.{at}", "SUCCEEDED", value, json.dumps(given), at
-            )
-    finally:
-        await connection.close()
-    return database
+    random, trials = Random(7), list[tuple[object, ...]]()
+    searches = [("up", "maximize"), ("down", "minimize"), ("many", "maximize")]
+    for search, _ in searches[:2]:
+        for at, value in enumerate([3.0, float("nan"), 1.0, 4.0, None, 1.5]):
+            status = "FAILED" if value is None else "SUCCEEDED"
+            trials.append((search, at, f"{search}.{at}", status, value, json.dumps({"x": 1}), 100 - at))
+    for at in range(200):
+        x, kind = random.uniform(0, 1), random.choice("ab")
+        given = {"x": x, "idle": random.uniform(0, 1), "kind": kind, "sub": {"_name": kind, "n": at}}
+        given["set"] = {"of": kind}
+        value = x**2 + (0.2 if kind == "a" else 0)
+        trials.append(("many", at, f"many.{at}", "SUCCEEDED", value, json.dumps(given), at))
+    await insert(module_tables, SEARCH, searches)
+    await insert(module_tables, TRIAL, trials)
+    return module_tables
 
 
 async def test_each_trial_has_the_line_of_those_that_it_continues(written: str) -> None:
-    connection = await asyncpg.connect(written)
-    try:
-        for trial, before in ((1, 0), (2, 0), (3, 2), (5, 3)):
-            await connection.execute(
-                "UPDATE trackside.trials SET from_trial = $1, from_step = 3, step_limit = 9 "
-                "WHERE search_id = 'up' AND trial = $2",
-                before,
-                trial,
-            )
-    finally:
-        await connection.close()
+    continues = "UPDATE trials SET from_trial = $2, from_step = 3, step_limit = 9 "
+    continues += "WHERE search_id = 'up' AND trial = $1"
+    await insert(written, continues, [(1, 0), (2, 0), (3, 2), (5, 3)])
     rows = await query(
         written,
         "SELECT trial, first_trial, line, turn, from_step FROM dashboards.trial_lineage "
