@@ -7,12 +7,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search.messages import StartSearch, TrialSuggested
+from trackside.aggregates.search.messages import SearchEnded, StartSearch, TrialSuggested
 from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.message import Command, Event, Record
+from trackside.contracts.message import Command, Event, Message, Record
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -42,6 +42,7 @@ EVENTS = (TOPICS.events.name, 0)
 LIMIT_S = 60.0
 SCHEDULER, WORKER = RecordWriter("scheduler", "1"), RecordWriter("worker", "w1")
 Result = Callable[[dict[str, Any]], float]
+Made = TypeVar("Made", bound=Dispatcher)
 
 
 class LocalAdvisor(AdvisorProcess):
@@ -93,19 +94,23 @@ async def add_worker(log: MemoryLog) -> None:
 
 
 def client_of(log: MemoryLog) -> Client:
-    """Returns a client of the installation that has this log."""
     client = Client("", log=log)
     client._topics = TOPICS
     return client
 
 
 async def start_search(log: MemoryLog, search: str, **fields: Any) -> None:
-    """Publishes the command that starts a search."""
     await publish(log, search, StartSearch.model_validate({"task_type": "noop", **fields}), f"start-{search}")
 
 
+async def searching(**fields: Any) -> MemoryLog:
+    """Returns a log with a worker, and with the command that starts the search `s`."""
+    log = await new_log()
+    await start_search(log, "s", **fields)
+    return log
+
+
 async def publish(log: MemoryLog, search: str, command: Command, command_id: str = "c-2") -> None:
-    """Publishes a command about a search."""
     partition = partition_of(search, TOPICS.commands.partitions)
     record = RecordWriter("publisher", "test").single(search, command, message_id=command_id)
     await log.append(TOPICS.commands.name, partition, [record])
@@ -119,25 +124,32 @@ async def append(log: MemoryLog, writer: RecordWriter, stream: str, *events: Eve
 
 @asynccontextmanager
 async def dispatcher(
-    log: MemoryLog, plugins: AdvisorProcess | None = None, assessor: AdvisorProcess | None = None
-) -> AsyncIterator[None]:
+    log: MemoryLog,
+    plugins: AdvisorProcess | None = None,
+    assessor: AdvisorProcess | None = None,
+    kind: type[Made] = Dispatcher,  # type: ignore[assignment]
+) -> AsyncIterator[Made]:
     """Runs a dispatcher with the log as its only state; its tuners are in this process, but for `plugins`."""
     service = ServiceContext.on(log, TOPICS, "dispatcher")
     advice = AdviceLoop(LocalAdvisor(), assessor or LocalAdvisor(), service.background, plugins)
+    made = kind(service, Streams(AGGREGATES), advice)
     reactor = Reactor(
         service,
-        Dispatcher(service, Streams(AGGREGATES), advice),
+        made,
         starts=await from_start(log, TOPICS.events) | await from_start(log, TOPICS.fleet),
         raw=await from_start(log, TOPICS.commands),
         partitions={topic.name: topic.partitions for topic in (TOPICS.events, TOPICS.fleet)},
     )
     advice.ready = reactor.wake
+    reactor.paused = made.paused_topics
+    rereading = asyncio.create_task(made.rereading.run(reactor.wake))
     running = asyncio.create_task(reactor.run())
     try:
-        yield
+        yield made
     finally:
         service.stop.set()
         await running
+        rereading.cancel()
         if plugins is not None:
             await plugins.close()
 
@@ -153,7 +165,6 @@ async def events(log: MemoryLog, start: int = 0) -> AsyncIterator[Record]:
 
 
 async def written(log: MemoryLog) -> list[Entry]:
-    """Returns all entries of the events topic."""
     return await log.reader({EVENTS: 0}).read(0.0)
 
 
@@ -164,6 +175,33 @@ async def until(log: MemoryLog, wanted: Callable[[Record], bool], start: int = 0
             if wanted(record):
                 return record
     raise AssertionError("the log has no end")
+
+
+def is_a(kind: type[Message]) -> Callable[[Record], bool]:
+    """Tells events of a kind from others."""
+    return lambda record: isinstance(record.message, kind)
+
+
+def suggests(trial: int) -> Callable[[Record], bool]:
+    """Tells the suggestion of a trial from other events."""
+    return lambda record: isinstance(record.message, TrialSuggested) and record.message.trial == trial
+
+
+def submits(task_id: str) -> Callable[[Record], bool]:
+    """Tells the submission of a task from other events."""
+    return lambda record: isinstance(record.message, TaskSubmitted) and record.message.task_id == task_id
+
+
+async def messages(log: MemoryLog, kind: type[Message] = Message) -> list[Any]:
+    """Returns the events of a kind so far."""
+    records = [decode(entry) for entry in await written(log)]
+    return [record.message for record in records if record is not None and isinstance(record.message, kind)]
+
+
+async def run_to_end(log: MemoryLog, result: Result, last: int = 0, **more: Any) -> None:
+    """Runs a dispatcher, and the tasks of a search, until that has ended."""
+    async with dispatcher(log), fleet(log, result, last=last, **more):
+        await until(log, is_a(SearchEnded))
 
 
 async def work(
@@ -189,7 +227,6 @@ async def work(
 
 
 async def begin(log: MemoryLog, stream: str, task_id: str) -> None:
-    """Places a task and begins it."""
     token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i1"}
     assigned = TaskAssigned.model_validate(token | {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0})
     await append(log, SCHEDULER, stream, assigned)
@@ -197,7 +234,6 @@ async def begin(log: MemoryLog, stream: str, task_id: str) -> None:
 
 
 async def end(log: MemoryLog, stream: str, task_id: str, value: float) -> None:
-    """Reports a task's value and ends it."""
     token = {"task_id": task_id, "attempt": 1, "placement": 1}
     final = MetricReported.model_validate(token | {"kind": "FINAL", "step": 0, "value": value})
     over = AttemptEnded.model_validate(token | {"incarnation": "i1", "end": AttemptEnd.FINISHED})
@@ -212,7 +248,6 @@ async def fleet(
     order: Callable[[list[str]], str] = lambda running: running[0],
     last: int = 0,
 ) -> AsyncIterator[None]:
-    """Runs the tasks that searches submit."""
     working = asyncio.create_task(work(log, result, order, in_flight, last))
     try:
         yield

@@ -55,7 +55,7 @@ def added(told: Told, at: int = 2, **body: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(("given", "path", "reason", "always"), WRONG)
-def test_an_added_trial_is_checked_by_the_space(
+def test_added_trials_are_checked_by_the_space(
     given: dict[str, Any], path: str, reason: str, always: bool
 ) -> None:
     told = search_running(space=SPACE)
@@ -65,12 +65,6 @@ def test_an_added_trial_is_checked_by_the_space(
     assert reason in found[0].message
     outside = change(told.stream, AddTrial(parameters=given, outside=True), "c-2", NO_LOOKUP)
     assert isinstance(outside, tuple) is always
-
-
-@pytest.mark.parametrize(("given", "path", "reason", "always"), WRONG)
-def test_first_trials_are_checked_by_the_space(
-    given: dict[str, Any], path: str, reason: str, always: bool
-) -> None:
     body = {"task_type": "t", "max_trials": 9, "space": SPACE, "first": [GOOD, given]}
     capabilities = Capabilities(task_types=frozenset({"t"}))
 
@@ -97,7 +91,7 @@ def outside_trial(told: Told, value: float) -> TrialSuggested:
     return suggested
 
 
-def test_a_trial_outside_of_the_space_is_marked_and_is_never_the_best() -> None:
+def test_a_trial_outside_of_the_space_is_marked_and_is_never_the_best_unless_its_log_has_no_marks() -> None:
     told = search_running(space=SPACE, goal=5.0, concurrency=2)
     assert outside_trial(told, 9.0).outside == ["width"]
     search = told.search
@@ -106,11 +100,7 @@ def test_a_trial_outside_of_the_space_is_marked_and_is_never_the_best() -> None:
     finish(told, 1, 0.5)
     assert (search.best, search.outcome["best"][0]["trial"]) == (1, 1)
     reborn = load(pack(told.stream), AGGREGATES).root
-    assert reborn is not None
-    assert reborn.trials[0].outside == ["width"]
-
-
-def test_a_trial_of_a_log_without_marks_is_folded_as_it_was() -> None:
+    assert reborn is not None and reborn.trials[0].outside == ["width"]
     told = search_running(space=SPACE)
     told.tell(TrialAdded(command_id="c-2", change=1, parameters={"strange": 1}))
     found = TrialSuggested(
@@ -122,16 +112,12 @@ def test_a_trial_of_a_log_without_marks_is_folded_as_it_was() -> None:
     assert (told.search.best, told.search.trials[0].status) == (0, TrialStatus.SUCCEEDED)
 
 
-async def test_the_tuner_draws_what_a_user_left_out() -> None:
+async def test_the_tuner_draws_what_a_user_left_out_and_is_asked_again_if_it_waits_or_fails() -> None:
     played = Played(TunerFailure(), {"width": 0.5, "layer": "none"}, space=SPACE)
     assert added(played.told, parameters={"width": 0.125})[0].partial
-    suggested = (await played.turn())[0]
-    assert isinstance(suggested, TrialSuggested)
+    suggested = await played.first(TrialSuggested)
     assert (suggested.source, suggested.parameters) == ("customized", {"width": 0.125, "layer": "none"})
     assert not played.told.search.added
-
-
-async def test_a_tuner_that_waits_or_fails_is_asked_again_for_what_was_left_out() -> None:
     answers = [{"width": 0.9, "layer": "none"}, TunerWaits(), RAISED, {"width": 0.5, "layer": "none"}]
     played = Played(TunerFailure(), *answers, space=SPACE, concurrency=2)
     await played.turn()
@@ -142,8 +128,7 @@ async def test_a_tuner_that_waits_or_fails_is_asked_again_for_what_was_left_out(
     await played.turn()
     assert played.told.search.failures == 1
     played.restart()
-    suggested = (await played.turn())[0]
-    assert isinstance(suggested, TrialSuggested)
+    suggested = await played.first(TrialSuggested)
     assert suggested.parameters["width"] == 0.5
     assert suggested.parameters["layer"]["kernel"] in (1, 2, 3)
 
@@ -156,8 +141,7 @@ async def test_an_exhausted_search_still_completes_what_a_user_adds() -> None:
     assert told.search.status is SearchStatus.TUNER_NO_MORE_TRIAL
     added(told, parameters={"width": 0.125})
     assert told.search.next_trial == 1
-    suggested = (await played.turn())[0]
-    assert isinstance(suggested, TrialSuggested)
+    suggested = await played.first(TrialSuggested)
     assert parameters_faults(axes_of(SPACE), suggested.parameters) == []
     assert told.search.next_trial is None
 
@@ -168,5 +152,4 @@ def test_what_no_suggestion_has_is_drawn_by_the_seed_and_lies_in_the_space() -> 
     assert [parameters_faults(axes, one) for one in found] == [[]] * 200
     assert found == [complete(axes, {}, {}, seed) for seed in range(200)]
     assert len({json.dumps(one) for one in found}) == 200
-    again = complete(axes, found[3], found[4], 5)
-    assert again == found[3]
+    assert complete(axes, found[3], found[4], 5) == found[3]

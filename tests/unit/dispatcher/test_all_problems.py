@@ -59,36 +59,28 @@ def test_a_refusal_lists_every_wrong_option_parameter_and_value_of_the_past() ->
     ]
 
 
-def test_a_refusal_of_many_past_trials_lists_no_more_problems_than_its_limit() -> None:
-    past = [{"parameters": {}, "value": 1} for _ in range(1_000)]
-    (refusal,) = answered(Told(), published(1, body={**SPEC, "past": past}))
-    assert isinstance(refusal, CommandRefused)
-    assert len(refusal.problems) == MAX_PROBLEMS
-
-
-def test_a_refusal_lists_all_wrong_fields_of_a_body() -> None:
+def test_a_refusal_lists_all_wrong_fields_of_a_body_but_no_more_problems_than_its_limit() -> None:
     body = {**SPEC, "max_trails": 3, "concurrency": 0, "tuner": {"nme": "tpe"}}
     assert set(problems(answered(Told(), published(1, body=body)))) == {
         ("unknown_field", "$.max_trails"),
         ("concurrency_range", "$.concurrency"),
         ("unknown_field", "$.tuner.nme"),
     }
+    past = [{"parameters": {}, "value": 1} for _ in range(1_000)]
+    (refusal,) = answered(Told(), published(1, body={**SPEC, "past": past}))
+    assert isinstance(refusal, CommandRefused) and len(refusal.problems) == MAX_PROBLEMS
 
 
-def test_all_problems_of_a_record_are_the_answer_also_to_a_repeated_publication() -> None:
+def test_the_problems_of_a_record_are_the_answer_also_to_a_repeated_publication() -> None:
     listed = [
         Problem(code="too_deep", path="$.a", message="no"),
         Problem(code="too_long", path="$.b", message="no"),
     ]
     told = Told()
     (first,) = answered(told, published(1, body=None, problem=listed[0], problems=listed))
-    assert isinstance(first, CommandRefused)
-    assert first.problems == listed
+    assert isinstance(first, CommandRefused) and first.problems == listed
     again = published(7, body=None, command_id="c-1", digest="digest-1")
     assert answered(told, again) == [first.model_copy(update={"source": again.source})]
-
-
-def test_a_refusal_of_an_older_release_is_repeated_with_its_only_problem() -> None:
     told = Told()
     told.tell(published(1))
     old = CommandRefused(

@@ -49,7 +49,7 @@ def touchy(monkeypatch: pytest.MonkeyPatch) -> SearchAssessor:
     return SearchAssessor({"name": "touchy"}, "maximize", 7)
 
 
-def test_d17_a_report_that_an_assessor_fails_upon_costs_no_other_trial_its_verdict(
+def test_d17_a_report_that_it_fails_upon_costs_no_other_trial_its_verdict(
     touchy: SearchAssessor,
 ) -> None:
     rows: Any = [(0, 0, 13.0), (1, 0, -1.0), (0, 1, 13.0), (0, 2, 13.0), (0, 3, 1.0), (0, 4, 13.0)]
@@ -112,21 +112,17 @@ def raised(rows: int, number: int = 1, kind: str = "ValueError") -> dict[str, An
     return {"rows": rows, "trial": 0, "failure": number, "type": kind, "message": "no", "traceback": "t"}
 
 
-async def test_an_assessor_that_is_silent_is_asked_again_and_its_verdict_counts() -> None:
+async def test_a_silent_assessor_is_asked_again_unless_it_fails_too_often_and_its_trials_go_on() -> None:
     judged = Judged(AssessorFailure(), LATE, verdicts((0, 0)))
     first = await judged.event()
     assert isinstance(first, AssessmentFailed)
     assert (first.code, first.failure, first.rows, first.trial) == ("assessor_timed_out", 1, 1, None)
     await judged.until_idle()
     assert isinstance(await judged.event(), TaskStopRequested)
-
-
-async def test_an_assessor_that_fails_too_often_is_asked_no_more_and_its_trials_go_on() -> None:
     judged = Judged(AssessorFailure(retries=1), LATE, LATE)
     for number in (1, 2):
         event = await judged.event()
-        assert isinstance(event, AssessmentFailed)
-        assert event.failure == number
+        assert isinstance(event, AssessmentFailed) and event.failure == number
         await judged.until_idle()
     assert advice.assessor_is_given_up(judged.told.search)
     judged.told.tell(report(2, 0.1))
@@ -140,8 +136,7 @@ async def test_a_search_may_be_stopped_when_its_assessor_fails() -> None:
     await judged.event()
     [answer] = react(judged.told.stream, Capabilities(), AGGREGATES)
     [event] = answer.events
-    assert isinstance(event, SearchFailed)
-    assert event.code == "assessor_timed_out"
+    assert isinstance(event, SearchFailed) and event.code == "assessor_timed_out"
     judged.told.tell(event)
     assert [answer.span for answer in react(judged.told.stream, Capabilities(), AGGREGATES)] == ["stop task"]
 

@@ -55,21 +55,19 @@ def test_d04_twenty_that_wait_are_told_once_and_once_when_it_clears(harness: Har
     assert (cleared["lane"], cleared["waiting"]) == ("tuner", BACKLOG_LIMIT // 2)
 
 
-def test_d04_advisors_are_backlogged_each_for_itself_and_shown_by_a_gauge(harness: Harness) -> None:
+def test_d04_advisors_and_dispatchers_are_backlogged_each_for_itself_by_a_gauge(
+    harness: Harness,
+) -> None:
     harness.wait(BACKLOG_LIMIT, process=1)
     assert [logged["lane"] for logged in harness.logged] == ["assessor"]
     shown = gauge("trackside.dispatcher.lane_backlog.requests")
     assert shown.labels("assessor")._value.get() == BACKLOG_LIMIT
     harness.wait(-BACKLOG_LIMIT, process=1)
     assert shown.labels("assessor")._value.get() == 0
-
-
-def test_d04_a_dispatcher_that_starts_shows_no_backlog_of_the_one_before_it(harness: Harness) -> None:
     harness.wait(BACKLOG_LIMIT)
     successor = Harness()
     successor.wait(1)
     assert successor.logged == []
-    shown = gauge("trackside.dispatcher.lane_backlog.requests")
     assert shown.labels("tuner")._value.get() == 1
 
 

@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.dispatcher.tuner_histories import (
-    NESTED,
-    SPACE,
-    HistoryItem,
-    Setup,
-    out_of_order,
-    rebuilt,
-    run_search,
-    score,
-)
+from tests.unit.dispatcher.tuner_histories import NESTED, SPACE, HistoryItem, out_of_order, run_search, score
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.bounded_history import (
     BoundedHistory,
@@ -55,6 +46,7 @@ def rank(trial: int, end: tuple[str, Any], maximize: bool) -> Rank:
     return rank_of_pruned(trial, end[1], maximize)
 
 
+@pytest.mark.thorough
 @given(st.lists(ends, max_size=90), st.integers(1, 60), st.booleans(), st.randoms())
 def test_what_counts_depends_on_the_trials_and_not_on_the_order_of_their_ends(
     found: list[tuple[str, Any]], size: int, maximize: bool, random: Any
@@ -75,13 +67,10 @@ def test_what_counts_depends_on_the_trials_and_not_on_the_order_of_their_ends(
     assert set(counted) - set(best) == set(others[len(others) - (len(counted) - len(best)) :])
 
 
-def test_as_many_good_trials_count_as_tpe_takes() -> None:
+def test_as_many_good_trials_count_as_tpe_takes_and_their_ranks_are_those_of_tpe() -> None:
     from optuna.samplers._tpe.sampler import default_gamma
 
     assert all(best_of(size) == default_gamma(size) for size in range(1, 1_000))
-
-
-def test_ranks_are_those_of_tpe() -> None:
     assert rank_of_complete(1, 2.0, True) < rank_of_complete(0, 1.0, True)
     assert rank_of_complete(0, 1.0, False) < rank_of_complete(1, 2.0, False)
     in_order = [
@@ -97,28 +86,16 @@ def test_ranks_are_those_of_tpe() -> None:
     assert all(a < b for a, b in pairwise(in_order))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("space", "tuner"), CASES, ids=IDS)
-def test_suggestions_are_those_without_the_option_until_more_trials_have_ended(
+def test_suggestions_are_alike_until_more_trials_have_ended(
     space: dict[str, Any], tuner: dict[str, Any]
 ) -> None:
     plain = run_search(make_tuner(space, tuner, 3, "maximize"), TRIALS, 4)
     limited = run_search(make_tuner(space, bounded(tuner), 3, "maximize"), TRIALS, 4)
     alike = [a == b for a, b in zip(plain, limited, strict=True)].index(False)
-    learned = sum(item[0] == "ended" and item[2] != "failed" for item in plain[:alike])
-    assert learned > HISTORY
-    large = bounded(tuner, 1_000)
-    assert run_search(make_tuner(space, large, 3, "maximize"), TRIALS, 4) == plain
-
-
-@pytest.mark.parametrize(("space", "tuner"), CASES, ids=IDS)
-def test_a_tuner_that_is_made_again_at_any_event_suggests_the_same(
-    space: dict[str, Any], tuner: dict[str, Any]
-) -> None:
-    setup: Setup = (space, bounded(tuner), 3, "minimize")
-    history = run_search(make_tuner(*setup), TRIALS, 4)
-    for place, (what, number, *rest) in enumerate(history):
-        if what == "suggested" and number > HISTORY and number % 5 == 0:
-            assert rebuilt(history[:place], *setup).ask(number) == rest[0]
+    assert sum(item[0] == "ended" and item[2] != "failed" for item in plain[:alike]) > HISTORY
+    assert run_search(make_tuner(space, bounded(tuner, 1_000), 3, "maximize"), TRIALS, 4) == plain
 
 
 def test_good_trials_that_are_long_ago_are_not_forgotten() -> None:
@@ -129,8 +106,7 @@ def test_good_trials_that_are_long_ago_are_not_forgotten() -> None:
         x = 0.3 + number / 10_000 if number < 30 else number / 400
         tuner.restore(number, {"x": x})
         tuner.tell(number, "complete", 1.0 if number < 30 else -x)
-    assert isinstance(tuner, OptunaTuner)
-    assert tuner._bounded is not None
+    assert isinstance(tuner, OptunaTuner) and tuner._bounded is not None
     assert tuner._bounded.trials() == [*range(6), *range(346, 400)]
     suggested = [tuner.ask(400 + at) or {} for at in range(10)]
     assert sum(0.2 < each["x"] < 0.4 for each in suggested) >= 3
@@ -149,10 +125,10 @@ def test_imported_results_count_too() -> None:
     for number in range(HISTORY, 2 * HISTORY):
         parameters = source.ask(number) or {}
         tuner.add_result(parameters, score(parameters))
-    assert tuner._bounded is not None
-    assert len(tuner._bounded.trials()) == HISTORY
+    assert tuner._bounded is not None and len(tuner._bounded.trials()) == HISTORY
 
 
+@pytest.mark.thorough
 def test_a_sampler_sees_no_more_trials_than_the_history_and_those_that_run() -> None:
     tuner = make_tuner(SPACE, bounded({"name": "tpe", "options": {"constant_liar": True}}), 1, "maximize")
     assert isinstance(tuner, OptunaTuner)

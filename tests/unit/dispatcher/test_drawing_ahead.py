@@ -1,15 +1,13 @@
 """The end of a trial and the next one are appended together, where the tuner does not wait for results."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.unit.dispatcher import harness
 from tests.unit.dispatcher.tuner_histories import SPACE, score
-from trackside.aggregates.search.messages import AddTrial, SearchEnded, TrialAdded, TrialEnded, TrialSuggested
-from trackside.contracts.message import Record
+from trackside.aggregates.search.messages import AddTrial, TrialAdded, TrialEnded, TrialSuggested
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Appended, Outgoing
@@ -41,8 +39,7 @@ async def searched(tuner: dict[str, Any], space: dict[str, Any], **fields: Any) 
     log = BatchLog()
     await harness.add_worker(log)
     await harness.start_search(log, "s", space=space, tuner=tuner, seed=7, max_trials=TRIALS, **fields)
-    async with harness.dispatcher(log), harness.fleet(log, score):
-        await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
+    await harness.run_to_end(log, score)
     return log
 
 
@@ -69,47 +66,32 @@ async def together(log: BatchLog) -> list[int]:
         ({"name": "batch", "options": {"sets": [{"layers": at} for at in range(TRIALS)]}}, FINITE),
     ],
 )
-async def test_the_next_trial_is_in_the_batch_of_the_end_before(
-    tuner: dict[str, Any], space: dict[str, Any]
-) -> None:
-    log = await searched(tuner, space)
-    assert await together(log) == list(range(1, TRIALS))
+async def test_the_next_trial_comes_with_the_end_before(tuner: dict[str, Any], space: dict[str, Any]) -> None:
+    assert await together(await searched(tuner, space)) == list(range(1, TRIALS))
 
 
-async def test_a_tuner_that_learns_is_asked_after_the_end() -> None:
+async def test_nothing_is_drawn_ahead_by_a_tuner_that_learns_or_of_an_end_that_may_reach_the_goal() -> None:
     assert await together(await searched({"name": "tpe"}, SPACE)) == []
-
-
-async def test_no_trial_is_drawn_ahead_of_an_end_that_may_reach_the_goal() -> None:
     log = await searched({"name": "random"}, SPACE, goal=-1e9)
     assert await together(log) == []
-    suggested = await harness.suggestions(log, "s")
-    assert len(suggested) == 1
+    assert len(await harness.suggestions(log, "s")) == 1
 
 
 async def test_a_trial_that_a_user_adds_comes_before_the_one_that_was_drawn_ahead() -> None:
-    space = {
-        "layers": {"type": "randint", "low": 0, "high": 40},
-        "rate": {"type": "uniform", "low": 0, "high": 1},
-    }
+    space = {**FINITE, "rate": {"type": "uniform", "low": 0, "high": 1}}
     log = BatchLog()
     await harness.add_worker(log)
     await harness.start_search(log, "s", space=space, tuner={"name": "random"}, seed=7, max_trials=TRIALS)
     async with harness.dispatcher(log):
-        await harness.until(log, partial(suggests, trial=0))
+        await harness.until(log, harness.suggests(0))
         await harness.begin(log, "s", "s.0")
         await harness.publish(log, "s", AddTrial(parameters={"layers": 3}))
-        await harness.until(log, lambda record: isinstance(record.message, TrialAdded))
+        await harness.until(log, harness.is_a(TrialAdded))
         await harness.end(log, "s", "s.0", 1.0)
-        added = await harness.until(log, partial(suggests, trial=1))
+        added = await harness.until(log, harness.suggests(1))
         await harness.begin(log, "s", "s.1")
         await harness.end(log, "s", "s.1", 1.0)
-        after = await harness.until(log, partial(suggests, trial=2))
+        after = await harness.until(log, harness.suggests(2))
     assert isinstance(added.message, TrialSuggested) and isinstance(after.message, TrialSuggested)
     assert (added.message.source, added.message.parameters["layers"]) == ("customized", 3)
     assert after.message.source == "algorithm"
-
-
-def suggests(record: Record, trial: int) -> bool:
-    """Says whether an event is the suggestion of a trial."""
-    return isinstance(record.message, TrialSuggested) and record.message.trial == trial

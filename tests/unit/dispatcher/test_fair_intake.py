@@ -2,39 +2,30 @@
 
 import asyncio
 from collections import Counter
+from typing import Any
 
-from tests.unit.dispatcher.harness import EVENTS, LIMIT_S, TOPICS, LocalAdvisor, events, new_log
-from trackside.aggregates.registry import AGGREGATES
+import pytest
+
+from tests.unit.dispatcher.harness import EVENTS, LIMIT_S, TOPICS, dispatcher, events, new_log
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Ping, Source
 from trackside.contracts.topics import partition_of
-from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.intake.fair_queue import QUANTUM_BYTES, TURN_BYTES, FairQueue, WaitingCommand
 from trackside.dispatcher.intake.intake import MAX_HELD
 from trackside.dispatcher.intake.passed_over import PassedOver
 from trackside.dispatcher.service import Dispatcher
-from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.reactor import MOST_READ, Reactor
+from trackside.eventlog.reactor import MOST_READ
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_start
 
 FLOOD, FEW = 20_000, 10
 
 
 def waiting(publisher: str, offset: int, size_bytes: int = 500) -> WaitingCommand:
     source = Source(topic="commands", partition=0, offset=offset)
-    event = CommandReceived(
-        command_id=f"c-{offset}",
-        command_type="trackside.ping.v1",
-        body={},
-        digest="",
-        source=source,
-        publisher=publisher,
-        rules=1,
-    )
+    fields: dict[str, Any] = {"command_type": "trackside.ping.v1", "body": {}, "digest": "", "rules": 1}
+    event = CommandReceived(command_id=f"c-{offset}", source=source, publisher=publisher, **fields)
     return WaitingCommand(publisher, "s", event, "", size_bytes, at_ms=1)
 
 
@@ -103,33 +94,19 @@ async def published(log: MemoryLog, *records: tuple[str, Outgoing]) -> None:
         await log.append(TOPICS.commands.name, partition_of(stream, 4), [record])
 
 
+@pytest.mark.thorough
 async def test_a_publisher_that_floods_does_not_delay_another_and_all_is_answered_once() -> None:
     log = await new_log()
     flood = [(f"f-{n}", ping("flood", f"f-{n}", f"f-{n}")) for n in range(FLOOD)]
     few = [(f"few-{n}", ping("few", f"few-{n}", f"few-{n}")) for n in range(FEW)]
     await published(log, *flood, *few)
-    service = ServiceContext.on(log, TOPICS, "dispatcher")
-    advice = AdviceLoop(LocalAdvisor(), LocalAdvisor(), service.background)
-    dispatcher = Watched(service, Streams(AGGREGATES), advice)
-    reactor = Reactor(
-        service,
-        dispatcher,
-        starts=await from_start(log, TOPICS.events) | await from_start(log, TOPICS.fleet),
-        raw=await from_start(log, TOPICS.commands),
-        partitions={topic.name: topic.partitions for topic in (TOPICS.events, TOPICS.fleet)},
-    )
-    reactor.paused = dispatcher.paused_topics
-    service.background.spawn(dispatcher.rereading.run(reactor.wake))
-    running = asyncio.create_task(reactor.run())
     answers: Counter[str] = Counter()
-    async with asyncio.timeout(4 * LIMIT_S):
+    async with dispatcher(log, kind=Watched) as watched, asyncio.timeout(4 * LIMIT_S):
         async for record in events(log):
             if isinstance(record.message, CommandAccepted | CommandRefused):
                 answers[record.message.command_id] += 1
                 if len(answers) == FLOOD + FEW:
                     break
-    service.stop.set()
-    await running
     assert set(answers.values()) == {1}
     received = [
         record.message.publisher
@@ -139,5 +116,5 @@ async def test_a_publisher_that_floods_does_not_delay_another_and_all_is_answere
     assert len(received) == FLOOD + FEW
     last = max(at for at, publisher in enumerate(received) if publisher.endswith("few"))
     assert last < FLOOD / 4, "those of the other publisher do not wait for the whole flood"
-    assert dispatcher.most_held <= MAX_HELD
-    assert dispatcher.most_ranges <= 10 * MOST_READ
+    assert watched.most_held <= MAX_HELD
+    assert watched.most_ranges <= 10 * MOST_READ

@@ -4,10 +4,12 @@ import base64
 import hashlib
 
 from tests.unit.domain.given import FIRST_MS, record_of
+from tests.unit.domain.test_forgetting import decided, ended_search, forget
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RULES, CommandReceived, Source
 from trackside.contracts.topics import Topics
 from trackside.dispatcher.intake.intake import Intake, next_commands
+from trackside.domain.forgetting import FORGET
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import HEAD_BYTES
@@ -44,7 +46,12 @@ def folded(streams: Streams, *waiting: tuple[str, CommandReceived, str]) -> list
     ]
 
 
-def test_a_command_waits_until_it_is_in_its_stream() -> None:
+def test_a_command_waits_until_it_is_in_its_stream_not_for_one_of_a_parent_at_the_same_place() -> None:
+    intake, streams = took(entry(5)), Streams(AGGREGATES)
+    ((_, event, _),) = intake.unrecorded(streams)
+    of_parent = Source(topic=Topics().events.name, partition=1, offset=5)
+    intake.recorded(event.model_copy(update={"source": of_parent}))
+    assert len(intake) == 1
     intake, streams = took(entry(5)), Streams(AGGREGATES)
     ((stream, event, _),) = intake.unrecorded(streams)
     assert stream == "digits-1"
@@ -55,28 +62,20 @@ def test_a_command_waits_until_it_is_in_its_stream() -> None:
     assert (intake.unrecorded(streams), len(intake)) == ([], 0)
 
 
-def test_a_command_of_a_parent_stream_is_no_publication_at_the_same_place() -> None:
-    intake, streams = took(entry(5)), Streams(AGGREGATES)
-    ((_, event, _),) = intake.unrecorded(streams)
-    of_parent = Source(topic=Topics().events.name, partition=1, offset=5)
-    intake.recorded(event.model_copy(update={"source": of_parent}))
-    assert len(intake) == 1
-
-
-def test_commands_wait_in_the_order_in_which_they_came() -> None:
+def test_commands_wait_in_the_order_in_which_they_came_and_a_trace_goes_on_behind_its_command() -> None:
     intake = took(*(entry(offset, ce_partitionkey=f"s-{offset}".encode(), key=None) for offset in (3, 4, 5)))
     assert [stream for stream, _, _ in intake.unrecorded(Streams(AGGREGATES))] == ["s-3", "s-4", "s-5"]
+    traceparent = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+    ((_, _, found),) = took(entry(5, traceparent=traceparent.encode())).unrecorded(Streams(AGGREGATES))
+    assert found == traceparent
 
 
-def test_what_is_read_again_and_is_in_its_stream_does_not_go_in_twice() -> None:
+def test_what_is_read_again_does_not_go_in_twice_but_what_is_published_twice_does() -> None:
     streams = Streams(AGGREGATES)
     assert folded(streams, *took(entry(5)).unrecorded(streams)) == [Outcome.APPLIED]
     again = took(entry(5), entry(6))
     assert [event.command_id for _, event, _ in again.unrecorded(streams)] == ["c-6"]
     assert len(again) == 1
-
-
-def test_a_command_published_twice_goes_in_twice_for_both_want_an_answer() -> None:
     streams = Streams(AGGREGATES)
     intake = took(entry(5), entry(6, ce_id=b"c-5"))
     assert folded(streams, *intake.unrecorded(streams)) == [Outcome.APPLIED, Outcome.APPLIED]
@@ -96,14 +95,7 @@ def test_a_command_without_a_usable_stream_is_answered_on_its_own() -> None:
         assert (where, event.command_id) == (stream, command_id)
 
 
-def test_a_body_that_is_not_fit_to_be_kept_goes_in_without_it() -> None:
-    ((_, event, _),) = took(entry(5, b'{"reason":"\\u0000"}')).unrecorded(Streams(AGGREGATES))
-    assert event.body is None
-    assert event.problem is not None
-    assert event.problem.code == "nul_character"
-
-
-def test_bytes_that_hold_no_object_are_dead_letters_with_place_and_reason() -> None:
+def test_bytes_that_hold_no_object_are_dead_letters_and_an_unfit_body_goes_in_without_it() -> None:
     value = b"\xff" * 10_000
     intake = took(entry(5, value), entry(6, None), entry(7, b"[]"), entry(8))
     assert [letter.code for letter in intake.dead_letters] == ["not_utf8", "empty_payload", "not_object"]
@@ -112,9 +104,12 @@ def test_bytes_that_hold_no_object_are_dead_letters_with_place_and_reason() -> N
     assert (letter.reader, letter.sha256) == ("dispatcher", hashlib.sha256(value).hexdigest())
     assert base64.b64decode(letter.head_base64) == value[:HEAD_BYTES]
     assert len(intake) == 1
+    ((_, event, _),) = took(entry(5, b'{"reason":"\\u0000"}')).unrecorded(Streams(AGGREGATES))
+    assert event.body is None
+    assert event.problem is not None and event.problem.code == "nul_character"
 
 
-def test_a_refusal_for_a_secret_says_where_it_still_is_and_to_rotate_it() -> None:
+def test_a_refusal_for_a_secret_says_where_it_is_and_to_rotate_it_and_no_dead_letter_keeps_one() -> None:
     ((_, event, _),) = took(entry(5, b'{"reason":{"db_password":"hunter2"}}')).unrecorded(Streams(AGGREGATES))
     assert event.problem is not None
     assert (event.problem.code, event.problem.path) == ("secret_suspected", "$.reason.db_password")
@@ -123,19 +118,10 @@ def test_a_refusal_for_a_secret_says_where_it_still_is_and_to_rotate_it() -> Non
         "topic removes it"
     )
     assert "hunter2" not in event.model_dump_json()
-
-
-def test_a_dead_letter_keeps_no_bytes_that_may_have_a_secret() -> None:
     intake = took(
         entry(5, b'{"db_password": "hunter2", nope}'), entry(6, b"PASSWORD: hunter2"), entry(7, b"nope")
     )
     assert [bool(letter.head_base64) for letter in intake.dead_letters] == [False, False, True]
-
-
-def test_a_trace_goes_on_behind_the_command() -> None:
-    traceparent = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
-    ((_, _, found),) = took(entry(5, traceparent=traceparent.encode())).unrecorded(Streams(AGGREGATES))
-    assert found == traceparent
 
 
 def known(*offsets: int, partition: int = 1) -> Streams:
@@ -148,20 +134,31 @@ def known(*offsets: int, partition: int = 1) -> Streams:
     return streams
 
 
-def test_reading_goes_on_behind_what_is_in_streams() -> None:
+def test_reading_goes_on_behind_what_is_in_streams_of_each_partition_but_not_behind_what_was_overtaken() -> (
+    None
+):
     starts = {(TOPIC, 0): 0, (TOPIC, 1): 3}
     assert next_commands(known(3, 4, 5), starts) == {(TOPIC, 0): 0, (TOPIC, 1): 6}
     assert next_commands(Streams(AGGREGATES), starts) == starts
     assert next_commands(known(1, 2), starts) == starts, "what is no longer kept says nothing"
-
-
-def test_a_command_that_was_overtaken_on_its_way_into_the_log_is_read_again() -> None:
+    starts = {(TOPIC, 0): 0, (TOPIC, 1): 0}
+    assert next_commands(known(0, 1, partition=0), starts) == {(TOPIC, 0): 2, (TOPIC, 1): 0}
     streams = known(3, 5, 6)
     assert next_commands(streams, {(TOPIC, 1): 3}) == {(TOPIC, 1): 4}
     again = took(*(entry(n, ce_partitionkey=f"s-{n}".encode(), key=None) for n in (4, 5, 6)))
     assert [event.source.offset for _, event, _ in again.unrecorded(streams)] == [4]
 
 
-def test_partitions_of_commands_are_counted_apart() -> None:
-    starts = {(TOPIC, 0): 0, (TOPIC, 1): 0}
-    assert next_commands(known(0, 1, partition=0), starts) == {(TOPIC, 0): 2, (TOPIC, 1): 0}
+def test_a_command_for_a_forgotten_stream_is_received_without_its_content_unless_it_asks_for_that() -> None:
+    told = ended_search()
+    forget(told)
+    told.tell(*decided(told))
+    for wire_type, body in ((b"trackside.stop-search.v1", None), (FORGET.encode(), {"reason": "canary"})):
+        intake = took(entry(50, b'{"reason": "canary"}', ce_type=wire_type))
+        ((stream, event, _),) = intake.unrecorded(told.streams)
+        assert (stream, event.body) == (told.stream.stream_id, body)
+        if body is None:
+            assert event.problem is not None and event.problem.code == "stream_forgotten"
+            assert "canary" not in event.model_dump_json() and event.publisher == ""
+        intake.recorded(event)
+        assert (intake.unrecorded(told.streams), len(intake)) == ([], 0)

@@ -1,7 +1,6 @@
 """The verdict about a trial's last report does not race with the end of its task, whichever comes first."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any, Literal
 
@@ -13,15 +12,16 @@ from tests.unit.dispatcher.harness import (
     append,
     begin,
     dispatcher,
+    is_a,
     new_log,
     start_search,
+    suggests,
     until,
     written,
 )
-from trackside.aggregates.search.messages import TrialEnded, TrialSuggested
+from trackside.aggregates.search.messages import TrialEnded
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStopRequested
-from trackside.dispatcher.advice.advisor_process import AdvisorOp
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
 
@@ -38,19 +38,13 @@ class GatedAssessor(LocalAdvisor):
         super().__init__()
         self.gate = asyncio.Event()
 
-    async def request(
-        self,
-        search: str,
-        ops: Callable[[int], Iterable[AdvisorOp]] | Sequence[AdvisorOp],
-        ops_a_line: int = 1,
-    ) -> Any:
+    async def request(self, *asked: Any, **more: Any) -> Any:
         """Answers when the gate is open."""
         await self.gate.wait()
-        return await super().request(search, ops, ops_a_line)
+        return await super().request(*asked, **more)
 
 
 async def report(log: MemoryLog, trial: int, step: int, value: float, final: bool = False) -> None:
-    """Reports a value of a trial."""
     kind = "FINAL" if final else "PERIODICAL"
     token = {"task_id": f"s.{trial}", "attempt": 1, "placement": 1}
     fields = token | {"kind": kind, "step": step, "value": value}
@@ -58,23 +52,11 @@ async def report(log: MemoryLog, trial: int, step: int, value: float, final: boo
 
 
 async def finish(log: MemoryLog, trial: int, end: AttemptEnd) -> None:
-    """Ends the task of a trial."""
     token = {"task_id": f"s.{trial}", "attempt": 1, "placement": 1, "incarnation": "i1"}
     await append(log, WORKER, "s", AttemptEnded.model_validate(token | {"end": end}))
 
 
-async def suggested(log: MemoryLog, trial: int) -> None:
-    """Waits for the suggestion of a trial."""
-    await until(log, lambda found: isinstance(found.message, TrialSuggested) and found.message.trial == trial)
-
-
-def is_stop(record: Record) -> bool:
-    """Tells the stop of a task from other events."""
-    return isinstance(record.message, TaskStopRequested)
-
-
 async def end_of(log: MemoryLog, trial: int) -> Ended:
-    """Waits for the end of a trial."""
     found = await until(
         log, lambda record: isinstance(record.message, TrialEnded) and record.message.trial == trial
     )
@@ -85,22 +67,14 @@ async def end_of(log: MemoryLog, trial: int) -> Ended:
 async def start(log: MemoryLog, assessor: dict[str, Any], trials: int = 1) -> None:
     """Starts a search of one trial at a time, and its first one."""
     space = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}
-    await start_search(
-        log,
-        "s",
-        space=space,
-        max_trials=trials,
-        concurrency=1,
-        assessor=assessor,
-        direction="maximize",
-        seed=7,
-    )
-    await suggested(log, 0)
+    fields: dict[str, Any] = {"max_trials": trials, "concurrency": 1, "direction": "maximize", "seed": 7}
+    await start_search(log, "s", space=space, assessor=assessor, **fields)
+    await until(log, suggests(0))
     await begin(log, "s", "s.0")
 
 
 @pytest.mark.parametrize("first", ["verdict", "final value", "end"])
-async def test_a_trial_that_is_rejected_at_its_last_report_is_stopped_early_whatever_comes_first(
+async def test_a_trial_rejected_at_its_last_report_is_stopped_early_whatever_comes_first(
     first: First,
 ) -> None:
     log, assessor = await new_log(), GatedAssessor()
@@ -114,7 +88,7 @@ async def test_a_trial_that_is_rejected_at_its_last_report_is_stopped_early_what
             await finish(log, 0, AttemptEnd.FINISHED)
         assessor.gate.set()
         if first != "end":
-            await until(log, is_stop)
+            await until(log, is_a(TaskStopRequested))
             await finish(log, 0, AttemptEnd.CANCELLED)
         assert await end_of(log, 0) == ("EARLY_STOPPED", 0.3)
 
@@ -140,13 +114,13 @@ async def test_a_trial_that_went_on_after_its_verdict_has_the_value_of_the_repor
         for step, value in enumerate((0.9, 0.3, 0.7, 0.2)):
             await report(log, 0, step, value)
         assessor.gate.set()
-        await until(log, is_stop)
+        await until(log, is_a(TaskStopRequested))
         await report(log, 0, 4, 0.95)
         await finish(log, 0, AttemptEnd.CANCELLED)
         assert await end_of(log, 0) == ("EARLY_STOPPED", 0.3)
 
 
-async def test_a_verdict_that_was_lost_with_its_dispatcher_still_decides_the_end() -> None:
+async def test_a_verdict_that_was_lost_with_its_dispatcher_still_decides_and_no_other_is_waited_for() -> None:
     log = await new_log()
     async with dispatcher(log, assessor=GatedAssessor()):
         await start(log, THRESHOLD)
@@ -155,9 +129,6 @@ async def test_a_verdict_that_was_lost_with_its_dispatcher_still_decides_the_end
         await finish(log, 0, AttemptEnd.FINISHED)
     async with dispatcher(log):
         assert await end_of(log, 0) == ("EARLY_STOPPED", 0.3)
-
-
-async def test_a_trial_that_reported_nothing_does_not_wait_for_its_assessor() -> None:
     log = await new_log()
     async with dispatcher(log, assessor=GatedAssessor()):
         await start(log, THRESHOLD)
@@ -188,6 +159,7 @@ async def run_trial(log: MemoryLog, assessor: GatedAssessor, trial: int, chance:
     return await end_of(log, trial)
 
 
+@pytest.mark.thorough
 async def test_hyperband_ends_the_same_trials_in_the_same_way_however_late_its_verdicts_are() -> None:
     found = []
     for seed in range(6):
@@ -197,7 +169,7 @@ async def test_hyperband_ends_the_same_trials_in_the_same_way_however_late_its_v
             ends = []
             for trial in range(10):
                 if trial:
-                    await suggested(log, trial)
+                    await until(log, suggests(trial))
                     await begin(log, "s", f"s.{trial}")
                 ends.append(await run_trial(log, assessor, trial, chance))
             found.append(ends)

@@ -1,7 +1,7 @@
 """Suggestions depend on seed, number and history alone, and are those of Optuna."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import optuna
@@ -54,6 +54,8 @@ ALL: list[tuple[dict[str, Any], dict[str, Any]]] = [
         for name in ("nsga2", "nsga3", "evolution")
     ),
     (QUANTIZED, {"name": "qmc", "options": {"qmc_type": "halton"}}),
+    (QUANTIZED, {"name": "tpe", "options": {"multivariate": False, "history": 20}}),
+    (NESTED, {"name": "tpe-multivariate", "options": {"constant_liar": True, "history": 20}}),
 ]
 ALL_IDS = [f"{tuner['name']}-{place}" for place, (_, tuner) in enumerate(ALL)]
 
@@ -66,14 +68,22 @@ def draw_all(trial: optuna.Trial) -> None:
     trial.suggest_categorical("optimizer", ["sgd", "adam", None])
 
 
+def draw_numbers(trial: optuna.Trial) -> None:
+    trial.suggest_float("dropout", 0.0, 0.5)
+    trial.suggest_int("layers", 1, 5)
+    trial.suggest_float("learning_rate", 1e-5, 1e-1, log=True)
+
+
 def alone(
     make_sampler: Callable[[int], BaseSampler],
     trials: int,
     in_flight: int,
     draw: Callable[[optuna.Trial], None] = draw_all,
+    end: Callable[[int, dict[str, Any]], HistoryItem] = end_of,
+    directions: Sequence[str] = ("maximize",),
 ) -> list[dict[str, Any]]:
     """Runs the same search with nothing but Optuna, reseeded for each trial."""
-    study = optuna.create_study(direction="maximize", sampler=make_sampler(0))
+    study = optuna.create_study(directions=directions, sampler=make_sampler(0))
     running: dict[int, optuna.Trial] = {}
     found = []
     for what, number in out_of_order(trials, in_flight):
@@ -84,7 +94,7 @@ def alone(
             found.append(trial.params)
             continue
         trial = running.pop(number)
-        _, _, state, value, intermediates = end_of(number, trial.params)
+        _, _, state, value, intermediates = end(number, trial.params)
         for step, point in intermediates:
             trial.report(point, step)
         states = {"failed": TrialState.FAIL, "pruned": TrialState.PRUNED, "complete": TrialState.COMPLETE}
@@ -117,16 +127,11 @@ def test_a_hundred_suggestions_are_bit_for_bit_those_of_optuna_alone(
 @pytest.mark.parametrize("in_flight", [1, 4])
 @pytest.mark.parametrize("options", [{}, {"with_margin": True}, {"use_separable_cma": True, "popsize": 5}])
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-def test_a_hundred_suggestions_of_cma_es_are_those_of_optuna_alone(
-    options: dict[str, Any], in_flight: int
-) -> None:
-    def draw(trial: optuna.Trial) -> None:
-        trial.suggest_float("dropout", 0.0, 0.5)
-        trial.suggest_int("layers", 1, 5)
-        trial.suggest_float("learning_rate", 1e-5, 1e-1, log=True)
-
+def test_a_hundred_suggestions_of_cma_es_are_those_of_optuna(options: dict[str, Any], in_flight: int) -> None:
     space = {name: SPACE[name] for name in ("dropout", "layers", "learning_rate")}
-    expected = alone(lambda n: CmaEsSampler(seed=suggestion_seed(7, n), **options), 100, in_flight, draw)
+    expected = alone(
+        lambda n: CmaEsSampler(seed=suggestion_seed(7, n), **options), 100, in_flight, draw_numbers
+    )
     history = run_search(
         make_tuner(space, {"name": "cma-es", "options": options}, 7, "maximize"), 100, in_flight
     )
@@ -152,9 +157,7 @@ def test_a_hundred_suggestions_of_genetic_tuners_are_those_of_optuna_alone(name:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("space", "tuner"), ALL, ids=ALL_IDS)
-def test_a_memory_killed_at_any_event_suggests_next_what_it_would_have(
-    space: dict[str, Any], tuner: dict[str, Any]
-) -> None:
+def test_a_memory_killed_at_any_event_suggests_the_same(space: dict[str, Any], tuner: dict[str, Any]) -> None:
     setup: Setup = (space, tuner, 3, "maximize")
     history = run_search(make_tuner(*setup), 60, 4)
     # The others are asked all over again, or slow: fewer places must do.
@@ -162,17 +165,6 @@ def test_a_memory_killed_at_any_event_suggests_next_what_it_would_have(
     for place, (what, number, *rest) in enumerate(history):
         if what == "suggested" and number % every == 0:
             assert rebuilt(history[:place], *setup).ask(number) == rest[0]
-
-
-def test_a_rebuilt_memory_goes_on_to_the_end_like_the_one_it_replaces() -> None:
-    setup: Setup = (QUANTIZED, {"name": "tpe"}, 11, "minimize")
-    history = run_search(make_tuner(*setup), 60, 4)
-    memory = rebuilt(history[:50], *setup)
-    for what, number, *rest in history[50:]:
-        if what == "suggested":
-            assert memory.ask(number) == rest[0]
-        else:
-            memory.tell(number, *rest)
 
 
 @pytest.mark.thorough
@@ -183,6 +175,7 @@ def test_a_store_that_reorders_keys_changes_no_suggestion() -> None:
         assert run_search(one, 30, 2) == run_search(other, 30, 2)
 
 
+@pytest.mark.thorough
 def test_suggestions_that_won_in_the_log_replace_those_asked_here() -> None:
     setup: Setup = (SPACE, {"name": "tpe"}, 5, "maximize")
     history = run_search(make_tuner(*setup), 40, 1)
@@ -201,30 +194,24 @@ def test_suggestions_that_won_in_the_log_replace_those_asked_here() -> None:
     assert memory.ask(40) == rebuilt(log, *setup).ask(40)
 
 
-def test_a_grid_gives_each_point_once_and_then_none() -> None:
+def test_a_grid_gives_each_point_once_in_an_order_of_its_seed_and_then_none() -> None:
     memory = make_tuner(GRID, {"name": "grid"}, 1, "maximize")
     points = list(itertools.takewhile(bool, (memory.ask(n) for n in range(100))))
     assert len(points) == 4 * 3 * 5
     assert len({str(point) for point in points}) == len(points)
     assert memory.ask(60) is None
     assert {point["width"] for point in points if point} == {0.0, 0.25, 0.5, 0.75, 1.0}
-
-
-def test_another_seed_gives_another_order_and_other_suggestions() -> None:
     for name, space in (("grid", GRID), ("random", SPACE)):
         one, other = (make_tuner(space, {"name": name}, seed, "maximize") for seed in (1, 2))
         assert [one.ask(n) for n in range(9)] != [other.ask(n) for n in range(9)]
 
 
-def test_quniform_rounds_to_multiples_and_then_clips() -> None:
+def test_quniform_rounds_and_then_clips_and_choices_that_python_takes_for_equal_stay_apart() -> None:
     assert [quantized(v, 0.5, 10.0, 3.0) for v in (0.6, 1.6, 4.4, 9.9)] == [0.5, 3.0, 3.0, 9.0]
     memory = make_tuner(QUANTIZED, {"name": "random"}, 1, "maximize")
     widths = {(memory.ask(n) or {})["width"] for n in range(100)}
     # 10 / 20 rounds to 0 only at 10 itself, and 100 is clipped to 95.
     assert widths == {20.0, 40.0, 60.0, 80.0, 95.0}
-
-
-def test_choices_that_python_takes_for_equal_stay_apart() -> None:
     space = {"x": {"type": "choice", "values": [True, 1, 1.0, "1", None]}}
     memory = make_tuner(space, {"name": "random"}, 1, "maximize")
     seen = [repr((memory.ask(n) or {})["x"]) for n in range(5)]
@@ -241,15 +228,12 @@ def test_an_end_without_a_usable_value_harms_no_later_suggestion(value: float | 
         memory.tell(number, "failed")
 
 
-def test_a_gap_in_the_numbers_is_named() -> None:
+def test_neither_a_gap_in_the_numbers_nor_parameters_that_the_space_does_not_have_are_a_lesson() -> None:
     memory = make_tuner(SPACE, {"name": "random"}, 1, "maximize")
     with pytest.raises(ValueError, match="trial 3 with 0 trials known"):
         memory.ask(3)
     with pytest.raises(ValueError, match="trial 2 with 0 trials known"):
         memory.restore(2, {})
-
-
-def test_parameters_that_the_space_does_not_have_are_no_lesson_and_no_fault() -> None:
     setup: Setup = (SPACE, {"name": "tpe", "options": {"n_startup_trials": 1}}, 5, "maximize")
     odd: list[HistoryItem] = [
         ("suggested", 0, {**history_item(setup, 0), "layers": 99}),
@@ -304,6 +288,7 @@ def test_tpe_learns_within_the_sub_space_that_does_well(name: str) -> None:
     assert best(name) > best("random")
 
 
+@pytest.mark.thorough
 def test_without_sub_spaces_multivariate_tpe_suggests_what_tpe_does() -> None:
     one, other = (
         run_search(make_tuner(SPACE, {"name": n}, 4, "maximize"), 40, 3) for n in ("tpe", "tpe-multivariate")

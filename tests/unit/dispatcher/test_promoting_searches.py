@@ -3,18 +3,10 @@
 from functools import partial
 from typing import Any
 
-import pytest
-
 from tests.unit.dispatcher import harness
-from tests.unit.dispatcher.test_search_scenarios import folded, messages, submits, suggests
+from tests.unit.dispatcher.test_search_scenarios import folded
 from tests.unit.dispatcher.tuner_histories import SPACE, score
-from trackside.aggregates.search.messages import (
-    AddTrial,
-    SearchEnded,
-    TrialEnded,
-    TrialStatus,
-    TrialSuggested,
-)
+from trackside.aggregates.search.messages import AddTrial, TrialEnded, TrialStatus
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStopRequested
 from trackside.eventlog.memory import MemoryLog
@@ -23,52 +15,24 @@ from trackside.replay.derive.rerun import rerun_command
 TUNERS: dict[str, dict[str, Any]] = {
     "asha": {"max_resource": 9, "reduction_factor": 3},
     "hyperband": {"max_resource": 4, "reduction_factor": 2},
-    "bohb": {"max_resource": 4, "reduction_factor": 2},
     "pbt": {"interval": 2, "population_size": 3},
-    "pb2": {"interval": 2, "population_size": 3, "synchronous": True},
 }
 
 
-def suggested_in(found: list[Any]) -> list[TrialSuggested]:
-    """Returns the suggestions of a log, without the offsets that they were asked at."""
-    return [one.model_copy(update={"seen": 0}) for one in found if isinstance(one, TrialSuggested)]
-
-
 async def started(name: str, **fields: Any) -> MemoryLog:
-    log = await harness.new_log()
     tuner = {"name": name, "options": TUNERS[name]}
-    await harness.start_search(log, "s", space=SPACE, tuner=tuner, seed=7, **{"max_trials": 14, **fields})
-    return log
-
-
-@pytest.mark.parametrize("name", TUNERS)
-async def test_a_dispatcher_that_is_killed_promotes_what_it_would_have(name: str) -> None:
-    found = []
-    for stops in ((), (3, 9)):
-        log = await started(name)
-        for number in stops:
-            async with harness.dispatcher(log), harness.fleet(log, score, last=14):
-                await harness.until(log, partial(suggests, number=number))
-        async with harness.dispatcher(log), harness.fleet(log, score, last=14):
-            await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
-        found.append(suggested_in(await messages(log)))
-    assert found[0] == found[1]
-    assert any(one.from_checkpoint is not None for one in found[0])
-    assert all(one.step_limit for one in found[0])
+    return await harness.searching(space=SPACE, tuner=tuner, seed=7, **{"max_trials": 14, **fields})
 
 
 async def test_a_rerun_has_the_same_trials_which_continue_its_own() -> None:
     log = await started("hyperband")
-    async with harness.dispatcher(log), harness.fleet(log, score, last=14):
-        await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
+    await harness.run_to_end(log, score, last=14)
     before = (await folded(log)).trials
     command = rerun_command(await folded(log), "s", 9)
-    again = await harness.new_log()
-    await harness.start_search(
-        again, "s", space=SPACE, tuner=command.tuner.model_dump(mode="json"), max_trials=14, concurrency=5
+    again = await harness.searching(
+        space=SPACE, tuner=command.tuner.model_dump(mode="json"), max_trials=14, concurrency=5
     )
-    async with harness.dispatcher(again), harness.fleet(again, score, last=14):
-        await harness.until(again, lambda record: isinstance(record.message, SearchEnded))
+    await harness.run_to_end(again, score, last=14)
     after = (await folded(again)).trials
     assert [(one.parameters, one.from_trial, one.step_limit) for one in after] == [
         (one.parameters, one.from_trial, one.step_limit) for one in before
@@ -78,8 +42,7 @@ async def test_a_rerun_has_the_same_trials_which_continue_its_own() -> None:
 async def test_a_trial_of_a_user_has_the_largest_limit_and_no_other_continues_it() -> None:
     log = await started("asha", max_trials=12)
     await harness.publish(log, "s", AddTrial(parameters={"optimizer": "adam"}, tell_tuner=True))
-    async with harness.dispatcher(log), harness.fleet(log, score, last=12):
-        await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
+    await harness.run_to_end(log, score, last=12)
     trials = (await folded(log)).trials
     added = [trial for trial in trials if trial.source == "customized"]
     assert [(trial.step_limit, trial.from_trial) for trial in added] == [(9, None)]
@@ -90,7 +53,7 @@ async def test_a_trial_is_stopped_at_its_limit_and_the_next_one_continues_it() -
     log = await started("pbt", concurrency=1)
     async with harness.dispatcher(log):
         for trial in range(4):
-            await harness.until(log, partial(submits, task_id=f"s.{trial}"))
+            await harness.until(log, harness.submits(f"s.{trial}"))
             await harness.begin(log, "s", f"s.{trial}")
             token = {"task_id": f"s.{trial}", "attempt": 1, "placement": 1}
             limit = (await folded(log)).trials[trial].step_limit
@@ -99,8 +62,7 @@ async def test_a_trial_is_stopped_at_its_limit_and_the_next_one_continues_it() -
                 report = MetricReported(kind="PERIODICAL", step=step, value=float(trial), **token)
                 await harness.append(log, harness.WORKER, "s", report)
             stops = await harness.until(log, partial(_stops, task_id=f"s.{trial}"))
-            assert isinstance(stops.message, TaskStopRequested)
-            assert stops.message.reason == "step_limit"
+            assert isinstance(stops.message, TaskStopRequested) and stops.message.reason == "step_limit"
             over = AttemptEnded(incarnation="i1", end=AttemptEnd.CANCELLED, **token)
             await harness.append(log, harness.WORKER, "s", over)
             await harness.until(log, partial(_ends, trial=trial))

@@ -16,12 +16,7 @@ from trackside.dispatcher.app import main
 from trackside.dispatcher.intake.command_admission import CommandAdmission
 from trackside.dispatcher.intake.command_rates import MAX_WINDOWS, WINDOW_MS, CommandRates, RateKey
 from trackside.dispatcher.intake.intake import Intake
-from trackside.dispatcher.intake.publisher_limits import (
-    BadLimitsError,
-    PublisherLimit,
-    PublisherLimits,
-    read_limits,
-)
+from trackside.dispatcher.intake.publisher_limits import PublisherLimit, PublisherLimits, read_limits
 from trackside.dispatcher.intake.receipts import ReceiptRequest, find_answer
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.command import REMEMBERED
@@ -35,24 +30,18 @@ ADA = RateKey("source:ada", opens=True)
 AT_MS = FIRST_MS // WINDOW_MS * WINDOW_MS
 
 
-def test_what_is_beyond_a_window_is_admitted_at_the_time_that_it_is_given() -> None:
+def test_what_is_beyond_a_window_is_admitted_at_the_time_that_it_is_given_in_any_order() -> None:
     rates = CommandRates()
     retries = [rates.take(ADA, AT_MS + 9 * at, per_s=10) for at in range(1_000)]
     assert retries[:100] == [None] * 100
     waiting = [each for each in retries if each is not None]
     assert len(waiting) == 900 and waiting[0] == AT_MS + WINDOW_MS
     assert [rates.take(ADA, each, per_s=10) for each in waiting] == [None] * 900
-
-
-def test_it_does_not_matter_in_which_order_partitions_are_read() -> None:
     steady = [AT_MS + at * 100 for at in range(1_000)]
     in_order, by_partition = CommandRates(), CommandRates()
     read_late = [each for partition in range(4) for each in steady[partition::4]]
     assert [in_order.take(ADA, each, per_s=10) for each in steady] == [None] * 1_000
     assert [by_partition.take(ADA, each, per_s=10) for each in read_late] == [None] * 1_000
-
-
-def test_a_rate_below_one_a_window_still_lets_one_in() -> None:
     rates = CommandRates()
     assert rates.take(ADA, AT_MS, per_s=0.01) is None
     assert rates.take(ADA, AT_MS, per_s=0.01) == AT_MS + WINDOW_MS
@@ -182,6 +171,7 @@ def test_the_row_and_the_receipt_of_a_postponed_command_have_the_refusal_until_i
     assert isinstance(find_answer(desk.streams, later), CommandAccepted)
 
 
+@pytest.mark.thorough
 def test_a_stream_forgets_postponed_commands_as_others() -> None:
     desk = Desk(PublisherLimit(max_commands_per_s=0.1))
     flood = [entry(at, stream="s-0", wire_type=STOP) for at in range(REMEMBERED + 50)]
@@ -190,19 +180,16 @@ def test_a_stream_forgets_postponed_commands_as_others() -> None:
     assert len(desk.streams.by_id["s-0"].commands) == REMEMBERED
 
 
-def test_another_publisher_and_what_opens_no_stream_have_rates_of_their_own() -> None:
+def test_another_publisher_one_that_is_named_and_what_opens_no_stream_have_rates_of_their_own() -> None:
     desk = Desk(PublisherLimit(max_commands_per_s=0.1))
     assert desk.answers(entry(0), entry(1), entry(2, source="bob")) == ["accepted", "too_many", "accepted"]
     assert desk.answers(entry(3, wire_type=STOP, stream="s-0")) == ["accepted"]
     assert desk.answers(entry(4, wire_type=STOP, stream="s-2")) == ["too_many"]
-
-
-def test_a_publisher_that_is_named_has_its_own_limits() -> None:
     desk = Desk(PublisherLimit(max_commands_per_s=0.1), ci=PublisherLimit())
     assert desk.answers(*(entry(at, source="ci") for at in range(50))) == ["accepted"] * 50
 
 
-def test_what_the_log_says_counts_and_not_what_this_process_would_have_said() -> None:
+def test_what_the_log_says_counts_also_for_commands_that_are_read_again_after_a_restart() -> None:
     desk = Desk(PublisherLimit(max_commands_per_s=0.1))
     other = Desk(PublisherLimit(max_commands_per_s=0.1))
     ours, theirs = desk.received(entry(0), entry(1)), other.received(entry(1), entry(0))
@@ -216,9 +203,6 @@ def test_what_the_log_says_counts_and_not_what_this_process_would_have_said() ->
     assert [[each.postponed is None for each in found] for found in known] == [[False], [True]]
     assert desk.answers(entry(2)) == ["too_many"]
     assert desk.answers(entry(3, at_ms=AT_MS + WINDOW_MS)) == ["accepted"]
-
-
-def test_commands_that_are_read_again_after_a_restart_count_as_the_log_has_them() -> None:
     before = Desk(PublisherLimit(max_commands_per_s=0.2))
     assert before.answers(entry(0), entry(1), entry(2)) == ["accepted", "accepted", "too_many"]
     after = Desk(PublisherLimit(max_commands_per_s=0.2))
@@ -245,13 +229,10 @@ def test_as_many_streams_are_open_as_may_until_one_is_over() -> None:
     assert desk.answers(entry(6)) == ["too_many"]
 
 
-def test_a_command_that_is_refused_opens_no_stream() -> None:
+def test_open_streams_are_known_from_a_snapshot_and_a_command_that_is_refused_opens_none() -> None:
     desk = Desk(PublisherLimit(max_open_streams=1))
     assert desk.answers(entry(0, wire_type="trackside.submit-tasks.v1")) == ["missing_field"]
     assert desk.answers(entry(1)) == ["accepted"]
-
-
-def test_open_streams_are_known_from_a_snapshot() -> None:
     before = Desk(PublisherLimit(max_open_streams=1))
     assert before.answers(entry(0)) == ["accepted"]
     after = Desk(PublisherLimit(max_open_streams=1))
@@ -264,6 +245,7 @@ def test_open_streams_are_known_from_a_snapshot() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("{", "not JSON"),
         ("[]", "expected an object of limits by id, got list"),
         ('{"ci-1": {}}', "publisher 'ci-1': expected key:ID (of a verified signature) or source:URI"),
         ('{"key:ci-1": 5}', "publisher 'key:ci-1': expected an object of limits, got int"),
@@ -273,12 +255,17 @@ def test_open_streams_are_known_from_a_snapshot() -> None:
         ('{"key:ci-1": {"max_commands_per_s": true}}', "got True"),
     ],
 )
-def test_a_bad_file_of_limits_is_named_with_publisher_and_rule(tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_file_of_limits_stops_the_start_and_is_named_with_publisher_and_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
     path = tmp_path / "limits.json"
     path.write_text(text)
-    with pytest.raises(BadLimitsError) as caught:
-        read_limits(path, PublisherLimit())
-    assert str(path) in str(caught.value) and said in str(caught.value)
+    monkeypatch.setenv("TRACKSIDE_DISPATCHER_LIMITS_FILE", str(path))
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert f"TRACKSIDE_DISPATCHER_LIMITS_FILE: {path}: " in error and said in error
 
 
 def test_what_a_file_does_not_say_is_as_for_all(tmp_path: Path) -> None:
@@ -288,15 +275,3 @@ def test_what_a_file_does_not_say_is_as_for_all(tmp_path: Path) -> None:
         "key:ci-1": PublisherLimit(5, 3),
         "source:urn:x": PublisherLimit(0, 7),
     }
-
-
-def test_a_bad_file_of_limits_stops_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "limits.json"
-    path.write_text("{")
-    monkeypatch.setenv("TRACKSIDE_DISPATCHER_LIMITS_FILE", str(path))
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    assert f"TRACKSIDE_DISPATCHER_LIMITS_FILE: {path}: not JSON" in capsys.readouterr().err

@@ -41,9 +41,6 @@ def test_reading_begins_again_at_the_first_receipt_that_is_lacking() -> None:
     receipts.request(wanted(5))
     receipts.read(0, 7)
     assert receipts.positions() == {0: 5}
-
-
-def test_where_commands_are_read_from() -> None:
     place = (COMMANDS, 0)
     assert earliest(place, 9, 2, None) == 2
     assert earliest(place, 9, 2, {}) == 9

@@ -8,25 +8,37 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.dispatcher.test_service import TOPICS, Listening
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Envelope, Event, Message, Record
-from trackside.contracts.topics import partition_of
+from trackside.contracts.topics import Topics, partition_of
+from trackside.dispatcher.advice.advice_loop import AdviceLoop
+from trackside.dispatcher.advice.advisor_process import AdvisorProcess
 from trackside.dispatcher.service import Dispatcher
 from trackside.domain.streams import MAX_IDLE_IN_MEMORY, Streams
+from trackside.eventlog.background import Background
 from trackside.eventlog.decider import Facts
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.spill import SpillStore
 
+TOPICS = Topics()
 FACTS = Facts(now_ms=1, busy=lambda topic, stream: False)
 SETTLED = 40_000
 FLOOD = 100_000
 GROWTH_BYTES = 16 * 2**20
 """What the cache of partitions and the allocator's holes may take; the streams would take over 150 MiB."""
+
+
+class Listening(AdviceLoop):
+    """Sends no request."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            AdvisorProcess("tuner", timeout_s=1), AdvisorProcess("assessor", timeout_s=1), Background()
+        )
 
 
 class Loop:

@@ -1,12 +1,24 @@
-"""What a request to a remote assessor has of a search, from its past alone."""
+"""What a request to a remote assessor has of a search, from its past alone; the time of one to a tuner."""
+
+import asyncio
+
+import pytest
 
 from tests.unit.domain.given import search_running
+from trackside.aggregates.search.advice_messages import AnswerSuggestion, SuggestionRequested
 from trackside.aggregates.search.builtin_assessors import check_assessor
+from trackside.aggregates.search.examples import EXAMPLES
 from trackside.aggregates.search.messages import Assessor
 from trackside.aggregates.search.state import FeedRow, Search
 from trackside.aggregates.search.verdicts import last_report_of, still_counts
+from trackside.contracts.topics import Topics, partition_of
+from trackside.dispatcher.advice.advisor_process import AdvisorTimeout
 from trackside.dispatcher.advice.remote_assessors import POINTS_MAX, TrialCurves, request_of
-from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX
+from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, RemoteExchange
+from trackside.dispatcher.intake.signatures import SignatureVerifier
+from trackside.eventlog.log import Appended, Outgoing
+from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 
 ROWS: list[FeedRow] = [
     (0, 0, 0.5),
@@ -30,16 +42,13 @@ def taken(rows: list[FeedRow]) -> TrialCurves:
     return courses
 
 
-def test_trials_are_told_newest_first_each_with_the_reports_of_its_own_attempt() -> None:
+def test_trials_are_told_newest_first_each_with_the_reports_of_its_attempt_from_the_past_alone() -> None:
     request = request_of(search(), taken(ROWS), 30.0)
     assert request.running == [{"number": 1, "steps": [0], "values": [0.75], "omitted": 0}]
     first, second = request.ended
     assert first == {"number": 3, "steps": [], "values": [], "omitted": 0, "status": "FAILED", "value": None}
     assert (second["number"], second["values"], second["status"]) == (0, [0.5, 0.25], "EARLY_STOPPED")
     assert (request.rows, request.time_limit_s, request.omitted) == (8, 5, 0)
-
-
-def test_a_question_depends_on_the_past_alone_and_is_another_after_a_failure() -> None:
     asked = search()
     piecewise = TrialCurves()
     for row in ROWS:
@@ -69,16 +78,13 @@ def test_the_options_of_an_assessor_elsewhere_are_for_it_to_judge() -> None:
     assert check_assessor({"name": "mine"})
 
 
-def test_a_trial_that_resumes_is_told_with_the_reports_that_count_again() -> None:
+def test_a_trial_that_resumes_is_told_with_the_reports_that_count_again_with_their_verdicts() -> None:
     rows: list[FeedRow] = [(0, 0, 0.5), (0, 1, "nan"), (0, 2, 0.75), (0, None, None)]
     assert taken(rows).running == {}
     resumed = taken([*rows, (0, "RESUMED", 2)])
     assert resumed.running == {0: {"number": 0, "steps": [0, 1], "values": [0.5, "nan"], "omitted": 0}}
     begun_anew = taken([*rows, (0, 0, 0.25), (0, None, None), (0, "RESUMED", 1)])
     assert begun_anew.running[0]["values"] == [0.25]
-
-
-def test_a_verdict_counts_while_its_report_does() -> None:
     told = search()
     first: list[FeedRow] = [(0, 0, 0.5), (0, 1, 0.25), (1, 0, 0.5)]
     cases: list[tuple[list[FeedRow], tuple[bool, bool], int]] = [
@@ -95,3 +101,41 @@ def test_a_verdict_counts_while_its_report_does() -> None:
         told.assessor_feed = [*first, *later]
         assert (still_counts(told, 0), still_counts(told, 1)) == counts, later
         assert last_report_of(told, 0, len(told.assessor_feed)) == last, later
+
+
+TOPICS = Topics()
+[EXAMPLE] = [example for example in EXAMPLES if isinstance(example, SuggestionRequested)]
+
+
+class Slow(MemoryLog):
+    """A log that takes a record when a test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.open = asyncio.Event(), asyncio.Event()
+
+    async def publish(self, topic: str, partition: int, record: Outgoing) -> Appended:
+        """Appends one record, once it is let."""
+        self.asked.set()
+        await self.open.wait()
+        return await super().publish(topic, partition, record)
+
+
+async def test_the_time_of_a_request_begins_when_it_is_in_the_log() -> None:
+    log, requests = Slow(), TOPICS.suggestion_requests
+    await log.ensure([requests])
+    assert isinstance(EXAMPLE, SuggestionRequested)
+    request = EXAMPLE.model_copy(update={"time_limit_s": 0.01})
+    writer = RecordWriter("dispatcher", "1")
+    exchange = RemoteExchange(
+        log, writer, SignatureVerifier(), requests, TOPICS.suggestions, AnswerSuggestion
+    )
+    asking = asyncio.create_task(exchange.ask(request, "a tuner"))
+    await log.asked.wait()
+    over, _ = await asyncio.wait({asking}, timeout=20 * request.time_limit_s)
+    assert not over, "nobody could have read it"
+    log.open.set()
+    with pytest.raises(AdvisorTimeout, match=r"no answer to .* in 0\.01 s"):
+        await asking
+    place = (requests.name, partition_of(request.search_id, requests.partitions))
+    assert len(await log.reader({place: 0}).read(1.0)) == 1

@@ -1,43 +1,24 @@
 """D10 by hand: so many trials as are asked for are suggested, numbered in turn, and no more."""
 
-from collections.abc import Callable
-from typing import Any
-
 from tests.unit.dispatcher.harness import (
     begin,
     dispatcher,
     end,
+    is_a,
+    messages,
     new_log,
     publish,
     start_search,
+    suggests,
     until,
-    written,
 )
-from trackside.aggregates.search.messages import (
-    RequestTrials,
-    SearchEnded,
-    SearchExhausted,
-    TrialSuggested,
-)
+from trackside.aggregates.search.messages import RequestTrials, SearchEnded, SearchExhausted, TrialSuggested
 from trackside.contracts.commands import CommandAccepted, Ping
-from trackside.contracts.message import Message, Record
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
 
 ONE_NUMBER = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}
 THREE_POINTS = {"x": {"type": "randint", "low": 0, "high": 3}}
-
-
-def suggestion(number: int) -> Callable[[Record], bool]:
-    """Tells the suggestion of a trial from other events."""
-    return lambda record: isinstance(record.message, TrialSuggested) and record.message.trial == number
-
-
-async def messages(log: MemoryLog, kind: type[Message]) -> list[Any]:
-    """Gives the events of a kind so far."""
-    records = [decode(entry) for entry in await written(log)]
-    return [record.message for record in records if record is not None and isinstance(record.message, kind)]
 
 
 async def settle(log: MemoryLog, command_id: str) -> None:
@@ -51,15 +32,23 @@ async def settle(log: MemoryLog, command_id: str) -> None:
     )
 
 
+async def run_all(log: MemoryLog, trials: int) -> None:
+    """Runs so many trials one after the other, until the search has ended."""
+    for number in range(trials):
+        await begin(log, "s", f"s.{number}")
+        await end(log, "s", f"s.{number}", 0.5)
+    await until(log, is_a(SearchEnded))
+
+
 async def test_as_many_trials_as_are_asked_for_are_suggested_beyond_the_concurrency_and_numbered_on() -> None:
     log = await new_log()
     async with dispatcher(log):
         await start_search(log, "s", space=ONE_NUMBER, tuner={"name": "random"}, max_trials=20, concurrency=2)
-        await until(log, suggestion(1))
+        await until(log, suggests(1))
         await settle(log, "c-2")
         assert [each.trial for each in await messages(log, TrialSuggested)] == [0, 1]
         await publish(log, "s", RequestTrials(count=3), "c-3")
-        await until(log, suggestion(4))
+        await until(log, suggests(4))
         for ping in range(3):
             await settle(log, f"c-{4 + ping}")
     found = await messages(log, TrialSuggested)
@@ -74,13 +63,10 @@ async def test_a_tuner_that_has_fewer_gives_those_and_then_says_that_there_are_n
     log = await new_log()
     async with dispatcher(log):
         await start_search(log, "s", space=THREE_POINTS, tuner={"name": "grid"}, max_trials=20, concurrency=1)
-        await until(log, suggestion(0))
+        await until(log, suggests(0))
         await publish(log, "s", RequestTrials(count=5), "c-2")
-        await until(log, lambda record: isinstance(record.message, SearchExhausted))
-        for number in range(3):
-            await begin(log, "s", f"s.{number}")
-            await end(log, "s", f"s.{number}", 0.5)
-        await until(log, lambda record: isinstance(record.message, SearchEnded))
+        await until(log, is_a(SearchExhausted))
+        await run_all(log, 3)
     found = await messages(log, TrialSuggested)
     assert [each.trial for each in found] == [0, 1, 2]
     assert {each.parameters["x"] for each in found} == {0, 1, 2}
@@ -92,11 +78,8 @@ async def test_no_trial_is_suggested_beyond_the_limit_however_many_are_asked_for
     log = await new_log()
     async with dispatcher(log):
         await start_search(log, "s", space=ONE_NUMBER, tuner={"name": "random"}, max_trials=4, concurrency=1)
-        await until(log, suggestion(0))
+        await until(log, suggests(0))
         await publish(log, "s", RequestTrials(count=99), "c-2")
-        await until(log, suggestion(3))
-        for number in range(4):
-            await begin(log, "s", f"s.{number}")
-            await end(log, "s", f"s.{number}", 0.5)
-        await until(log, lambda record: isinstance(record.message, SearchEnded))
+        await until(log, suggests(3))
+        await run_all(log, 4)
     assert [each.trial for each in await messages(log, TrialSuggested)] == [0, 1, 2, 3]

@@ -7,10 +7,9 @@ from typing import Any
 import optuna
 import pytest
 from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, RandomSampler, TPESampler
-from optuna.trial import TrialState
 
-from tests.unit.dispatcher.test_optuna_tuner import draw_all
-from tests.unit.dispatcher.tuner_histories import SPACE, out_of_order, score
+from tests.unit.dispatcher.test_optuna_tuner import alone, draw_all
+from tests.unit.dispatcher.tuner_histories import SPACE, HistoryItem, out_of_order, score
 from tests.unit.domain.given import Told, ended, report, task_active
 from trackside.aggregates.search.messages import StartSearch, TrialEnded, TrialStatus
 from trackside.aggregates.search.start import objective_problems
@@ -58,19 +57,10 @@ def refused(**changed: Any) -> tuple[str, str] | None:
         ({"past": [{"parameters": {"x": 1}, "value": 1.0}]}, "$.past", "have one value"),
     ],
 )
-def test_what_does_not_go_with_several_objectives_is_refused(
-    changed: dict[str, Any], path: str, said: str
-) -> None:
+def test_what_does_not_go_with_objectives_is_refused(changed: dict[str, Any], path: str, said: str) -> None:
     found = refused(**changed)
-    assert found is not None
-    assert found[0] == path
+    assert found is not None and found[0] == path
     assert said in found[1]
-
-
-def test_one_objective_with_a_name_may_have_what_any_search_has() -> None:
-    one = {"objectives": TWO[:1], "assessor": {"name": "median"}, "tuner": {"name": "cma-es"}, "goal": 0.5}
-    assert refused(**one) is None
-    assert refused() is None
 
 
 @pytest.mark.parametrize("first", ["maximize", "minimize"])
@@ -82,6 +72,8 @@ def test_a_search_of_objectives_may_come_from_a_client_or_a_rerun_with_all_field
     assert "direction" in by_a_client.model_fields_set
     assert next(objective_problems(by_a_client), None) is None
     assert refused(objectives=objectives, direction=first) is None
+    one = {"objectives": TWO[:1], "assessor": {"name": "median"}, "tuner": {"name": "cma-es"}, "goal": 0.5}
+    assert refused(**one) is None
 
 
 def end_with(
@@ -95,16 +87,13 @@ def end_with(
     return trial_ended(told.search.spec, 0, told.task())
 
 
-def test_a_trial_ends_with_the_values_of_its_objectives() -> None:
+def test_a_trial_ends_with_the_values_of_its_objectives_or_has_failed_and_says_which_it_left_out() -> None:
     found = end_with(TWO, others={"accuracy": 0.5, "latency": 9.0, "loss": 1.0})
     assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, [0.5, 9.0])
     found = end_with(TWO, value=0.5, others={"latency": 9.0})
     assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, [0.5, 9.0])
     found = end_with(TWO[:1], others={"accuracy": 0.5})
     assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, [])
-
-
-def test_a_trial_that_left_out_an_objective_has_failed_and_says_which() -> None:
     found = end_with(TWO, others={"accuracy": 0.5})
     assert (found.status, found.value, found.missing) == (TrialStatus.FAILED, 0.5, ["latency"])
     found = end_with([], others={"accuracy": 0.5})
@@ -128,37 +117,24 @@ def values_at(parameters: dict[str, Any]) -> list[float]:
     return [score(parameters), parameters["dropout"] + parameters["layers"]]
 
 
-def alone(
-    kind: Callable[..., BaseSampler], trials: int, in_flight: int, **options: Any
-) -> list[dict[str, Any]]:
-    """Runs the search with nothing but Optuna, reseeded for each trial."""
-    study = optuna.create_study(directions=DIRECTIONS)
-    running: dict[int, optuna.Trial] = {}
-    found = []
-    for what, number in out_of_order(trials, in_flight):
-        if what == "ask":
-            study.sampler = kind(seed=suggestion_seed(7, number), **options)
-            trial = running[number] = study.ask()
-            draw_all(trial)
-            found.append(trial.params)
-        elif number % 7 == 6:
-            study.tell(running.pop(number), state=TrialState.FAIL)
-        else:
-            trial = running.pop(number)
-            study.tell(trial, values_at(trial.params))
-    return found
+def end_of_two(number: int, parameters: dict[str, Any]) -> HistoryItem:
+    if number % 7 == 6:
+        return ("ended", number, "failed", None, ())
+    return ("ended", number, "complete", values_at(parameters), ())
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("in_flight", [1, 4])
 @pytest.mark.parametrize("name", list(SAMPLERS))
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-def test_suggestions_for_two_objectives_are_bit_for_bit_those_of_optuna_alone(
-    name: str, in_flight: int
-) -> None:
+def test_suggestions_for_two_objectives_are_bit_for_bit_those_of_optuna(name: str, in_flight: int) -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     genetic = {"population_size": 8, "mutation_prob": 0.9} if name.startswith("nsga") else {}
-    expected = alone(SAMPLERS[name], 100, in_flight, **genetic)
+    expected = alone(
+        lambda n: SAMPLERS[name](seed=suggestion_seed(7, n), **genetic),
+        *(100, in_flight, draw_all, end_of_two),
+        directions=DIRECTIONS,
+    )
     advisor = Advisor()
     setup = {"space": SPACE, "tuner": {"name": name, "options": genetic}, "seed": 7, "direction": "maximize"}
     _ask(advisor, {"op": "open", "kind": "tuner", **setup, "directions": DIRECTIONS})
@@ -166,11 +142,9 @@ def test_suggestions_for_two_objectives_are_bit_for_bit_those_of_optuna_alone(
     for what, number in out_of_order(100, in_flight):
         if what == "ask":
             found.append(_ask(advisor, {"op": "ask", "number": number}))
-        elif number % 7 == 6:
-            _ask(advisor, {"op": "tell", "number": number, "state": "failed"})
         else:
-            told = {"state": "complete", "value": values_at(found[number])}
-            _ask(advisor, {"op": "tell", "number": number, **told})
+            _, _, state, value, _ = end_of_two(number, found[number])
+            _ask(advisor, {"op": "tell", "number": number, "state": state, "value": value})
     # A child without a mutation repeats its parent: Optuna keeps it, a search draws again.
     alike = next((n for n in range(100) if expected[n] in expected[:n]), 100)
     assert alike > 24  # three generations

@@ -21,7 +21,6 @@ from trackside.aggregates.search.messages import (
     UpdateSearchSpace,
 )
 from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.message import Message, Record
 from trackside.contracts.tasks import MetricReported, TaskSubmitted
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
@@ -40,20 +39,6 @@ def counted(below: int) -> dict[str, Any]:
     return {"n": {"type": "randint", "low": 0, "high": below}}
 
 
-def suggests(record: Record, number: int) -> bool:
-    message = record.message
-    return isinstance(message, TrialSuggested) and message.trial == number
-
-
-def submits(record: Record, task_id: str) -> bool:
-    return isinstance(record.message, TaskSubmitted) and record.message.task_id == task_id
-
-
-async def messages(log: MemoryLog) -> list[Message]:
-    records = [decode(entry) for entry in await harness.written(log)]
-    return [record.message for record in records if record is not None]
-
-
 async def folded(log: MemoryLog) -> Search:
     streams = Streams(AGGREGATES)
     for entry in await harness.written(log):
@@ -67,12 +52,10 @@ async def folded(log: MemoryLog) -> Search:
 
 async def test_d9_what_a_search_begins_with_is_known_before_its_first_suggestion() -> None:
     """D9: imported results and first trials are part of the command."""
-    log = await harness.new_log()
     past = [{"parameters": {"n": 1}, "value": 5.0}]
     wanted = {"tuner": {"name": "grid"}, "seed": 7, "max_trials": 2, "concurrency": 1}
-    await harness.start_search(log, "s", space=counted(3), past=past, first=[{"n": 0}], **wanted)
-    async with harness.dispatcher(log), harness.fleet(log, lambda p: float(p["n"])):
-        await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
+    log = await harness.searching(space=counted(3), past=past, first=[{"n": 0}], **wanted)
+    await harness.run_to_end(log, lambda p: float(p["n"]))
     trials = (await folded(log)).trials
     begun = [(trial.parameters, trial.source) for trial in trials]
     assert begun == [({"n": 0}, "customized"), ({"n": 2}, "algorithm")]
@@ -80,16 +63,15 @@ async def test_d9_what_a_search_begins_with_is_known_before_its_first_suggestion
 
 async def test_d12_each_suggestion_says_which_version_of_the_space_it_is_of() -> None:
     """D12: suggestions before an update of the space do not change, those after it are in it."""
-    log = await harness.new_log()
-    await harness.start_search(log, "s", space=counted(8), tuner={"name": "random"}, seed=7, max_trials=6)
+    log = await harness.searching(space=counted(8), tuner={"name": "random"}, seed=7, max_trials=6)
     async with harness.dispatcher(log):
-        await harness.until(log, lambda record: submits(record, "s.0"))
+        await harness.until(log, harness.submits("s.0"))
         other = {"n": {"type": "randint", "low": 100, "high": 108}}
         await harness.publish(log, "s", UpdateSearchSpace.model_validate({"space": other}))
-        await harness.until(log, lambda record: isinstance(record.message, SearchSpaceUpdated))
+        await harness.until(log, harness.is_a(SearchSpaceUpdated))
         async with harness.fleet(log, lambda p: float(p["n"])):
-            await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
-    found = [one for one in await messages(log) if isinstance(one, TrialSuggested)]
+            await harness.until(log, harness.is_a(SearchEnded))
+    found = await harness.messages(log, TrialSuggested)
     assert [(one.trial, one.space_version) for one in found] == [(0, 1), *((n, 2) for n in range(1, 6))]
     assert [one.parameters["n"] >= 100 for one in found] == [False, *[True] * 5]
     assert [trial.space_version for trial in (await folded(log)).trials] == [1, 2, 2, 2, 2, 2]
@@ -97,25 +79,18 @@ async def test_d12_each_suggestion_says_which_version_of_the_space_it_is_of() ->
 
 async def test_d15_a_report_of_a_kind_that_nobody_knows_is_passed_over_and_stops_nobody() -> None:
     """D15: nor does one whose value is a list, or whose sequence is a text."""
-    log = await harness.new_log()
-    await harness.start_search(log, "s", space=counted(9), tuner={"name": "random"}, seed=7, max_trials=2)
+    log = await harness.searching(space=counted(9), tuner={"name": "random"}, seed=7, max_trials=2)
     async with harness.dispatcher(log):
-        await harness.until(log, lambda record: submits(record, "s.0"))
+        await harness.until(log, harness.submits("s.0"))
         await harness.begin(log, "s", "s.0")
-        token = {
-            "task_id": "s.0",
-            "attempt": 1,
-            "placement": 1,
-            "kind": "PERIODICAL",
-            "step": 0,
-            "value": 0.5,
-        }
+        token: dict[str, Any] = {"task_id": "s.0", "attempt": 1, "placement": 1}
+        token |= {"kind": "PERIODICAL", "step": 0, "value": 0.5}
         good = harness.WORKER.single("s", MetricReported.model_validate(token))
         for odd in ODD_REPORTS:
             octets = json.dumps(token | odd).encode()
             await log.append(*harness.EVENTS, [Outgoing(good.key, octets, good.headers)])
         await harness.end(log, "s", "s.0", 0.75)
-        await harness.until(log, lambda record: suggests(record, 1))
+        await harness.until(log, harness.suggests(1))
     search = await folded(log)
     assert (search.trials[0].status, search.trials[0].value) == (TrialStatus.SUCCEEDED, 0.75)
     assert search.trials[0].reports == []
@@ -126,20 +101,19 @@ async def test_d20_a_trial_that_began_under_another_dispatcher_ends_and_teaches_
     tuner = {"name": "tpe", "options": {"n_startup_trials": 1}}
     found = []
     for killed in (False, True):
-        log = await harness.new_log()
-        await harness.start_search(log, "s", space=SPACE, tuner=tuner, seed=7, max_trials=2)
+        log = await harness.searching(space=SPACE, tuner=tuner, seed=7, max_trials=2)
         async with harness.dispatcher(log):
-            first = await harness.until(log, lambda record: submits(record, "s.0"))
+            first = await harness.until(log, harness.submits("s.0"))
             assert isinstance(first.message, TaskSubmitted)
             await harness.begin(log, "s", "s.0")
             if not killed:
                 await harness.end(log, "s", "s.0", score(first.message.parameters))
-                await harness.until(log, lambda record: suggests(record, 1))
+                await harness.until(log, harness.suggests(1))
         if killed:
             await harness.end(log, "s", "s.0", score(first.message.parameters))
             async with harness.dispatcher(log):
-                await harness.until(log, lambda record: suggests(record, 1))
-        said = await messages(log)
+                await harness.until(log, harness.suggests(1))
+        said = await harness.messages(log)
         ends = [(one.status, one.value) for one in said if isinstance(one, TrialEnded)]
         assert ends == [(TrialStatus.SUCCEEDED, score(first.message.parameters))]
         found.append(await harness.suggestions(log, "s"))
@@ -147,12 +121,8 @@ async def test_d20_a_trial_that_began_under_another_dispatcher_ends_and_teaches_
 
 
 async def test_d30_trials_that_end_out_of_order_keep_their_own_parameters() -> None:
-    log = await harness.new_log()
-    await harness.start_search(
-        log, "s", space=SPACE, tuner={"name": "random"}, seed=7, max_trials=12, concurrency=4
-    )
-    async with harness.dispatcher(log), harness.fleet(log, score, 4, lambda ids: ids[-1], last=12):
-        await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
+    log = await harness.searching(space=SPACE, tuner={"name": "random"}, seed=7, max_trials=12, concurrency=4)
+    await harness.run_to_end(log, score, last=12, in_flight=4, order=lambda ids: ids[-1])
     search = await folded(log)
     assert search.ends != sorted(search.ends)
     assert [trial.value for trial in search.trials] == [score(trial.parameters) for trial in search.trials]
@@ -161,18 +131,17 @@ async def test_d30_trials_that_end_out_of_order_keep_their_own_parameters() -> N
 @pytest.mark.parametrize("tuner", ["random", "tpe"])
 async def test_d33_no_two_trials_are_equal_across_a_restart_and_another_space(tuner: str) -> None:
     """D33: nothing is suggested twice, also after a restart and an update of the space."""
-    log = await harness.new_log()
-    await harness.start_search(log, "s", space=counted(4), tuner={"name": tuner}, seed=7, max_trials=99)
+    log = await harness.searching(space=counted(4), tuner={"name": tuner}, seed=7, max_trials=99)
     async with harness.dispatcher(log), harness.fleet(log, lambda p: float(p["n"])):
-        await harness.until(log, lambda record: suggests(record, 1))
+        await harness.until(log, harness.suggests(1))
     async with harness.dispatcher(log):
         await harness.publish(log, "s", UpdateSearchSpace.model_validate({"space": counted(7)}), "another")
         await harness.publish(log, "s", UpdateSearch(concurrency=2), "faster")
-        await harness.until(log, lambda record: isinstance(record.message, SearchSpaceUpdated))
-        await harness.until(log, lambda record: isinstance(record.message, SearchUpdated))
+        await harness.until(log, harness.is_a(SearchSpaceUpdated))
+        await harness.until(log, harness.is_a(SearchUpdated))
         done = len(await harness.written(log))
         async with harness.fleet(log, lambda p: float(p["n"]), last=99):
-            await harness.until(log, lambda record: isinstance(record.message, SearchExhausted), done)
+            await harness.until(log, harness.is_a(SearchExhausted), done)
     found = [parameters["n"] for parameters in await harness.suggestions(log, "s")]
     assert sorted(found) == list(range(7))
     assert (await folded(log)).status in (SearchStatus.TUNER_NO_MORE_TRIAL, SearchStatus.DONE)

@@ -152,6 +152,17 @@ def pem(key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> bytes:
     )
 
 
+def test_signatures_without_keys_stop_the_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRACKSIDE_DISPATCHER_SIGNATURES", "accept")
+    for name in ("", "none.json"):
+        monkeypatch.setenv("TRACKSIDE_DISPATCHER_KEYS_FILE", name)
+        with pytest.raises(SystemExit) as exited:
+            main()
+        assert exited.value.code == 2 and "TRACKSIDE_DISPATCHER_KEYS_FILE" in capsys.readouterr().err
+
+
 def test_a_key_is_read_from_pem_and_what_is_none_is_said(tmp_path: Path) -> None:
     for name, octets, said in (
         ("none.pem", None, "No such file"),
@@ -215,16 +226,3 @@ def test_a_bad_file_of_keys_stops_the_start_and_is_named(
         main()
     assert exited.value.code == 2
     assert f"TRACKSIDE_DISPATCHER_KEYS_FILE: {path}" in capsys.readouterr().err
-
-
-def test_signatures_without_keys_stop_the_start(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("TRACKSIDE_DISPATCHER_SIGNATURES", "accept")
-    for path in (None, tmp_path / "none.json"):
-        if path is not None:
-            monkeypatch.setenv("TRACKSIDE_DISPATCHER_KEYS_FILE", str(path))
-        with pytest.raises(SystemExit) as exited:
-            main()
-        assert exited.value.code == 2
-        assert "TRACKSIDE_DISPATCHER_KEYS_FILE" in capsys.readouterr().err

@@ -61,7 +61,9 @@ def test_the_numbers_of_a_job_are_exported(followed: Followed) -> None:
     assert value("job_stage_jobs", stage="train", state="Waiting") == 1
 
 
-def test_only_the_stage_that_a_job_is_in_has_a_gauge(followed: Followed) -> None:
+def test_only_the_present_stage_has_a_gauge_and_metrics_stay_until_the_next(
+    followed: Followed,
+) -> None:
     told = followed.told
     followed.update()
     told.assign(100)
@@ -69,13 +71,7 @@ def test_only_the_stage_that_a_job_is_in_has_a_gauge(followed: Followed) -> None
     followed.update()
     assert value("job_stage_jobs", stage="train", state="Waiting") is None
     assert value("job_stage_jobs", stage="eval", state="Waiting") == 1
-
-
-def test_metrics_stay_until_the_next_evaluation(followed: Followed) -> None:
-    """I41: new and old metrics; what is read between two rounds is that of the last one."""
-    told = followed.told
-    told.assign(100)
-    told.train()
+    # I41: new and old metrics; what is read between two rounds is that of the last one.
     told.evaluate(0.9, 0.8)
     followed.update()
     told.decide(deploy=False)
@@ -85,16 +81,15 @@ def test_metrics_stay_until_the_next_evaluation(followed: Followed) -> None:
     assert value("job_metric_values", model="deployed", metric="accuracy") == 0.8
 
 
-def test_a_job_that_is_over_has_no_gauges(followed: Followed) -> None:
+def test_jobs_that_are_over_or_too_many_have_no_gauges(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = followed.told
     told.whole_round(0.9, 0.8)
     followed.update()
     followed.end()
     assert value("job_begun_rounds") is None
     assert value("job_metric_values", model="trained", metric="accuracy") is None
-
-
-def test_only_so_many_jobs_have_gauges(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_gauges, "MAX_STREAMS", 0)
     followed.update()
     assert value("job_begun_rounds") is None

@@ -10,11 +10,10 @@ import pytest
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 
 from tests.unit.dispatcher import harness
-from tests.unit.dispatcher.test_optuna_tuner import draw_all
-from tests.unit.dispatcher.tuner_histories import SPACE, score
+from tests.unit.dispatcher.test_optuna_tuner import alone, draw_all, draw_numbers
+from tests.unit.dispatcher.tuner_histories import SPACE, HistoryItem, score
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus, TrialSuggested
-from trackside.contracts.message import Message
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
@@ -24,39 +23,17 @@ from trackside.eventlog.memory import MemoryLog
 NUMBERS = {name: SPACE[name] for name in ("dropout", "layers", "learning_rate")}
 
 
-def draw_numbers(trial: optuna.Trial) -> None:
-    trial.suggest_float("dropout", 0.0, 0.5)
-    trial.suggest_int("layers", 1, 5)
-    trial.suggest_float("learning_rate", 1e-5, 1e-1, log=True)
-
-
 async def searched(tuner: str, space: dict[str, Any], trials: int, in_flight: int = 1) -> MemoryLog:
     """Gives the log of a search of so many trials, which end out of order if several run."""
-    log = await harness.new_log()
     wanted = {"space": space, "tuner": {"name": tuner}, "seed": 7, "max_trials": trials}
-    await harness.start_search(log, "s", **wanted, concurrency=in_flight)
+    log = await harness.searching(**wanted, concurrency=in_flight)
     async with harness.dispatcher(log), harness.fleet(log, score, in_flight, lambda ids: ids[len(ids) // 2]):
-        await harness.until(log, lambda record: suggests(record.message, trials - 1))
+        await harness.until(log, harness.suggests(trials - 1))
     return log
 
 
-def suggests(message: Message, number: int) -> bool:
-    """Says whether an event is the suggestion of a trial."""
-    return isinstance(message, TrialSuggested) and message.trial == number
-
-
-def alone(kind: Callable[..., BaseSampler], draw: Callable[[optuna.Trial], None]) -> list[dict[str, Any]]:
-    """Runs a search of 100 trials, one at a time, with nothing but Optuna."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(direction="maximize")
-    found = []
-    for number in range(100):
-        study.sampler = kind(seed=suggestion_seed(7, number))
-        trial = study.ask()
-        draw(trial)
-        found.append(trial.params)
-        study.tell(trial, score(trial.params))
-    return found
+def completed(number: int, parameters: dict[str, Any]) -> HistoryItem:
+    return ("ended", number, "complete", score(parameters), ())
 
 
 @pytest.mark.thorough
@@ -72,8 +49,10 @@ async def test_a_search_suggests_bit_for_bit_what_optuna_alone_does(
     tuner: str, kind: Callable[..., BaseSampler], space: dict[str, Any], draw: Callable[[optuna.Trial], None]
 ) -> None:
     """D33: 100 trials, one at a time, from the command to the log."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     log = await searched(tuner, space, 100)
-    assert await harness.suggestions(log, "s") == alone(kind, draw)
+    expected = alone(lambda n: kind(seed=suggestion_seed(7, n)), 100, 1, draw, completed)
+    assert await harness.suggestions(log, "s") == expected
 
 
 @pytest.mark.thorough
@@ -99,7 +78,7 @@ async def test_a_dispatcher_killed_behind_any_event_suggests_next_what_it_would_
         for other in (*commands, *entries[: place + 1]):
             await reborn.append(other.topic, other.partition, [_again(other)])
         async with harness.dispatcher(reborn):
-            found = await harness.until(reborn, lambda r: isinstance(r.message, TrialSuggested), place + 1)
+            found = await harness.until(reborn, harness.is_a(TrialSuggested), place + 1)
         assert isinstance(found.message, TrialSuggested)
         assert (found.message.trial, found.message.parameters) == (number, expected[number])
         compared += 1
@@ -116,10 +95,9 @@ async def test_a_search_of_a_finite_space_tries_each_point_once_and_is_exhausted
         "layers": {"type": "randint", "low": 0, "high": 6},
         "dropout": {"type": "constant", "value": 0.5},
     }
-    log = await harness.new_log()
-    await harness.start_search(log, "s", space=space, tuner={"name": "tpe"}, max_trials=50, concurrency=2)
+    log = await harness.searching(space=space, tuner={"name": "tpe"}, max_trials=50, concurrency=2)
     async with harness.dispatcher(log), harness.fleet(log, score):
-        ended = await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
+        ended = await harness.until(log, harness.is_a(SearchEnded))
     assert isinstance(ended.message, SearchEnded)
     assert (ended.message.status, ended.message.trials) == (SearchStatus.DONE, 6)
     found = await harness.suggestions(log, "s")

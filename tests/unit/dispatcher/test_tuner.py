@@ -106,6 +106,7 @@ def test_a_search_rebuilt_among_repeats_goes_on_alike(tuner: dict[str, Any]) -> 
     assert rebuilt(history, *setup).ask(20) is None
 
 
+@pytest.mark.thorough
 def test_a_trial_that_a_user_added_is_not_suggested_again() -> None:
     added = {"a": 2, "b": 1.0}
     for name in TUNERS:
@@ -115,21 +116,21 @@ def test_a_trial_that_a_user_added_is_not_suggested_again() -> None:
         assert added not in found
 
 
-def test_a_space_without_an_end_that_gives_nothing_new_counts_as_exhausted() -> None:
+def test_a_batch_goes_through_its_sets_in_their_order_and_what_gives_nothing_new_counts_as_exhausted() -> (
+    None
+):
+    sets = [{"a": 3, "b": 1.0}, {"a": 0, "b": 0.3}, {"a": 1, "b": 2.0}]
+    setup: Setup = (INTEGERS, {"name": "batch", "options": {"sets": sets}}, 1, "maximize")
+    assert exhausted(make_tuner(*setup), 3) == sets
+    history: list[HistoryItem] = [("suggested", 0, sets[0]), ("ended", 0, "complete", score(sets[0]), ())]
+    assert rebuilt(history, *setup).ask(1) == sets[1]
     space = {"x": {"type": "qnormal", "mu": 0.0, "sigma": 0.01, "step": 1.0}}
     memory = make_tuner(space, {"name": "random"}, 1, "maximize")
     assert memory.ask(0) == {"x": 0.0}
     assert memory.ask(1) is None
 
 
-def test_a_batch_goes_through_its_sets_in_their_order() -> None:
-    sets = [{"a": 3, "b": 1.0}, {"a": 0, "b": 0.3}, {"a": 1, "b": 2.0}]
-    setup: Setup = (INTEGERS, {"name": "batch", "options": {"sets": sets}}, 1, "maximize")
-    assert exhausted(make_tuner(*setup), 3) == sets
-    history: list[HistoryItem] = [("suggested", 0, sets[0]), ("ended", 0, "complete", score(sets[0]), ())]
-    assert rebuilt(history, *setup).ask(1) == sets[1]
-
-
+@pytest.mark.thorough
 @settings(max_examples=100, deadline=None)
 @given(space=SPACES, index=st.integers(0, 10**6))
 def test_what_a_space_has_fits_it_and_leads_to_its_own_place(space: dict[str, Any], index: int) -> None:

@@ -1,15 +1,21 @@
-"""What a dispatcher makes of a tuner that fails, waits or is exhausted: events first, then the policy."""
+"""What a dispatcher makes of a tuner that fails, waits or is exhausted, and what is said of an exception."""
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import suggestions
-from trackside.aggregates.search.advice_messages import TRACEBACK_MAX, SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.advice_messages import (
+    MESSAGE_MAX,
+    TRACEBACK_MAX,
+    SuggestionDeferred,
+    SuggestionFailed,
+)
 from trackside.aggregates.search.failure_policies import TunerFailure
 from trackside.aggregates.search.messages import (
     SearchEnded,
@@ -22,6 +28,7 @@ from trackside.aggregates.search.messages import (
 from trackside.contracts.message import Event
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorProcess, AdvisorTimeout
+from trackside.dispatcher.plugins.user_errors import describe
 from trackside.dispatcher.tuners.tuner import TunerWaits
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
@@ -29,6 +36,7 @@ from trackside.domain.react import react
 from trackside.domain.streams import load, pack
 from trackside.eventlog.background import Background
 
+Said = TypeVar("Said", bound=Event)
 RAISED = AdviceFailed("RuntimeError: no license", "x" * (TRACEBACK_MAX + 9))
 LATE = AdvisorTimeout("no answer in 30 s")
 
@@ -87,6 +95,12 @@ class Played:
             events += answer.events
         return events
 
+    async def first(self, kind: type[Said]) -> Said:
+        """Returns the first event of a turn."""
+        event, *_ = await self.turn()
+        assert isinstance(event, kind)
+        return event
+
 
 async def test_a_failure_is_told_with_its_reason_and_asked_again_up_to_the_limit() -> None:
     played = Played(TunerFailure(retries=1), RAISED, LATE)
@@ -96,12 +110,10 @@ async def test_a_failure_is_told_with_its_reason_and_asked_again_up_to_the_limit
     assert first.message == "RuntimeError: no license"
     assert len(first.traceback) == TRACEBACK_MAX
     second, failed, ended = [*await played.turn(), *decided(played.told)]
-    assert isinstance(second, SuggestionFailed)
-    assert (second.failure, second.code) == (2, "tuner_timed_out")
+    assert isinstance(second, SuggestionFailed) and (second.failure, second.code) == (2, "tuner_timed_out")
     assert isinstance(failed, SearchFailed)
     assert (failed.code, failed.message) == ("tuner_timed_out", "trial 0, asked 2 times: no answer in 30 s")
-    assert isinstance(ended, SearchEnded)
-    assert ended.status is SearchStatus.ERROR
+    assert isinstance(ended, SearchEnded) and ended.status is SearchStatus.ERROR
 
 
 def decided(told: Told) -> list[Event]:
@@ -109,39 +121,29 @@ def decided(told: Told) -> list[Event]:
     return [event for answer in react(told.stream, Capabilities(), AGGREGATES) for event in answer.events]
 
 
-async def test_a_new_dispatcher_goes_on_counting_where_the_old_one_was_killed() -> None:
+async def test_a_new_dispatcher_goes_on_counting_and_an_answer_gives_a_clean_slate() -> None:
     played = Played(TunerFailure(retries=1), RAISED, RAISED)
     await played.turn()
     played.restart()
     assert SearchFailed in [type(event) for event in await played.turn()]
-
-
-async def test_a_tuner_that_fails_twice_and_then_answers_goes_on_with_a_clean_slate() -> None:
     played = Played(TunerFailure(), RAISED, RAISED, {"lr": 0.5}, RAISED)
     for _ in range(2):
         await played.turn()
-    suggested, *_ = await played.turn()
-    assert isinstance(suggested, TrialSuggested)
+    suggested = await played.first(TrialSuggested)
     assert suggested.source == "algorithm"
     [failure] = await played.turn()
-    assert isinstance(failure, SuggestionFailed)
-    assert (failure.trial, failure.failure) == (1, 1)
+    assert isinstance(failure, SuggestionFailed) and (failure.trial, failure.failure) == (1, 1)
 
 
-async def test_chance_stands_in_for_one_trial_and_the_tuner_is_asked_for_the_next() -> None:
+async def test_chance_stands_in_for_one_trial_and_the_search_fails_when_that_fails_too() -> None:
     policy = TunerFailure(retries=0, then="random")
     played = Played(policy, RAISED, {"lr": 0.75}, ours=[{"lr": 0.25}])
     await played.turn()
-    drawn, *_ = await played.turn()
-    assert isinstance(drawn, TrialSuggested)
+    drawn = await played.first(TrialSuggested)
     assert (drawn.source, drawn.parameters) == ("fallback", {"lr": 0.25})
     assert played.ours.asked == [("digits-1/by-chance", "random")]
-    after, *_ = await played.turn()
-    assert isinstance(after, TrialSuggested)
+    after = await played.first(TrialSuggested)
     assert (after.trial, after.source) == (1, "algorithm")
-
-
-async def test_a_search_fails_when_chance_fails_too() -> None:
     policy = TunerFailure(retries=0, then="random")
     played = Played(policy, RAISED, ours=[RAISED] * suggestions.CHANCES)
     events: list[Event] = []
@@ -161,16 +163,14 @@ async def test_d11_waiting_and_being_exhausted_are_two_events() -> None:
     assert (waits.trial, played.told.search.status) == (1, SearchStatus.RUNNING)
     assert await played.turn() == [], "it isn't asked again until something has ended"
     finish(played.told, 0, 0.5)
-    exhausted, *_ = await played.turn()
-    assert isinstance(exhausted, SearchExhausted)
+    exhausted = await played.first(SearchExhausted)
     assert (exhausted.trials, exhausted.seen) == (1, played.told.search.opened[1])
 
 
 async def test_d11_a_tuner_that_waits_while_nothing_runs_has_failed() -> None:
     played = Played(TunerFailure(retries=0), TunerWaits())
     failure, failed = await played.turn()
-    assert isinstance(failure, SuggestionFailed)
-    assert failure.code == "tuner_waits_in_vain"
+    assert isinstance(failure, SuggestionFailed) and failure.code == "tuner_waits_in_vain"
     assert isinstance(failed, SearchFailed)
 
 
@@ -181,3 +181,38 @@ async def test_no_more_is_asked_of_a_search_that_has_failed(retries: int) -> Non
         await played.turn()
     assert played.own.answers == []
     assert played.told.search.status is SearchStatus.STOPPING
+
+
+TUNER = """
+def best(history):
+    return history[0]
+
+class Mine:
+    def suggest(self, history):
+        import json
+        return json.loads(best(history))
+"""
+
+
+def described(tmp_path: Path, history: list[str]) -> dict[str, str]:
+    file = tmp_path / "tuners.py"
+    found: dict[str, Any] = {}
+    exec(compile(TUNER, str(file), "exec"), found)  # noqa: S102  (a user's module, as an import runs it)
+    with pytest.raises(Exception) as raised:  # noqa: PT011  (whatever a user's code raises)
+        found["Mine"]().suggest(history)
+    traceback = raised.value.__traceback__
+    assert traceback is not None
+    return describe(raised.value.with_traceback(traceback.tb_next))  # without this test's own frame
+
+
+def test_the_message_ends_with_the_line_of_the_users_own_code_also_if_it_is_long(tmp_path: Path) -> None:
+    file = tmp_path / "tuners.py"
+    assert described(tmp_path, [])["message"] == f"list index out of range (in best, {file}:3)"
+    in_library = described(tmp_path, ["{"])["message"]
+    assert in_library.endswith(f" (in suggest, {file}:8)"), "not the line of the library that raised"
+    try:
+        raise ValueError("x" * 9_000)
+    except ValueError as error:
+        message = describe(error)["message"]
+    assert len(message) == MESSAGE_MAX
+    assert message.endswith(")")

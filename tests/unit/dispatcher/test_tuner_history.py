@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,13 +15,15 @@ from tests.unit.domain.given import (
     over,
     report,
     search_running,
+    status,
     submitted,
     suggested,
     task_active,
+    token,
 )
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor, TrialStatus
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks import AttemptEnd, Reservation, TaskError, TaskInterrupted, TaskStatus
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory, ended_item
 from trackside.domain.streams import load, pack
 
@@ -42,23 +45,18 @@ def lived(seed: int, concurrency: int) -> tuple[Told, dict[int, list[HistoryItem
     return told, at_the_time
 
 
+@pytest.mark.thorough
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 5))
-def test_the_past_of_a_trial_does_not_depend_on_when_it_is_told(seed: int, concurrency: int) -> None:
+def test_the_past_of_a_trial_only_grows_whenever_it_is_told(seed: int, concurrency: int) -> None:
     told, at_the_time = lived(seed, concurrency)
     assert sorted(at_the_time) == list(range(TRIALS))
     for number, then in at_the_time.items():
         assert TunerHistory().until(told.search, number) == then
-
-
-@settings(max_examples=40)
-@given(st.integers(0, 2**32), st.integers(1, 5))
-def test_the_past_only_grows(seed: int, concurrency: int) -> None:
-    told, at_the_time = lived(seed, concurrency)
-    for number in range(1, TRIALS):
-        before, after = at_the_time[number - 1], at_the_time[number]
-        assert after[: len(before)] == before
-        assert ("suggested", number - 1, {"lr": (number - 1) / 10}) in after
+        if number:
+            before = at_the_time[number - 1]
+            assert then[: len(before)] == before
+            assert ("suggested", number - 1, {"lr": (number - 1) / 10}) in then
     whole = TunerHistory().until(told.search, TRIALS - 1)
     assert [item[1] for item in whole if item[0] == "suggested"] == list(range(TRIALS - 1))
     ends = [item[1] for item in whole if item[0] == "ended"]
@@ -86,8 +84,10 @@ def test_a_trial_is_told_the_ends_that_the_log_had_when_its_slot_opened() -> Non
     ]
 
 
-def test_how_a_trial_ended_is_said_in_the_tuner_s_words() -> None:
-    for status, value, state in (
+def test_how_a_trial_ended_is_said_in_the_tuner_s_words_and_the_last_value_of_a_stopped_one_may_count() -> (
+    None
+):
+    for outcome, value, state in (
         (TrialStatus.SUCCEEDED, 0.5, "complete"),
         (TrialStatus.SUCCEEDED, None, "failed"),
         (TrialStatus.EARLY_STOPPED, 0.25, "pruned"),
@@ -99,11 +99,8 @@ def test_how_a_trial_ended_is_said_in_the_tuner_s_words() -> None:
         told.tell(report(1, 0.25))
         told.tell(report(2, None))
         told.tell(ended())
-        told.tell(over(0, value, status))
+        told.tell(over(0, value, outcome))
         assert ended_item(told.search.trials[0]) == ("ended", 0, state, value, [(1, 0.25)])
-
-
-def test_d17_the_last_value_of_a_stopped_trial_may_count_as_its_result() -> None:
     cases = ((True, 0.25, "complete"), (False, 0.25, "pruned"), (True, None, "pruned"))
     for counts, value, expected in cases:
         told = task_active(assessor=Assessor(count_last_value=counts))
@@ -137,11 +134,27 @@ def test_d18_an_assessor_is_told_reports_new_attempts_and_ends_in_the_order_of_t
         (1, "SUCCEEDED", None),
     ]
     assert load(pack(told.stream), AGGREGATES).root.assessor_feed == told.stream.root.assessor_feed
-
-
-def test_nothing_is_kept_for_an_assessor_where_there_is_none() -> None:
     told = task_active()
     told.tell(report(1, 0.1))
     told.tell(ended())
     told.tell(over(0, 0.1))
     assert told.stream.root.assessor_feed == []
+
+
+def test_an_attempt_that_trains_again_after_an_interrupt_restarts_the_past_of_its_trial() -> None:
+    told = task_active(assessor=Assessor())
+    told.tell(status(TaskStatus.TRAINING))
+    told.tell(report(1, 0.1))
+    told.tell(
+        TaskInterrupted(
+            **token(),
+            interrupt=1,
+            resource="device",
+            reserved=Reservation(cuda_memory_bytes=2**30, estimated_by="raised"),
+            error=TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory"),
+        )
+    )
+    told.tell(status(TaskStatus.TRAINING, interrupts=1))
+    told.tell(report(1, 0.2, interrupts=1))
+    told.tell(begun())  # a repeat, which changes nothing
+    assert told.stream.root.assessor_feed == [(0, 1, 0.1), (0, None, None), (0, 1, 0.2)]

@@ -99,7 +99,6 @@ def out_of_order(trials: int, in_flight: int) -> Iterator[tuple[str, int]]:
 
 
 def run_search(tuner: AskTellTuner, trials: int, in_flight: int) -> list[HistoryItem]:
-    """Runs a search and returns its history."""
     history: list[HistoryItem] = []
     parameters: dict[int, dict[str, Any]] = {}
     for what, number in out_of_order(trials, in_flight):
@@ -115,7 +114,6 @@ def run_search(tuner: AskTellTuner, trials: int, in_flight: int) -> list[History
 
 
 def replayed(tuner: AskTellTuner, history: list[HistoryItem]) -> AskTellTuner:
-    """Replays a history on a tuner, and returns the tuner."""
     for what, *rest in history:
         if what == "suggested":
             tuner.restore(*rest)
@@ -125,5 +123,4 @@ def replayed(tuner: AskTellTuner, history: list[HistoryItem]) -> AskTellTuner:
 
 
 def rebuilt(history: list[HistoryItem], *setup: Any) -> AskTellTuner:
-    """Returns a new tuner on which a history was replayed."""
     return replayed(make_tuner(*setup), history)

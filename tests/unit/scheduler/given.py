@@ -3,17 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tests.unit.domain.given import (
-    STREAM,
-    Told,
-    record_of,
-)
-from trackside.contracts.fleet import (
-    Device,
-    WorkerJoined,
-    WorkerLeft,
-    WorkerLost,
-)
+from tests.unit.domain.given import STREAM, Told, record_of
+from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
 from trackside.domain import fleet
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
@@ -25,7 +16,6 @@ GIB = 1024**3
 
 
 def fleet_of(*joins: WorkerJoined | WorkerLeft | WorkerLost) -> Fleet:
-    """Returns the fleet after these events."""
     state = Fleet()
     for offset, event in enumerate(joins):
         assert fleet.evolve(state, record_of(event, offset)) is Outcome.APPLIED
@@ -40,7 +30,6 @@ def worker(
     queues: Iterable[str] = ("default",),
     after: dict[str, int] | None = None,
 ) -> WorkerJoined:
-    """Returns the join of a worker with CPU slots."""
     devices = [Device(device_id=f"cpu-{at}", kind="cpu", name="slot", memory_bytes=1) for at in range(slots)]
     return WorkerJoined(
         worker_id=name,
@@ -54,7 +43,6 @@ def worker(
 
 
 def cluster_of(told: Told) -> ClusterState:
-    """Returns the state with the tasks of a log."""
     cluster = ClusterState()
     for task in told.stream.tasks.values():
         cluster.update(STREAM, task)

@@ -18,6 +18,7 @@ from trackside.contracts.fleet import (
     RunningPlacement,
     WorkerHeartbeat,
     WorkerJoined,
+    WorkerLost,
 )
 from trackside.contracts.message import Event
 from trackside.contracts.resources import Needs, Resources
@@ -58,7 +59,6 @@ class SchedulerHarness:
         self._offset = 0
 
     def fold(self, event: Event, stream: str = "s", role: str = "") -> Outcome:
-        """Folds an event of a stream."""
         record = replace(record_of(event, self._offset, role, stream), append_time_ms=self.now_ms)
         self._offset += 1
         found, outcome = self.streams.fold(record)
@@ -67,11 +67,20 @@ class SchedulerHarness:
         return outcome
 
     def fold_fleet(self, event: Event) -> None:
-        """Folds an event of the fleet."""
         record = replace(record_of(event, self._offset), append_time_ms=self.now_ms)
         self._offset += 1
         assert fleet.evolve(self.fleet, record) is Outcome.APPLIED
         self.sync_hosts()
+
+    def lose(self, worker: str) -> None:
+        """Folds that a worker is lost."""
+        incarnation = self.fleet.workers[worker].incarnation
+        self.fold_fleet(WorkerLost(worker_id=worker, incarnation=incarnation, silent_ms=11_000))
+
+    def end_lost(self) -> None:
+        """Folds the ends of attempts that are lost."""
+        for task, lost in list(decide.lost_attempts(self.cluster, self.fleet, {})):
+            self.fold(lost.events[0], self.stream_of(task.task_id), "scheduler")
 
     def sync_hosts(self) -> None:
         """Updates the hosts from the fleet and from what is drained."""
@@ -79,7 +88,6 @@ class SchedulerHarness:
         self.cluster.hosts.sync_fleet(self.fleet, lambda worker: not worker.gone, bookings, self.drained)
 
     def drain(self, worker: str, *devices: str) -> None:
-        """Drains these devices of a worker, and no other of it."""
         self.drained[worker] = frozenset(devices)
         self.sync_hosts()
 
@@ -133,12 +141,10 @@ class SchedulerHarness:
         self.fold_fleet(joined)
 
     def submit_each(self, task_ids: Iterable[str], **options: Any) -> None:
-        """Submits tasks that are alike."""
         for task_id in task_ids:
             self.submit(task_id, **options)
 
     def place(self, task_id: str, stream: str = "s", **options: Any) -> None:
-        """Submits a task, and runs a pass."""
         self.submit(task_id, stream, **options)
         self.run_pass()
 
@@ -194,13 +200,11 @@ class SchedulerHarness:
         return self.task(task_id)
 
     def task(self, task_id: str) -> Task:
-        """Returns a task by its id."""
         return next(
             stream.tasks[task_id] for stream in self.streams.by_id.values() if task_id in stream.tasks
         )
 
     def stream_of(self, task_id: str) -> str:
-        """Returns the stream of a task."""
         return next(name for name, stream in self.streams.by_id.items() if task_id in stream.tasks)
 
     def run_pass(self, after_s: float = 0.0, write: bool = True) -> list[Action]:
@@ -240,7 +244,6 @@ class SchedulerHarness:
         return [(action.task.task_id, action.by) for action in self.actions if isinstance(action, Preempt)]
 
     def recalled(self) -> list[str]:
-        """Returns which tasks the last pass recalled."""
         return [action.task.task_id for action in self.actions if isinstance(action, Recall)]
 
     def unschedulable(self) -> dict[str, str]:
@@ -252,7 +255,6 @@ class SchedulerHarness:
         }
 
     def placement_fields(self, task_id: str) -> dict[str, Any]:
-        """Returns the fields that name the placement of a task."""
         task = self.task(task_id)
         assert task.place is not None
         return {
@@ -272,22 +274,18 @@ class SchedulerHarness:
             self.report_status(task_id, status)
 
     def report_status(self, task_id: str, status: TaskStatus) -> None:
-        """Folds the status of a task."""
         self.fold(TaskStatusChanged(**self.placement_fields(task_id), status=status), self.stream_of(task_id))
 
     def end(self, task_id: str, end: AttemptEnd = AttemptEnd.FINISHED, **more: Any) -> None:
-        """Folds the end of a task's attempt."""
         role = "scheduler" if end is AttemptEnd.LOST else "worker"
         ended = AttemptEnded(**self.placement_fields(task_id), end=end, **{"memory_measure": "own", **more})
         assert self.fold(ended, self.stream_of(task_id), role) is Outcome.APPLIED
 
     def refuse(self, task_id: str, code: str = "out_of_memory", message: str = "no room") -> None:
-        """Folds that a worker refused a placement."""
         refused = TaskRefused(**self.placement_fields(task_id), code=code, message=message)
         assert self.fold(refused, self.stream_of(task_id)) is Outcome.APPLIED
 
     def return_task(self, task_id: str) -> None:
-        """Folds that a worker returned a placement."""
         assert (
             self.fold(TaskReturned(**self.placement_fields(task_id)), self.stream_of(task_id))
             is Outcome.APPLIED
@@ -338,7 +336,6 @@ class SchedulerHarness:
 
 
 def one_worker(chosen: SchedulingPolicy | None = None, **options: Any) -> SchedulerHarness:
-    """Returns a scheduler with worker w1."""
     harness = SchedulerHarness(chosen)
     harness.join_worker(**options)
     return harness

@@ -4,13 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.domain.given import (
-    Told,
-    adopted,
-    submitted,
-    suggested,
-    task_active,
-)
+from tests.unit.domain.given import Told, adopted, submitted, suggested, task_active
 from tests.unit.scheduler.given import cluster_of, fleet_of, worker
 from tests.unit.scheduler.test_service import FACTS, TOPICS, ServiceHarness
 from trackside.contracts.device_commands import StopTask
@@ -73,13 +67,11 @@ class AdoptionHarness(ServiceHarness):
         self.fold_new()
 
     def fold_new(self) -> None:
-        """Folds what the log has more than before."""
         for record in self.told.records[self._folded :]:
             self.scheduler.fold(record)
         self._folded = len(self.told.records)
 
     def adopt(self, incarnation: str = "i-2", earlier: tuple[str, ...] = ("i-1",)) -> None:
-        """Folds an adoption."""
         self.told.tell(adopted(incarnation=incarnation, earlier=earlier))
         self.fold_new()
 
@@ -99,7 +91,7 @@ class AdoptionHarness(ServiceHarness):
 
 
 @pytest.mark.parametrize("gone", [LOST, WorkerLeft(worker_id="w1", incarnation="i-1"), None])
-def test_an_incarnation_that_adopts_and_never_joins_has_one_lease(
+def test_what_adopts_and_never_joins_has_one_lease(
     gone: WorkerLost | WorkerLeft | None,
 ) -> None:
     harness = AdoptionHarness()

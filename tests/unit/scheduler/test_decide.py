@@ -2,23 +2,11 @@
 
 import pytest
 
-from tests.unit.domain.given import (
-    STREAM,
-    Told,
-    assigned,
-    ended,
-    task_active,
-    task_id,
-    task_queued,
-)
+from tests.unit.domain.given import STREAM, Told, assigned, ended, task_active, task_id, task_queued
 from tests.unit.scheduler.given import cluster_of, fleet_of, worker
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
 from trackside.contracts.fleet import WorkerLeft, WorkerLost
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    TimeLimitReached,
-)
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TimeLimitReached
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
 from trackside.scheduler import decide
@@ -62,8 +50,7 @@ def test_a_task_that_was_refused_ten_times_is_given_up() -> None:
     assert harness.assignments() == []
     (task,) = harness.cluster.given_up.values()
     [ended] = decide.give_up(task).events
-    assert isinstance(ended, AttemptEnded)
-    assert ended.error is not None
+    assert isinstance(ended, AttemptEnded) and ended.error is not None
     assert (ended.end, ended.error.stage, ended.error.type) == (AttemptEnd.REFUSED, "START", "Refused")
     assert ended.error.message == "refused 10 times, last by w1: device_broken: no such file"
     harness.fold(ended, role="scheduler")

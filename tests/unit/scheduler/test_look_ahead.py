@@ -7,9 +7,7 @@ import pytest
 from tests.unit.scheduler.given import policy
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
 from trackside.contracts.device_commands import RecallTask, RunTask
-from trackside.contracts.fleet import WorkerLost
 from trackside.contracts.tasks import TaskStatus
-from trackside.scheduler import decide
 from trackside.scheduler.device_commands import PendingCommand, pending_commands
 
 
@@ -39,13 +37,19 @@ def pending(harness: SchedulerHarness) -> list[PendingCommand]:
     return list(pending_commands(harness.cluster, harness.fleet))
 
 
-def test_one_task_and_no_more_waits_behind_a_running_one() -> None:
+def test_one_task_waits_behind_a_running_one_and_has_the_device_next() -> None:
     harness = harness_with()
     harness.submit_each("ab")
     harness.run_pass()
     assert harness.placed_behind() == [("a", "w1/cpu-0")]
     assert harness.run_pass() == []
     assert harness.task("a").attempt.behind
+    harness = harness_with()
+    harness.submit_each("ab")
+    harness.run_pass()
+    harness.end("t0")
+    assert harness.assignments() == []
+    assert harness.placed_behind() == [("b", "w1/cpu-0")]
 
 
 def test_nobody_waits_behind_another_without_look_ahead_or_while_a_device_is_free() -> None:
@@ -58,37 +62,23 @@ def test_nobody_waits_behind_another_without_look_ahead_or_while_a_device_is_fre
     assert harness.placed_behind() == []
 
 
-def test_the_held_command_says_so_and_is_expected_once_the_device_is_free() -> None:
+def test_the_held_command_says_so_with_the_lease_and_is_expected_once_the_device_is_free() -> None:
     harness = harness_with()
     harness.place("a")
     (command,) = pending(harness)
     run = command.build()
-    assert isinstance(run, RunTask)
-    assert (run.wait, command.deferred) == (True, True)
+    assert isinstance(run, RunTask) and (run.wait, command.deferred) == (True, True)
     harness.end("t0")
     (command,) = pending(harness)
     assert not command.deferred
     harness.accept("a")
     assert pending(harness) == []
-
-
-def test_a_command_says_the_lease_that_its_scheduler_gives() -> None:
     harness = SchedulerHarness(replace(policy(), lease_s=4.5))
     harness.join_worker(cpus=1)
     harness.place("a")
     (command,) = pending(harness)
     run = command.build()
-    assert isinstance(run, RunTask)
-    assert run.lease_s == 4.5
-
-
-def test_who_waited_behind_has_the_device_next_and_somebody_waits_behind_it() -> None:
-    harness = harness_with()
-    harness.submit_each("ab")
-    harness.run_pass()
-    harness.end("t0")
-    assert harness.assignments() == []
-    assert harness.placed_behind() == [("b", "w1/cpu-0")]
+    assert isinstance(run, RunTask) and run.lease_s == 4.5
 
 
 def test_a_task_is_taken_back_when_another_device_becomes_free() -> None:
@@ -139,13 +129,8 @@ def test_a_gpu_has_a_task_behind_that_does_not_fit_beside_the_others_yet() -> No
 def test_fm_14_a_task_behind_a_lost_worker_comes_back_as_those_that_ran() -> None:
     harness = harness_with()
     harness.place("a")
-    incarnation = harness.fleet.workers["w1"].incarnation
-    harness.fold_fleet(WorkerLost(worker_id="w1", incarnation=incarnation, silent_ms=11_000))
-    lost = [(task.task_id, ended) for task, ended in decide.lost_attempts(harness.cluster, harness.fleet, {})]
-    assert {task_id for task_id, _ in lost} == {"t0", "a"}
-    for _, proposal in lost:
-        [ended] = proposal.events
-        harness.fold(ended, role="scheduler")
+    harness.lose("w1")
+    harness.end_lost()
     harness.join_worker("w2", cpus=2)
     assert {name for name, _ in harness.assignments()} == {"t0", "a"}
 
@@ -177,9 +162,7 @@ def waiting(harness: SchedulerHarness) -> list[str]:
     ("took_ms", "look_ahead", "count"),
     [(0, 8, 8), (20, 8, 8), (5, 3, 3), (5, 1, 1), (60, 8, 4), (150, 8, 2), (200, 8, 1), (9_000, 8, 1)],
 )
-def test_so_many_tasks_wait_on_a_device_as_are_short_together(
-    took_ms: int, look_ahead: int, count: int
-) -> None:
+def test_as_many_tasks_wait_on_a_device_as_are_short(took_ms: int, look_ahead: int, count: int) -> None:
     harness = harness_of_known_tasks(took_ms, look_ahead)
     begin(harness, 15)
     assert waiting(harness) == [str(number) for number in range(1, count + 1)]

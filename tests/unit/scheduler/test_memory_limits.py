@@ -2,7 +2,6 @@
 
 from tests.unit.scheduler.given import GIB
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
-from trackside.contracts.fleet import WorkerLost
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.task import TaskState
 
@@ -128,8 +127,7 @@ def test_t17_a_retry_waits_and_says_so_if_the_worker_that_allowed_more_is_gone()
     harness = one_worker(cpus=1, memory=16, limits={"digits": 0.5})
     harness.join_worker("w2", cpus=1, memory=16, limits={"digits": 1})
     assert harness.assign("a", device="cpu-0") == [("a", "w1/cpu-0")]
-    incarnation = harness.fleet.workers["w2"].incarnation
-    harness.fold_fleet(WorkerLost(worker_id="w2", incarnation=incarnation, silent_ms=9_999))
+    harness.lose("w2")
     kill_at_limit(harness, "a", 0.5)
     assert harness.assignments() == [], "the worker may return"
     harness.run_pass(after_s=60)

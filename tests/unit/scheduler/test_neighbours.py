@@ -6,9 +6,8 @@ import pytest
 
 from tests.unit.scheduler.given import policy
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
-from trackside.contracts.fleet import NeighbourUse, WorkerLeft, WorkerLost
+from trackside.contracts.fleet import NeighbourUse, WorkerLeft
 from trackside.contracts.tasks import AttemptEnd
-from trackside.scheduler import decide
 
 GIB = 1024**3
 UUID = ("GPU-7",)
@@ -81,12 +80,10 @@ def test_a_neighbour_of_another_log_counts_with_what_it_has() -> None:
 def test_a_task_of_a_lost_worker_keeps_its_gpu_until_its_end_is_folded() -> None:
     harness = two_on_a_host()
     harness.place("a", kind="gpu", cuda=14, memory=0.1)
-    lost = harness.fleet.workers["w1"].incarnation
-    harness.fold_fleet(WorkerLost(worker_id="w1", incarnation=lost, silent_ms=11_000))
+    harness.lose("w1")
     harness.join_worker("w3", gpus=(16,), uuids=UUID)
     assert harness.assign("b", kind="gpu", cuda=14, memory=0.1) == []
-    for _, attempt in list(decide.lost_attempts(harness.cluster, harness.fleet, {})):
-        harness.fold(attempt.events[0], "s", "scheduler")
+    harness.end_lost()
     assert len(harness.assignments()) == 1
 
 
@@ -106,7 +103,7 @@ def test_a_worker_that_joins_again_or_under_a_new_name_still_shares() -> None:
     assert harness.assign("a", kind="gpu", cuda=14, memory=14) == [("a", "w3/gpu-0")]
 
 
-def test_an_urgent_task_preempts_what_a_neighbour_runs_on_the_gpu() -> None:
+def test_a_task_that_preempts_or_waits_behind_a_neighbour_s_waits_for_it() -> None:
     harness = two_on_a_host()
     harness.submit("a", device="w1/gpu-0", cuda=14, memory=0.1)
     harness.run_pass(after_s=1)
@@ -117,9 +114,6 @@ def test_an_urgent_task_preempts_what_a_neighbour_runs_on_the_gpu() -> None:
     assert harness.preempted() == [("a", "urgent")]
     harness.end("a", AttemptEnd.PREEMPTED)
     assert harness.assignments() == [("urgent", "w2/gpu-0")]
-
-
-def test_a_task_placed_behind_a_neighbour_s_waits_for_it() -> None:
     harness = two_on_a_host(look_ahead=1, max_tasks=1)
     harness.begin("a", kind="gpu", cuda=14, memory=0.1)
     harness.place("b", kind="gpu", cuda=14, memory=0.1)

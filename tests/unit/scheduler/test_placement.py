@@ -52,9 +52,14 @@ def test_t16_a_share_and_an_amount_are_kept_free_once_a_task_is_there() -> None:
     assert harness.assign("c", kind="gpu", cuda=3) == [("a", "w1/gpu-0"), ("c", "w1/gpu-0")]
 
 
-def test_t16_an_empty_device_takes_what_it_can_hold_whatever_is_to_be_kept_free() -> None:
+def test_t16_an_empty_device_takes_what_it_can_hold_whatever_is_to_be_kept_free_or_was_given() -> None:
     harness = one_worker(policy(device_free_share=0.9, host_free_share=0.9), gpus=(10,), memory=8)
     assert harness.assign("a", kind="gpu", cuda=10, memory=8) == [("a", "w1/gpu-0")]
+    harness = one_worker(cpus=2, memory=3)
+    harness.heartbeat(available=0.5)
+    harness.submit_each("ab")
+    assert [name for name, _ in harness.assignments()] == ["a", "b"]
+    assert [harness.reserved(name).memory_bytes for name in "ab"] == [int(0.5 * GIB), 0]
 
 
 def test_t16_a_pin_restricts_to_the_device_it_names() -> None:
@@ -94,15 +99,6 @@ def test_t14_as_many_start_in_one_turn_as_there_is_room_for_in_order_and_each_on
         harness.submit(f"t{number}")
     assert [name for name, _ in harness.assignments()] == [f"t{number}" for number in range(6)]
     assert harness.assignments(after_s=60) == []
-
-
-def test_a_small_laptop_never_stalls_on_numbers_that_nobody_gave() -> None:
-    harness = one_worker(cpus=2, memory=3)
-    harness.heartbeat(available=0.5)
-    harness.submit_each("ab")
-    assert [name for name, _ in harness.assignments()] == ["a", "b"]
-    used = [harness.reserved(name).memory_bytes for name in "ab"]
-    assert used == [int(0.5 * GIB), 0]
 
 
 def test_a_whole_device_is_shared_with_nobody_whoever_came_first() -> None:
@@ -161,16 +157,14 @@ def test_the_first_device_that_fits_is_found_without_a_look_at_the_rest() -> Non
     query = PlacementQuery(requirements, demand, harness.cluster.policy.placement_rules, is_usable)
     scan = scan_free(harness.cluster.hosts.open[::-1], query)
     found = scan.best()
-    assert found is not None
-    assert (found.host.worker.worker_id, found.device_ids) == ("w0", ["cpu-0"])
+    assert found is not None and (found.host.worker.worker_id, found.device_ids) == ("w0", ["cpu-0"])
     assert scanned == list(found.host.devices.values())
     found.host.book(found.booking("b", requirements))
     after = scan.best()
-    assert after is not None
-    assert (after.host.worker.worker_id, after.device_ids) == ("w0", ["cpu-1"])
+    assert after is not None and (after.host.worker.worker_id, after.device_ids) == ("w0", ["cpu-1"])
 
 
-def test_fm_19_a_device_that_failed_gets_nothing_more() -> None:
+def test_fm_19_a_device_that_failed_gets_nothing_and_one_that_refused_for_memory_no_such_tasks() -> None:
     harness = one_worker(gpus=(8, 8), incarnation="i-1")
     failed = DeviceUnhealthy(worker_id="w1", incarnation="i-1", device_id="gpu-0", reason="fell off the bus")
     harness.fold_fleet(failed)
@@ -179,9 +173,6 @@ def test_fm_19_a_device_that_failed_gets_nothing_more() -> None:
     assert harness.task("b").unschedulable == (
         "no device gpu-0 is there; devices: w1/gpu-0 (failed), w1/gpu-1"
     )
-
-
-def test_what_a_refusal_for_memory_says_keeps_only_such_tasks_from_the_device() -> None:
     harness = one_worker(gpus=(24,))
     task = harness.submit("a", kind="gpu", cuda=20)
     harness.run_pass()
@@ -210,8 +201,7 @@ def test_a_task_runs_where_the_host_has_the_credentials_of_its_inputs_and_its_wo
     assert harness.assign("a", inputs={"digits": INPUT}) == [("a", "w1/cpu-0")]
     (pending,) = pending_commands(harness.cluster, harness.fleet)
     command = pending.build()
-    assert isinstance(command, RunTask)
-    assert command.inputs == {"digits": INPUT}
+    assert isinstance(command, RunTask) and command.inputs == {"digits": INPUT}
     harness = one_worker(cpus=4)
     harness.join_worker("w2", cpus=1, credentials=("datasets", "models"))
     harness.submit("a", inputs={"digits": INPUT, "model": OTHER})

@@ -61,7 +61,7 @@ def test_as_few_as_possible_make_room() -> None:
     assert harness.preempted() == [("large", "urgent")]
 
 
-def test_who_leaves_already_counts_as_gone_so_preemptions_do_not_pile_up() -> None:
+def test_who_leaves_already_counts_as_gone_and_a_user_s_stop_counts_more_than_a_preemption() -> None:
     harness = three_slots_in_use()
     harness.place("urgent", needs=URGENT)
     for _ in range(5):
@@ -69,6 +69,10 @@ def test_who_leaves_already_counts_as_gone_so_preemptions_do_not_pile_up() -> No
     harness.fold(TaskStopRequested(task_id="three", reason="user"))
     harness.submit("next", needs=URGENT)
     assert harness.run_pass() == []
+    harness = three_slots_in_use()
+    harness.place("urgent", needs=URGENT)
+    harness.fold(TaskStopRequested(task_id="young", reason="user"))
+    assert pending_stops(harness) == [("young", "cancelled")]
 
 
 def test_what_becomes_free_meanwhile_is_reserved_for_the_preempting_task() -> None:
@@ -92,13 +96,6 @@ def test_a_task_that_had_waited_long_is_not_preempted_by_one_below_its_effective
     assert harness.run_pass() == []
     harness.place("more-urgent", needs={"priority": 7, "preempt": True})
     assert harness.preempted() == [("patient", "more-urgent")]
-
-
-def test_a_user_s_stop_counts_more_than_a_preemption() -> None:
-    harness = three_slots_in_use()
-    harness.place("urgent", needs=URGENT)
-    harness.fold(TaskStopRequested(task_id="young", reason="user"))
-    assert pending_stops(harness) == [("young", "cancelled")]
 
 
 def test_what_could_not_be_decided_or_did_not_reach_the_log_is_decided_in_the_next_pass() -> None:

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 from tests.unit.scheduler.given import GIB, policy
 from tests.unit.scheduler.harness import SchedulerHarness
-from trackside.contracts.fleet import WorkerLost
 from trackside.contracts.memory import MAX_BYTES
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain.task import Task, TaskState
-from trackside.scheduler import decide
 from trackside.scheduler.placement import PlacementQuery, scan_free
 
 pytestmark = pytest.mark.thorough
@@ -38,7 +36,6 @@ class SimulatedWorkers:
     tick: int = 0
 
     def step(self) -> None:
-        """Advances by one second."""
         self.tick += 1
         harness = self.harness
         placed = [task for task in self.tasks() if task.place is not None]
@@ -48,11 +45,9 @@ class SimulatedWorkers:
         for name in [name for name, until in self.down.items() if until <= self.tick]:
             del self.down[name]
             harness.join_worker(name, **self.worker_options[name])
-        for task, lost in list(decide.lost_attempts(harness.cluster, harness.fleet, {})):
-            harness.fold(lost.events[0], harness.stream_of(task.task_id), "scheduler")
+        harness.end_lost()
 
     def tasks(self) -> Iterator[Task]:
-        """Returns all tasks."""
         for stream in self.harness.streams.by_id.values():
             yield from stream.tasks.values()
 
@@ -174,12 +169,10 @@ def assert_nothing_fits(harness: SchedulerHarness) -> None:
             cluster.policy.placement_rules,
             lambda device: True,
         )
-        scan = scan_free(cluster.hosts.open, query)
-        assert scan.best() is None, scheduling_class.requirements
+        assert scan_free(cluster.hosts.open, query).best() is None, scheduling_class.requirements
 
 
 def with_a_device(options: dict[str, Any]) -> dict[str, Any]:
-    """Gives a worker at least one device."""
     return options if options["cpus"] or options["gpus"] else {**options, "cpus": 1}
 
 
@@ -308,6 +301,5 @@ def lose_a_worker(workers: SimulatedWorkers) -> None:
     name = workers.rng.choice(sorted(workers.worker_options))
     if name in workers.down:
         return
-    worker = workers.harness.fleet.workers[name]
     workers.down[name] = workers.tick + workers.rng.randint(1, 10)
-    workers.harness.fold_fleet(WorkerLost(worker_id=name, incarnation=worker.incarnation, silent_ms=11_000))
+    workers.harness.lose(name)

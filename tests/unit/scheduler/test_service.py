@@ -7,15 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.small_disk import small_disk
-from tests.unit.domain.given import (
-    STREAM,
-    Told,
-    ended,
-    over,
-    record_of,
-    task_active,
-    task_id,
-)
+from tests.unit.domain.given import STREAM, Told, ended, over, record_of, task_active, task_id
 from tests.unit.scheduler.given import worker
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.device_commands import StopTask
@@ -57,13 +49,11 @@ class ServiceHarness:
         self._next_offset = 0
 
     def fold(self, topic: str, event: Event, append_time_ms: int = 0) -> None:
-        """Folds one event of the fleet or the heartbeats."""
         record = record_of(event, self._next_offset)
         self.scheduler.fold(replace(record, topic=topic, append_time_ms=append_time_ms))
         self._next_offset += 1
 
     def fold_all(self, told: Told) -> None:
-        """Folds all events of a log."""
         for record in told.records:
             self.scheduler.fold(record)
 
@@ -111,8 +101,7 @@ async def test_a_placement_that_was_given_up_or_settled_is_stopped_when_heartbea
     for _ in range(2):  # the first may have been sent before the log gave the placement up
         harness.fold(TOPICS.heartbeats.name, heartbeat())
     (stop,) = await harness.sent()
-    assert isinstance(stop, StopTask)
-    assert (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
+    assert isinstance(stop, StopTask) and (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
     harness, told, streams = ServiceHarness(), task_active(), Streams(AGGREGATES)
     harness.scheduler = Scheduler(harness.service, streams, SchedulerSettings())
     assert told.tell(ended(), over(0)) == [Outcome.APPLIED] * 2
@@ -122,8 +111,7 @@ async def test_a_placement_that_was_given_up_or_settled_is_stopped_when_heartbea
     for _ in range(2):
         harness.fold(TOPICS.heartbeats.name, heartbeat())
     (stop,) = await harness.sent()
-    assert isinstance(stop, StopTask)
-    assert (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
+    assert isinstance(stop, StopTask) and (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
 
 
 async def test_digests_list_what_their_whole_heartbeat_lists() -> None:
@@ -139,8 +127,7 @@ async def test_digests_list_what_their_whole_heartbeat_lists() -> None:
     assert await harness.sent() == []
     harness.fold(TOPICS.heartbeats.name, digest.model_copy(update={"sequence": 9}))
     (stop,) = await harness.sent()
-    assert isinstance(stop, StopTask)
-    assert stop.reason == "stray"
+    assert isinstance(stop, StopTask) and stop.reason == "stray"
 
 
 @pytest.mark.parametrize("whole", [None, 1])

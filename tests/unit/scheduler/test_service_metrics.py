@@ -29,8 +29,7 @@ async def test_the_time_of_an_instruction_is_counted_once_by_the_scheduler_that_
     harness.fold_all(told)
     before, total_s = sample(ANSWERED), sample("trackside_scheduler_instruction_seconds_sum")
     (command,) = await harness.sent()
-    assert isinstance(command, GiveInstruction)
-    assert sample("trackside_scheduler_ready_services_tasks") == 1
+    assert isinstance(command, GiveInstruction) and sample("trackside_scheduler_ready_services_tasks") == 1
     assert sample("trackside_scheduler_unacknowledged_instructions") == 1
     told.next_offset += 250
     told.tell(answered())

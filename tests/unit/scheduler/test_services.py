@@ -26,9 +26,7 @@ def instruct(harness: SchedulerHarness, task_id: str, number: int = 1) -> None:
     assert harness.fold(given) is Outcome.APPLIED
 
 
-def test_a_service_gives_way_to_no_priority_unless_it_says_so_and_a_task_that_says_it_may_not_neither() -> (
-    None
-):
+def test_neither_a_service_nor_a_task_that_may_not_gives_way_to_a_priority() -> None:
     harness = with_service(priority=0)
     harness.submit("a", needs={"priority": 9, "preempt": True})
     assert harness.run_pass() == []
@@ -139,18 +137,15 @@ def test_the_newest_instruction_is_sent_until_it_is_acknowledged_and_a_new_place
     (command,) = pending_commands(harness.cluster, harness.fleet)
     assert (command.device_id, command.key[0]) == ("cpu-0", "GiveInstruction 2")
     message = command.build()
-    assert isinstance(message, GiveInstruction)
-    assert message.instruction.body == {"n": 2}
+    assert isinstance(message, GiveInstruction) and message.instruction.body == {"n": 2}
     said = InstructionAcknowledged(**harness.placement_fields("s0"), number=2, ok=True)
     assert harness.fold(said) is Outcome.APPLIED
     assert pending() == []
     harness.end("s0", AttemptEnd.FAILED)
     harness.run_pass(after_s=12)
     (run,) = pending()
-    assert isinstance(run, RunTask)
-    assert run.service
-    assert run.instruction is not None
-    assert run.instruction.number == 2
+    assert isinstance(run, RunTask) and run.service
+    assert run.instruction is not None and run.instruction.number == 2
     harness.accept("s0")
     (again,) = pending()
     assert isinstance(again, GiveInstruction)

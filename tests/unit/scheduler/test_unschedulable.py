@@ -1,7 +1,6 @@
 """Why tasks wait: those that no worker can run say so, of others the gauge of the queue does."""
 
 from tests.unit.scheduler.harness import SchedulerHarness, one_worker
-from trackside.contracts.fleet import WorkerLost
 from trackside.scheduler.hosts import GONE_GRACE_MS
 from trackside.scheduler.wait_reasons import fleet_states, wait_reasons
 
@@ -44,7 +43,7 @@ def test_a_task_that_no_worker_takes_is_said_and_runs_once_one_does() -> None:
 
 def test_a_worker_that_is_gone_for_a_moment_makes_nobody_unschedulable() -> None:
     harness = one_worker(cpus=1, incarnation="i-1")
-    harness.fold_fleet(WorkerLost(worker_id="w1", incarnation="i-1", silent_ms=11_000))
+    harness.lose("w1")
     harness.submit("a")
     assert harness.run_pass() == []
     harness.run_pass(after_s=GONE_GRACE_MS / 1000)
