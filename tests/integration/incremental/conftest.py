@@ -1,10 +1,13 @@
-"""An object store for the tests of this folder."""
+"""An object store for the tests of this folder, and what tests of the worker are given."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.integration.artifacts.conftest import S3Server, s3_server
+from tests.integration.worker.conftest import gate, harness, on_kafka, store
+
+__all__ = ["gate", "harness", "on_kafka", "store"]
 
 
 @pytest.fixture(scope="package")

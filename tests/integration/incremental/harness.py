@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import WorkerHarness, stream_of
+from tests.integration.worker.harness import WorkerHarness
 from trackside.aggregates.dataset.messages import DatasetEnd
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import WATCH_DATASET, WRITE_MANIFEST
@@ -28,10 +28,9 @@ async def watch(
 ) -> RunTask:
     """Starts a watcher, and tells it how far its dataset was observed once it is ready."""
     task_id = more.pop("task_id", "a")
-    command = await harness.run(
-        task_id, parameters, task_type=WATCH_DATASET, service=True, device_ids=[], device="host", **more
-    )
-    await harness.messages(harness.topics.events, stream_of(task_id), lambda all_: bool(said(all_, command)))
+    more = {"task_type": WATCH_DATASET, "service": True, "device_ids": [], "device": "host", **more}
+    command = await harness.run(task_id, parameters, **more)
+    await harness.events(task_id, lambda all_: bool(said(all_, command)))
     await harness.instruct(command, 1, device="host", end=told.model_dump(mode="json"))
     return command
 
@@ -53,7 +52,7 @@ async def seen_up_to(harness: WorkerHarness, command: RunTask, lines: int) -> Da
     def enough(messages: list[Message]) -> bool:
         return any(end.lines >= lines for end in ends(messages))
 
-    messages = await harness.messages(harness.topics.events, command.stream, enough)
+    messages = await harness.events(command.task_id, enough)
     return ends(messages)[-1]
 
 
@@ -63,15 +62,13 @@ async def problem(harness: WorkerHarness, command: RunTask) -> dict[str, Any]:
     def problems(messages: list[Message]) -> list[dict[str, Any]]:
         return [each.detail["problem"] for each in said(messages, command) if "problem" in each.detail]
 
-    messages = await harness.messages(
-        harness.topics.events, command.stream, lambda all_: bool(problems(all_))
-    )
+    messages = await harness.events(command.task_id, lambda all_: bool(problems(all_)))
     return problems(messages)[0]
 
 
 async def acknowledged(harness: WorkerHarness, nth: int = 1, task_id: str = "a") -> InstructionAcknowledged:
     """Waits for the nth answer of a watcher to what it was told."""
-    return await harness.first(InstructionAcknowledged, harness.topics.events, stream_of(task_id), nth)
+    return await harness.event(InstructionAcknowledged, task_id, nth)
 
 
 async def write_manifest(harness: WorkerHarness, parameters: dict[str, Any], task_id: str = "m") -> RunTask:

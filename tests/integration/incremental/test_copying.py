@@ -114,7 +114,7 @@ def test_a_copy_to_an_object_store_that_was_suspended_does_not_undo_a_later_one(
     assert "digits-v2" in config["model_path"]
 
 
-@pytest.mark.parametrize("before", [b"", b"older"])
+@pytest.mark.parametrize("before", [b"older", pytest.param(b"", marks=pytest.mark.long)])
 @pytest.mark.parametrize(("time_ms", "result"), [(1, "superseded"), (3, b"mine")])
 def test_a_writer_that_another_one_overtakes_looks_again(
     s3: S3Server, credential: Credential, before: bytes, time_ms: int, result: str | bytes
@@ -142,18 +142,6 @@ def test_a_writer_that_another_one_overtakes_looks_again(
             write_object(url, open_output_store(url, credential), source, time_ms)
         assert caught.value.code == result
     assert files_of(s3).cat_file(url) == (result if isinstance(result, bytes) else b"newer")
-
-
-def test_a_cold_copy_to_an_object_store_returns_what_was_read_back(
-    s3: S3Server, credential: Credential, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """I25, I33."""
-    url = "s3://models/cold/live.bin"
-    asked = {"target": "copy", "url": url, "credential": "moto"}
-    copy_model(tmp_path, monkeypatch, b"a longer model", 1, **asked)
-    result = copy_model(tmp_path, monkeypatch, b"new", 2, **asked)
-    assert result == {"url": url, "sha256": hashlib.sha256(b"new").hexdigest(), "size_bytes": 3}
-    assert files_of(s3).cat_file(url) == b"new"
 
 
 def test_a_store_that_is_not_there_is_unreachable_and_no_key_is_shown(

@@ -1,13 +1,15 @@
 """The built-in task that copies models, run by a real worker: its results, and the codes of its errors."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.integration.artifacts.conftest import SECRET_KEY, S3Server
-from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import WorkerHarness
+from tests.integration.worker.given import SHARES, worker_with
+from tests.integration.worker.harness import WorkerHarness, settings_for
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.artifacts import ArtifactReference
@@ -17,12 +19,23 @@ from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 MODEL = b"weights of a model"
 
 
+pytestmark = SHARES
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def worker(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorkerHarness]:
+    folder = tmp_path_factory.mktemp("shared")
+    (folder / "store").mkdir()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TRACKSIDE_STORE", str(folder / "store"))
+        patched.setenv("TRACKSIDE_CREDENTIALS", str(s3.folder / "credentials.toml"))
+        async with worker_with(settings_for(folder / "worker")) as harness:
+            yield harness
+
+
 @pytest.fixture(name="model")
-def _model(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ArtifactReference:
-    (tmp_path / "store").mkdir()
-    monkeypatch.setenv("TRACKSIDE_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("TRACKSIDE_CREDENTIALS", str(s3.folder / "credentials.toml"))
-    return open_store(StoreSettings()).put(MODEL)
+def _model(worker: WorkerHarness) -> ArtifactReference:
+    return open_store(StoreSettings(store=str(worker.data_dir.parent / "store"))).put(MODEL)
 
 
 async def copied(
@@ -30,57 +43,41 @@ async def copied(
 ) -> AttemptEnded:
     described = {"model": "digits", "version": 2, "format": "torch", "sha256": model.sha256}
     parameters = {"job": "job", "update": 1, "time_ms": 1, "model": described, **asked}
+    inputs = {} if asked["target"] == "removal" else {"model": model}
     more: dict[str, Any] = {"task_type": COPY_MODEL, "device_ids": [], "device": "host"}
-    await harness.run(task_id, parameters, inputs={"model": model}, **more)
-    return await harness.end(task_id)
+    return await harness.ended(task_id, parameters, inputs=inputs, **more)
 
 
-async def test_a_worker_copies_a_model_with_a_credential_of_its_host(
-    s3: S3Server, model: ArtifactReference, tmp_path: Path
+async def test_a_worker_copies_a_model_with_a_credential_of_its_host_and_removes_what_a_deleted_job_has(
+    harness: WorkerHarness, s3: S3Server, model: ArtifactReference, tmp_path: Path
 ) -> None:
-    """I25, I26, I34."""
-    async with started(tmp_path, task_of(tmp_path)) as harness:
-        to_store = {"target": "config", "url": "s3://models/by-worker", "credential": "moto"}
-        ended = await copied(harness, "a", model, **to_store)
-        url = f"s3://models/by-worker/job/digits-v2-{model.sha256[:12]}.pt"
-        expected = {"url": url, "sha256": model.sha256, "size_bytes": len(MODEL)}
-        assert ended.end is AttemptEnd.FINISHED and ended.result == expected, ended
-        assert s3.store().blobs.files.cat_file(url) == MODEL  # type: ignore[attr-defined]
-        ended = await copied(harness, "b", model, target="copy", url=str(tmp_path / "live.pt"))
-        assert ended.end is AttemptEnd.FINISHED and (tmp_path / "live.pt").read_bytes() == MODEL
+    """I25, I26, I34, I37."""
+    files = s3.store().blobs.files  # type: ignore[attr-defined]
+    to_store = {"target": "config", "url": "s3://models/by-worker", "credential": "moto"}
+    ended = await copied(harness, "a", model, **to_store)
+    url = f"s3://models/by-worker/job/digits-v2-{model.sha256[:12]}.pt"
+    expected = {"url": url, "sha256": model.sha256, "size_bytes": len(MODEL)}
+    assert ended.end is AttemptEnd.FINISHED and ended.result == expected, ended
+    assert files.cat_file(url) == MODEL
+    ended = await copied(harness, "b", model, target="copy", url=str(tmp_path / "live.pt"))
+    assert ended.end is AttemptEnd.FINISHED and (tmp_path / "live.pt").read_bytes() == MODEL
+    ended = await copied(harness, "c", model, **{**to_store, "target": "removal"}, time_ms=2)
+    assert ended.result == {"url": "s3://models/by-worker/job", "files": 2, "others": 0}, ended
+    assert not files.exists("models/by-worker")
 
 
-async def test_a_worker_removes_the_folder_of_a_deleted_job(
-    s3: S3Server, model: ArtifactReference, tmp_path: Path
+async def test_what_hinders_a_copy_is_named_by_a_code(
+    harness: WorkerHarness, model: ArtifactReference, tmp_path: Path
 ) -> None:
-    """I37."""
-    hot = tmp_path / "hot"
-    hot.mkdir()
-    async with started(tmp_path, task_of(tmp_path)) as harness:
-        places = {"a": {"url": str(hot)}, "b": {"url": "s3://models/removed", "credential": "moto"}}
-        for task_id, place in places.items():
-            ended = await copied(harness, task_id, model, target="config", **place)
-            assert ended.end is AttemptEnd.FINISHED, ended
-            asked = {"target": "removal", "job": "job", "time_ms": 2, **place}
-            more: dict[str, Any] = {"task_type": COPY_MODEL, "device_ids": [], "device": "host"}
-            await harness.run(f"{task_id}-removal", asked, **more)
-            ended = await harness.end(f"{task_id}-removal")
-            assert ended.result == {"url": f"{place['url']}/job", "files": 2, "others": 0}, ended
-        assert not (hot / "job").exists()
-        assert not s3.store().blobs.files.exists("models/removed")  # type: ignore[attr-defined]
-
-
-async def test_what_hinders_a_copy_is_named_by_a_code(model: ArtifactReference, tmp_path: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path)) as harness:
-        (tmp_path / "folder").mkdir()
-        cases = {
-            "not_a_file": {"url": str(tmp_path / "folder")},
-            "bucket_missing": {"url": "s3://no-bucket/x", "credential": "moto"},
-            "credential_missing": {"url": "s3://models/x", "credential": "other"},
-            "bad_parameters": {"url": str(tmp_path / "live"), "update": "first"},
-        }
-        for code, asked in cases.items():
-            ended = await copied(harness, code.replace("_", "-"), model, target="copy", **asked)
-            assert ended.end is AttemptEnd.FAILED and ended.error is not None
-            assert ended.error.type == code, ended.error
-            assert SECRET_KEY not in ended.model_dump_json()
+    (tmp_path / "folder").mkdir()
+    cases = {
+        "not_a_file": {"url": str(tmp_path / "folder")},
+        "bucket_missing": {"url": "s3://no-bucket/x", "credential": "moto"},
+        "credential_missing": {"url": "s3://models/x", "credential": "other"},
+        "bad_parameters": {"url": str(tmp_path / "live"), "update": "first"},
+    }
+    for code, asked in cases.items():
+        ended = await copied(harness, code.replace("_", "-"), model, target="copy", **asked)
+        assert ended.end is AttemptEnd.FAILED and ended.error is not None
+        assert ended.error.type == code, ended.error
+        assert SECRET_KEY not in ended.model_dump_json()

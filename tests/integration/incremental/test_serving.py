@@ -4,25 +4,22 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest_asyncio
 
-from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import Gate, WorkerHarness, alive, of, stream_of
-from tests.integration.worker.test_inputs import put, store
+from tests.integration.worker.given import SHARES, TaskType, shared_types, started, task_of
+from tests.integration.worker.harness import Gate, WorkerHarness, alive, of
+from tests.integration.worker.test_inputs import put
 from tests.polling import poll_until
 from trackside.artifacts.cache import Cache
 from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
 from trackside.contracts.instructions import Instruction, InstructionAcknowledged, TaskReady
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskError
 from trackside.incremental.serving_load import TimedAnswer, load_service
-
-__all__ = ["store"]
 
 SCRIPT = """
 import os
@@ -55,7 +52,9 @@ class Factor(InferenceService):
     def as_sample(self, inputs):
         return str(inputs)
 """
-CLASS = "entry: 'script:Factor'"
+FACTOR = (SCRIPT, "entry: 'script:Factor'", ", runner: service")
+pytestmark = SHARES
+worker = shared_types({"a": TaskType(*FACTOR)})
 
 
 class Serving:
@@ -63,13 +62,13 @@ class Serving:
 
     def __init__(self, harness: WorkerHarness, store: Path) -> None:
         self.harness = harness
-        self._store = store
+        self.store = store
         self.address = ""
         self._given = 0
 
     def version(self, number: int, **more: Any) -> dict[str, Any]:
         """Puts a model with the factor `number` into the store; returns it as an instruction names it."""
-        reference = put(self._store, json.dumps({"factor": number, **more}).encode())
+        reference = put(self.store, json.dumps({"factor": number, **more}).encode())
         return self.named(number, reference)
 
     def named(self, number: int, reference: ArtifactReference, form: str = "json") -> dict[str, Any]:
@@ -77,27 +76,17 @@ class Serving:
         return {"model": "factors", "version": number, "format": form, "artifact": artifact}
 
     async def begin(self, version: dict[str, Any], attempt: int = 1, **settings: Any) -> TaskReady:
-        instruction = settings.pop("instruction", None)
-        self.command = await self.harness.run(
-            "a",
-            {"service": {"job": "j", "name": "n", "replica": 1, "update": 0, "model": version, **settings}},
-            task_type="a",
-            service=True,
-            attempt=attempt,
-            inputs={"model": ArtifactReference.model_validate(version["artifact"])},
-            instruction=instruction,
-        )
+        instruction, inputs = settings.pop("instruction", None), named_input(version)
+        service = {"job": "j", "name": "n", "replica": 1, "update": 0, "model": version, **settings}
+        more: dict[str, Any] = {"task_type": "a", "service": True, "attempt": attempt, "inputs": inputs}
+        self.command = await self.harness.run("a", {"service": service}, instruction=instruction, **more)
         found = await self.ready_after(lambda each: each.attempt == attempt)
         self.address = found.detail["address"]
         return found
 
     async def ready_after(self, is_it: Any) -> TaskReady:
         """Waits for what the service says of itself."""
-        messages = await self.harness.messages(
-            self.harness.topics.events,
-            stream_of("a"),
-            lambda all_: any(is_it(each) for each in of(all_, TaskReady)),
-        )
+        messages = await self.harness.events("a", lambda all_: any(map(is_it, of(all_, TaskReady))))
         return next(each for each in of(messages, TaskReady) if is_it(each))
 
     async def update(self, number: int, version: dict[str, Any]) -> InstructionAcknowledged:
@@ -106,8 +95,7 @@ class Serving:
         return await self.acknowledged(number)
 
     async def acknowledged(self, number: int) -> InstructionAcknowledged:
-        events = self.harness.topics.events
-        return await self.harness.first(InstructionAcknowledged, events, stream_of("a"), number)
+        return await self.harness.event(InstructionAcknowledged, "a", number)
 
     async def ask(self, inputs: Any) -> dict[str, Any]:
         (answer,) = await self.load(1, inputs, 1)
@@ -122,47 +110,55 @@ class Serving:
         left = iter([False] * count)
         return await load_service(self.address, clients, lambda _: inputs, lambda: next(left, True))
 
-    async def stop(self) -> None:
+    async def stop(self, nth: int = 1) -> None:
         await self.harness.stop(self.command)
-        assert (await self.harness.end("a")).end is AttemptEnd.CANCELLED
+        assert (await self.harness.end("a", nth)).end is AttemptEnd.CANCELLED
+
+    async def fails(self, settings: dict[str, Any], **more: Any) -> TaskError:
+        """Begins a service that can't; returns the error of its end."""
+        ended = await self.harness.ended("a", {"service": settings}, task_type="a", service=True, **more)
+        assert ended.error is not None
+        return ended.error
 
 
-@asynccontextmanager
-async def serving(folder: Path, store: Path, **more: Any) -> AsyncIterator[Serving]:
-    catalogue = task_of(folder, SCRIPT, CLASS, ", runner: service")
-    async with started(folder, catalogue, **more) as harness:
-        yield Serving(harness, store)
+def named_input(version: dict[str, Any]) -> dict[str, ArtifactReference]:
+    return {"model": ArtifactReference.model_validate(version["artifact"])}
 
 
-async def test_it_begins_with_its_input_and_takes_what_it_is_given(tmp_path: Path, store: Path) -> None:
+@pytest_asyncio.fixture(loop_scope="module")
+async def service(harness: WorkerHarness) -> Serving:
+    return Serving(harness, harness.data_dir.parent / "store")
+
+
+async def test_it_begins_with_its_input_and_takes_what_it_is_given(service: Serving) -> None:
     """I28: the answer to an instruction has version and digest; a failed load keeps the model before."""
-    async with serving(tmp_path, store) as service:
-        first, second = service.version(2), service.version(3)
-        ready = await service.begin(first)
-        digest = first["artifact"]["sha256"]
-        expected = {"update": 0, "version": 2, "sha256": digest, "inferences": 0, "hard": 0}
-        assert ready.detail == {"address": service.address, **expected}
-        answer = await service.ask(5)
-        assert (answer["outputs"], answer["version"]) == ({"product": 10, "factor": 2}, 2)
-        assert (answer["sha256"], answer["update"], answer["hard"]) == (digest, 0, False)
-        said = await service.update(1, second)
-        digest = second["artifact"]["sha256"]
-        assert said.ok and said.detail == {"update": 1, "version": 3, "sha256": digest}
-        assert (await service.ask(5))["outputs"]["product"] == 15
-        ready = await service.ready_after(lambda each: each.detail["update"] == 1)
-        assert (ready.detail["sha256"], ready.detail["inferences"]) == (digest, 1)
-        for number, (bad, message) in enumerate(bad_versions(service), 2):
-            said = await service.update(number, bad)
-            assert not said.ok and said.detail["update"] == number
-            assert message in said.detail["message"]
-            assert (await service.ask(5))["sha256"] == digest, "the one before stays in use"
-        await service.stop()
+    first, second = service.version(2), service.version(3)
+    ready = await service.begin(first)
+    digest = first["artifact"]["sha256"]
+    expected = {"update": 0, "version": 2, "sha256": digest, "inferences": 0, "hard": 0}
+    assert ready.detail == {"address": service.address, **expected}
+    answer = await service.ask(5)
+    assert (answer["outputs"], answer["version"]) == ({"product": 10, "factor": 2}, 2)
+    assert (answer["sha256"], answer["update"], answer["hard"]) == (digest, 0, False)
+    said = await service.update(1, second)
+    digest = second["artifact"]["sha256"]
+    assert said.ok and said.detail == {"update": 1, "version": 3, "sha256": digest}
+    assert (await service.ask(5))["outputs"]["product"] == 15
+    ready = await service.ready_after(lambda each: each.detail["update"] == 1)
+    assert (ready.detail["sha256"], ready.detail["inferences"]) == (digest, 1)
+    for number, (bad, message) in enumerate(bad_versions(service), 2):
+        said = await service.update(number, bad)
+        assert not said.ok and said.detail["update"] == number
+        assert message in said.detail["message"]
+        assert (await service.ask(5))["sha256"] == digest, "the one before stays in use"
+    await service.stop()
 
 
 async def test_the_host_keeps_the_live_model_and_the_one_before(tmp_path: Path, store: Path) -> None:
     """Of 10 swaps; a rollback by one version needs no store."""
     cache = Cache(tmp_path / "cache", 1)  # it has room for what is in use only
-    async with serving(tmp_path, store, cache_dir=cache.folder) as service:
+    async with started(tmp_path, task_of(tmp_path, *FACTOR), cache_dir=cache.folder) as harness:
+        service = Serving(harness, store)
         versions = [service.version(number) for number in range(1, 12)]
         digests = [each["artifact"]["sha256"] for each in versions]
         await service.begin(versions[0])
@@ -189,7 +185,7 @@ async def keeps(cache: Cache, digests: set[str]) -> bool:
 
 def bad_versions(service: Serving) -> list[tuple[dict[str, Any], str]]:
     """Returns versions that can't be loaded, each with a part of the reason."""
-    store = service._store
+    store = service.store
     text = put(store, b"{factor}")
     unknown, other = put(store, b"onnx"), service.version(9)
     other["artifact"]["sha256"] = "0" * 64
@@ -204,174 +200,146 @@ def bad_versions(service: Serving) -> list[tuple[dict[str, Any], str]]:
     ]
 
 
-async def test_requests_are_answered_while_a_model_is_loaded(tmp_path: Path, store: Path) -> None:
-    gate = Gate(tmp_path / "gate")
-    async with serving(tmp_path, store) as service:
-        await service.begin(service.version(2))
-        version = service.version(3, gate=str(gate.path))
-        await service.harness.instruct(service.command, 1, update=1, model=version)
-        opened = asyncio.to_thread(gate.path.open, "w")  # returns once the service waits at the gate
-        with await opened as waiting:
-            answers = await service.load(4, 5, 40)
-            assert {each.body["version"] for each in answers} == {2}
-            waiting.write("\n")
-        assert (await service.acknowledged(1)).ok
-        assert (await service.ask(5))["version"] == 3
-        await service.stop()
+async def test_requests_are_answered_while_a_model_is_loaded(service: Serving, gate: Gate) -> None:
+    await service.begin(service.version(2))
+    version = service.version(3, gate=str(gate.path))
+    await service.harness.instruct(service.command, 1, update=1, model=version)
+    opened = asyncio.to_thread(gate.path.open, "w")  # returns once the service waits at the gate
+    with await opened as waiting:
+        answers = await service.load(4, 5, 40)
+        assert {each.body["version"] for each in answers} == {2}
+        waiting.write("\n")
+    assert (await service.acknowledged(1)).ok
+    assert (await service.ask(5))["version"] == 3
+    await service.stop()
 
 
-async def test_no_answer_fails_or_is_mixed_while_twenty_models_are_swapped(
-    tmp_path: Path, store: Path
-) -> None:
-    async with serving(tmp_path, store) as service:
-        versions = {number: service.version(number) for number in range(1, 22)}
-        digests = {number: each["artifact"]["sha256"] for number, each in versions.items()}
-        await service.begin(versions[1])
-        is_over = False
-        clients = asyncio.create_task(load_service(service.address, 8, lambda n: n, lambda: is_over))
-        for number in range(1, 21):
-            assert (await service.update(number, versions[number + 1])).ok
-        is_over = True
-        answers = await clients
-        for each in answers:
-            assert each.status == 200, each.body
-            version = each.body["version"]
-            assert each.body["outputs"] == {"product": version * each.inputs, "factor": version}
-            assert each.body["sha256"] == each.sha256 == digests[version]
-            assert each.body["update"] == version - 1
-        assert len({each.body["version"] for each in answers}) > 10
-        await service.stop()
+async def test_no_answer_fails_or_is_mixed_while_twenty_models_are_swapped(service: Serving) -> None:
+    versions = {number: service.version(number) for number in range(1, 22)}
+    digests = {number: each["artifact"]["sha256"] for number, each in versions.items()}
+    await service.begin(versions[1])
+    is_over = False
+    clients = asyncio.create_task(load_service(service.address, 8, lambda n: n, lambda: is_over))
+    for number in range(1, 21):
+        assert (await service.update(number, versions[number + 1])).ok
+    is_over = True
+    answers = await clients
+    for each in answers:
+        assert each.status == 200, each.body
+        version = each.body["version"]
+        assert each.body["outputs"] == {"product": version * each.inputs, "factor": version}
+        assert each.body["sha256"] == each.sha256 == digests[version]
+        assert each.body["update"] == version - 1
+    assert len({each.body["version"] for each in answers}) > 10
+    await service.stop()
 
 
 async def test_each_window_reports_counts_and_stores_and_appends_hard_examples(
-    tmp_path: Path, store: Path
+    service: Serving, tmp_path: Path
 ) -> None:
     """I40: the miner reads the scores; counts are reported by window, only if they have changed."""
     dataset = tmp_path / "data.txt"
     dataset.write_text("0\n")
-    async with serving(tmp_path, store) as service:
-        mining = {"miner": "Threshold", "append_to": {"url": dataset.as_uri(), "format": "txt"}}
-        await service.begin(service.version(2), window_s=0.1, hard_examples=mining)
-        answers = [await service.ask(inputs) for inputs in (1, 9, 3)]
-        assert [each["hard"] for each in answers] == [True, False, True]
-        ready = await service.ready_after(lambda each: each.detail["inferences"] == 3)
-        assert ready.detail["hard"] == 2
-        await service.stop()
-        saved = of(await service.harness.events_so_far("a"), ArtifactSaved)
-        lines = [line for each in saved for line in content(store, each).splitlines()]
-        assert [json.loads(line) for line in lines] == [
-            {
-                "inputs": inputs,
-                "outputs": {"product": 2 * inputs, "factor": 2},
-                "scores": [[0, 0, 1, 1, inputs / 10]],
-                "version": 2,
-            }
-            for inputs in (1, 3)
-        ]
-        assert {(each.kind, each.name) for each in saved} == {("hard-examples", "hard-examples")}
-        assert sum(each.metadata["examples"] for each in saved) == 2
-        assert dataset.read_text() == "0\n1\n3\n"
-        counts = [
-            each.detail["inferences"] for each in of(await service.harness.events_so_far("a"), TaskReady)
-        ]
-        assert counts == sorted(set(counts)), "nothing is said of a window without requests"
+    mining = {"miner": "Threshold", "append_to": {"url": dataset.as_uri(), "format": "txt"}}
+    await service.begin(service.version(2), window_s=0.1, hard_examples=mining)
+    answers = [await service.ask(inputs) for inputs in (1, 9, 3)]
+    assert [each["hard"] for each in answers] == [True, False, True]
+    ready = await service.ready_after(lambda each: each.detail["inferences"] == 3)
+    assert ready.detail["hard"] == 2
+    await service.stop()
+    saved = of(await service.harness.events_so_far("a"), ArtifactSaved)
+    lines = [line for each in saved for line in content(service.store, each).splitlines()]
+    assert [json.loads(line) for line in lines] == [
+        {
+            "inputs": inputs,
+            "outputs": {"product": 2 * inputs, "factor": 2},
+            "scores": [[0, 0, 1, 1, inputs / 10]],
+            "version": 2,
+        }
+        for inputs in (1, 3)
+    ]
+    assert {(each.kind, each.name) for each in saved} == {("hard-examples", "hard-examples")}
+    assert sum(each.metadata["examples"] for each in saved) == 2
+    assert dataset.read_text() == "0\n1\n3\n"
+    counts = [each.detail["inferences"] for each in of(await service.harness.events_so_far("a"), TaskReady)]
+    assert counts == sorted(set(counts)), "nothing is said of a window without requests"
 
 
-async def test_the_window_that_is_open_when_a_service_is_stopped_is_reported(
-    tmp_path: Path, store: Path
-) -> None:
+async def test_the_window_that_is_open_when_a_service_is_stopped_is_reported(service: Serving) -> None:
     """I40: before the end of its attempt, with the hard examples that it has saved."""
-    async with serving(tmp_path, store) as service:
-        mining = {"miner": "Threshold"}
-        await service.begin(service.version(2), window_s=3_600, hard_examples=mining)
-        for inputs in (1, 9, 3):
-            await service.ask(inputs)
-        await service.stop()
-        said = await service.harness.events_so_far("a")
-        last = of(said, TaskReady)[-1]
-        assert (last.detail["inferences"], last.detail["hard"]) == (3, 2)
-        (saved,) = of(said, ArtifactSaved)
-        (ended,) = of(said, AttemptEnded)
-        assert saved.metadata["examples"] == 2 and said.index(last) < said.index(ended)
+    mining = {"miner": "Threshold"}
+    await service.begin(service.version(2), window_s=3_600, hard_examples=mining)
+    for inputs in (1, 9, 3):
+        await service.ask(inputs)
+    await service.stop()
+    said = await service.harness.events_so_far("a")
+    last = of(said, TaskReady)[-1]
+    assert (last.detail["inferences"], last.detail["hard"]) == (3, 2)
+    (saved,) = of(said, ArtifactSaved)
+    (ended,) = of(said, AttemptEnded)
+    assert saved.metadata["examples"] == 2 and said.index(last) < said.index(ended)
 
 
 def content(store: Path, saved: ArtifactSaved) -> str:
     return (store / "blobs" / "sha256" / saved.sha256[:2] / saved.sha256).read_text()
 
 
-async def test_after_a_kill_the_next_attempt_serves_what_it_was_told_last(
-    tmp_path: Path, store: Path
-) -> None:
-    async with serving(tmp_path, store) as service:
-        first, second = service.version(2), service.version(3)
-        await service.begin(first)
-        assert (await service.update(1, second)).ok
-        pid = (await service.ask("pid"))["outputs"]
-        os.kill(pid, signal.SIGKILL)
-        assert (await service.harness.end("a")).end is AttemptEnd.FAILED
-        assert not alive(pid)
-        newest = Instruction(number=1, body={"update": 1, "model": second})
-        ready = await service.begin(first, attempt=2, instruction=newest)
-        assert (ready.detail["update"], ready.detail["version"]) == (1, 3)
-        said = await service.acknowledged(2)
-        assert (said.attempt, said.number, said.ok) == (2, 1, True)
-        assert (await service.ask(5))["version"] == 3
-        await service.harness.stop(service.command)
+async def test_after_a_kill_the_next_attempt_serves_what_it_was_told_last(service: Serving) -> None:
+    first, second = service.version(2), service.version(3)
+    await service.begin(first)
+    assert (await service.update(1, second)).ok
+    pid = (await service.ask("pid"))["outputs"]
+    os.kill(pid, signal.SIGKILL)
+    assert (await service.harness.end("a")).end is AttemptEnd.FAILED
+    assert not alive(pid)
+    newest = Instruction(number=1, body={"update": 1, "model": second})
+    ready = await service.begin(first, attempt=2, instruction=newest)
+    assert (ready.detail["update"], ready.detail["version"]) == (1, 3)
+    said = await service.acknowledged(2)
+    assert (said.attempt, said.number, said.ok) == (2, 1, True)
+    assert (await service.ask(5))["version"] == 3
+    await service.stop(nth=2)
 
 
-async def test_errors_of_predict_are_answered_and_counted_and_end_nothing(
-    tmp_path: Path, store: Path
-) -> None:
-    async with serving(tmp_path, store) as service:
-        mining = {"miner": "CloudOnly"}
-        await service.begin(service.version(2), hard_examples=mining)
-        for inputs, code, message in (
-            ("wrong", "predict_failed", "predict raised RuntimeError: inputs are wrong"),
-            ("object", "bad_outputs", "object is not JSON"),
-            ("pid", None, None),
-        ):
-            answer = await service.ask(inputs)
-            error = answer.get("error", {})
-            assert (error.get("code"), error.get("message")) == (code, message)
-            assert answer["status"] == (500 if code else 200)
-        assert (answer["hard"], answer["version"]) == (False, 2), "its scores can't be computed"
-        found = await service.described()
-        counts = [found[name] for name in ("inferences", "hard", "errors", "mining_errors")]
-        assert counts == [1, 0, 2, 2]
-        assert "script.py" in await service.harness.output("a", lambda text: "inputs are wrong" in text)
-        await service.stop()
+async def test_errors_of_predict_are_answered_and_counted_and_end_nothing(service: Serving) -> None:
+    mining = {"miner": "CloudOnly"}
+    await service.begin(service.version(2), hard_examples=mining)
+    for inputs, code, message in (
+        ("wrong", "predict_failed", "predict raised RuntimeError: inputs are wrong"),
+        ("object", "bad_outputs", "object is not JSON"),
+        ("pid", None, None),
+    ):
+        answer = await service.ask(inputs)
+        error = answer.get("error", {})
+        assert (error.get("code"), error.get("message")) == (code, message)
+        assert answer["status"] == (500 if code else 200)
+    assert (answer["hard"], answer["version"]) == (False, 2), "its scores can't be computed"
+    found = await service.described()
+    counts = [found[name] for name in ("inferences", "hard", "errors", "mining_errors")]
+    assert counts == [1, 0, 2, 2]
+    assert "script.py" in await service.harness.output("a", lambda text: "inputs are wrong" in text)
+    await service.stop()
 
 
 async def test_an_attempt_that_cannot_load_its_instruction_serves_its_input_and_says_so(
-    tmp_path: Path, store: Path
+    service: Serving,
 ) -> None:
-    async with serving(tmp_path, store) as service:
-        newest = Instruction(number=4, body={"update": 4, "model": service.named(3, put(store, b"{"))})
-        ready = await service.begin(service.version(2), instruction=newest)
-        assert (ready.detail["update"], ready.detail["version"]) == (0, 2)
-        said = await service.acknowledged(1)
-        assert (said.number, said.ok, said.detail["update"]) == (4, False, 4)
-        assert (await service.ask(5))["outputs"]["product"] == 10
-        await service.stop()
+    newest = Instruction(number=4, body={"update": 4, "model": service.named(3, put(service.store, b"{"))})
+    ready = await service.begin(service.version(2), instruction=newest)
+    assert (ready.detail["update"], ready.detail["version"]) == (0, 2)
+    said = await service.acknowledged(1)
+    assert (said.number, said.ok, said.detail["update"]) == (4, False, 4)
+    assert (await service.ask(5))["outputs"]["product"] == 10
+    await service.stop()
 
 
-async def test_an_input_of_another_digest_than_the_parameters_name_ends_the_attempt(
-    tmp_path: Path, store: Path
-) -> None:
-    async with serving(tmp_path, store) as service:
-        version, other = service.version(2), service.version(3)
-        settings = {"service": {"model": {**version, "artifact": other["artifact"]}}}
-        inputs = {"model": ArtifactReference.model_validate(version["artifact"])}
-        await service.harness.run("a", settings, task_type="a", service=True, inputs=inputs)
-        error = (await service.harness.end("a")).error
-        assert error is not None and f"expected {other['artifact']['sha256']}" in error.message
+async def test_an_input_of_another_digest_than_the_parameters_name_ends_the_attempt(service: Serving) -> None:
+    version, other = service.version(2), service.version(3)
+    asked = {"model": {**version, "artifact": other["artifact"]}}
+    error = await service.fails(asked, inputs=named_input(version))
+    assert f"expected {other['artifact']['sha256']}" in error.message
 
 
-async def test_an_unknown_miner_ends_the_attempt_and_the_known_ones_are_named(
-    tmp_path: Path, store: Path
-) -> None:
-    async with serving(tmp_path, store) as service:
-        settings = {"service": {"hard_examples": {"miner": "Treshold"}}}
-        await service.harness.run("a", settings, task_type="a", service=True)
-        error = (await service.harness.end("a")).error
-        assert error is not None and "known: BertRouter, CloudOnly" in error.message
+async def test_an_unknown_miner_ends_the_attempt_and_the_known_ones_are_named(service: Serving) -> None:
+    error = await service.fails({"hard_examples": {"miner": "Treshold"}})
+    assert "known: BertRouter, CloudOnly" in error.message

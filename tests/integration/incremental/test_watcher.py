@@ -8,14 +8,13 @@ import pytest
 
 from tests.integration.incremental.harness import (
     acknowledged,
-    dataset_worker,
     problem,
     said,
     seen_up_to,
     watch,
 )
-from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import of
+from tests.integration.worker.given import SHARES, TaskType, shared_types, started, task_of
+from tests.integration.worker.harness import WorkerHarness, of
 from tests.unit.incremental.given import end_of
 from trackside.contracts.fleet import CHECK_ARTIFACTS, COPY_MODEL, WATCH_DATASET, WRITE_MANIFEST
 from trackside.contracts.instructions import TaskReady
@@ -24,6 +23,10 @@ from trackside.contracts.tasks import AttemptEnd, TaskRefused
 LONG_S = 3_600.0
 """Looks at the file so seldom that only the file system can say that it has grown."""
 SHOWING = "say(result={name: value for name, value in os.environ.items() if 'CREDENTIALS' in name})\n"
+
+
+pytestmark = SHARES
+worker = shared_types({"sleeps": TaskType("print(os.getpid(), flush=True)\ntime.sleep(600)\n")})
 
 
 def of_file(path: Path, **more: Any) -> dict[str, Any]:
@@ -35,93 +38,85 @@ def append(path: Path, octets: bytes) -> None:
         file.write(octets)
 
 
-async def test_every_worker_has_the_tasks_of_trackside_whatever_its_catalogue(tmp_path: Path) -> None:
-    async with dataset_worker(tmp_path) as harness:
-        joined = await harness.joined()
-        assert {CHECK_ARTIFACTS, WATCH_DATASET, WRITE_MANIFEST, COPY_MODEL} == set(joined.built_in)
-        assert joined.task_types == ["a"]
+async def test_every_worker_has_the_tasks_of_trackside_whatever_its_catalogue(harness: WorkerHarness) -> None:
+    joined = await harness.joined()
+    assert {CHECK_ARTIFACTS, WATCH_DATASET, WRITE_MANIFEST, COPY_MODEL} == set(joined.built_in)
+    assert joined.task_types == ["sleeps"]
 
 
-async def test_a_watcher_says_how_far_its_dataset_has_grown_until_it_is_stopped(tmp_path: Path) -> None:
+async def test_a_watcher_says_how_far_its_dataset_has_grown_until_it_is_stopped(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:
     path = tmp_path / "data.txt"
     append(path, b"a\nb\n")
-    async with dataset_worker(tmp_path) as harness:
-        command = await watch(harness, of_file(path))
-        assert await seen_up_to(harness, command, 2) == end_of(b"a\nb\n", 2)
-        assert (await acknowledged(harness)).ok
-        append(path, b"c\nd")
-        assert await seen_up_to(harness, command, 3) == end_of(b"a\nb\nc\n", 3)
-        await harness.stop(command, device="host")
-        assert (await harness.end("a")).end is AttemptEnd.CANCELLED
+    command = await watch(harness, of_file(path))
+    assert await seen_up_to(harness, command, 2) == end_of(b"a\nb\n", 2)
+    assert (await acknowledged(harness)).ok
+    append(path, b"c\nd")
+    assert await seen_up_to(harness, command, 3) == end_of(b"a\nb\nc\n", 3)
+    await harness.stop(command, device="host")
+    assert (await harness.end("a")).end is AttemptEnd.CANCELLED
 
 
-async def test_a_watcher_waits_for_a_dataset_that_is_not_there_yet(tmp_path: Path) -> None:
+async def test_a_watcher_waits_for_a_dataset_that_is_not_there_yet(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:
     path = tmp_path / "data.txt"
-    async with dataset_worker(tmp_path) as harness:
-        command = await watch(harness, of_file(path))
-        assert "missing: there is no file" in await harness.output("a", bool)
-        append(path, b"a\n")
-        assert await seen_up_to(harness, command, 1) == end_of(b"a\n", 1)
+    command = await watch(harness, of_file(path))
+    assert "missing: there is no file" in await harness.output("a", bool)
+    append(path, b"a\n")
+    assert await seen_up_to(harness, command, 1) == end_of(b"a\n", 1)
 
 
-async def test_a_watcher_that_is_told_of_other_bytes_says_what_is_there(tmp_path: Path) -> None:
+async def test_a_watcher_that_is_told_of_other_bytes_says_what_is_there(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:
     path = tmp_path / "data.txt"
     append(path, b"a\nx\n")
-    async with dataset_worker(tmp_path) as harness:
-        command = await watch(harness, of_file(path), end_of(b"a\nb\n", 2))
-        found = await problem(harness, command)
-        assert (found["code"], found["sha256"]) == ("changed", end_of(b"a\nx\n", 2).sha256)
-        answer = await acknowledged(harness)
-        assert (answer.ok, answer.detail["code"]) == (False, "changed")
-        await harness.instruct(command, 2, device="host", end=end_of(b"a\n", 1).model_dump(mode="json"))
-        assert await seen_up_to(harness, command, 2) == end_of(b"a\nx\n", 2)
-        assert (await acknowledged(harness, 2)).ok
-
-
-async def test_the_samples_before_a_bad_line_count_and_the_bad_line_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "data.jsonl"
-    append(path, b"{}\n{}\n{\n{}\n")
-    async with dataset_worker(tmp_path) as harness:
-        command = await watch(harness, of_file(path, format="jsonl"))
-        found = await problem(harness, command)
-        assert (found["code"], found["line"]) == ("bad_line", 2)
-        assert await seen_up_to(harness, command, 2) == end_of(b"{}\n{}\n", 2)
-        assert (await acknowledged(harness)).ok
+    command = await watch(harness, of_file(path), end_of(b"a\nb\n", 2))
+    found = await problem(harness, command)
+    assert (found["code"], found["sha256"]) == ("changed", end_of(b"a\nx\n", 2).sha256)
+    answer = await acknowledged(harness)
+    assert (answer.ok, answer.detail["code"]) == (False, "changed")
+    await harness.instruct(command, 2, device="host", end=end_of(b"a\n", 1).model_dump(mode="json"))
+    assert await seen_up_to(harness, command, 2) == end_of(b"a\nx\n", 2)
+    assert (await acknowledged(harness, 2)).ok
 
 
 async def test_drift_comes_with_the_growth_that_it_is_of_and_what_hinders_it_is_said_once(
+    harness: WorkerHarness,
     tmp_path: Path,
 ) -> None:
     """I13."""
     path = tmp_path / "data.txt"
     append(path, b"1\n" * 8)
     drift = {"detector": "ks", "reference": 4, "window": 4}
-    async with dataset_worker(tmp_path) as harness:
-        command = await watch(harness, of_file(path, drift=drift))
-        await seen_up_to(harness, command, 8)
-        append(path, b"2\n" * 4)
-        await seen_up_to(harness, command, 12)
-        details = [each.detail for each in said(await harness.events_so_far("a"), command)]
-        metrics = {each["end"]["lines"]: each["metrics"] for each in details if "end" in each}
-        assert metrics == {8: {"drift": 0.0}, 12: {"drift": 1.0}}
-        unknown = {**drift, "detector": "kss"}
-        command = await watch(harness, of_file(path, drift=unknown), task_id="b")
-        await seen_up_to(harness, command, 12)
-        output = await harness.output("b", bool)
-        assert "drift can't be computed: there is no drift detector 'kss'" in output
+    command = await watch(harness, of_file(path, drift=drift))
+    await seen_up_to(harness, command, 8)
+    append(path, b"2\n" * 4)
+    await seen_up_to(harness, command, 12)
+    details = [each.detail for each in said(await harness.events_so_far("a"), command)]
+    metrics = {each["end"]["lines"]: each["metrics"] for each in details if "end" in each}
+    assert metrics == {8: {"drift": 0.0}, 12: {"drift": 1.0}}
+    unknown = {**drift, "detector": "kss"}
+    command = await watch(harness, of_file(path, drift=unknown), task_id="b")
+    await seen_up_to(harness, command, 12)
+    output = await harness.output("b", bool)
+    assert "drift can't be computed: there is no drift detector 'kss'" in output
 
 
-async def test_many_appends_are_reported_a_few_times_and_all_of_them(tmp_path: Path) -> None:
+async def test_many_appends_are_reported_a_few_times_and_all_of_them(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:
     path = tmp_path / "data.txt"
     octets = b"".join(b"%d\n" % number for number in range(2_000))
-    async with dataset_worker(tmp_path) as harness:
-        began_s = time.monotonic()
-        command = await watch(harness, of_file(path))
-        for line in octets.splitlines(keepends=True):
-            append(path, line)
-        assert await seen_up_to(harness, command, 2_000) == end_of(octets, 2_000)
-        ready = said(await harness.events_so_far("a"), command)
-        assert len(ready) <= 3 + (time.monotonic() - began_s) / 0.2
+    began_s = time.monotonic()
+    command = await watch(harness, of_file(path))
+    for line in octets.splitlines(keepends=True):
+        append(path, line)
+    assert await seen_up_to(harness, command, 2_000) == end_of(octets, 2_000)
+    ready = said(await harness.events_so_far("a"), command)
+    assert len(ready) <= 3 + (time.monotonic() - began_s) / 0.2
 
 
 async def test_only_tasks_of_trackside_get_the_path_of_the_credentials(
@@ -134,31 +129,27 @@ async def test_only_tasks_of_trackside_get_the_path_of_the_credentials(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRACKSIDE_CREDENTIALS", "credentials.toml")  # relative to the folder of the worker
     async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
-        await harness.run("b", task_type="a")
-        assert (await harness.end("b")).result == {}
+        assert (await harness.ended("b", task_type="a")).result == {}
         command = await watch(harness, {"url": "s3://bucket/data.txt", "format": "txt", "credential": "moto"})
         found = await problem(harness, command)
         assert found["code"] == "credential_missing"
         assert f"add the table [moto] to {credentials}" in found["message"]
 
 
-async def test_a_watcher_is_a_service_and_a_manifest_is_none(tmp_path: Path) -> None:
-    async with dataset_worker(tmp_path) as harness:
-        await harness.run("a", {}, task_type=WATCH_DATASET, device_ids=[], device="host")
-        refused = await harness.first(TaskRefused, harness.topics.events, "s-a")
-        assert refused.code == "service_expected"
-        await harness.run("b", {}, task_type=WRITE_MANIFEST, service=True, device_ids=[], device="host")
-        assert (await harness.first(TaskRefused, harness.topics.events, "s-b")).code == "not_a_service"
+async def test_a_watcher_is_a_service_and_a_manifest_is_none(harness: WorkerHarness) -> None:
+    more: dict[str, Any] = {"device_ids": [], "device": "host"}
+    assert (await harness.refused("a", task_type=WATCH_DATASET, **more)).code == "service_expected"
+    refused = await harness.refused("b", task_type=WRITE_MANIFEST, service=True, **more)
+    assert refused.code == "not_a_service"
 
 
-async def test_a_watcher_runs_next_to_a_full_slot(tmp_path: Path) -> None:
+async def test_a_watcher_runs_next_to_a_full_slot(harness: WorkerHarness, tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     append(path, b"a\n")
-    script = "print(os.getpid(), flush=True)\ntime.sleep(600)\n"
-    async with started(tmp_path, task_of(tmp_path, script), cpu_slots=1, stop_grace_s=0.1) as harness:
-        await harness.run("b", task_type="a")
-        assert await harness.output("b", bool)
-        command = await watch(harness, of_file(path))
-        await seen_up_to(harness, command, 1)
-        assert not of(await harness.events_so_far("a"), TaskRefused)
-        assert of(await harness.events_so_far("a"), TaskReady)
+    sleeping = await harness.run("b", task_type="sleeps")
+    assert await harness.output("b", bool)
+    command = await watch(harness, of_file(path))
+    await seen_up_to(harness, command, 1)
+    assert not of(await harness.events_so_far("a"), TaskRefused)
+    assert of(await harness.events_so_far("a"), TaskReady)
+    await harness.stop(sleeping)

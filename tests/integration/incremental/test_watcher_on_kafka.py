@@ -6,8 +6,7 @@ The test is the dispatcher: it tells each watcher how far the log has come.
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,45 +16,23 @@ import pytest
 from tests.integration.incremental.harness import said, seen_up_to, watch
 from tests.integration.worker.given import task_of
 from tests.integration.worker.harness import WorkerHarness, of
+from tests.integration.worker.processes import worker_process
 from tests.stack import Servers
 from tests.unit.incremental.given import end_of
 from trackside.aggregates.dataset.messages import DatasetEnd
 from trackside.contracts.device_commands import RunTask
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptAdopted, AttemptEnd, AttemptEnded
-from trackside.contracts.topics import Topics
-from trackside.eventlog.kafka import KafkaLog
-
-
-@pytest.fixture
-async def harness(stack: Servers, topic_prefix: str) -> AsyncIterator[WorkerHarness]:
-    topics = Topics(topic_prefix)
-    async with KafkaLog(stack.kafka_bootstrap, client_id="test") as log:
-        await log.ensure(topics.shared)
-        yield WorkerHarness(log, topics, "w1")
 
 
 @contextmanager
 def worker(
-    harness: WorkerHarness, stack: Servers, folder: Path, *, adopt: bool = True
+    on_kafka: WorkerHarness, stack: Servers, folder: Path, *, adopt: bool = True
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Starts the worker's process."""
-    environment = {
-        **os.environ,
-        "TRACKSIDE_KAFKA_BOOTSTRAP": stack.kafka_bootstrap,
-        "TRACKSIDE_TOPIC_PREFIX": harness.topics.prefix,
-        "TRACKSIDE_WORKER_ADOPT": str(adopt),
-        "TRACKSIDE_WORKER_ID": harness.worker_id,
-        "TRACKSIDE_WORKER_DATA_DIR": str(folder / "worker"),
-        "TRACKSIDE_WORKER_HOST_DIR": str(folder / "host"),
-        "TRACKSIDE_WORKER_CATALOGUE": str(task_of(folder)),
-        "TRACKSIDE_WORKER_PRELOAD": "",
-    }
-    with subprocess.Popen([sys.executable, "-m", "trackside.worker"], env=environment) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    folders = {"data_dir": folder / "worker", "host_dir": folder / "host", "catalogue": task_of(folder)}
+    with worker_process(on_kafka, stack.kafka_bootstrap, **folders, adopt=adopt) as process:
+        yield process
 
 
 class GrowingDataset:
@@ -126,37 +103,38 @@ async def ended_as(harness: WorkerHarness, command: RunTask) -> AttemptEnd:
     def ends(messages: list[Message]) -> list[AttemptEnd]:
         return [each.end for each in of(messages, AttemptEnded) if each.attempt == command.attempt]
 
-    messages = await harness.messages(harness.topics.events, command.stream, lambda all_: bool(ends(all_)))
+    messages = await harness.events(command.task_id, lambda all_: bool(ends(all_)))
     return ends(messages)[0]
 
 
 async def test_a_watcher_whose_worker_is_killed_goes_on_without_loss(
-    harness: WorkerHarness, stack: Servers, tmp_path: Path
+    on_kafka: WorkerHarness, stack: Servers, tmp_path: Path
 ) -> None:
     """I36: nothing is split again after a restart."""
-    dataset = GrowingDataset(harness, tmp_path / "data.txt")
-    with worker(harness, stack, tmp_path) as process:
+    dataset = GrowingDataset(on_kafka, tmp_path / "data.txt")
+    with worker(on_kafka, stack, tmp_path) as process:
         command = await dataset.watch_until_killed(process)
     dataset.grow()
-    with worker(harness, stack, tmp_path):
-        await harness.joined(nth=2)
-        (adopted,) = of(await harness.events_so_far("a"), AttemptAdopted)
+    with worker(on_kafka, stack, tmp_path):
+        await on_kafka.joined(nth=2)
+        (adopted,) = of(await on_kafka.events_so_far("a"), AttemptAdopted)
         assert adopted.attempt == command.attempt
         await dataset.seen(command)
         dataset.grow()
         await dataset.seen(command)
 
 
+@pytest.mark.long
 async def test_a_watcher_that_ends_with_its_worker_goes_on_without_loss(
-    harness: WorkerHarness, stack: Servers, tmp_path: Path
+    on_kafka: WorkerHarness, stack: Servers, tmp_path: Path
 ) -> None:
-    dataset = GrowingDataset(harness, tmp_path / "data.txt")
-    with worker(harness, stack, tmp_path, adopt=False) as process:
+    dataset = GrowingDataset(on_kafka, tmp_path / "data.txt")
+    with worker(on_kafka, stack, tmp_path, adopt=False) as process:
         command = await dataset.watch_until_killed(process)
     dataset.grow()
-    with worker(harness, stack, tmp_path, adopt=False):
-        again = await harness.joined(nth=2)
-        assert await ended_as(harness, command) is AttemptEnd.LOST
+    with worker(on_kafka, stack, tmp_path, adopt=False):
+        again = await on_kafka.joined(nth=2)
+        assert await ended_as(on_kafka, command) is AttemptEnd.LOST
         await dataset.take(command)
         command = await dataset.watch(2, incarnation=again.incarnation)
         await dataset.seen(command)
@@ -164,26 +142,27 @@ async def test_a_watcher_that_ends_with_its_worker_goes_on_without_loss(
         await dataset.seen(command)
 
 
+@pytest.mark.long
 async def test_a_watcher_that_is_killed_or_whose_worker_sleeps_past_its_lease_goes_on_without_loss(
-    harness: WorkerHarness, stack: Servers, tmp_path: Path
+    on_kafka: WorkerHarness, stack: Servers, tmp_path: Path
 ) -> None:
-    dataset = GrowingDataset(harness, tmp_path / "data.txt")
-    with worker(harness, stack, tmp_path) as process:
+    dataset = GrowingDataset(on_kafka, tmp_path / "data.txt")
+    with worker(on_kafka, stack, tmp_path) as process:
         dataset.grow()
         command = await dataset.watch(1)
         await dataset.seen(command)
         os.kill(watcher_pid(process.pid, tmp_path), signal.SIGKILL)
-        assert await ended_as(harness, command) is AttemptEnd.FAILED
+        assert await ended_as(on_kafka, command) is AttemptEnd.FAILED
         dataset.grow()
         command = await dataset.watch(2)
         await dataset.seen(command)
         process.send_signal(signal.SIGSTOP)
         dataset.grow()
-        await harness.declare_lost(command.incarnation)
+        await on_kafka.declare_lost(command.incarnation)
         process.send_signal(signal.SIGCONT)
-        again = await harness.joined(nth=2)
-        assert await ended_as(harness, command) is AttemptEnd.LOST
+        again = await on_kafka.joined(nth=2)
+        assert await ended_as(on_kafka, command) is AttemptEnd.LOST
         command = await dataset.watch(3, incarnation=again.incarnation)
         await dataset.seen(command)
-        await harness.stop(command, device="host")
-        assert await ended_as(harness, command) is AttemptEnd.CANCELLED
+        await on_kafka.stop(command, device="host")
+        assert await ended_as(on_kafka, command) is AttemptEnd.CANCELLED

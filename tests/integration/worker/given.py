@@ -1,13 +1,18 @@
 """Given: scripts that become tasks of a worker."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+import pytest_asyncio
+
 from tests.integration.worker.harness import WorkerHarness, memory_log, running, settings_for
 from trackside.contracts.topics import Topics
+from trackside.worker.settings import WorkerSettings
 
 SAY = """
 import json, os, signal, sys, time
@@ -46,6 +51,10 @@ def daemon():
         return int(told.read())
 """
 PYTHON = f"program: [{sys.executable}, ./script.py"
+SHARES = pytest.mark.asyncio(loop_scope="module")
+"""The tests of a module run in one loop: that of the worker that they share."""
+HIDDEN = {"TRACKSIDE_POSTGRES_DSN": "postgres://me:secret@host/db", "ELSEWHERE": "1"}
+"""What the environment of a shared worker has, and that of a task may not have."""
 
 
 def task_of(folder: Path, script: str = "", task: str = f"{PYTHON}]", more: str = "") -> Path:
@@ -56,10 +65,65 @@ def task_of(folder: Path, script: str = "", task: str = f"{PYTHON}]", more: str 
     return path
 
 
+@dataclass(frozen=True)
+class TaskType:
+    """A script, what runs it, and what else the catalogue says of it."""
+
+    script: str = ""
+    task: str = f"{PYTHON}]"
+    more: str = ""
+
+
+def catalogue_of(folder: Path, types: Mapping[str, TaskType]) -> Path:
+    """Writes a catalogue with these task types, each in a folder of its own."""
+    lines = ["tasks:"]
+    for name, each in types.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "script.py").write_text(SAY + DAEMON + each.script)
+        lines.append(f"  {name}: {{{each.task}, path: ./{name}{each.more}}}")
+    path = folder / "catalogue.yaml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
 @asynccontextmanager
 async def started(folder: Path, catalogue: Path, **more: Any) -> AsyncIterator[WorkerHarness]:
     """Runs a worker with a catalogue while the block runs."""
+    async with worker_with(settings_for(folder / "worker", catalogue=catalogue, **more)) as harness:
+        yield harness
+
+
+@asynccontextmanager
+async def worker_with(settings: WorkerSettings) -> AsyncIterator[WorkerHarness]:
+    """Runs a worker with a log in memory of its own while the block runs."""
     topics = Topics("t.")
-    settings = settings_for(folder / "worker", catalogue=catalogue, **more)
     async with running(await memory_log(topics), topics, settings) as harness:
         yield harness
+
+
+def shared_worker(settings: Callable[[Path], WorkerSettings]) -> Any:
+    """Returns the fixture of a worker that the tests of a module share, with these settings in a folder.
+
+    Its environment names a store, and has `HIDDEN`. What a test does to it must not hinder the next one.
+    """
+
+    @pytest_asyncio.fixture(scope="module", loop_scope="module", name="worker")
+    async def worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorkerHarness]:
+        folder = tmp_path_factory.mktemp("shared")
+        (folder / "store").mkdir()
+        with pytest.MonkeyPatch.context() as patched:
+            for name, value in {**HIDDEN, "TRACKSIDE_STORE": str(folder / "store")}.items():
+                patched.setenv(name, value)
+            async with worker_with(settings(folder)) as harness:
+                yield harness
+
+    return worker
+
+
+def shared_types(types: Mapping[str, TaskType], **more: Any) -> Any:
+    """Returns the fixture of a shared worker with these task types."""
+
+    def settings(folder: Path) -> WorkerSettings:
+        return settings_for(folder / "worker", catalogue=catalogue_of(folder, types), **more)
+
+    return shared_worker(settings)

@@ -2,26 +2,28 @@
 
 import asyncio
 import gc
-import json
 import os
-import select
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.polling import poll_until
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.device_commands import GiveInstruction, RecallTask, RunTask, StopTask
-from trackside.contracts.fleet import WorkerJoined, WorkerLost
+from trackside.contracts.fleet import WorkerHeartbeat, WorkerJoined, WorkerLost
 from trackside.contracts.instructions import Instruction
 from trackside.contracts.message import Envelope, Message
-from trackside.contracts.summaries import MetricPointsReported, OutputWritten
-from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskStatusChanged
+from trackside.contracts.summaries import (
+    MetricPointsReported,
+    OutputWritten,
+    ReportedItem,
+    SummaryItemsReported,
+)
+from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskRefused, TaskStatusChanged
 from trackside.contracts.topics import Topic, Topics, partition_of
 from trackside.domain.proposal import cause_of, parse_cause
-from trackside.eventlog.log import Log
+from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.telemetry.health import Health
@@ -41,14 +43,44 @@ Found = TypeVar("Found", bound=Message)
 
 
 class WorkerHarness:
-    """A running worker, its log and its commands."""
+    """A running worker, its log and its commands.
 
-    def __init__(self, log: Log, topics: Topics, worker_id: str) -> None:
-        self.log = log
-        self.topics = topics
-        self.worker_id = worker_id
+    Its task ids begin with `names`, and it reads the log from `starts` on: so tests share a worker.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        topics: Topics,
+        worker_id: str,
+        data_dir: Path = Path(),
+        names: str = "",
+        starts: dict[tuple[str, int], int] | None = None,
+    ) -> None:
+        self.log, self.topics, self.worker_id, self.data_dir = log, topics, worker_id, data_dir
         self.leaving = asyncio.Event()
         self.scheduler = RecordWriter("scheduler", "test")
+        self._names, self._starts = names, starts or {}
+
+    async def for_a_test(self, names: str) -> "WorkerHarness":
+        """Returns a harness of the same worker for the tasks of one test, which reads from here on."""
+        starts = {
+            (topic.name, partition): end
+            for topic in self.topics.shared
+            if topic != self.topics.fleet
+            for partition, end in (await self.log.ends(topic.name)).items()
+        }
+        return WorkerHarness(self.log, self.topics, self.worker_id, self.data_dir, names, starts)
+
+    def own(self, task_id: str) -> str:
+        """Returns the id that the log has for a task of this test."""
+        return task_id if task_id.startswith(self._names) else f"{self._names}{task_id}"
+
+    def key(self, topic: Topic, about: str) -> str:
+        """Returns the key of the records about a task, or of those of the worker."""
+        if about == self.worker_id:
+            return about
+        return stream_of(self.own(about)) if topic == self.topics.events else self.own(about)
 
     async def send(
         self,
@@ -67,7 +99,8 @@ class WorkerHarness:
         fields = {"attempt": 1, "placement": 1, "task_type": "noop", "incarnation": None, **more}
         fields.setdefault("device_ids", [device])
         fields["incarnation"] = fields["incarnation"] or (await self.joined()).incarnation
-        command = RunTask(stream=stream_of(task_id), task_id=task_id, parameters=parameters or {}, **fields)
+        own = self.own(task_id)
+        command = RunTask(stream=stream_of(own), task_id=own, parameters=parameters or {}, **fields)
         await self.send(command, device, traceparent)
         return command
 
@@ -95,11 +128,12 @@ class WorkerHarness:
         await self.log.append(self.topics.fleet.name, 0, [self.scheduler.single(self.worker_id, lost)])
 
     async def messages(
-        self, topic: Topic, key: str, enough: Callable[[list[Message]], bool]
+        self, topic: Topic, about: str, enough: Callable[[list[Message]], bool]
     ) -> list[Message]:
-        """Reads the partition of a key from its beginning until what is there is enough."""
+        """Reads what a topic has about a task, or the worker, until it is enough."""
+        key = self.key(topic, about)
         place = (topic.name, partition_of(key, topic.partitions))
-        reader = self.log.reader({place: 0})
+        reader = self.log.reader({place: self._starts.get(place, 0)})
         found: list[Message] = []
         try:
             async with asyncio.timeout(LIMIT_S):
@@ -113,60 +147,97 @@ class WorkerHarness:
             await reader.close()
         return found
 
-    async def first(self, kind: type[Found], topic: Topic, key: str, nth: int = 1) -> Found:
-        """Waits for the nth message of a kind."""
-        found = await self.messages(topic, key, lambda all_: len(of(all_, kind)) >= nth)
+    async def events(self, task_id: str, enough: Callable[[list[Message]], bool]) -> list[Message]:
+        """Waits until the events of a task's stream are enough; returns them."""
+        return await self.messages(self.topics.events, task_id, enough)
+
+    async def first(self, kind: type[Found], topic: Topic, about: str, nth: int = 1) -> Found:
+        """Waits for the nth message of a kind about a task, or of the worker."""
+        found = await self.messages(topic, about, lambda all_: len(of(all_, kind)) >= nth)
         return of(found, kind)[nth - 1]
+
+    async def event(self, kind: type[Found], task_id: str, nth: int = 1) -> Found:
+        """Waits for the nth event of a kind of a task."""
+        return await self.first(kind, self.topics.events, task_id, nth)
 
     async def joined(self, nth: int = 1) -> WorkerJoined:
         """Waits for the worker's nth join."""
         return await self.first(WorkerJoined, self.topics.fleet, self.worker_id, nth)
 
+    async def heartbeat(self, wanted: Callable[[WorkerHeartbeat], bool]) -> WorkerHeartbeat:
+        """Waits for a whole heartbeat that fits."""
+        beats = await self.messages(
+            self.topics.heartbeats, self.worker_id, lambda all_: any(map(wanted, of(all_, WorkerHeartbeat)))
+        )
+        return next(beat for beat in of(beats, WorkerHeartbeat) if wanted(beat))
+
+    async def sees_idle_gpus(self) -> None:
+        """Waits until the worker has seen that nothing uses a GPU any more."""
+        from_here = await self.for_a_test(self._names)
+        await from_here.heartbeat(lambda beat: not any(each.used_bytes for each in beat.devices))
+
+    async def is_held(self, task_id: str) -> None:
+        """Waits until the worker has a task, and has looked at its neighbours since."""
+        own = self.own(task_id)
+        await self.heartbeat(lambda beat: any(each.task_id == own for each in beat.running))
+
     async def events_until_end(self, task_id: str, ends: int = 1) -> list[Message]:
         """Waits until an attempt has ended; returns all events of the task's stream."""
-        return await self.messages(
-            self.topics.events, stream_of(task_id), lambda all_: len(of(all_, AttemptEnded)) >= ends
-        )
+        return await self.events(task_id, lambda all_: len(of(all_, AttemptEnded)) >= ends)
+
+    async def story(
+        self, task_id: str, parameters: dict[str, Any] | None = None, **more: Any
+    ) -> list[Message]:
+        """Runs a task to its end; returns all events of its stream."""
+        await self.run(task_id, parameters, **more)
+        return await self.events_until_end(task_id)
+
+    async def ended(
+        self, task_id: str, parameters: dict[str, Any] | None = None, **more: Any
+    ) -> AttemptEnded:
+        """Runs a task to its end; returns that."""
+        return of(await self.story(task_id, parameters, **more), AttemptEnded)[-1]
+
+    async def refused(
+        self, task_id: str, parameters: dict[str, Any] | None = None, **more: Any
+    ) -> TaskRefused:
+        """Has a task refused."""
+        await self.run(task_id, parameters, **more)
+        return await self.event(TaskRefused, task_id)
 
     async def causes(self, task_id: str) -> list[tuple[str, int]]:
         """Returns the type of each event of a task's stream that is in the log by now, and its cause."""
-        place = (self.topics.events.name, partition_of(stream_of(task_id), self.topics.events.partitions))
-        end, found = (await self.log.ends(place[0]))[place[1]], list[Envelope]()
-        reader = self.log.reader({place: 0})
-        try:
-            while len(found) < end:
-                found += [CODEC.envelope(entry.headers) for entry in await reader.read(1.0)]
-        finally:
-            await reader.close()
-        events = [each for each in found if each.stream == stream_of(task_id)]
-        return [(each.type.split(".")[-2], _offset_in(stream_of(task_id), each)) for each in events]
+        stream = stream_of(self.own(task_id))
+        envelopes = [CODEC.envelope(entry.headers) for entry in await self.entries_so_far(task_id)]
+        return [(each.type.split(".")[-2], _offset_in(stream, each)) for each in envelopes]
 
     async def events_so_far(self, task_id: str) -> list[Message]:
         """Returns the events of a task's stream that are in the log now."""
-        place = partition_of(stream_of(task_id), self.topics.events.partitions)
-        end = (await self.log.ends(self.topics.events.name))[place]
-        reader = self.log.reader({(self.topics.events.name, place): 0})
-        found: list[Message] = []
-        seen = 0
+        entries = await self.entries_so_far(task_id)
+        return [CODEC.decode(CODEC.envelope(entry.headers), entry.value) for entry in entries]
+
+    async def entries_so_far(self, task_id: str) -> list[Entry]:
+        """Returns the records of a task's stream that are in the log now."""
+        stream, events = stream_of(self.own(task_id)), self.topics.events
+        place = (events.name, partition_of(stream, events.partitions))
+        end, seen = (await self.log.ends(events.name))[place[1]], self._starts.get(place, 0)
+        reader, found = self.log.reader({place: seen}), list[Entry]()
         try:
             while seen < end:
                 for entry in await reader.read(1.0):
                     seen = entry.offset + 1
-                    if entry.key == stream_of(task_id).encode():
-                        found.append(CODEC.decode(CODEC.envelope(entry.headers), entry.value))
+                    found += [entry] if entry.key == stream.encode() else []
         finally:
             await reader.close()
         return found
 
     async def statuses(self, task_id: str, count: int) -> list[Message]:
         """Waits until a task has entered `count` phases; returns all events of its stream."""
-        return await self.messages(
-            self.topics.events, stream_of(task_id), lambda all_: len(of(all_, TaskStatusChanged)) >= count
-        )
+        return await self.events(task_id, lambda all_: len(of(all_, TaskStatusChanged)) >= count)
 
     async def pid(self, task_id: str) -> int:
         """Waits for the pid that a task with the parameter `tell_pid` reports."""
-        reported = await self.first(MetricReported, self.topics.events, stream_of(task_id))
+        reported = await self.event(MetricReported, task_id)
         assert reported.value is not None
         return int(reported.value)
 
@@ -194,9 +265,14 @@ class WorkerHarness:
         await self.messages(self.topics.metrics, task_id, enough)
         return found
 
+    async def items(self, task_id: str, count: int) -> list[ReportedItem]:
+        """Waits for so many values of a task that are no numbers."""
+        found = await self.messages(self.topics.metrics, task_id, lambda all_: len(items_in(all_)) >= count)
+        return items_in(found)
+
     async def end(self, task_id: str, nth: int = 1) -> AttemptEnded:
         """Waits for the end of an attempt."""
-        return await self.first(AttemptEnded, self.topics.events, stream_of(task_id), nth)
+        return await self.event(AttemptEnded, task_id, nth)
 
 
 class Gate:
@@ -229,6 +305,11 @@ def alive(pid: int) -> bool:
 def of(messages: list[Message], kind: type[Found]) -> list[Found]:
     """Returns the messages of a kind."""
     return [message for message in messages if isinstance(message, kind)]
+
+
+def items_in(messages: list[Message]) -> list[ReportedItem]:
+    """Returns the reported values that are no numbers."""
+    return [item for batch in of(messages, SummaryItemsReported) for item in batch.items]
 
 
 def stream_of(task_id: str) -> str:
@@ -268,7 +349,7 @@ async def running(log: Log, topics: Topics, settings: WorkerSettings) -> AsyncIt
     """Runs a worker during the block, then lets it leave."""
     health = Health("worker")
     worker = WorkerRunner(log, topics, settings, read_catalogue(settings.catalogue), health)
-    harness = WorkerHarness(log, topics, settings.id)
+    harness = WorkerHarness(log, topics, settings.id, settings.data_dir)
     living = asyncio.create_task(run_until_stopped(worker, harness.leaving))
     try:
         yield harness
@@ -278,62 +359,15 @@ async def running(log: Log, topics: Topics, settings: WorkerSettings) -> AsyncIt
         gc.collect()  # warnings about unclosed files are reported in the test that left them open
 
 
+async def gone(*paths: str | Path) -> None:
+    """Waits until files or folders are gone."""
+
+    async def are_gone() -> bool:
+        return not any(map(os.path.lexists, paths))
+
+    await poll_until(are_gone, LIMIT_S)
+
+
 def parent_of(pid: int) -> int:
     """Returns the pid of a process's parent."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-@contextmanager
-def killable_worker(
-    data_dir: Path, parameters: dict[str, Any], *task: str, adopt: bool = False
-) -> Iterator[subprocess.Popen[str]]:
-    """Starts a worker in a separate process with one task: of `noop`, or of a catalogue and a type.
-
-    With `adopt` the task outlives it.
-    """
-    command = [
-        sys.executable,
-        "-m",
-        "tests.integration.worker.killable_worker",
-        str(data_dir),
-        json.dumps(parameters),
-    ]
-    command += task
-    environment = {**os.environ, "TRACKSIDE_WORKER_ADOPT": str(adopt)}
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def next_line(process: subprocess.Popen[str]) -> str:
-    """Waits for the next line that the process writes, except lines of its log."""
-    assert process.stdout is not None
-    while (line := process.stdout.readline()) and " [" in line:
-        pass  # a line of the log
-    return line.strip()
-
-
-def wait_until_gone(pid: int) -> bool:
-    """Waits until a process has ended."""
-    try:
-        watched = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([watched], [], [], LIMIT_S)[0])
-    finally:
-        os.close(watched)
-
-
-async def events_after_restart(data_dir: Path) -> tuple[WorkerHarness, list[Any]]:
-    """Runs another worker on the same data directory until task `a` has ended; returns it and the events."""
-    topics = Topics("t.")
-    async with running(await memory_log(topics), topics, settings_for(data_dir)) as harness:
-        joined = await harness.joined()
-        story = await harness.events_until_end("a")
-        partition = partition_of("s-a", topics.events.partitions)
-        ends = await harness.log.ends(topics.events.name)
-        assert joined.after == {str(partition): ends[partition]}
-    return harness, story

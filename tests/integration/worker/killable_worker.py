@@ -63,7 +63,7 @@ async def main(
     given: dict[str, Any] = {"catalogue": Path(catalogue)} if catalogue else {}
     async with running(log, topics, settings_for(data_dir, **given)) as harness:
         if adopts:
-            adopted = await harness.first(AttemptAdopted, topics.events, stream_of(adopts))
+            adopted = await harness.event(AttemptAdopted, adopts)
             await harness.joined()
             sys.stdout.write(f"{adopted.incarnation}\n")
             sys.stdout.flush()

@@ -11,6 +11,7 @@ from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
 from trackside.contracts.message import Message
+from trackside.contracts.summaries import ReportedItem
 from trackside.contracts.tasks import AttemptEnded
 from trackside.telemetry import metrics
 
@@ -47,6 +48,16 @@ def all_in_store(folder: Path | str, story: Sequence[Message]) -> list[ArtifactS
     ends = [number for number, event in enumerate(story) if isinstance(event, AttemptEnded)]
     assert not of([*story[max(ends) :]], ArtifactSaved)
     return saved
+
+
+def bytes_of(item: ReportedItem, folder: Path) -> bytes:
+    """Returns the bytes of a reported value, which the store has."""
+    assert item.artifact is not None
+    sha256, size_bytes = item.artifact.sha256, item.artifact.size_bytes
+    reference = ArtifactReference(uri=f"store:sha256/{sha256}", sha256=sha256, size_bytes=size_bytes)
+    target = folder.parent / f"read-{sha256}"
+    open_store(StoreSettings(store=str(folder))).get(reference, target)
+    return target.read_bytes()
 
 
 def told(saved: Sequence[ArtifactSaved]) -> list[tuple[int, str, int, str]]:

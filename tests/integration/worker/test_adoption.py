@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,13 @@ from tests.integration.worker.harness import (
     Gate,
     WorkerHarness,
     alive,
-    killable_worker,
     memory_log,
-    next_line,
     of,
     parent_of,
     running,
     settings_for,
-    stream_of,
-    wait_until_gone,
 )
+from tests.integration.worker.processes import killable_worker, next_line, wait_until_gone
 from trackside.contracts.tasks import (
     AttemptAdopted,
     AttemptEnd,
@@ -58,11 +55,6 @@ async def next_worker(data_dir: Path, **more: Any) -> AsyncIterator[WorkerHarnes
         yield harness
 
 
-@pytest.fixture
-def gate(tmp_path: Path) -> Gate:
-    return Gate(tmp_path / "gate")
-
-
 async def test_a_task_outlives_its_worker_and_the_next_one_reports_all_of_it(
     tmp_path: Path, gate: Gate
 ) -> None:
@@ -70,23 +62,17 @@ async def test_a_task_outlives_its_worker_and_the_next_one_reports_all_of_it(
     earlier, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, report=[0.5, 0.25])
     async with next_worker(data_dir) as harness:
         joined = await harness.joined()
-        adopted = await harness.first(AttemptAdopted, harness.topics.events, stream_of("a"))
-        assert (adopted.worker_id, adopted.earlier, adopted.incarnation) == (
-            "w1",
-            (earlier,),
-            joined.incarnation,
-        )
+        adopted = await harness.event(AttemptAdopted, "a")
+        taken_over = (adopted.worker_id, adopted.earlier, adopted.incarnation)
+        assert taken_over == ("w1", (earlier,), joined.incarnation)
         assert joined.after, "the adoption counts before the join does"
         assert alive(pid)
         await gate.pass_one()
         story = await harness.events_until_end("a")
         end = story[-1]
         assert isinstance(end, AttemptEnded)
-        assert (end.end, end.incarnation, end.recovered) == (
-            AttemptEnd.FINISHED,
-            joined.incarnation,
-            False,
-        )
+        ended = (end.end, end.incarnation, end.recovered)
+        assert ended == (AttemptEnd.FINISHED, joined.incarnation, False)
         assert end.result is not None and end.result["pid"] == pid, "it is the same process"
         told = {event.step: event.value for event in of(story, MetricReported)}
         assert told == {0: pid, 1: 0.5, 2: 0.25}
@@ -111,18 +97,50 @@ async def test_a_task_that_ended_while_there_was_no_worker_is_reported_with_its_
     assert len(of(story, AttemptAdopted)) == 1
 
 
+@pytest.mark.long
 async def test_a_task_that_died_while_there_was_no_worker_has_failed_by_its_signal(
     tmp_path: Path, gate: Gate
 ) -> None:
-    data_dir = tmp_path / "w1"
-    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
+    _, pid = await asyncio.to_thread(killed_while_it_waits, tmp_path / "w1", gate)
     os.kill(pid, signal.SIGSEGV)
     assert await asyncio.to_thread(wait_until_gone, pid)
-    async with next_worker(data_dir) as harness:
+    async with next_worker(tmp_path / "w1") as harness:
         end = await harness.end("a")
     assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -signal.SIGSEGV)
 
 
+def spoil(data_dir: Path, line: str) -> None:
+    [progress] = (data_dir / "placements").glob("*.progress")
+    progress.write_text(f"{line}\n")
+
+
+LOSES: dict[str, Callable[[Path, int, pytest.MonkeyPatch], object]] = {
+    "the forkserver died": lambda _, pid, __: os.kill(parent_of(pid), signal.SIGKILL),
+    "another protocol": lambda _, __, patch: patch.setattr(held_forkservers, "PROTOCOL", PROTOCOL + 1),
+    "no such device": lambda _, __, ___: None,
+    "unreadable progress": lambda data_dir, _, __: spoil(data_dir, "no message"),
+    "progress that is nonsense": lambda data_dir, _, __: spoil(
+        data_dir, '{"type": "reports", "reports": [["x", 1, 2]]}'
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("why", LOSES)
+async def test_a_task_that_can_not_be_taken_over_is_ended_and_lost_and_the_worker_works(
+    tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    data_dir, device = tmp_path / "w1", "cpu-1" if why == "no such device" else "cpu-0"
+    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, device=device)
+    LOSES[why](data_dir, pid, monkeypatch)
+    async with next_worker(data_dir, cpu_slots=1) as harness:
+        assert (await harness.end("a")).end is AttemptEnd.LOST
+        monkeypatch.undo()
+        assert (await harness.ended("b", task_type="scripted")).end is AttemptEnd.FINISHED
+    assert await asyncio.to_thread(wait_until_gone, pid)
+
+
+@pytest.mark.long
 async def test_a_task_is_taken_over_again_by_the_worker_after_the_next_one(
     tmp_path: Path, gate: Gate
 ) -> None:
@@ -131,7 +149,7 @@ async def test_a_task_is_taken_over_again_by_the_worker_after_the_next_one(
     again = await asyncio.to_thread(adopt_and_die, data_dir)
     assert alive(pid)
     async with next_worker(data_dir) as harness:
-        adopted = await harness.first(AttemptAdopted, harness.topics.events, stream_of("a"))
+        adopted = await harness.event(AttemptAdopted, "a")
         assert adopted.earlier == (first, again)
         await gate.pass_one()
         assert (await harness.end("a")).end is AttemptEnd.FINISHED
@@ -157,57 +175,7 @@ async def test_a_task_whose_next_worker_does_not_come_ends_with_its_lease(tmp_pa
     assert not of(await harness.events_so_far("a"), AttemptAdopted)
 
 
-@pytest.mark.parametrize("both", [True, False], ids=["with the worker", "after it"])
-async def test_a_task_dies_with_the_forkserver_and_is_lost(tmp_path: Path, gate: Gate, both: bool) -> None:
-    data_dir = tmp_path / "w1"
-    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
-    if not both:
-        assert alive(pid)
-    os.kill(parent_of(pid), signal.SIGKILL)
-    assert await asyncio.to_thread(wait_until_gone, pid)
-    async with next_worker(data_dir) as harness:
-        assert (await harness.end("a")).end is AttemptEnd.LOST
-
-
-async def test_a_task_of_a_worker_with_another_protocol_is_ended_and_lost(
-    tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(held_forkservers, "PROTOCOL", PROTOCOL + 1)
-    data_dir = tmp_path / "w1"
-    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
-    async with next_worker(data_dir) as harness:
-        assert (await harness.end("a")).end is AttemptEnd.LOST
-    assert await asyncio.to_thread(wait_until_gone, pid)
-
-
-async def test_a_task_whose_device_the_next_worker_lacks_is_ended_and_lost(
-    tmp_path: Path, gate: Gate
-) -> None:
-    data_dir = tmp_path / "w1"
-    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate, device="cpu-1")
-    async with next_worker(data_dir, cpu_slots=1) as harness:
-        assert (await harness.end("a")).end is AttemptEnd.LOST
-    assert await asyncio.to_thread(wait_until_gone, pid)
-
-
-@pytest.mark.parametrize(
-    "line", ["no message", '{"type": "reports", "reports": [["x", 1, 2]]}'], ids=["unreadable", "nonsense"]
-)
-async def test_a_task_that_has_spoiled_its_progress_is_lost_and_the_worker_works(
-    tmp_path: Path, gate: Gate, line: str
-) -> None:
-    data_dir = tmp_path / "w1"
-    _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
-    [progress] = (data_dir / "placements").glob("*.progress")
-    await asyncio.to_thread(progress.write_text, f"{line}\n")
-    async with next_worker(data_dir) as harness:
-        assert (await harness.end("a")).end is AttemptEnd.LOST
-        incarnation = (await harness.joined()).incarnation
-        await harness.run("b", task_type="scripted", incarnation=incarnation)
-        assert (await harness.end("b")).end is AttemptEnd.FINISHED
-    assert await asyncio.to_thread(wait_until_gone, pid)
-
-
+@pytest.mark.long
 async def test_what_a_task_prints_while_there_is_no_worker_is_written_by_the_next_one(
     tmp_path: Path, gate: Gate
 ) -> None:
@@ -221,13 +189,7 @@ async def test_what_a_task_prints_while_there_is_no_worker_is_written_by_the_nex
         assert (await harness.end("a")).end is AttemptEnd.FINISHED
 
 
-async def test_a_task_of_a_worker_that_adopts_none_dies_with_it(tmp_path: Path) -> None:
-    with killable_worker(tmp_path, {"tell_pid": True, "seconds": 600}) as process:
-        _, pid = next_line(process), int(float(next_line(process)))
-        process.kill()
-        assert await asyncio.to_thread(wait_until_gone, pid)
-
-
+@pytest.mark.long
 async def test_an_adopted_task_can_be_stopped(tmp_path: Path, gate: Gate) -> None:
     data_dir = tmp_path / "w1"
     _, pid = await asyncio.to_thread(killed_while_it_waits, data_dir, gate)
@@ -239,12 +201,13 @@ async def test_an_adopted_task_can_be_stopped(tmp_path: Path, gate: Gate) -> Non
     assert await asyncio.to_thread(wait_until_gone, pid)
 
 
+@pytest.mark.long
 async def test_what_is_in_the_log_is_not_reported_again(tmp_path: Path, gate: Gate) -> None:
     """The next worker begins with another log here: what the last one has written would be missing in it."""
     data_dir = tmp_path / "w1"
     await asyncio.to_thread(killed_while_it_waits, data_dir, gate, report=[0.5, 0.25], settles=True)
     async with next_worker(data_dir) as harness:
-        await harness.first(AttemptAdopted, harness.topics.events, stream_of("a"))
+        await harness.event(AttemptAdopted, "a")
         await gate.pass_one()
         story = await harness.events_until_end("a")
     assert of(story, TaskStatusChanged) == [], "only the last message may be reported again"

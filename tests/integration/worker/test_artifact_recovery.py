@@ -9,17 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import (
-    LIMIT_S,
-    killable_worker,
-    memory_log,
-    next_line,
-    of,
-    running,
-    settings_for,
-    stream_of,
-    wait_until_gone,
-)
+from tests.integration.worker.harness import LIMIT_S, memory_log, of, running, settings_for
+from tests.integration.worker.processes import killable_worker, next_line, wait_until_gone
 from tests.integration.worker.saved import CLASS, all_in_store, class_of, named_store, told
 from tests.polling import poll_until
 from trackside.contracts.artifacts import ArtifactSaved
@@ -35,7 +26,7 @@ for number in range(COUNT):
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def missing_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The path of a store that the worker's environment names, and that isn't there yet."""
     return named_store(tmp_path, monkeypatch)
 
@@ -68,30 +59,32 @@ def killed_after(tmp_path: Path, body: str, files: int, endings: int) -> str:
 
 
 async def test_what_a_killed_worker_had_not_uploaded_is_saved_by_the_next_one(
-    tmp_path: Path, store: Path
+    tmp_path: Path, missing_store: Path
 ) -> None:
     body = SAVES.replace("COUNT", "3") + "import time\ntime.sleep(600)\n"
     incarnation = await asyncio.to_thread(killed_after, tmp_path, body, 3, 0)
-    await asyncio.to_thread(store.mkdir)
+    await asyncio.to_thread(missing_store.mkdir)
     story = await successor(tmp_path)
-    assert told(all_in_store(store, story)) == [(n, "numbers", n, "file") for n in (1, 2, 3)]
+    assert told(all_in_store(missing_store, story)) == [(n, "numbers", n, "file") for n in (1, 2, 3)]
     end = of(story, AttemptEnded)[0]
     assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, incarnation)
     assert not [*(tmp_path / "worker" / "spool").iterdir()]
 
 
+@pytest.mark.long
 async def test_an_attempt_that_finished_before_its_worker_was_killed_finishes_with_its_artifacts(
-    tmp_path: Path, store: Path
+    tmp_path: Path, missing_store: Path
 ) -> None:
     await asyncio.to_thread(killed_after, tmp_path, SAVES.replace("COUNT", "3"), 3, 1)
-    await asyncio.to_thread(store.mkdir)
+    await asyncio.to_thread(missing_store.mkdir)
     story = await successor(tmp_path)
-    assert len(all_in_store(store, story)) == 3
+    assert len(all_in_store(missing_store, story)) == 3
     assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
 
 
+@pytest.mark.long
 async def test_what_a_killed_training_reported_before_its_checkpoint_is_reported_by_the_next_worker(
-    tmp_path: Path, store: Path
+    tmp_path: Path, missing_store: Path
 ) -> None:
     body = """
 trial.report(os.getpid(), 0)
@@ -103,16 +96,17 @@ import time
 time.sleep(600)
 """
     await asyncio.to_thread(killed_after, tmp_path, body, 2, 0)
-    await asyncio.to_thread(store.mkdir)
+    await asyncio.to_thread(missing_store.mkdir)
     story = await successor(tmp_path)
-    saved = [event.step for event in all_in_store(store, story)]
+    saved = [event.step for event in all_in_store(missing_store, story)]
     steps = [event.step for event in of(story, MetricReported)]
     assert (saved, steps) == ([1, 2], [0, 1])
     assert of(story, AttemptEnded)[0].end is AttemptEnd.LOST
 
 
+@pytest.mark.long
 async def test_a_worker_joins_although_the_store_is_gone_and_the_attempt_has_failed(
-    tmp_path: Path, store: Path
+    tmp_path: Path, missing_store: Path
 ) -> None:
     await asyncio.to_thread(killed_after, tmp_path, SAVES.replace("COUNT", "1"), 1, 1)
     story = await successor(tmp_path, recovery_timeout_s=0.5)
@@ -122,43 +116,33 @@ async def test_a_worker_joins_although_the_store_is_gone_and_the_attempt_has_fai
     assert not of(story, ArtifactSaved)
 
 
+async def has_ending(folder: Path) -> None:
+    """Waits until the end of the attempt is on the disk."""
+    endings = folder / "worker" / "endings"
+    await poll_until(lambda: asyncio.to_thread(lambda: bool([*endings.glob("*.json")])), LIMIT_S)
+
+
 async def test_a_task_goes_on_while_the_store_is_gone_and_its_attempt_ends_once_it_is_back(
-    tmp_path: Path, store: Path
+    tmp_path: Path, missing_store: Path
 ) -> None:
     script = class_of(SAVES.replace("COUNT", "3") + "return {}")
     async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
         await harness.run("a", task_type="a")
-        await poll_until(
-            lambda: asyncio.to_thread(lambda: bool([*(tmp_path / "worker" / "endings").glob("*.json")])),
-            LIMIT_S,
-        )
+        await has_ending(tmp_path)
         assert not of(await harness.events_so_far("a"), ArtifactSaved)
-        await asyncio.to_thread(store.mkdir)
+        await asyncio.to_thread(missing_store.mkdir)
         story = await harness.events_until_end("a")
-    assert len(all_in_store(store, story)) == 3
+    assert len(all_in_store(missing_store, story)) == 3
     assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
 
 
-async def test_an_attempt_fails_when_the_store_is_gone_for_too_long(tmp_path: Path, store: Path) -> None:
-    script = class_of(SAVES.replace("COUNT", "2"))
-    async with started(tmp_path, task_of(tmp_path, script, CLASS), upload_timeout_s=0.5) as harness:
-        await harness.run("a", task_type="a")
-        story = await harness.events_until_end("a")
-        end = of(story, AttemptEnded)[0]
-        assert end.end is AttemptEnd.FAILED and end.error is not None and not of(story, ArtifactSaved)
-        assert (end.error.stage, end.error.type) == ("SAVE", "store_unreachable")
-
-
 async def test_a_worker_that_leaves_waits_no_longer_for_the_store_than_for_its_tasks(
-    tmp_path: Path, store: Path
+    tmp_path: Path, missing_store: Path
 ) -> None:
     script = class_of(SAVES.replace("COUNT", "1"))
     async with started(tmp_path, task_of(tmp_path, script, CLASS), stop_grace_s=0.5) as harness:
         await harness.run("a", task_type="a")
-        await poll_until(
-            lambda: asyncio.to_thread(lambda: bool([*(tmp_path / "worker" / "endings").glob("*.json")])),
-            LIMIT_S,
-        )
+        await has_ending(tmp_path)
     assert (await harness.end("a")).end is AttemptEnd.LOST
 
 
@@ -177,9 +161,9 @@ def store_processes() -> Iterator[int]:
 
 
 async def test_a_store_process_that_is_killed_again_and_again_loses_nothing(
-    tmp_path: Path, store: Path
+    tmp_path: Path, missing_store: Path
 ) -> None:
-    await asyncio.to_thread(store.mkdir)
+    await asyncio.to_thread(missing_store.mkdir)
     script = class_of(SAVES.replace("COUNT", "300") + "return {}")
     async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
         await harness.run("a", task_type="a")
@@ -189,19 +173,18 @@ async def test_a_store_process_that_is_killed_again_and_again_loses_nothing(
             if kills < 5 and (found := [*store_processes()]):
                 os.kill(found[0], signal.SIGKILL)
                 kills += 1
-                await harness.first(ArtifactSaved, harness.topics.events, stream_of("a"), kills * 10)
+                await harness.event(ArtifactSaved, "a", kills * 10)
             await asyncio.wait([ended], timeout=0.05)
         story = ended.result()
-    assert kills and len(all_in_store(store, story)) == 300
+    assert kills and len(all_in_store(missing_store, story)) == 300
     assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
     assert [event.version for event in of(story, ArtifactSaved)] == list(range(1, 301))
 
 
-async def test_what_a_killed_task_had_handed_over_is_saved(tmp_path: Path, store: Path) -> None:
-    await asyncio.to_thread(store.mkdir)
+async def test_what_a_killed_task_had_handed_over_is_saved(tmp_path: Path, missing_store: Path) -> None:
+    await asyncio.to_thread(missing_store.mkdir)
     script = class_of(SAVES.replace("COUNT", "100") + "os.kill(os.getpid(), 9)")
     async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
-        await harness.run("a", task_type="a")
-        story = await harness.events_until_end("a")
-    assert len(all_in_store(store, story)) == 100
+        story = await harness.story("a", task_type="a")
+    assert len(all_in_store(missing_store, story)) == 100
     assert of(story, AttemptEnded)[0].end is AttemptEnd.FAILED

@@ -16,7 +16,7 @@ from tests.integration.artifacts.conftest import (
 )
 from tests.integration.artifacts.slow_server import slow_server
 from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import Gate, of, stream_of
+from tests.integration.worker.harness import Gate, of
 from tests.integration.worker.saved import CLASS, all_in_store, class_of, named_store, told, tried_again
 from tests.integration.worker.test_checkpoints import checkpoints
 from tests.integration.worker.test_inputs import all_records, store_server
@@ -33,7 +33,6 @@ for step in range(50):
     trial.report(float(step))
 return {"done": True}
 """)
-REPORTS = class_of("for step in range(50):\n    trial.report(float(step))")
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +56,7 @@ async def told_and_finished(story: list[Message]) -> list[tuple[int, str, int, s
     return told(await asyncio.to_thread(all_in_store, os.environ["TRACKSIDE_STORE"], story))
 
 
+@pytest.mark.long
 async def test_a_slow_store_delays_the_end_of_what_saves_but_no_report_and_no_other_task(
     tmp_path: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,9 +65,9 @@ async def test_a_slow_store_delays_the_end_of_what_saves_but_no_report_and_no_ot
         async with started(tmp_path, task_of(tmp_path, SAVES, CLASS)) as harness:
             await harness.run("large", {"bytes": LARGE_BYTES}, task_type="a")
             await server.came.wait()
-            await harness.first(MetricReported, harness.topics.events, stream_of("large"), 50)
+            await harness.event(MetricReported, "large", 50)
             await harness.run("other", {"bytes": 0}, task_type="a", device="cpu-1")
-            await harness.first(MetricReported, harness.topics.events, stream_of("other"), 50)
+            await harness.event(MetricReported, "other", 50)
             for task_id in ("large", "other"):
                 assert not of(await harness.events_so_far(task_id), ArtifactSaved)
             server.flow.set()
@@ -86,30 +86,12 @@ async def test_a_store_that_is_killed_during_an_upload_and_comes_back_empty_gets
         await poll_until(lambda: asyncio.to_thread(lambda: "killed/" in server_log.read_text()))
         await poll_until(lambda: asyncio.to_thread(lambda: "uploadId=" in server_log.read_text()))
         s3.kill()
-        await harness.first(MetricReported, harness.topics.events, stream_of("t"), 50)
+        await harness.event(MetricReported, "t", 50)
         await tried_again("store_unreachable")
         assert not of(await harness.events_so_far("t"), ArtifactSaved)
         await asyncio.to_thread(s3.start)
         await asyncio.to_thread(s3.make_bucket, "models")
         assert await told_and_finished(await harness.events_until_end("t")) == [(1, "weights", 1, "file")]
-
-
-async def test_a_folder_that_vanishes_during_uploads_and_comes_back_gets_all_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = named_store(tmp_path, monkeypatch)
-    await asyncio.to_thread(store.mkdir)
-    script = class_of("for number in range(200):\n    trial.save('numbers', b'%d' % number)")
-    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
-        await harness.run("t", task_type="a")
-        await harness.first(ArtifactSaved, harness.topics.events, stream_of("t"))
-        await asyncio.to_thread(store.rename, tmp_path / "elsewhere")
-        await tried_again("store_unreachable")
-        before = of(await harness.events_so_far("t"), ArtifactSaved)
-        await asyncio.to_thread((tmp_path / "elsewhere").rename, store)
-        saved = await told_and_finished(await harness.events_until_end("t"))
-    assert saved == [(number, "numbers", number, "file") for number in range(1, 201)]
-    assert len(before) < 200
 
 
 RESUMES = class_of("""
@@ -121,6 +103,7 @@ return {"step": last.step if last else 0}
 """)
 
 
+@pytest.mark.long
 async def test_an_attempt_that_can_not_read_its_checkpoint_fails_to_load_and_a_later_one_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +178,7 @@ return {"codes": codes}
 """)
 
 
+@pytest.mark.long
 async def test_a_file_that_changes_while_it_is_saved_is_refused_alone_and_in_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,5 +25,5 @@ async def test_a_type_that_is_added_runs_and_one_that_is_removed_is_refused(tmp_
         [*_, end] = await harness.events_until_end("a")
         assert isinstance(end, AttemptEnded) and end.end is AttemptEnd.FINISHED
         await harness.run("b", task_type="first")
-        refused = await harness.first(TaskRefused, topics.events, "s-b")
+        refused = await harness.event(TaskRefused, "b")
         assert refused.code == "unknown_task_type"

@@ -6,21 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import of, stream_of
+from tests.integration.worker.given import SHARES, TaskType, shared_types, started, task_of
+from tests.integration.worker.harness import WorkerHarness, of
+from tests.integration.worker.saved import CLASS, class_of
 from trackside.contracts.artifacts import ArtifactSaved, CheckpointReference, TaskResumed
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported
 
-CLASS = "entry: 'script:Training'"
-TASK = """
-import json, os, time
-from pathlib import Path
-from trackside.sdk import Task, trial
-
-class Training(Task):
-    def train(self, device):
-"""
 STEPS = """
 last = trial.last_checkpoint()
 state = {"sum": 0} if last is None else last.state
@@ -33,20 +25,6 @@ for step in range(0 if last is None else last.step, 6):
         os.kill(os.getpid(), 9)
 return state
 """
-
-
-def class_of(body: str) -> str:
-    """Returns a script with a task class whose `train` has this body."""
-    return TASK + "\n".join(f"        {line}" for line in body.strip().splitlines()) + "\n"
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a store, which the worker's environment names."""
-    folder = tmp_path / "store"
-    folder.mkdir()
-    monkeypatch.setenv("TRACKSIDE_STORE", str(folder))
-    return folder
 
 
 def checkpoints(story: Sequence[Message]) -> list[CheckpointReference]:
@@ -72,8 +50,7 @@ def damage(store: Path, checkpoint: CheckpointReference) -> None:
 
 async def died_at(harness: Any, step: int) -> list[CheckpointReference]:
     """Runs an attempt that dies after a step; returns its checkpoints."""
-    await harness.run("t", {"dies_at": step}, task_type="a")
-    story = await harness.events_until_end("t")
+    story = await harness.story("t", {"dies_at": step}, task_type="a")
     assert not of(story, TaskResumed)
     return checkpoints(story)
 
@@ -114,10 +91,7 @@ async def test_a_damaged_checkpoint_is_passed_over_and_without_any_the_attempt_f
     assert (end.error.stage, end.error.type) == ("LOAD", "artifact_damaged")
 
 
-async def test_a_training_that_ran_out_of_memory_continues_in_its_process(
-    tmp_path: Path, store: Path
-) -> None:
-    script = class_of("""
+FORGETS = class_of("""
 last = trial.last_checkpoint()
 if last is None:
     trial.report(0.5, 0)
@@ -126,15 +100,6 @@ if last is None:
 trial.report(0.75)
 return {"step": last.step, "seen": last.state["seen"]}
 """)
-    async with started(tmp_path, task_of(tmp_path, script, CLASS)) as harness:
-        await harness.run("t", task_type="a", interrupts=1)
-        story = await harness.events_until_end("t")
-    assert of(story, AttemptEnded)[0].result == {"step": 1, "seen": 1}
-    (resumed,) = of(story, TaskResumed)
-    assert (resumed.interrupts, resumed.step) == (1, 1)
-    assert reports(story) == [(0, 0.5), (1, 0.75)]
-
-
 PROGRAM = """
 step = int(os.environ.get("TRACKSIDE_CHECKPOINT_STEP", 0))
 if step:
@@ -149,19 +114,12 @@ open("state.txt", "w").write(state)
 say(checkpoint={"step": step + 2, "path": "state.txt"})
 say(result={"state": state})
 """
-
-
-async def test_a_program_continues_from_the_file_that_it_is_given(tmp_path: Path, store: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, PROGRAM)) as harness:
-        await harness.run("t", task_type="a")
-        saved = checkpoints(await harness.events_until_end("t"))
-        await harness.run("t", task_type="a", attempt=2, checkpoints=saved)
-        story = await harness.events_until_end("t", ends=2)
-    assert [end.result for end in of(story, AttemptEnded)] == [{"state": "01"}, {"state": "0123"}]
-    assert [event.step for event in of(story, TaskResumed)] == [2]
-    assert reports(story) == [(0, 0), (1, 1), (2, 2), (3, 3)]
-
-
+REFUSES = class_of("""
+if trial.last_checkpoint():
+    raise RuntimeError("size mismatch")
+trial.report(0.5, 0)
+trial.checkpoint(1, {"seen": 1})
+""")
 ASKED = """
 trial.last_checkpoint()
 trial.report(0.5, 0)
@@ -179,20 +137,56 @@ NEVER = """
 trial.report(0.5, 0)
 time.sleep(600)
 """
+TYPES = {
+    "forgets": TaskType(FORGETS, CLASS),
+    "refuses": TaskType(REFUSES, CLASS),
+    "program": TaskType(PROGRAM),
+    "asked": TaskType(class_of(ASKED), CLASS),
+    "silent": TaskType(class_of(SILENT), CLASS),
+    "never": TaskType(class_of(NEVER), CLASS),
+}
+pytestmark = SHARES
+worker = shared_types(TYPES)
+
+
+async def test_a_training_that_ran_out_of_memory_continues_in_its_process(harness: WorkerHarness) -> None:
+    story = await harness.story("t", task_type="forgets", interrupts=1)
+    assert of(story, AttemptEnded)[0].result == {"step": 1, "seen": 1}
+    (resumed,) = of(story, TaskResumed)
+    assert (resumed.interrupts, resumed.step) == (1, 1)
+    assert reports(story) == [(0, 0.5), (1, 0.75)]
+
+
+async def test_a_training_that_fails_with_its_checkpoint_before_its_first_report_is_told_how_to_go_without(
+    harness: WorkerHarness,
+) -> None:
+    saved = checkpoints(await harness.story("t", task_type="refuses"))
+    refused = await harness.ended("u", task_type="refuses", checkpoints=saved)
+    assert refused.end is AttemptEnd.FAILED and refused.error is not None
+    assert (refused.error.stage, refused.error.type) == ("TRAIN", "RuntimeError")
+    assert "size mismatch" in refused.error.message
+    assert "before its first report, after it was given the checkpoint of step 1" in refused.error.message
+    assert "`resume: false`" in refused.error.message
+
+
+async def test_a_program_continues_from_the_file_that_it_is_given(harness: WorkerHarness) -> None:
+    saved = checkpoints(await harness.story("t", task_type="program"))
+    await harness.run("t", task_type="program", attempt=2, checkpoints=saved)
+    story = await harness.events_until_end("t", ends=2)
+    assert [end.result for end in of(story, AttemptEnded)] == [{"state": "01"}, {"state": "0123"}]
+    assert [event.step for event in of(story, TaskResumed)] == [2]
+    assert reports(story) == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
 @pytest.mark.parametrize(
-    ("body", "seconds", "steps"),
-    [(ASKED, 600.0, [1]), (SILENT, 0.3, []), (NEVER, 600.0, [])],
-    ids=["saves one when asked", "never answers", "has no checkpoints"],
+    ("kind", "seconds", "steps"), [("asked", 600.0, [1]), ("silent", 0.3, []), ("never", 600.0, [])]
 )
 async def test_a_task_is_asked_for_a_checkpoint_before_it_is_preempted(
-    tmp_path: Path, store: Path, body: str, seconds: float, steps: list[int]
+    harness: WorkerHarness, kind: str, seconds: float, steps: list[int]
 ) -> None:
-    async with started(tmp_path, task_of(tmp_path, class_of(body), CLASS)) as harness:
-        command = await harness.run("t", task_type="a")
-        await harness.first(MetricReported, harness.topics.events, stream_of("t"))
-        await harness.stop(command, end="preempted", checkpoint_s=seconds)
-        story = await harness.events_until_end("t")
+    command = await harness.run("t", task_type=kind)
+    await harness.event(MetricReported, "t")
+    await harness.stop(command, end="preempted", checkpoint_s=seconds)
+    story = await harness.events_until_end("t")
     assert of(story, AttemptEnded)[0].end is AttemptEnd.PREEMPTED
     assert [each.step for each in checkpoints(story)] == steps

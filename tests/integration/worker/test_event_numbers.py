@@ -46,7 +46,7 @@ async def test_the_end_of_a_killed_task_is_numbered_before_the_next_task_on_its_
         await harness.run("b", {}, task_type="scripted", wait=True)
         last = await harness.run("c", {}, task_type="scripted", wait=True)
         await harness.recall(last)
-        await harness.first(TaskReturned, topics.events, "s-c")
+        await harness.event(TaskReturned, "c")
         await gate.pass_one()
         await harness.end("a")
         await harness.end("b")

@@ -1,21 +1,20 @@
 """What a running task fetches, such as the model that an instruction names: by classes and programs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.worker.given import PYTHON, started, task_of
-from tests.integration.worker.harness import WorkerHarness, stream_of
+from tests.integration.worker.given import PYTHON, SHARES, TaskType, shared_types, started, task_of
+from tests.integration.worker.harness import WorkerHarness
 from tests.integration.worker.test_inputs import (
     WORDS,
     blob,
     outside,
     put,
-    store,
+    remote,
     store_server,
     with_credentials,
 )
@@ -25,8 +24,6 @@ from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.instructions import InstructionAcknowledged, TaskReady
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.artifacts import inputs
-
-__all__ = ["store"]
 
 CLASS = """
 from concurrent.futures import ThreadPoolExecutor
@@ -74,11 +71,9 @@ KINDS = {
 }
 
 
-@asynccontextmanager
-async def serving(folder: Path, kind: str = "class", **more: Any) -> AsyncIterator[WorkerHarness]:
-    script, task = KINDS[kind]
-    async with started(folder, task_of(folder, script, task, ", runner: service"), **more) as harness:
-        yield harness
+SERVICE = ", runner: service"
+pytestmark = SHARES
+worker = shared_types({kind: TaskType(*of_kind, SERVICE) for kind, of_kind in KINDS.items()})
 
 
 class Instructed:
@@ -89,8 +84,8 @@ class Instructed:
         self._number = 0
 
     async def begin(self, **more: Any) -> None:
-        self._command = await self._harness.run("a", task_type="a", service=True, **more)
-        await self._harness.first(TaskReady, self._harness.topics.events, stream_of("a"))
+        self._command = await self._harness.run("a", service=True, **{"task_type": "a", **more})
+        await self._harness.event(TaskReady, "a")
 
     async def fetch(self, *references: ArtifactReference | dict[str, Any]) -> InstructionAcknowledged:
         """Returns what the service says of what it was told to fetch."""
@@ -116,8 +111,7 @@ class Instructed:
         await self._harness.instruct(self._command, self._number, references=plain, releases=freed)
 
     async def answer(self) -> InstructionAcknowledged:
-        events = self._harness.topics.events
-        return await self._harness.first(InstructionAcknowledged, events, stream_of("a"), self._number)
+        return await self._harness.event(InstructionAcknowledged, "a", self._number)
 
     async def stop(self) -> AttemptEnded:
         await self._harness.stop(self._command)
@@ -126,37 +120,40 @@ class Instructed:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_service_fetches_what_an_instruction_names(
-    tmp_path: Path, store: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inputs, "RETRY_AFTER_S", (0.1,))
-    lost = put(store, b"nobody has these")
+    store, service = harness.data_dir.parent / "store", Instructed(harness)
+    lost = put(store, f"nobody has these {kind}".encode())
     blob(store, lost).unlink()
-    async with serving(tmp_path, kind) as harness:
-        service = Instructed(harness)
-        await service.begin()
-        words, other = put(store, WORDS), outside(tmp_path / "other", b"four")
-        answer = await service.fetch(words, other)
-        assert answer.ok, answer.detail
-        assert answer.detail == {"texts": [WORDS.decode(), "four"], "modes": ["444", "444"]}
-        answer = await service.fetch(words, lost)
-        assert (answer.ok, answer.detail["code"]) == (False, "artifact_missing")
-        assert lost.sha256 in answer.detail["problem"]
-        blob(store, lost).write_bytes(b"nobody has this!")
-        answer = await service.fetch(lost)
-        assert (answer.ok, answer.detail["code"]) == (False, "artifact_damaged")
-        answer = await service.fetch({"uri": "s3://user:secret-word@models/a", "sha256": "0" * 64})
-        assert (answer.ok, answer.detail["code"]) == (False, "bad_artifact")
-        assert "size_bytes" in answer.detail["problem"] and "secret-word" not in answer.detail["problem"]
-        assert (await service.fetch(words)).ok, "it goes on"
-        assert (await service.stop()).end is AttemptEnd.CANCELLED
+    await service.begin(task_type=kind)
+    words, other = put(store, WORDS), outside(tmp_path / "other", b"four")
+    answer = await service.fetch(words, other)
+    assert answer.ok, answer.detail
+    assert answer.detail == {"texts": [WORDS.decode(), "four"], "modes": ["444", "444"]}
+    answer = await service.fetch(words, lost)
+    assert (answer.ok, answer.detail["code"]) == (False, "artifact_missing")
+    assert lost.sha256 in answer.detail["problem"]
+    blob(store, lost).write_bytes(f"nobody has this! {kind}".encode())
+    answer = await service.fetch(lost)
+    assert (answer.ok, answer.detail["code"]) == (False, "artifact_damaged")
+    answer = await service.fetch({"uri": "s3://user:secret-word@models/a", "sha256": "0" * 64})
+    assert (answer.ok, answer.detail["code"]) == (False, "bad_artifact")
+    assert "size_bytes" in answer.detail["problem"] and "secret-word" not in answer.detail["problem"]
+    assert (await service.fetch(words)).ok, "it goes on"
+    assert (await service.stop()).end is AttemptEnd.CANCELLED
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    ["class", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("program", "program-with-sdk"))],
+)
 async def test_what_was_fetched_stays_in_the_cache_until_it_is_released_or_the_attempt_ends(
     tmp_path: Path, store: Path, kind: str
 ) -> None:
     cache = Cache(tmp_path / "cache", 1)
-    async with serving(tmp_path, kind, cache_dir=cache.folder) as harness:
+    catalogue = task_of(tmp_path, *KINDS[kind], SERVICE)
+    async with started(tmp_path, catalogue, cache_dir=cache.folder) as harness:
         service = Instructed(harness)
         await service.begin()
         words, others = put(store, WORDS), put(store, b"other words")
@@ -187,13 +184,12 @@ async def test_a_service_that_waits_for_an_artifact_does_not_count_as_hung(
         asked,
     ):
         with_credentials(tmp_path, monkeypatch, url)
-        words = outside(tmp_path / "words", WORDS, "datasets").model_copy(update={"uri": "s3://data/words"})
-        async with serving(tmp_path) as harness:
+        async with started(tmp_path, task_of(tmp_path, *KINDS["class"], SERVICE)) as harness:
             service = Instructed(harness)
             await service.begin(unresponsive_s=0.5)
-            await service.tell(words)
+            await service.tell(remote())
             await asked.wait()
             answer = await service.answer()
             assert (answer.ok, answer.detail["code"]) == (False, "store_unreachable")
             put(store, WORDS)
-            assert (await service.fetch(words)).ok
+            assert (await service.fetch(remote())).ok

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.integration.worker.harness import LIMIT_S, parent_of, wait_until_gone
+from tests.integration.worker.harness import LIMIT_S, parent_of
+from tests.integration.worker.processes import wait_until_gone
 from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
 from trackside.worker.attempts.forkserver_connection import ForkserverGoneError, TaskProcess
 

@@ -6,19 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from tests.integration.worker.harness import (
-    Gate,
-    WorkerHarness,
-    memory_log,
-    of,
-    running,
-    scripted_settings,
-    stream_of,
-)
+from tests.integration.worker.given import SHARES, worker_with
+from tests.integration.worker.harness import Gate, WorkerHarness, of, scripted_settings
 from tests.nvml.standin import GIB, FakeNvml
 from trackside.contracts.device_commands import RunTask
-from trackside.contracts.fleet import DeviceUnhealthy, WorkerHeartbeat
+from trackside.contracts.fleet import DeviceUnhealthy
+from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported
 from trackside.contracts.tasks import (
     AttemptEnd,
@@ -31,24 +26,26 @@ from trackside.contracts.tasks import (
     TaskStatus,
     TaskStatusChanged,
 )
-from trackside.contracts.topics import Topics
 from trackside.telemetry import metrics
 
-
-@pytest.fixture
-async def harness(
-    tmp_path: Path, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[WorkerHarness]:
-    fake_nvml.load(monkeypatch)
-    topics = Topics("t.")
-    settings = scripted_settings(tmp_path / "worker", watch_interval_s=0.05, host_reserve=2**60)
-    async with running(await memory_log(topics), topics, settings) as made:
-        yield made
+pytestmark = SHARES
 
 
-@pytest.fixture
-def gates(tmp_path: Path) -> list[Gate]:
-    return [Gate(tmp_path / f"gate-{number}") for number in range(3)]
+@pytest.fixture(scope="module")
+def gpus(nvml_library: Path, tmp_path_factory: pytest.TempPathFactory) -> FakeNvml:
+    """The GPUs of the worker that the tests share: each leaves them as they were."""
+    return FakeNvml(nvml_library, tmp_path_factory.mktemp("gpus"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def worker(gpus: FakeNvml, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorkerHarness]:
+    with pytest.MonkeyPatch.context() as patched:
+        gpus.load(patched)
+        folder = tmp_path_factory.mktemp("shared") / "worker"
+        async with worker_with(
+            scripted_settings(folder, watch_interval_s=0.05, host_reserve=2**60)
+        ) as harness:
+            yield harness
 
 
 async def on_gpu(
@@ -65,14 +62,17 @@ async def on_gpu(
     return command
 
 
+async def refused_on_gpu(harness: WorkerHarness, task_id: str, cuda_gib: float, **more: Any) -> TaskRefused:
+    await on_gpu(harness, task_id, cuda_gib, **more)
+    return await harness.event(TaskRefused, task_id)
+
+
 async def test_tasks_share_a_gpu_as_long_as_they_fit(harness: WorkerHarness, gates: list[Gate]) -> None:
     await on_gpu(harness, "a", 6, gates[0])
     await on_gpu(harness, "b", 6, gates[1])
-    await on_gpu(harness, "c", 6)
-    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("c"))
+    refused = await refused_on_gpu(harness, "c", 6)
     assert (refused.code, "gpu-0" in refused.message) == ("out_of_memory", True)
-    await on_gpu(harness, "d", 1, whole_device=True)
-    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("d"))
+    refused = await refused_on_gpu(harness, "d", 1, whole_device=True)
     assert refused.code == "device_busy"
     for gate, task_id in zip(gates, "ab", strict=False):
         await gate.pass_one()
@@ -101,35 +101,24 @@ async def test_several_devices_come_by_the_topic_of_the_host(
     both = ["gpu-1", "gpu-2"]
     command = await harness.run("a", requested, device="host", device_ids=both, task_type="scripted")
     await harness.statuses("a", 4)
-    await harness.run("b", {}, device="gpu-2", task_type="scripted", whole_device=True)
-    assert (await harness.first(TaskRefused, harness.topics.events, stream_of("b"))).code == "device_busy"
+    refused = await harness.refused("b", device="gpu-2", task_type="scripted", whole_device=True)
+    assert refused.code == "device_busy"
     await harness.stop(command, device="host")
     assert (await harness.end("a")).end is AttemptEnd.CANCELLED
-    await harness.run("c", {}, device="host", device_ids=both, task_type="scripted")
-    end = await harness.end("c")
+    end = await harness.ended("c", device="host", device_ids=both, task_type="scripted")
     assert end.result is not None and end.result["cuda"] == "GPU-00000001,GPU-00000002"
 
 
-async def test_t18_what_others_use_of_a_gpu_is_not_given_away(
-    harness: WorkerHarness, fake_nvml: FakeNvml
-) -> None:
-    fake_nvml.set(0, processes=[(1, 12 * GIB)])
-    beats = await harness.messages(
-        harness.topics.heartbeats,
-        "w1",
-        lambda all_: any(
-            reading.foreign_bytes == 12 * GIB
-            for beat in of(all_, WorkerHeartbeat)
-            for reading in beat.devices
-        ),
-    )
-    beat = of(beats, WorkerHeartbeat)[-1]
+async def test_t18_what_others_use_of_a_gpu_is_not_given_away(harness: WorkerHarness, gpus: FakeNvml) -> None:
+    gpus.set(0, processes=[(1, 12 * GIB)])
+    beat = await harness.heartbeat(lambda beat: any(each.foreign_bytes == 12 * GIB for each in beat.devices))
     assert beat.available_bytes and beat.cpu_percent is not None
-    await on_gpu(harness, "a", 6)
-    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("a"))
+    refused = await refused_on_gpu(harness, "a", 6)
     assert refused.code == "out_of_memory"
     await on_gpu(harness, "b", 3)
     assert (await harness.end("b")).end is AttemptEnd.FINISHED
+    gpus.set(0, processes=[])
+    await harness.sees_idle_gpus()
 
 
 async def test_fm_18_an_interrupted_task_waits_until_its_raised_reservation_fits(
@@ -139,23 +128,12 @@ async def test_fm_18_an_interrupted_task_waits_until_its_raised_reservation_fits
     await on_gpu(harness, "a", 9, gates[0])
     requested = {"train": ["device", "ok"]}
     await on_gpu(harness, "b", 6, interrupts=1, requested=requested)
-    interrupted = await harness.first(TaskInterrupted, harness.topics.events, stream_of("b"))
+    interrupted = await harness.event(TaskInterrupted, "b")
     assert interrupted.reserved.cuda_memory_bytes == 9 * GIB
     waits = of(await harness.statuses("b", 5), TaskStatusChanged)[-1]
     assert (waits.status, waits.interrupts) == (TaskStatus.WAITING, 1)
-    await on_gpu(harness, "c", 1)  # would fit, and overtake b
-    assert (await harness.first(TaskRefused, harness.topics.events, stream_of("c"))).code == "out_of_memory"
-    await gates[0].pass_one()
-    assert (await harness.end("b")).end is AttemptEnd.FINISHED
-
-
-async def test_a_reservation_that_grew_beyond_a_device_has_it_alone(
-    harness: WorkerHarness, gates: list[Gate]
-) -> None:
-    await on_gpu(harness, "a", 1, gates[0])
-    await on_gpu(harness, "b", 12, interrupts=1, requested={"train": ["device", "ok"]})
-    interrupted = await harness.first(TaskInterrupted, harness.topics.events, stream_of("b"))
-    assert interrupted.reserved.cuda_memory_bytes == 16 * GIB
+    # It would fit, and overtake b.
+    assert (await refused_on_gpu(harness, "c", 1)).code == "out_of_memory"
     await gates[0].pass_one()
     assert (await harness.end("b")).end is AttemptEnd.FINISHED
 
@@ -176,56 +154,47 @@ async def test_t19_interrupted_tasks_that_fill_the_host_do_not_wait_for_each_oth
 
 
 async def test_fm_19_a_gpu_that_falls_off_the_bus_loses_its_tasks_and_takes_no_more(
-    harness: WorkerHarness, gates: list[Gate], fake_nvml: FakeNvml
+    harness: WorkerHarness, gates: list[Gate], gpus: FakeNvml
 ) -> None:
-    await on_gpu(harness, "a", 1, gates[0])
-    await on_gpu(harness, "b", 1, wait=True, whole_device=True)
+    """No other test uses this GPU."""
+    await on_gpu(harness, "a", 1, gates[0], device="gpu-3")
+    await on_gpu(harness, "b", 1, device="gpu-3", wait=True, whole_device=True)
     await on_gpu(harness, "c", 1, gates[1], device="gpu-1")
-    fake_nvml.lose(0)
+    gpus.lose(3)
     unhealthy = await harness.first(DeviceUnhealthy, harness.topics.fleet, "w1")
-    assert unhealthy.device_id == "gpu-0" and unhealthy.reason
+    assert unhealthy.device_id == "gpu-3" and unhealthy.reason
     assert (await harness.end("a")).end is AttemptEnd.LOST
-    await harness.first(TaskReturned, harness.topics.events, stream_of("b"))
-    await on_gpu(harness, "d", 1)
-    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("d"))
+    await harness.event(TaskReturned, "b")
+    refused = await refused_on_gpu(harness, "d", 1, device="gpu-3")
     assert (refused.code, "has failed" in refused.message) == ("unknown_device", True)
     await gates[1].pass_one()
     assert (await harness.end("c")).end is AttemptEnd.FINISHED
 
 
 async def test_bi_32_an_unknown_device_is_refused_with_the_list(harness: WorkerHarness) -> None:
-    await harness.run("a", {}, device_ids=["gpu-9"], task_type="scripted")
-    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("a"))
+    refused = await harness.refused("a", device_ids=["gpu-9"], task_type="scripted")
     assert refused.code == "unknown_device"
     assert "cpu-0, cpu-1, gpu-0, gpu-1, gpu-2, gpu-3" in refused.message
 
 
 async def test_what_a_task_uses_is_told_while_it_runs_and_at_its_end(
-    harness: WorkerHarness, gates: list[Gate], fake_nvml: FakeNvml
+    harness: WorkerHarness, gates: list[Gate], gpus: FakeNvml
 ) -> None:
     requested = {"tell_pid": True}
     await on_gpu(harness, "a", 4, gates[0], requested=requested)
     pid = await harness.pid("a")
-    fake_nvml.set(0, processes=[(pid, 3 * GIB)], utilisation=64)
-    await harness.messages(
-        harness.topics.heartbeats,
-        "w1",
-        lambda all_: any(
-            running.peak_cuda_memory_bytes == 3 * GIB and running.peak_memory_bytes > 0
-            for beat in of(all_, WorkerHeartbeat)
-            for running in beat.running
-        ),
+    gpus.set(0, processes=[(pid, 3 * GIB)], utilisation=64)
+    await harness.heartbeat(
+        lambda beat: any(
+            each.peak_cuda_memory_bytes == 3 * GIB and each.peak_memory_bytes > 0 for each in beat.running
+        )
     )
-    batches = await harness.messages(
-        harness.topics.metrics,
-        "a",
-        lambda all_: (
-            "system/gpu_percent"
-            in {series.tag for batch in of(all_, MetricPointsReported) for series in batch.series}
-        ),
-    )
-    tags = {series.tag for batch in of(batches, MetricPointsReported) for series in batch.series}
-    assert {"system/memory_bytes", "system/cpu_percent", "system/gpu_percent"} <= tags
+
+    def told(batches: list[Message]) -> set[str]:
+        return {series.tag for batch in of(batches, MetricPointsReported) for series in batch.series}
+
+    is_told = {"system/memory_bytes", "system/cpu_percent", "system/gpu_percent"}.issubset
+    await harness.messages(harness.topics.metrics, "a", lambda all_: is_told(told(all_)))
     lines = [line for line in metrics.exposition()[1].decode().splitlines() if 'device="gpu-0"' in line]
     shown = {line.partition("{")[0]: float(line.split()[-1]) for line in lines}
     assert shown["trackside_worker_device_utilisation_ratio"] == 0.64
@@ -237,3 +206,5 @@ async def test_what_a_task_uses_is_told_while_it_runs_and_at_its_end(
     assert (end.peak_cuda_memory_bytes, end.peak_memory_bytes > 0) == (3 * GIB, True)
     story = await harness.events_until_end("a")
     assert len(of(story, TaskAccepted)) == 1
+    gpus.set(0, processes=[], utilisation=0)
+    await harness.sees_idle_gpus()

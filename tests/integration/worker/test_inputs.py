@@ -16,7 +16,7 @@ from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.summaries import OutputWritten
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskRefused
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.artifacts import inputs
 
 CLASS = "entry: 'script:Reading'"
@@ -46,15 +46,6 @@ WORDS = b"one two three"
 SECRET = "canary+secret/of/the/host/0123456789abcdef"
 
 
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a store, which the worker's environment names."""
-    folder = tmp_path / "store"
-    folder.mkdir()
-    monkeypatch.setenv("TRACKSIDE_STORE", str(folder))
-    return folder
-
-
 def put(store: Path, source: Path | bytes) -> ArtifactReference:
     return open_store(StoreSettings(store=str(store))).put(source)
 
@@ -75,8 +66,15 @@ def outside(path: Path, content: bytes, credential: str | None = None) -> Artifa
 
 
 async def ended(harness: WorkerHarness, task_id: str = "t", **given: ArtifactReference) -> AttemptEnded:
-    await harness.run(task_id, task_type="a", inputs=given)
-    return await harness.end(task_id)
+    return await harness.ended(task_id, task_type="a", inputs=given)
+
+
+def remote() -> ArtifactReference:
+    """Refers to the words as an object of a store that needs the credential `datasets`."""
+    digest = hashlib.sha256(WORDS).hexdigest()
+    return ArtifactReference(
+        uri="s3://data/words", sha256=digest, size_bytes=len(WORDS), credential="datasets"
+    )
 
 
 async def test_a_task_reads_its_inputs_when_it_loads(tmp_path: Path, store: Path) -> None:
@@ -102,7 +100,9 @@ async def test_a_program_finds_its_inputs_in_a_folder(tmp_path: Path, store: Pat
     assert end.result == {"text": WORDS.decode()}, end.error
 
 
-@pytest.mark.parametrize("code", ["artifact_missing", "artifact_damaged"])
+@pytest.mark.parametrize(
+    "code", [pytest.param("artifact_missing", marks=pytest.mark.long), "artifact_damaged"]
+)
 async def test_an_input_that_no_copy_has_whole_ends_the_attempt_while_it_loads(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
@@ -131,8 +131,7 @@ async def test_a_task_that_needs_a_credential_of_another_host_is_refused_by_name
     async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
         assert (await harness.joined()).credentials == ["datasets"]
         words = outside(tmp_path / "words", WORDS, credential="models")
-        await harness.run("t", task_type="a", inputs={"words": words})
-        refused = await harness.first(TaskRefused, harness.topics.events, "s-t")
+        refused = await harness.refused("t", task_type="a", inputs={"words": words})
     assert refused.code == "credential_missing"
     assert "input 'words'" in refused.message and "'models'" in refused.message
 
@@ -175,9 +174,8 @@ async def test_a_task_that_is_stopped_while_an_input_is_fetched_ends_at_once(
 ) -> None:
     async with store_server() as (url, asked):
         with_credentials(tmp_path, monkeypatch, url)
-        words = outside(tmp_path / "words", WORDS, "datasets").model_copy(update={"uri": "s3://data/words"})
         async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
-            command = await harness.run("t", task_type="a", inputs={"words": words})
+            command = await harness.run("t", task_type="a", inputs={"words": remote()})
             await asked.wait()
             await harness.stop(command)
             assert (await harness.end("t")).end is AttemptEnd.CANCELLED
@@ -188,9 +186,8 @@ async def test_an_input_is_fetched_again_by_another_store_process_after_a_kill(
 ) -> None:
     async with store_server() as (url, asked):
         with_credentials(tmp_path, monkeypatch, url)
-        words = outside(tmp_path / "words", WORDS, "datasets").model_copy(update={"uri": "s3://data/words"})
         async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
-            await harness.run("t", task_type="a", inputs={"words": words})
+            await harness.run("t", task_type="a", inputs={"words": remote()})
             await asked.wait()
             put(store, WORDS)  # now the store has these bytes, which is tried first
             kill_store_process(tmp_path)
@@ -235,9 +232,8 @@ async def all_records(harness: WorkerHarness) -> list[bytes]:
 
 async def fail_to_fetch(tmp_path: Path) -> list[bytes]:
     """Runs a task whose input the store doesn't give; returns all records of its worker."""
-    words = outside(tmp_path / "words", WORDS, "datasets").model_copy(update={"uri": "s3://data/words"})
     async with started(tmp_path, task_of(tmp_path, SHOWING)) as harness:
-        end = await ended(harness, words=words)
+        end = await ended(harness, words=remote())
         assert end.error is not None and end.error.type == "store_unreachable"
         told = await harness.messages(harness.topics.logs, "t", lambda found: bool(of(found, OutputWritten)))
         assert "trying again" in str(told)

@@ -1,19 +1,12 @@
 """Memory that runs out: in load, in train, of the host, of a device, by a kill; and disks that are full."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.worker.harness import (
-    WorkerHarness,
-    memory_log,
-    of,
-    running,
-    scripted_settings,
-    stream_of,
-)
+from tests.integration.worker.given import SHARES, shared_worker
+from tests.integration.worker.harness import WorkerHarness, of, scripted_settings, stream_of
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import (
@@ -23,30 +16,26 @@ from trackside.contracts.tasks import (
     Reservation,
     TaskAccepted,
     TaskInterrupted,
-    TaskRefused,
     TaskStatus,
     TaskStatusChanged,
 )
-from trackside.contracts.topics import Topics
 from trackside.worker.attempts.cgroups import cgroups_of
 from trackside.worker.reporting.journal import JournalEntry
 
 MIB = 2**20
-
-
-@pytest.fixture
-async def harness(tmp_path: Path) -> AsyncIterator[WorkerHarness]:
-    topics = Topics("t.")
-    async with running(await memory_log(topics), topics, scripted_settings(tmp_path / "worker")) as made:
-        yield made
+pytestmark = SHARES
+worker = shared_worker(lambda folder: scripted_settings(folder / "worker"))
 
 
 async def scripted(
-    harness: WorkerHarness, parameters: dict[str, Any], interrupts: int = 0, **more: Any
+    harness: WorkerHarness, parameters: dict[str, Any], task_id: str = "a", **more: Any
 ) -> list[Message]:
     """Runs a task to its end; gives all events of it."""
-    await harness.run("a", parameters, task_type="scripted", interrupts=interrupts, **more)
-    return await harness.events_until_end("a")
+    return await harness.story(task_id, parameters, **{"task_type": "scripted", **more})
+
+
+async def finishes(harness: WorkerHarness, task_id: str = "b", **more: Any) -> bool:
+    return of(await scripted(harness, {}, task_id, **more), AttemptEnded)[0].end is AttemptEnd.FINISHED
 
 
 def phases(story: list[Message]) -> list[tuple[TaskStatus, int]]:
@@ -55,12 +44,8 @@ def phases(story: list[Message]) -> list[tuple[TaskStatus, int]]:
 
 async def test_t1_t4_statuses_come_in_order_with_their_numbers(harness: WorkerHarness) -> None:
     story = await scripted(harness, {})
-    assert [(int(status), status.name) for status, _ in phases(story)] == [
-        (2, "AVAILABLE"),
-        (3, "LOADING"),
-        (4, "WAITING"),
-        (5, "TRAINING"),
-    ]
+    entered = [f"{int(status)} {status.name}" for status, _ in phases(story)]
+    assert entered == ["2 AVAILABLE", "3 LOADING", "4 WAITING", "5 TRAINING"]
     assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
 
 
@@ -118,15 +103,7 @@ async def test_the_memory_of_a_train_that_failed_is_free_when_it_trains_again(ha
     assert end.peak_memory_bytes > 256 * MIB
 
 
-@pytest.mark.parametrize(
-    ("how", "end"),
-    [
-        ("host", AttemptEnd.OOM_HOST),
-        ("device", AttemptEnd.OOM_DEVICE),
-        ("text", AttemptEnd.OOM_DEVICE),
-        ("chained", AttemptEnd.OOM_HOST),
-    ],
-)
+@pytest.mark.parametrize(("how", "end"), [("host", AttemptEnd.OOM_HOST), ("device", AttemptEnd.OOM_DEVICE)])
 async def test_t7_a_load_that_runs_out_of_memory_ends_and_a_new_process_loads_again(
     harness: WorkerHarness, tmp_path: Path, how: str, end: AttemptEnd
 ) -> None:
@@ -151,8 +128,7 @@ async def test_t11_a_process_that_is_killed_is_noticed_and_its_device_is_free(
     end = of(story, AttemptEnded)[0]
     assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -9)
     assert end.error is not None and end.error.stage == phase.upper()
-    await harness.run("b", {}, task_type="scripted")
-    assert (await harness.end("b")).end is AttemptEnd.FINISHED
+    assert await finishes(harness)
 
 
 async def test_fm_21_a_full_disk_fails_the_attempt_and_says_so(harness: WorkerHarness) -> None:
@@ -162,35 +138,30 @@ async def test_fm_21_a_full_disk_fails_the_attempt_and_says_so(harness: WorkerHa
     assert end.error.message.startswith("the disk is full")
 
 
-async def test_fm_21_an_ending_that_cannot_be_written_is_told_all_the_same(
-    harness: WorkerHarness, tmp_path: Path
-) -> None:
-    incarnation = (await harness.joined()).incarnation
-    placement = JournalEntry(stream_of("a"), "a", 1, 1, incarnation)
-    (tmp_path / "worker" / "endings" / f"{placement.key}.unfinished").symlink_to("/dev/full")
+def make_unwritable(harness: WorkerHarness, folder: str, incarnation: str) -> None:
+    """Has the disk full for what the worker writes of task `a` into a folder."""
+    placement = JournalEntry(stream_of(harness.own("a")), harness.own("a"), 1, 1, incarnation)
+    (harness.data_dir / folder / f"{placement.key}.unfinished").symlink_to("/dev/full")
+
+
+async def test_fm_21_an_ending_that_cannot_be_written_is_told_all_the_same(harness: WorkerHarness) -> None:
+    make_unwritable(harness, "endings", (await harness.joined()).incarnation)
     end = of(await scripted(harness, {"report": [0.5]}), AttemptEnded)[0]
     assert end.end is AttemptEnd.FINISHED and end.result is not None
     written = await harness.first(OutputWritten, harness.topics.logs, "a")
     assert "No space left on device" in written.lines[0]
 
 
-async def test_fm_21_a_worker_whose_disk_is_full_refuses_and_goes_on(
-    harness: WorkerHarness, tmp_path: Path
-) -> None:
-    incarnation = (await harness.joined()).incarnation
-    placement = JournalEntry(stream_of("a"), "a", 1, 1, incarnation)
-    (tmp_path / "worker" / "journal" / f"{placement.key}.unfinished").symlink_to("/dev/full")
-    await harness.run("a", {}, task_type="scripted")
-    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("a"))
+async def test_fm_21_a_worker_whose_disk_is_full_refuses_and_goes_on(harness: WorkerHarness) -> None:
+    make_unwritable(harness, "journal", (await harness.joined()).incarnation)
+    refused = await harness.refused("a", task_type="scripted")
     assert refused.code == "journal_unwritable" and "No space left" in refused.message
-    await harness.run("b", {}, task_type="scripted")
-    story = await harness.events_until_end("b")
+    story = await scripted(harness, {}, "b")
     assert len(of(story, TaskAccepted)) == 1 and of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
 
 
 async def test_a_type_has_no_more_memory_than_its_catalogue_allows(harness: WorkerHarness) -> None:
-    await harness.run("a", {}, task_type="modest", reserved=Reservation(memory_bytes=2**31))
-    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("a"))
+    refused = await harness.refused("a", task_type="modest", reserved=Reservation(memory_bytes=2**31))
     assert refused.code == "out_of_memory" and "modest" in refused.message
 
 
@@ -198,8 +169,8 @@ async def test_t17_a_training_that_runs_out_of_memory_requests_no_more_than_its_
     harness: WorkerHarness,
 ) -> None:
     reserved = Reservation(memory_bytes=800 * MIB)
-    await harness.run("a", {"train": ["host", "ok"]}, task_type="modest", interrupts=1, reserved=reserved)
-    story = await harness.events_until_end("a")
+    requested = {"train": ["host", "ok"]}
+    story = await scripted(harness, requested, task_type="modest", interrupts=1, reserved=reserved)
     assert of(story, TaskInterrupted)[0].reserved.memory_bytes == 1024 * MIB
     assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
 
@@ -218,16 +189,13 @@ async def test_t6_a_task_that_uses_more_than_its_type_may_is_killed_by_its_cgrou
     assert end.limit_bytes == 256 * MIB == (await harness.joined()).max_memory_bytes["capped"]
     assert end.error is not None and "killed at max_memory of its task type" in end.error.message
     assert (await harness.end("b")).end is AttemptEnd.FINISHED
-    await harness.run("killed", {"train": ["killed"]}, task_type="scripted")
-    end = await harness.end("killed")
+    end = of(await scripted(harness, {"train": ["killed"]}, "killed"), AttemptEnded)[0]
     assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -9), "the kernel's kill was another task's"
-    await harness.run("c", {}, task_type="capped")
-    assert (await harness.end("c")).end is AttemptEnd.FINISHED
+    assert await finishes(harness, "c", task_type="capped")
 
 
 async def test_t18_what_does_not_fit_on_the_host_is_refused(harness: WorkerHarness) -> None:
     host = (await harness.joined()).memory_bytes
     assert host > 0
-    await harness.run("a", {}, task_type="scripted", reserved=Reservation(memory_bytes=host + 1))
-    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("a"))
-    assert refused.code == "out_of_memory"
+    reserved = Reservation(memory_bytes=host + 1)
+    assert (await harness.refused("a", task_type="scripted", reserved=reserved)).code == "out_of_memory"

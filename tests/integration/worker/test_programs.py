@@ -7,26 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.given import PYTHON, started, task_of
-from tests.integration.worker.harness import (
-    EXAMPLES,
-    LIMIT_S,
+from tests.integration.worker.given import HIDDEN, PYTHON, SHARES, TaskType, shared_types, started, task_of
+from tests.integration.worker.harness import EXAMPLES, LIMIT_S, WorkerHarness, of
+from tests.integration.worker.processes import (
     events_after_restart,
     killable_worker,
     next_line,
-    of,
-    stream_of,
     wait_until_gone,
 )
 from trackside.contracts.message import Message
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    MetricReported,
-    TaskRefused,
-    TaskStatus,
-    TaskStatusChanged,
-)
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
 
 SPEAKS = """
 from pathlib import Path
@@ -60,6 +50,42 @@ os.write(fd, b'{"report": 0.5}\\nno json\\n[1]\\n\\n{"report": 0.4, "step": 0}\\
 os.write(fd, b'{"result": 1}\\n')
 os.write(fd, b'{"metric": "x", "value": "0.1"}\\n' + b"x" * 1_100_000 + b'\\n{"report": 0.75}')
 """
+FAILS = {
+    "words": (
+        "sys.stderr.write('much\\n' * 999 + 'the cause\\n'); sys.exit(3)",
+        3,
+        "exit code 3; its last words",
+    ),
+    "raises": ("raise KeyError('lr')", 1, "KeyError: 'lr'"),
+    "signal": ("os.kill(os.getpid(), signal.SIGSEGV)", -11, "killed by SIGSEGV"),
+    "secret": ("sys.exit('password=hunter2')", 1, "password=[redacted]"),
+}
+UNSTARTABLE = {
+    "no-such-program-anywhere": "no such program in the folders of PATH",
+    "./nothing": "there is no such file",
+    "./script.py": "not an executable file",
+    "./orphan": "No such file or directory",
+    "./noise": "Exec format error",
+}
+HOLDS = """
+held = [os.path.realpath(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")]
+say(result={"held": held})
+"""
+TYPES = {
+    "speaks": TaskType(
+        SPEAKS,
+        f"{PYTHON}, --in, '{{parameters_file}}', '--out={{workdir}}/x', '{{device}}', '$HOME; echo *']",
+    ),
+    "sdk": TaskType(SDK),
+    "silent": TaskType(task="program: ['true']"),
+    "mumbles": TaskType(MUMBLES),
+    "schema": TaskType("say(report=1)", more=", parameters: {properties: {lr: {type: number, maximum: 1}}}"),
+    "holds": TaskType(HOLDS),
+    **{name: TaskType(f"say(report=1)\n{script}") for name, (script, _, _) in FAILS.items()},
+    **{f"starts{number}": TaskType(task=f"program: [{name}]") for number, name in enumerate(UNSTARTABLE)},
+}
+pytestmark = SHARES
+worker = shared_types(TYPES)
 
 
 def told(story: list[Message]) -> list[tuple[str, int, float | None]]:
@@ -67,27 +93,16 @@ def told(story: list[Message]) -> list[tuple[str, int, float | None]]:
     return [(event.kind, event.step, event.value) for event in of(story, MetricReported)]
 
 
-async def test_a_program_gets_its_parameters_and_speaks_in_lines_of_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", "postgres://me:secret@host/db")
-    monkeypatch.setenv("ELSEWHERE", "1")
-    task = f"{PYTHON}, --in, '{{parameters_file}}', '--out={{workdir}}/x', '{{device}}', '$HOME; echo *']"
-    async with started(tmp_path, task_of(tmp_path, SPEAKS, task)) as harness:
-        await harness.run("t", {"lr": 0.1, "name": "é"}, task_type="a")
-        story = await harness.events_until_end("t")
-        assert await harness.points("t", 5) == {
-            "loss": [(0, 0.5), (10, 0.25)],
-            "odd": [(0, None)],
-            "objective": [(0, 0.5), (1, 0.75)],
-        }
-        assert "done" in await harness.output("t", bool)
-    assert [event.status for event in of(story, TaskStatusChanged)] == [
-        TaskStatus.AVAILABLE,
-        TaskStatus.LOADING,
-        TaskStatus.WAITING,
-        TaskStatus.TRAINING,
-    ]
+async def test_a_program_gets_its_parameters_and_speaks_in_lines_of_json(harness: WorkerHarness) -> None:
+    story = await harness.story("t", {"lr": 0.1, "name": "é"}, task_type="speaks")
+    assert await harness.points("t", 5) == {
+        "loss": [(0, 0.5), (10, 0.25)],
+        "odd": [(0, None)],
+        "objective": [(0, 0.5), (1, 0.75)],
+    }
+    assert "done" in await harness.output("t", bool)
+    entered = [event.status.name for event in of(story, TaskStatusChanged)]
+    assert entered == ["AVAILABLE", "LOADING", "WAITING", "TRAINING"]
     assert told(story) == [("PERIODICAL", 0, 0.5), ("PERIODICAL", 1, 0.75), ("FINAL", 2, 0.8)]
     end = story[-1]
     assert isinstance(end, AttemptEnded) and end.result is not None
@@ -98,89 +113,55 @@ async def test_a_program_gets_its_parameters_and_speaks_in_lines_of_json(
     assert result["argv"] == ["--in", f"{cwd}/parameters.json", f"--out={cwd}/x", "cpu", "$HOME; echo *"]
     assert result["cuda"] == ""
     assert {"TRACKSIDE_TASK_ID", "TRACKSIDE_ATTEMPT", "TRACEPARENT", "HOME"} <= set(result["environment"])
-    assert not {"TRACKSIDE_POSTGRES_DSN", "ELSEWHERE"} & set(result["environment"])
+    assert not set(HIDDEN) & set(result["environment"])
 
 
-async def test_the_sdk_speaks_through_the_descriptor(tmp_path: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, SDK)) as harness:
-        await harness.run("t", {"rate": 0.25}, task_type="a")
-        story = await harness.events_until_end("t")
-        assert await harness.points("t", 5) == {
-            "loss": [(0, 0.25), (1, None)],
-            "objective": [(0, 0.5), (1, 0.75)],
-            "other": [(0, 1.0)],
-        }
+async def test_the_sdk_speaks_through_the_descriptor(harness: WorkerHarness) -> None:
+    story = await harness.story("t", {"rate": 0.25}, task_type="sdk")
+    assert await harness.points("t", 5) == {
+        "loss": [(0, 0.25), (1, None)],
+        "objective": [(0, 0.5), (1, 0.75)],
+        "other": [(0, 1.0)],
+    }
     assert told(story) == [("PERIODICAL", 0, 0.5), ("PERIODICAL", 1, 0.75), ("FINAL", 2, 1.0)]
     assert of(story, AttemptEnded)[0].result == {}
 
 
-async def test_a_program_need_not_say_anything(tmp_path: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, task="program: ['true']")) as harness:
-        await harness.run("t", task_type="a")
-        end = await harness.end("t")
+async def test_a_program_need_not_say_anything(harness: WorkerHarness) -> None:
+    end = await harness.ended("t", task_type="silent")
     assert (end.end, end.exit_code, end.result) == (AttemptEnd.FINISHED, 0, {})
 
 
-async def test_a_line_that_cannot_be_read_is_a_warning_with_its_number(tmp_path: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, MUMBLES)) as harness:
-        await harness.run("t", task_type="a")
-        story = await harness.events_until_end("t")
-        text = await harness.output("t", lambda all_: "line 9" in all_)
+async def test_a_line_that_cannot_be_read_is_a_warning_with_its_number(harness: WorkerHarness) -> None:
+    story = await harness.story("t", task_type="mumbles")
+    text = await harness.output("t", lambda all_: "line 9" in all_)
     assert told(story) == [("PERIODICAL", 0, 0.5), ("PERIODICAL", 1, 0.75)]
     assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
     warned = {line.partition(" of the metrics")[0] for line in text.splitlines()}
     assert warned == {f"trackside: line {number}" for number in (2, 3, 5, 6, 7, 8, 9)}
 
 
-@pytest.mark.parametrize(
-    ("script", "code", "words"),
-    [
-        ("sys.stderr.write('much\\n' * 999 + 'the cause\\n'); sys.exit(3)", 3, "exit code 3; its last words"),
-        ("raise KeyError('lr')", 1, "KeyError: 'lr'"),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", -11, "killed by SIGSEGV"),
-        ("sys.exit('password=hunter2')", 1, "password=[redacted]"),
-    ],
-)
-async def test_another_exit_code_is_a_failure_with_the_last_words(
-    tmp_path: Path, script: str, code: int, words: str
-) -> None:
-    async with started(tmp_path, task_of(tmp_path, f"say(report=1)\n{script}")) as harness:
-        await harness.run("t", task_type="a")
-        story = await harness.events_until_end("t")
+@pytest.mark.parametrize("name", FAILS)
+async def test_another_exit_code_is_a_failure_with_the_last_words(harness: WorkerHarness, name: str) -> None:
+    story = await harness.story("t", task_type=name)
     end = of(story, AttemptEnded)[0]
     assert told(story) == [("PERIODICAL", 0, 1)]
     assert end.error is not None
+    _, code, words = FAILS[name]
     assert (end.end, end.exit_code, end.error.stage) == (AttemptEnd.FAILED, code, "TRAIN")
     assert words in end.error.message and len(end.error.message) < 4_200
 
 
-@pytest.mark.parametrize(
-    ("task", "words"),
-    [
-        ("program: [no-such-program-anywhere]", "no such program in the folders of PATH"),
-        ("program: [./nothing]", "there is no such file"),
-        ("program: [./script.py]", "not an executable file"),
-        ("program: [./orphan]", "No such file or directory"),
-        ("program: [./noise]", "Exec format error"),
-    ],
-)
-async def test_a_program_that_cannot_be_run_fails_at_its_start(tmp_path: Path, task: str, words: str) -> None:
-    for name, content in (("orphan", b"#!/no/such/interpreter\n"), ("noise", b"\1\2\3")):
-        (tmp_path / name).write_bytes(content)
-        (tmp_path / name).chmod(0o700)
-    async with started(tmp_path, task_of(tmp_path, task=task)) as harness:
-        await harness.run("t", task_type="a")
-        end = await harness.end("t")
-    assert end.end is AttemptEnd.FAILED and end.error is not None
-    assert (end.error.stage, end.error.type) == ("START", "UnstartableError")
-    assert words in end.error.message and task[11:-1].removeprefix("./") in end.error.message
-
-
-async def test_a_result_too_large_to_keep_fails_at_the_report(tmp_path: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, "say(result={'a': 'x' * 70_000})")) as harness:
-        await harness.run("t", task_type="a")
-        end = await harness.end("t")
-    assert end.end is AttemptEnd.FAILED and end.error is not None and end.error.stage == "REPORT"
+async def test_a_program_that_cannot_be_run_fails_at_its_start(harness: WorkerHarness) -> None:
+    for number, (program, words) in enumerate(UNSTARTABLE.items()):
+        folder = harness.data_dir.parent / f"starts{number}"
+        for name, content in (("orphan", b"#!/no/such/interpreter\n"), ("noise", b"\1\2\3")):
+            (folder / name).write_bytes(content)
+            (folder / name).chmod(0o700)
+        end = await harness.ended(f"t{number}", task_type=f"starts{number}")
+        assert end.end is AttemptEnd.FAILED and end.error is not None
+        assert (end.error.stage, end.error.type) == ("START", "UnstartableError")
+        assert words in end.error.message and program.removeprefix("./") in end.error.message
 
 
 @pytest.mark.parametrize(
@@ -207,26 +188,22 @@ async def test_a_stop_reaches_the_program_and_kills_one_that_will_not_end(
         assert wait_until_gone(pid)
 
 
-async def test_parameters_against_the_schema_are_refused_before_anything_runs(tmp_path: Path) -> None:
-    schema = ", parameters: {properties: {lr: {type: number, maximum: 1}}}"
-    async with started(tmp_path, task_of(tmp_path, "say(report=1)", more=schema)) as harness:
-        await harness.run("t", {"lr": 2}, task_type="a")
-        refused = await harness.first(TaskRefused, harness.topics.events, stream_of("t"))
-        assert (refused.code, refused.message[:5]) == ("bad_parameters", "$.lr:")
-        assert "maximum" in refused.message
-        await harness.run("t", {"lr": 1}, task_type="a", placement=2)
-        assert told(await harness.events_until_end("t")) == [("PERIODICAL", 0, 1)]
+async def test_parameters_against_the_schema_are_refused_before_anything_runs(harness: WorkerHarness) -> None:
+    refused = await harness.refused("t", {"lr": 2}, task_type="schema")
+    assert (refused.code, refused.message[:5]) == ("bad_parameters", "$.lr:")
+    assert "maximum" in refused.message
+    assert told(await harness.story("t", {"lr": 1}, task_type="schema", placement=2)) == [
+        ("PERIODICAL", 0, 1)
+    ]
 
 
-async def test_a_program_holds_the_lock_of_its_device(tmp_path: Path) -> None:
-    script = "held = [os.path.realpath(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd')]\n"
-    async with started(tmp_path, task_of(tmp_path, f"{script}say(result={{'held': held}})")) as harness:
-        await harness.run("t", task_type="a")
-        result = (await harness.end("t")).result
+async def test_a_program_holds_the_lock_of_its_device(harness: WorkerHarness) -> None:
+    result = (await harness.ended("t", task_type="holds")).result
     assert result is not None
     assert [Path(name).name for name in result["held"] if "locks" in name] == ["cpu-0.lock"]
 
 
+@pytest.mark.long
 async def test_the_result_of_a_program_is_told_by_the_successor_of_a_killed_worker(tmp_path: Path) -> None:
     script = "say(report=os.getpid())\nsay(final=0.9)\nsay(result={'x': 1})"
     catalogue, data_dir = task_of(tmp_path, script), tmp_path / "worker"
@@ -243,10 +220,8 @@ async def test_the_result_of_a_program_is_told_by_the_successor_of_a_killed_work
 async def test_the_example_of_a_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     async with started(tmp_path, EXAMPLES / "program" / "catalogue.yaml") as harness:
-        await harness.run("t", {"epochs": 3}, task_type="sgd")
-        story = await harness.events_until_end("t")
-        await harness.run("u", {"epochs": 0}, task_type="sgd")
-        refused = await harness.first(TaskRefused, harness.topics.events, stream_of("u"))
+        story = await harness.story("t", {"epochs": 3}, task_type="sgd")
+        refused = await harness.refused("u", {"epochs": 0}, task_type="sgd")
     assert [kind for kind, _, _ in told(story)] == ["PERIODICAL"] * 3 + ["FINAL"]
     end = of(story, AttemptEnded)[0]
     assert end.end is AttemptEnd.FINISHED and end.result is not None
@@ -254,14 +229,13 @@ async def test_the_example_of_a_program_runs(tmp_path: Path, monkeypatch: pytest
     assert refused.code == "bad_parameters"
 
 
+@pytest.mark.long
 async def test_a_pytorch_example_that_nobody_here_wrote_runs_unmodified(tmp_path: Path) -> None:
     module = "torch.utils.benchmark.examples.simple_timeit"
     pytest.importorskip("torch")
-    async with started(
-        tmp_path, task_of(tmp_path, task=f"program: [{sys.executable}, -m, {module}]")
-    ) as harness:
-        await harness.run("t", task_type="a")
-        end = await harness.end("t")
+    catalogue = task_of(tmp_path, task=f"program: [{sys.executable}, -m, {module}]")
+    async with started(tmp_path, catalogue) as harness:
+        end = await harness.ended("t", task_type="a")
         text = await harness.output("t", lambda all_: all_.count("autorange:") == 3)
     assert (end.end, end.exit_code, end.leftovers) == (AttemptEnd.FINISHED, 0, ())
     assert "Broadcasting add (4x8)" in text

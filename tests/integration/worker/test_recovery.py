@@ -5,19 +5,20 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.integration.worker.harness import (
+from tests.integration.worker.harness import CAUSES, memory_log, of, running, settings_for
+from tests.integration.worker.processes import (
     events_after_restart,
     killable_worker,
-    memory_log,
     next_line,
-    of,
-    running,
-    settings_for,
     wait_until_gone,
 )
+from trackside.aggregates.registry import CODEC
+from trackside.contracts.device_commands import RunTask
+from trackside.contracts.fleet import WorkerLeft
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskAccepted, TaskReturned
 from trackside.contracts.topics import Topics
 from trackside.worker.attempts.device_locks import kill_holders, try_lock
+from trackside.worker.child.orphans import kill_marked
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,11 +29,18 @@ async def test_a_killed_worker_leaves_no_task_behind_and_its_successor_says_lost
         incarnation, pid = next_line(process), int(next_line(process))
         process.kill()
         assert wait_until_gone(pid)
-    _, story = await events_after_restart(tmp_path)
+    successor, story = await events_after_restart(tmp_path)
     end = story[-1]
     assert isinstance(end, AttemptEnded)
     assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, incarnation)
+    assert [type(event) for event in story] == [TaskAccepted, AttemptEnded]
+    assert {cause for _, cause in await successor.causes("a")} == {CAUSES[RunTask]}
     assert list((tmp_path / "journal").iterdir()) == []
+    reader = successor.log.reader({(successor.topics.fleet.name, 0): 0})
+    headers = [CODEC.envelope(entry.headers) for entry in await reader.read(1.0)]
+    await reader.close()
+    assert [each.causation_id for each in headers] == ["", f"{successor.worker_id}@0"]
+    assert headers[1].type == WorkerLeft.wire_type()
 
 
 async def test_a_task_that_a_killed_worker_held_is_returned_by_its_successor(tmp_path: Path) -> None:
@@ -77,3 +85,20 @@ def test_a_device_is_free_only_when_the_process_that_holds_it_is_gone(tmp_path: 
     descriptor = try_lock(path)
     assert descriptor is not None
     os.close(descriptor)
+
+
+def test_what_has_the_mark_or_the_lock_is_found_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "cpu-0.lock"
+    lock = try_lock(path)
+    assert lock is not None
+    mine, free = f"{tmp_path}/1", f"{tmp_path}/2"
+    with (
+        subprocess.Popen(["sleep", "601"], env={"TRACKSIDE_WORKDIR": mine}) as first,
+        subprocess.Popen(["sleep", "602"], env={}, pass_fds=[lock]) as second,
+        subprocess.Popen(["sleep", "603"], env={"TRACKSIDE_WORKDIR": f"{mine}1"}) as other,
+    ):
+        found = kill_marked([mine, free], [str(path)])
+        assert found == {mine: [f"{first.pid} sleep 601"], str(path): [f"{second.pid} sleep 602"]}
+        assert (first.wait(), second.wait(), other.poll()) == (-signal.SIGKILL, -signal.SIGKILL, None)
+        other.kill()
+    os.close(lock)

@@ -2,17 +2,16 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.worker.given import PYTHON, started, task_of
-from tests.integration.worker.harness import WorkerHarness, alive, of, stream_of
+from tests.integration.worker.given import PYTHON, SHARES, TaskType, shared_types, started, task_of
+from tests.integration.worker.harness import WorkerHarness, alive, of
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.instructions import Instruction, InstructionAcknowledged, TaskReady
-from trackside.contracts.tasks import AttemptEnd, TaskError, TaskRefused, TaskStatusChanged
+from trackside.contracts.tasks import AttemptEnd, TaskError, TaskStatusChanged
 
 CLASS = """
 from trackside.sdk import Service, trial
@@ -50,74 +49,81 @@ KINDS = {
 SERVICE = ", runner: service"
 
 
-@asynccontextmanager
-async def serving(folder: Path, kind: str = "class", **more: Any) -> AsyncIterator[WorkerHarness]:
-    script, task = KINDS[kind]
-    async with started(folder, task_of(folder, script, task, SERVICE), **more) as harness:
-        yield harness
+TYPES = {
+    **{kind: TaskType(*of_kind, SERVICE) for kind, of_kind in KINDS.items()},
+    "ends": TaskType(more=SERVICE),
+    "task": TaskType(*KINDS["class"]),
+}
+pytestmark = SHARES
+worker = shared_types(TYPES)
 
 
 async def ready(harness: WorkerHarness, nth: int = 1, task_id: str = "a") -> TaskReady:
-    return await harness.first(TaskReady, harness.topics.events, stream_of(task_id), nth)
+    return await harness.event(TaskReady, task_id, nth)
 
 
 async def acknowledged(harness: WorkerHarness, nth: int = 1) -> InstructionAcknowledged:
-    return await harness.first(InstructionAcknowledged, harness.topics.events, stream_of("a"), nth)
+    return await harness.event(InstructionAcknowledged, "a", nth)
+
+
+async def serve(harness: WorkerHarness, parameters: dict[str, Any] | None = None, **more: Any) -> RunTask:
+    """Runs a service as task `a`."""
+    return await harness.run("a", parameters, **{"task_type": "class", "service": True, **more})
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_service_is_ready_and_acknowledges_the_newest_instruction(tmp_path: Path, kind: str) -> None:
-    async with serving(tmp_path, kind) as harness:
-        first = Instruction(number=3, body={"model": "a"})
-        command = await harness.run("a", task_type="a", service=True, instruction=first)
-        pid = (await ready(harness)).detail["pid"]
-        answer = await acknowledged(harness)
-        assert (answer.number, answer.ok, answer.detail) == (3, True, {"pid": pid, "body": {"model": "a"}})
-        await harness.instruct(command, 4, model="b")
-        answer = await acknowledged(harness, 2)
-        assert (answer.number, answer.detail["body"]) == (4, {"model": "b"})
-        assert ("instruction-acknowledged", 40) in await harness.causes("a")
-        await harness.stop(command)
-        assert (await harness.end("a")).end is AttemptEnd.CANCELLED
-        assert not alive(pid)
+async def test_a_service_is_ready_and_acknowledges_the_newest_instruction(
+    harness: WorkerHarness, kind: str
+) -> None:
+    first = Instruction(number=3, body={"model": "a"})
+    command = await serve(harness, task_type=kind, instruction=first)
+    pid = (await ready(harness)).detail["pid"]
+    answer = await acknowledged(harness)
+    assert (answer.number, answer.ok, answer.detail) == (3, True, {"pid": pid, "body": {"model": "a"}})
+    await harness.instruct(command, 4, model="b")
+    answer = await acknowledged(harness, 2)
+    assert (answer.number, answer.detail["body"]) == (4, {"model": "b"})
+    assert ("instruction-acknowledged", 40) in await harness.causes("a")
+    await harness.stop(command)
+    assert (await harness.end("a")).end is AttemptEnd.CANCELLED
+    assert not alive(pid)
 
 
 async def test_a_repeated_instruction_is_answered_from_memory_and_an_older_one_not_at_all(
-    tmp_path: Path,
+    harness: WorkerHarness,
 ) -> None:
-    async with serving(tmp_path) as harness:
-        command = await harness.run("a", task_type="a", service=True)
-        await ready(harness)
-        await harness.instruct(command, 2, bad=True)
-        first = await acknowledged(harness)
-        assert not first.ok
-        await harness.instruct(command, 1)
-        await harness.instruct(command, 2, bad=True)
-        assert await acknowledged(harness, 2) == first
-        await harness.instruct(command, 3)
-        assert (await acknowledged(harness, 3)).number == 3
+    command = await serve(harness)
+    await ready(harness)
+    await harness.instruct(command, 2, bad=True)
+    first = await acknowledged(harness)
+    assert not first.ok
+    await harness.instruct(command, 1)
+    await harness.instruct(command, 2, bad=True)
+    assert await acknowledged(harness, 2) == first
+    await harness.instruct(command, 3)
+    assert (await acknowledged(harness, 3)).number == 3
+    await harness.stop(command)
+    await harness.end("a")
 
 
-async def test_a_service_that_hangs_is_killed_and_one_that_asks_is_not(tmp_path: Path) -> None:
-    async with serving(tmp_path) as harness:
-        again = await harness.run(
-            "b", task_type="a", service=True, unresponsive_s=0.5, device_ids=[], device="host"
-        )
-        await ready(harness, task_id="b")
-        command = await harness.run("a", {"hangs": True}, task_type="a", service=True, unresponsive_s=0.5)
-        ended = await harness.end("a")
-        assert ended.end is AttemptEnd.FAILED
-        assert ended.error is not None
-        assert (ended.error.stage, ended.error.type) == ("TRAIN", "service_unresponsive")
-        assert "no sign of life for 0.5 s" in await harness.output("a", bool)
-        await harness.instruct(again, 1, device="host")
-        await harness.first(InstructionAcknowledged, harness.topics.events, stream_of("b"))
-        assert command.unresponsive_s == 0.5
+async def test_a_service_that_hangs_is_killed_and_one_that_asks_is_not(harness: WorkerHarness) -> None:
+    more: dict[str, Any] = {"task_type": "class", "service": True, "unresponsive_s": 0.5}
+    again = await harness.run("b", **more, device_ids=[], device="host")
+    await ready(harness, task_id="b")
+    ended = await harness.ended("a", {"hangs": True}, **more)
+    assert ended.end is AttemptEnd.FAILED
+    assert ended.error is not None
+    assert (ended.error.stage, ended.error.type) == ("TRAIN", "service_unresponsive")
+    assert "no sign of life for 0.5 s" in await harness.output("a", bool)
+    await harness.instruct(again, 1, device="host")
+    await harness.event(InstructionAcknowledged, "b")
+    await harness.stop(again, device="host")
+    await harness.end("b")
 
 
 async def test_a_service_that_stays_after_sigterm_is_killed_after_the_grace_time(tmp_path: Path) -> None:
-    async with serving(tmp_path, stop_grace_s=0.5) as harness:
-        command = await harness.run("a", {"stays": True}, task_type="a", service=True)
+    async with started(tmp_path, task_of(tmp_path, *KINDS["class"], SERVICE), stop_grace_s=0.5) as harness:
+        command = await serve(harness, {"stays": True}, task_type="a")
         pid = (await ready(harness)).detail["pid"]
         await harness.stop(command)
         assert (await harness.end("a")).end is AttemptEnd.CANCELLED
@@ -125,56 +131,43 @@ async def test_a_service_that_stays_after_sigterm_is_killed_after_the_grace_time
         assert not alive(pid)
 
 
-async def test_a_service_that_returns_has_failed(tmp_path: Path) -> None:
-    async with serving(tmp_path) as harness:
-        await harness.run("a", {"ends": True}, task_type="a", service=True)
-        ended = await harness.end("a")
-        assert ended.end is AttemptEnd.FAILED
-        assert ended.error is not None
-        assert ended.error.type == "service_exited"
-
-
-async def test_a_program_that_is_a_service_and_ends_has_failed_with_its_exit_code(tmp_path: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, "", more=SERVICE)) as harness:
-        await harness.run("a", task_type="a", service=True)
-        error = (await harness.end("a")).error
-        assert isinstance(error, TaskError)
-        assert error.type == "service_exited"
-
-
-async def test_a_service_without_devices_runs_next_to_a_full_slot(tmp_path: Path) -> None:
-    async with serving(tmp_path, cpu_slots=1) as harness:
-        await harness.run("a", task_type="a", service=True)
-        assert (await ready(harness)).detail["device"] == "cpu"
-        more = await harness.run("b", task_type="a", service=True, device_ids=[], device="host")
-        assert (await ready(harness, task_id="b")).detail["device"] == "cpu"
-        await harness.stop(more, device="host")
-        assert (await harness.end("b")).end is AttemptEnd.CANCELLED
-
-
-@pytest.mark.parametrize(("service", "code"), [(True, "not_a_service"), (False, "service_expected")])
-async def test_a_task_that_the_catalogue_has_as_another_kind_is_refused(
-    tmp_path: Path, service: bool, code: str
+@pytest.mark.parametrize(("kind", "parameters"), [("class", {"ends": True}), ("ends", {})])
+async def test_a_service_that_returns_has_failed(
+    harness: WorkerHarness, kind: str, parameters: dict[str, Any]
 ) -> None:
-    more = "" if service else SERVICE
-    async with started(tmp_path, task_of(tmp_path, CLASS, "entry: 'script:Echo'", more)) as harness:
-        joined = await harness.joined()
-        assert joined.services == ([] if service else ["a"])
-        await harness.run("a", task_type="a", service=service)
-        refused = await harness.first(TaskRefused, harness.topics.events, stream_of("a"))
-        assert refused.code == code
+    ended = await harness.ended("a", parameters, task_type=kind, service=True)
+    assert ended.end is AttemptEnd.FAILED
+    assert isinstance(ended.error, TaskError)
+    assert ended.error.type == "service_exited"
+
+
+async def test_a_service_without_devices_runs_next_to_a_full_slot(harness: WorkerHarness) -> None:
+    command = await serve(harness)
+    assert (await ready(harness)).detail["device"] == "cpu"
+    more = await harness.run("b", task_type="class", service=True, device_ids=[], device="host")
+    assert (await ready(harness, task_id="b")).detail["device"] == "cpu"
+    for each, device in ((more, "host"), (command, "cpu-0")):
+        await harness.stop(each, device=device)
+        assert (await harness.end(each.task_id)).end is AttemptEnd.CANCELLED
+
+
+async def test_a_task_that_the_catalogue_has_as_another_kind_is_refused(harness: WorkerHarness) -> None:
+    assert (await harness.joined()).services == sorted(set(TYPES) - {"task"})
+    assert (await harness.refused("a", task_type="task", service=True)).code == "not_a_service"
+    assert (await harness.refused("b", task_type="class", service=False)).code == "service_expected"
 
 
 async def test_a_killed_service_has_failed_and_its_next_attempt_gets_the_newest_instruction_again(
-    tmp_path: Path,
+    harness: WorkerHarness,
 ) -> None:
-    async with serving(tmp_path) as harness:
-        command = await harness.run("a", task_type="a", service=True)
-        os.kill((await ready(harness)).detail["pid"], signal.SIGKILL)
-        assert (await harness.end("a")).end is AttemptEnd.FAILED
-        await harness.instruct(command, 1)
-        newest = Instruction(number=1, body={"model": "b"})
-        await harness.run("a", task_type="a", service=True, attempt=2, instruction=newest)
-        answer = await acknowledged(harness)
-        assert (answer.attempt, answer.number) == (2, 1)
-        assert len(of(await harness.events_so_far("a"), TaskStatusChanged)) >= 4
+    command = await serve(harness)
+    os.kill((await ready(harness)).detail["pid"], signal.SIGKILL)
+    assert (await harness.end("a")).end is AttemptEnd.FAILED
+    await harness.instruct(command, 1)
+    newest = Instruction(number=1, body={"model": "b"})
+    again = await serve(harness, attempt=2, instruction=newest)
+    answer = await acknowledged(harness)
+    assert (answer.attempt, answer.number) == (2, 1)
+    assert len(of(await harness.events_so_far("a"), TaskStatusChanged)) >= 4
+    await harness.stop(again)
+    await harness.end("a", nth=2)

@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import Gate, WorkerHarness, of, running, settings_for
-from tests.integration.worker.saved import CLASS, class_of, named_store
-from trackside.artifacts.opening import open_store
-from trackside.artifacts.settings import StoreSettings
-from trackside.contracts.artifacts import ArtifactReference, ArtifactSaved
+from tests.integration.worker.harness import Gate, of, running, settings_for
+from tests.integration.worker.saved import CLASS, bytes_of, class_of
+from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.message import Message
-from trackside.contracts.summaries import MetricPointsReported, ReportedItem, Series, SummaryItemsReported
+from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.log import Appended, Outgoing
@@ -23,38 +21,6 @@ from trackside.summaries.event_files.values import Image
 from trackside.summaries.kinds.registry import KINDS
 from trackside.telemetry import metrics
 from trackside.worker.child.summary_spool import MAX_UNSTORED_FILES
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a store, which the worker's environment names."""
-    folder = named_store(tmp_path, monkeypatch)
-    folder.mkdir()
-    return folder
-
-
-async def items(harness: WorkerHarness, task_id: str, count: int) -> list[ReportedItem]:
-    """Waits for so many values other than numbers of a task."""
-
-    def all_of(messages: list[Message]) -> list[ReportedItem]:
-        return [item for batch in of(messages, SummaryItemsReported) for item in batch.items]
-
-    found = await harness.messages(
-        harness.topics.metrics, task_id, lambda messages: len(all_of(messages)) >= count
-    )
-    return all_of(found)
-
-
-def in_store(folder: Path, item: ReportedItem) -> bytes:
-    """Returns the bytes of an item, which the store has."""
-    assert item.artifact is not None
-    sha256, size_bytes = item.artifact.sha256, item.artifact.size_bytes
-    reference = ArtifactReference(uri=f"store:sha256/{sha256}", sha256=sha256, size_bytes=size_bytes)
-    store = open_store(StoreSettings(store=str(folder)))
-    target = folder.parent / "read-back"
-    store.get(reference, target)
-    return target.read_bytes()
-
 
 LINES = r"""
 from pathlib import Path
@@ -96,7 +62,7 @@ async def test_a_program_reports_values_in_lines_and_bad_ones_are_refused(
     async with started(tmp_path, task_of(tmp_path, LINES)) as harness:
         await harness.run("t", task_type="a")
         end = await harness.end("t")
-        found = await items(harness, "t", 3)
+        found = await harness.items("t", 3)
         points = await harness.messages(harness.topics.metrics, "t", lambda all_: bool(losses(all_)))
         output = await harness.output("t", lambda text: text.count("trackside:") >= 12)
     assert (end.end, end.result) == (AttemptEnd.FINISHED, {"moved": True})
@@ -106,7 +72,7 @@ async def test_a_program_reports_values_in_lines_and_bad_ones_are_refused(
     text, image = by_kind["text", 1], by_kind["image", -1]
     assert (text.index, text.time_ms, text.artifact) == (2, 1234567890123, None)
     assert "abcdefghijklmnop" not in str(text.body)
-    assert in_store(store, image) == b"picture"
+    assert bytes_of(image, store) == b"picture"
     assert image.artifact is not None and image.artifact.media_type == "image/png"
     assert KINDS["image"].unpack(image.body, b"picture") == Image(b"picture", 1, 2)
     assert sorted(by_kind) == [("image", -1), ("text", 1), ("text", 2)]
@@ -143,7 +109,7 @@ async def test_equal_bytes_are_stored_once_and_are_no_artifacts_of_the_task(
     async with started(tmp_path, task_of(tmp_path, EQUAL, CLASS)) as harness:
         await harness.run("t", task_type="a")
         story = await harness.events_until_end("t")
-        found = await items(harness, "t", 301)
+        found = await harness.items("t", 301)
     assert not of(story, ArtifactSaved)
     (end,) = of(story, AttemptEnded)
     assert end.result is not None and end.result["unstored"] <= 301 - MAX_UNSTORED_FILES
@@ -213,6 +179,7 @@ class HeldLog(MemoryLog):
         return await super().append(topic, partition, batch)
 
 
+@pytest.mark.long
 async def test_a_task_that_floods_waits_itself_and_loses_nothing_while_another_continues(
     tmp_path: Path,
 ) -> None:
@@ -244,7 +211,7 @@ async def test_a_task_that_floods_waits_itself_and_loses_nothing_while_another_c
             assert (await harness.points(steady, step + 1))["steady"][-1][0] == step
         end = await harness.end("flood")
         points = await harness.points("flood", POINTS)
-        found = await items(harness, "flood", TEXTS)
+        found = await harness.items("flood", TEXTS)
     assert points == {"flood": [(step, step) for step in range(POINTS)]}
     assert [item.step for item in found] == [*range(0, POINTS, POINTS // TEXTS)]
     assert end.end is AttemptEnd.FINISHED and end.result is not None

@@ -6,21 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import WorkerHarness, of
-from tests.integration.worker.saved import CLASS, class_of, named_store
+from tests.integration.worker.harness import WorkerHarness, items_in, of
+from tests.integration.worker.saved import CLASS, bytes_of, class_of
 from tests.unit.summaries.tensorboard_files import items_of, whole
-from trackside.artifacts.opening import open_store
-from trackside.artifacts.settings import StoreSettings
-from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import (
     MetricPointsReported,
     OutputWritten,
     ReportedItem,
-    SummaryItemsReported,
 )
 from trackside.contracts.tasks import AttemptEnd
 from trackside.summaries.event_files.values import Histogram
@@ -59,21 +54,10 @@ return {"files": sorted(str(path) for path in Path("runs").rglob("*"))}
 """)
 
 
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a store, which the worker's environment names."""
-    folder = named_store(tmp_path, monkeypatch)
-    folder.mkdir()
-    return folder
-
-
 async def reported(harness: WorkerHarness, items: int) -> tuple[list[ReportedItem], dict[str, list[Any]]]:
     """Waits for so many values other than numbers of task `t`; returns them, and its points by tag."""
-
-    def all_of(messages: list[Message]) -> list[ReportedItem]:
-        return [item for batch in of(messages, SummaryItemsReported) for item in batch.items]
-
-    messages = await harness.messages(harness.topics.metrics, "t", lambda found: len(all_of(found)) >= items)
+    found = await harness.items("t", items)
+    messages = await harness.messages(harness.topics.metrics, "t", lambda all_: found[-1] in items_in(all_))
     points: dict[str, list[Any]] = {}
     for batch in of(messages, MetricPointsReported):
         for series in batch.series:
@@ -82,19 +66,12 @@ async def reported(harness: WorkerHarness, items: int) -> tuple[list[ReportedIte
                 (step, time_ms, series.non_finite.get(at, value))
                 for at, (step, time_ms, value) in enumerate(rows)
             )
-    return all_of(messages), points
+    return found, points
 
 
 def value_of(item: ReportedItem, store: Path) -> Any:
     """Returns the value again, its bytes from the store where it has some."""
-    data = None
-    if item.artifact is not None:
-        sha256, size_bytes = item.artifact.sha256, item.artifact.size_bytes
-        reference = ArtifactReference(uri=f"store:sha256/{sha256}", sha256=sha256, size_bytes=size_bytes)
-        target = store.parent / f"read-{sha256}"
-        open_store(StoreSettings(store=str(store))).get(reference, target)
-        data = target.read_bytes()
-    return KINDS[item.kind].unpack(item.body, data)
+    return KINDS[item.kind].unpack(item.body, bytes_of(item, store) if item.artifact is not None else None)
 
 
 def in_files(folder: Path) -> dict[str, Any]:
@@ -147,28 +124,6 @@ async def test_a_task_reports_what_it_would_write_to_files(tmp_path: Path, store
         assert is_same(value_of(found, store), item.value), name
     stored = [name for name, item in by_name.items() if item.artifact is not None]
     assert sorted(stored) == ["image:picture", "tensor:large", "text:long"]
-
-
-PROGRAM = (
-    CALLS
-    + """
-log_all("runs")
-say(result={"files": os.listdir("runs"), "left": [name for name in os.listdir(".") if "summary" in name]})
-"""
-)
-
-
-async def test_a_program_reports_what_it_would_write_to_files(tmp_path: Path, store: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, PROGRAM)) as harness:
-        await harness.run("t", task_type="a")
-        end = await harness.end("t")
-        items, points = await reported(harness, 6)
-    assert end.result == {"files": [], "left": []}
-    assert [value for _, _, value in points["loss"]] == [1.0, 0.5, 1 / 3, "nan"]
-    files = in_files(tmp_path / "files")
-    assert sorted(f"{item.kind}:{item.tag}" for item in items) == sorted(files)
-    for item in items:
-        assert is_same(value_of(item, store), files[f"{item.kind}:{item.tag}"].value), item.tag
 
 
 ODD = (

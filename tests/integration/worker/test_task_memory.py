@@ -98,6 +98,7 @@ async def test_a_type_with_a_limit_is_measured_as_one_without(harness: WorkerHar
     assert KEPT <= (await harness.end("a")).peak_memory_bytes < KEPT + OVERHEAD
 
 
+@pytest.mark.long
 def test_no_memory_of_a_forkserver_counts_for_a_task_while_other_processes_come_and_go() -> None:
     """A task that took 96 MiB had a peak of 186 since an idle process ended while it was measured."""
     command = [sys.executable, str(SERVER), "256", "7"]

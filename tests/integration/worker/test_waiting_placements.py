@@ -1,46 +1,28 @@
-"""PlacementController that wait at the worker: begun when there is room, asked back, stopped, given back."""
+"""Placements that wait at the worker: begun when there is room, asked back, stopped, given back."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.worker.harness import (
-    Gate,
-    WorkerHarness,
-    memory_log,
-    of,
-    running,
-    scripted_settings,
-    stream_of,
-)
+from tests.integration.worker.given import SHARES, shared_worker, worker_with
+from tests.integration.worker.harness import Gate, WorkerHarness, of, scripted_settings
+from trackside.aggregates.registry import CODEC
 from trackside.contracts.device_commands import RunTask
-from trackside.contracts.fleet import WorkerHeartbeat
+from trackside.contracts.message import Event
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
     TaskAccepted,
-    TaskRefused,
     TaskReturned,
     TaskStatus,
     TaskStatusChanged,
 )
-from trackside.contracts.topics import Topics
 
-
-@pytest.fixture
-async def harness(tmp_path: Path) -> AsyncIterator[WorkerHarness]:
-    topics = Topics("t.")
-    async with running(await memory_log(topics), topics, scripted_settings(tmp_path / "worker")) as made:
-        yield made
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Gate:
-    return Gate(tmp_path / "gate")
+pytestmark = SHARES
+worker = shared_worker(lambda folder: scripted_settings(folder / "worker"))
 
 
 async def occupy_device(harness: WorkerHarness, gate: Gate, **more: Any) -> RunTask:
@@ -56,70 +38,59 @@ async def send_waiting(
 ) -> RunTask:
     """Sends a task that waits for its device, and waits until the worker has accepted it."""
     command = await harness.run(task_id, requested or {}, task_type="scripted", wait=True, **more)
-    await harness.messages(
-        harness.topics.heartbeats,
-        "w1",
-        lambda all_: any(
-            running.task_id == task_id for beat in of(all_, WorkerHeartbeat) for running in beat.running
-        ),
-    )
+    await harness.is_held(task_id)
     return command
 
 
 async def test_a_held_task_begins_when_the_device_is_free_and_is_accepted_only_then(
-    harness: WorkerHarness, gate: Gate, tmp_path: Path
+    harness: WorkerHarness, gate: Gate
 ) -> None:
     await occupy_device(harness, gate)
     await send_waiting(harness)
-    entries = [json.loads(path.read_text()) for path in (tmp_path / "worker" / "journal").iterdir()]
-    assert {entry["task_id"]: entry["held"] for entry in entries} == {"a": False, "b": True}
+    entries = [json.loads(path.read_text()) for path in (harness.data_dir / "journal").iterdir()]
+    held = {entry["task_id"]: entry["held"] for entry in entries}
+    assert held == {harness.own("a"): False, harness.own("b"): True}
     await gate.pass_one()
     first, second = await asyncio.gather(harness.events_until_end("a"), harness.events_until_end("b"))
     assert of(first, AttemptEnded)[0].end is AttemptEnd.FINISHED
     assert isinstance(second[0], TaskAccepted)
     assert of(second, AttemptEnded)[0].end is AttemptEnd.FINISHED
-    times = await append_times(harness)
-    assert times["a", "AttemptEnded"] <= times["b", "TaskAccepted"]
+    assert await append_time(harness, AttemptEnded, "a") <= await append_time(harness, TaskAccepted, "b")
 
 
-async def append_times(harness: WorkerHarness) -> dict[tuple[str, str], int]:
-    """Returns when the events were appended, in ms, by task and type."""
-    found = {}
-    places = {(harness.topics.events.name, each): 0 for each in range(harness.topics.events.partitions)}
-    reader = harness.log.reader(places)
-    for entry in await reader.read(1.0):
-        headers = dict(entry.headers)
-        kind = (headers["ce_type"] or b"").decode().removeprefix("trackside.").rpartition(".")[0]
-        name = "".join(part.capitalize() for part in kind.split("-"))
-        found[(entry.key or b"").decode().removeprefix("s-"), name] = entry.append_time_ms
-    await reader.close()
-    return found
+async def append_time(harness: WorkerHarness, kind: type[Event], task_id: str) -> int:
+    """Returns when the first event of a kind of a task was appended, in ms."""
+    entries = await harness.entries_so_far(task_id)
+    kinds = [CODEC.envelope(entry.headers).type for entry in entries]
+    return entries[kinds.index(kind.wire_type())].append_time_ms
 
 
 async def test_t19_with_one_process_allowed_all_that_wait_run_one_after_another(
     tmp_path: Path, gate: Gate
 ) -> None:
     """The reference deadlocked: a loaded task never trained while as many processes ran as may."""
-    topics = Topics("t.")
-    settings = scripted_settings(tmp_path / "worker", max_tasks=1, load_early=2)
-    async with running(await memory_log(topics), topics, settings) as harness:
+    async with worker_with(scripted_settings(tmp_path / "worker", max_tasks=1, load_early=2)) as harness:
         assert (await harness.joined()).max_tasks == 1
         await occupy_device(harness, gate)
         await send_waiting(harness, "b")
         await send_waiting(harness, "c", device="cpu-1")
-        await harness.run("d", {}, task_type="scripted", device="cpu-1")
-        refused = await harness.first(TaskRefused, harness.topics.events, stream_of("d"))
+        refused = await harness.refused("d", task_type="scripted", device="cpu-1")
         assert refused.code in ("too_many_tasks", "device_busy")
         await gate.pass_one()
         for task_id in ("a", "b", "c"):
             assert (await harness.end(task_id)).end is AttemptEnd.FINISHED
 
 
-async def test_a_task_loads_early_and_trains_when_the_device_is_free(tmp_path: Path, gate: Gate) -> None:
-    topics = Topics("t.")
-    settings = scripted_settings(tmp_path / "worker", load_early=1)
-    async with running(await memory_log(topics), topics, settings) as harness:
+async def test_a_task_loads_early_and_trains_when_the_device_is_free_or_ends_at_once_when_it_is_stopped(
+    tmp_path: Path, gate: Gate
+) -> None:
+    settings = scripted_settings(tmp_path / "worker", load_early=1, stop_grace_s=600)
+    async with worker_with(settings) as harness:
         await occupy_device(harness, gate)
+        stopped = await harness.run("s", {}, task_type="scripted", wait=True)
+        await harness.statuses("s", 3)
+        await harness.stop(stopped, end="preempted")
+        assert (await harness.end("s")).end is AttemptEnd.PREEMPTED
         command = await harness.run("b", {}, task_type="scripted", wait=True)
         story = await harness.statuses("b", 3)
         assert isinstance(story[0], TaskAccepted)
@@ -136,29 +107,16 @@ async def test_a_task_loads_early_and_trains_when_the_device_is_free(tmp_path: P
         assert {path.name for path in locks.iterdir()} == {"cpu-0.lock"}
 
 
-async def test_a_loaded_task_that_is_stopped_ends_at_once(tmp_path: Path, gate: Gate) -> None:
-    topics = Topics("t.")
-    settings = scripted_settings(tmp_path / "worker", load_early=1, stop_grace_s=600)
-    async with running(await memory_log(topics), topics, settings) as harness:
-        await occupy_device(harness, gate)
-        command = await harness.run("b", {}, task_type="scripted", wait=True)
-        await harness.statuses("b", 3)
-        await harness.stop(command, end="preempted")
-        assert (await harness.end("b")).end is AttemptEnd.PREEMPTED
-        await gate.pass_one()
-        await harness.end("a")
-
-
 async def test_a_held_task_that_is_asked_back_is_returned_and_never_runs(
     harness: WorkerHarness, gate: Gate
 ) -> None:
     await occupy_device(harness, gate)
     command = await send_waiting(harness)
     await harness.recall(command)
-    returned = await harness.first(TaskReturned, harness.topics.events, stream_of("b"))
+    returned = await harness.event(TaskReturned, "b")
     assert (returned.attempt, returned.placement) == (1, 1)
     await harness.send(command)  # a repeat is answered as before
-    await harness.first(TaskReturned, harness.topics.events, stream_of("b"), nth=2)
+    await harness.event(TaskReturned, "b", nth=2)
     await gate.pass_one()
     await harness.end("a")
     again = await harness.run("b", {}, task_type="scripted", placement=2)
@@ -169,22 +127,10 @@ async def test_a_held_task_that_is_asked_back_is_returned_and_never_runs(
 async def test_a_task_that_has_begun_is_not_returned(harness: WorkerHarness, gate: Gate) -> None:
     command = await occupy_device(harness, gate)
     await harness.recall(command)
-    await harness.first(TaskAccepted, harness.topics.events, stream_of("a"), nth=2)
+    await harness.event(TaskAccepted, "a", nth=2)
     await gate.pass_one()
     story = await harness.events_until_end("a")
     assert of(story, TaskReturned) == []
-
-
-async def test_a_task_that_is_asked_back_before_it_came_is_returned_and_never_runs(
-    harness: WorkerHarness,
-) -> None:
-    incarnation = (await harness.joined()).incarnation
-    command = await harness.run("a", {}, task_type="scripted", incarnation="none")  # only to have its fields
-    command = command.model_copy(update={"incarnation": incarnation})
-    await harness.recall(command)
-    await harness.first(TaskReturned, harness.topics.events, stream_of("a"))
-    await harness.send(command)
-    await harness.first(TaskReturned, harness.topics.events, stream_of("a"), nth=2)
 
 
 @pytest.mark.parametrize("end", ["cancelled", "preempted", "timed_out_run"])
@@ -200,34 +146,29 @@ async def test_a_held_task_that_is_stopped_ends_as_it_was_asked_to(
     assert (await harness.end("a")).end is AttemptEnd.FINISHED
 
 
-async def test_a_worker_that_leaves_returns_what_it_held(harness: WorkerHarness, gate: Gate) -> None:
-    await occupy_device(harness, gate)
-    await send_waiting(harness)
-    harness.leaving.set()
-    await harness.first(TaskReturned, harness.topics.events, stream_of("b"))
-    assert (await harness.end("a")).end is AttemptEnd.LOST
-
-
-async def test_a_worker_that_was_lost_returns_what_it_held(harness: WorkerHarness, gate: Gate) -> None:
-    first = await harness.joined()
-    await occupy_device(harness, gate)
-    await send_waiting(harness)
-    await harness.declare_lost(first.incarnation)
-    await harness.joined(nth=2)
-    await harness.first(TaskReturned, harness.topics.events, stream_of("b"))
-    assert (await harness.end("a")).end is AttemptEnd.LOST
+@pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "was lost"])
+async def test_a_worker_that_leaves_or_was_lost_returns_what_it_held(
+    tmp_path: Path, gate: Gate, leaves: bool
+) -> None:
+    async with worker_with(scripted_settings(tmp_path / "worker")) as harness:
+        await occupy_device(harness, gate)
+        await send_waiting(harness)
+        if leaves:
+            harness.leaving.set()
+        else:
+            await harness.declare_lost((await harness.joined()).incarnation)
+            await harness.joined(nth=2)
+        await harness.event(TaskReturned, "b")
+        assert (await harness.end("a")).end is AttemptEnd.LOST
 
 
 async def test_nobody_overtakes_who_waits_for_a_device(harness: WorkerHarness, gate: Gate) -> None:
     await occupy_device(harness, gate)
     await send_waiting(harness, "b", {"train": ["wait"], "gate": str(gate.path)})
     await send_waiting(harness, "c")
-    await harness.run("d", {}, task_type="scripted")
-    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("d"))
-    assert refused.code == "device_busy"
+    assert (await harness.refused("d", task_type="scripted")).code == "device_busy"
     await gate.pass_one()
     await harness.statuses("b", 4)
     await gate.pass_one()
     await harness.end("c")
-    times = await append_times(harness)
-    assert times["b", "AttemptEnded"] <= times["c", "TaskAccepted"]
+    assert await append_time(harness, AttemptEnded, "b") <= await append_time(harness, TaskAccepted, "c")

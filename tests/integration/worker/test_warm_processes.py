@@ -2,25 +2,25 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from tests.integration.worker.given import started, task_of
-from tests.integration.worker.harness import (
-    WorkerHarness,
-    alive,
+from tests.integration.worker.given import SHARES, TaskType, catalogue_of, shared_types, started, task_of
+from tests.integration.worker.harness import WorkerHarness, alive, gone, of
+from tests.integration.worker.processes import (
     events_after_restart,
     killable_worker,
     next_line,
-    of,
     wait_until_gone,
 )
+from trackside.contracts.device_commands import RunTask
+from trackside.contracts.message import Message
 from trackside.contracts.summaries import OutputWritten
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatus, TaskStatusChanged
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
 from trackside.worker.temporary_folders import link_of
 
 SCRIPT = """
@@ -58,90 +58,87 @@ class Warm(Task):
         }
 """
 WARM = "entry: 'script:Warm', runner: warm"
+TYPES = 32
+"""More than there are tests: a process that waits has a type, and each test begins with types of its own."""
+KINDS = {f"w{number}": TaskType(SCRIPT, WARM) for number in range(TYPES)}
+KINDS["twice"] = TaskType(SCRIPT, f"{WARM}, max_tasks: 2")
+KINDS["grows"] = TaskType(SCRIPT, f"{WARM}, max_growth: 32MiB")
+NUMBERS = count()
+pytestmark = SHARES
+worker = shared_types(KINDS)
 
 
-@asynccontextmanager
-async def warm(folder: Path, more: str = "", **settings: Any) -> AsyncIterator[WorkerHarness]:
-    """Runs a worker whose type `a` is warm, and `b` too with the same class."""
-    catalogue = task_of(folder, SCRIPT, f"{WARM}{more}")
-    other = f"b: {{{WARM}, path: .}}"
-    catalogue.write_text(catalogue.read_text().rstrip().removesuffix("}") + f", {other}}}\n")
-    async with started(folder, catalogue, **settings) as harness:
-        yield harness
+class Warm:
+    """A worker with two types for one test whose tasks run in warm processes."""
+
+    def __init__(self, harness: WorkerHarness, first: str, second: str) -> None:
+        self.harness, self.first, self.second = harness, first, second
+
+    async def run(self, task_id: str, parameters: dict[str, Any] | None = None, **more: Any) -> RunTask:
+        return await self.harness.run(task_id, parameters, **{"task_type": self.first, **more})
+
+    async def end(self, task_id: str, parameters: dict[str, Any] | None = None, **more: Any) -> AttemptEnded:
+        """Runs a task to its end."""
+        await self.run(task_id, parameters, **more)
+        return await self.harness.end(task_id)
+
+    async def finished(self, task_id: str, parameters: dict[str, Any] | None = None, **more: Any) -> Any:
+        """Runs a task and gives its result."""
+        end = await self.end(task_id, parameters, **more)
+        assert end.end is AttemptEnd.FINISHED, end.error
+        assert end.result is not None
+        return end.result
 
 
-async def finished(
-    harness: WorkerHarness, task_id: str, parameters: dict[str, Any] | None = None, **more: Any
-) -> Any:
-    """Runs a task and gives its result."""
-    await harness.run(task_id, parameters, **{"task_type": "a", **more})
-    end = await harness.end(task_id)
-    assert end.end is AttemptEnd.FINISHED, end.error
-    assert end.result is not None
-    return end.result
+@pytest_asyncio.fixture(loop_scope="module")
+async def warm(harness: WorkerHarness) -> Warm:
+    number = next(NUMBERS) * 2 % TYPES
+    return Warm(harness, f"w{number}", f"w{number + 1}")
 
 
-async def test_many_tasks_run_in_one_process_each_with_its_own_surroundings(tmp_path: Path) -> None:
-    async with warm(tmp_path) as harness:
-        found = [
-            await finished(
-                harness, f"t{n}", {"do": "os.environ['MINE'] = '1'; signal.signal(15, signal.SIG_IGN)"}
-            )
-            for n in range(5)
-        ]
-        story = await harness.events_until_end("t4")
+async def test_many_tasks_run_in_one_process_each_with_its_own_surroundings(warm: Warm) -> None:
+    found = [await warm.finished(f"t{n}", {"report": [n, n]}) for n in range(4)]
+    ids = [warm.harness.own(f"t{n}") for n in range(4)]
     assert len({each["pid"] for each in found}) == 1
-    assert [each["environment"]["TRACKSIDE_TASK_ID"] for each in found] == [f"t{n}" for n in range(5)]
-    assert len({each["cwd"] for each in found}) == 5
+    assert [each["environment"]["TRACKSIDE_TASK_ID"] for each in found] == ids
+    assert len({each["cwd"] for each in found}) == 4
     assert all(each["environment"]["TMPDIR"] == str(link_of(Path(each["cwd"]))) for each in found)
-    assert len({each["drawn"] for each in found}) == 5
+    assert len({each["drawn"] for each in found}) == 4
     assert {each["path"] for each in found} == {1}
-    assert [len(each["runs"]) for each in found] == [1, 2, 3, 4, 5], "modules stay as tasks leave them"
-    assert [event.status for event in of(story, TaskStatusChanged)] == [
-        TaskStatus.AVAILABLE,
-        TaskStatus.LOADING,
-        TaskStatus.WAITING,
-        TaskStatus.TRAINING,
-    ]
-    assert list((tmp_path / "worker" / "tasks").iterdir()) == []
+    assert [each["runs"] for each in found] == [ids[: n + 1] for n in range(4)], (
+        "modules stay as tasks left them"
+    )
+    for n in range(4):
+        story = await warm.harness.events_until_end(f"t{n}")
+        entered = [event.status.name for event in of(story, TaskStatusChanged)]
+        assert entered == ["AVAILABLE", "LOADING", "WAITING", "TRAINING"]
+        reported = [(each.step, each.value) for each in of(story, MetricReported)]
+        assert reported == [(0, n), (1, n)], "they begin anew with each task"
+    await gone(*(each["cwd"] for each in found))
 
 
-async def test_what_a_task_has_set_for_its_process_is_set_back(tmp_path: Path) -> None:
-    async with warm(tmp_path) as harness:
-        do = "os.environ['MINE'] = '1'; signal.signal(15, signal.SIG_IGN); sys.stdout = None"
-        first = await finished(harness, "t0", {"do": do})
-        second = await finished(harness, "t1")
-        written = await harness.first(OutputWritten, harness.topics.logs, "t1")
+async def test_what_a_task_has_set_for_its_process_is_set_back(warm: Warm) -> None:
+    do = "os.environ['MINE'] = '1'; signal.signal(15, signal.SIG_IGN); sys.stdout = None"
+    first = await warm.finished("t0", {"do": do})
+    second = await warm.finished("t1")
+    written = await warm.harness.first(OutputWritten, warm.harness.topics.logs, "t1")
     assert first["pid"] == second["pid"]
     assert "MINE" in first["environment"] and "MINE" not in second["environment"]
     assert "SIG_IGN" in first["handler"] and "SIG_DFL" in second["handler"]
-    assert written.lines == ["prints t1"]
+    assert written.lines == [f"prints {warm.harness.own('t1')}"]
 
 
-async def test_every_line_goes_to_the_task_that_has_printed_it(tmp_path: Path) -> None:
-    async with warm(tmp_path) as harness:
-        for n in range(4):
-            await finished(harness, f"t{n}", {"do": "sys.stderr.write('last words')"})
-        for n in range(4):
-            found = await harness.messages(
-                harness.topics.logs,
-                f"t{n}",
-                lambda all_: {each.source for each in of(all_, OutputWritten)} == {"stdout", "stderr"},
-            )
-            lines = {(each.source, *each.lines) for each in of(found, OutputWritten)}
-            assert lines == {("stdout", f"prints t{n}"), ("stderr", "last words")}
-
-
-async def test_reports_begin_anew_with_each_task(tmp_path: Path) -> None:
-    async with warm(tmp_path) as harness:
-        for n in range(3):
-            await finished(harness, f"t{n}", {"report": [n, n, n, n]})
-        for n in range(3):
-            reported = [
-                (each.step, each.value)
-                for each in of(await harness.events_until_end(f"t{n}"), MetricReported)
-            ]
-            assert reported == [(0, n), (1, n), (2, n), (3, n)]
+async def test_every_line_goes_to_the_task_that_has_printed_it(warm: Warm) -> None:
+    for n in range(3):
+        await warm.finished(f"t{n}", {"do": "sys.stderr.write('last words')"})
+    for n in range(3):
+        found = await warm.harness.messages(
+            warm.harness.topics.logs,
+            f"t{n}",
+            lambda all_: {each.source for each in of(all_, OutputWritten)} == {"stdout", "stderr"},
+        )
+        lines = {(each.source, *each.lines) for each in of(found, OutputWritten)}
+        assert lines == {("stdout", f"prints {warm.harness.own(f't{n}')}"), ("stderr", "last words")}
 
 
 @pytest.mark.parametrize(
@@ -154,134 +151,122 @@ async def test_reports_begin_anew_with_each_task(tmp_path: Path) -> None:
     ],
 )
 async def test_a_task_that_goes_wrong_ends_the_process_and_the_next_gets_another(
-    tmp_path: Path, do: str, end: AttemptEnd
+    warm: Warm, do: str, end: AttemptEnd
 ) -> None:
-    async with warm(tmp_path) as harness:
-        first = await finished(harness, "t0")
-        await harness.run("t1", {"do": do}, task_type="a")
-        assert (await harness.end("t1")).end is end
-        second = await finished(harness, "t2")
-        third = await finished(harness, "t3")
-        assert not alive(first["pid"])
+    first = await warm.finished("t0")
+    assert (await warm.end("t1", {"do": do})).end is end
+    second = await warm.finished("t2")
+    third = await warm.finished("t3")
+    assert not alive(first["pid"])
     assert first["pid"] != second["pid"] == third["pid"]
-    assert second["runs"] == ["t2"]
+    assert second["runs"] == [warm.harness.own("t2")]
 
 
-async def test_a_process_runs_so_many_tasks_and_no_more(tmp_path: Path) -> None:
-    async with warm(tmp_path, ", max_tasks: 2") as harness:
-        pids = [(await finished(harness, f"t{n}"))["pid"] for n in range(5)]
+async def test_a_process_runs_so_many_tasks_and_no_more(warm: Warm) -> None:
+    pids = [(await warm.finished(f"t{n}", task_type="twice"))["pid"] for n in range(5)]
     assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4]
 
 
-async def test_a_process_that_has_grown_too_much_runs_no_other_task(tmp_path: Path) -> None:
-    async with warm(tmp_path, ", max_growth: 32MiB") as harness:
-        pids = [(await finished(harness, f"t{n}", {"keep": 20_000_000}))["pid"] for n in range(4)]
+async def test_a_process_that_has_grown_too_much_runs_no_other_task(warm: Warm) -> None:
+    pids = [(await warm.finished(f"t{n}", {"keep": 20_000_000}, task_type="grows"))["pid"] for n in range(4)]
     assert pids[0] == pids[1] == pids[2] != pids[3], "from the end of the first on: 20 MB, 40 MB"
 
 
-async def test_a_thread_that_a_task_leaves_ends_the_process_and_is_named(tmp_path: Path) -> None:
-    async with warm(tmp_path) as harness:
-        do = "threading.Thread(target=time.sleep, args=(600,), name='lasts', daemon=True).start()"
-        first = await finished(harness, "t0", {"do": do})
-        written = await harness.messages(
-            harness.topics.logs,
-            "t0",
-            lambda all_: any(each.source == "stderr" for each in of(all_, OutputWritten)),
-        )
-        assert (await finished(harness, "t1"))["pid"] != first["pid"]
-    (line,) = [each.lines for each in of(written, OutputWritten) if each.source == "stderr"]
-    assert line == [
+async def test_a_thread_that_a_task_leaves_ends_the_process_and_is_named(warm: Warm) -> None:
+    do = "threading.Thread(target=time.sleep, args=(600,), name='lasts', daemon=True).start()"
+    first = await warm.finished("t0", {"do": do})
+
+    def of_stderr(messages: list[Message]) -> list[str]:
+        written = [each for each in of(messages, OutputWritten) if each.source == "stderr"]
+        return [line for each in written for line in each.lines]
+
+    topic = warm.harness.topics.logs
+    written = await warm.harness.messages(topic, "t0", lambda all_: bool(of_stderr(all_)))
+    assert (await warm.finished("t1"))["pid"] != first["pid"]
+    assert of_stderr(written) == [
         "trackside: no other task gets this process: threads that the task has left still run: lasts"
     ]
 
 
-async def test_what_a_task_leaves_behind_is_gone_before_the_next_one_starts(tmp_path: Path) -> None:
-    async with warm(tmp_path) as harness:
-        await harness.run("t0", {"do": "trial.report(daemon())"}, task_type="a")
-        left, end = await harness.pid("t0"), await harness.end("t0")
-        assert end.leftovers == (f"{left} sleep 600",)
-        assert end.result is not None
-        second = await finished(harness, "t1", {"do": f"assert not os.path.exists('/proc/{left}')"})
+async def test_what_a_task_leaves_behind_is_gone_before_the_next_one_starts(warm: Warm) -> None:
+    end = await warm.end("t0", {"do": "trial.report(daemon())"})
+    left = await warm.harness.pid("t0")
+    assert end.leftovers == (f"{left} sleep 600",)
+    assert end.result is not None
+    second = await warm.finished("t1", {"do": f"assert not os.path.exists('/proc/{left}')"})
     assert second["pid"] == end.result["pid"]
 
 
-async def test_a_stop_amid_a_task_ends_the_process(tmp_path: Path) -> None:
-    async with warm(tmp_path) as harness:
-        first = await finished(harness, "t0")
-        command = await harness.run("t1", {"tell_pid": True, "hang": True}, task_type="a")
-        assert await harness.pid("t1") == first["pid"]
-        await harness.stop(command)
-        assert (await harness.end("t1")).end is AttemptEnd.CANCELLED
-        assert not alive(first["pid"])
-        assert (await finished(harness, "t2"))["pid"] != first["pid"]
-
-
-async def test_a_task_that_finishes_though_it_was_stopped_ends_the_process_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", ["hang", "wait_for_stop"])
+async def test_a_stop_amid_a_task_ends_the_process_also_if_the_task_finishes(warm: Warm, asked: str) -> None:
     """The signal may still be on its way: it must not meet the next task."""
-    async with warm(tmp_path) as harness:
-        first = await finished(harness, "t0")
-        command = await harness.run("t1", {"tell_pid": True, "wait_for_stop": True}, task_type="a")
-        await harness.pid("t1")
-        await harness.stop(command)
-        assert (await harness.end("t1")).end in (AttemptEnd.FINISHED, AttemptEnd.CANCELLED)
-        assert (await finished(harness, "t2"))["pid"] != first["pid"]
+    first = await warm.finished("t0")
+    command = await warm.run("t1", {"tell_pid": True, asked: True})
+    assert await warm.harness.pid("t1") == first["pid"]
+    await warm.harness.stop(command)
+    ends = {AttemptEnd.CANCELLED} | ({AttemptEnd.FINISHED} if asked == "wait_for_stop" else set())
+    assert (await warm.harness.end("t1")).end in ends
+    assert (await warm.finished("t2"))["pid"] != first["pid"]
+    assert not alive(first["pid"])
 
 
-async def test_a_device_that_another_type_gets_ends_the_process_that_waits_there(tmp_path: Path) -> None:
-    async with warm(tmp_path) as harness:
-        first = await finished(harness, "t0")
-        other = await finished(
-            harness, "t1", {"do": f"assert not os.path.exists('/proc/{first['pid']}')"}, task_type="b"
-        )
-        again = await finished(harness, "t2")
+async def test_a_device_that_another_type_gets_ends_the_process_that_waits_there(warm: Warm) -> None:
+    first = await warm.finished("t0")
+    do = f"assert not os.path.exists('/proc/{first['pid']}')"
+    other = await warm.finished("t1", {"do": do}, task_type=warm.second)
+    again = await warm.finished("t2")
     assert len({first["pid"], other["pid"], again["pid"]}) == 3
 
 
-async def test_each_slot_keeps_a_process_of_its_own(tmp_path: Path) -> None:
-    async with warm(tmp_path) as harness:
-        first = await finished(harness, "t0", device="cpu-0")
-        command = await harness.run("t2", {"tell_pid": True, "hang": True}, task_type="a", device="cpu-0")
-        await harness.pid("t2")
-        other = await finished(harness, "t3", device="cpu-1")
-        again = await finished(harness, "t4", device="cpu-1")
-        assert first["pid"] != other["pid"] == again["pid"]
-        await harness.stop(command)
-        await harness.end("t2")
+async def test_each_slot_keeps_a_process_of_its_own(warm: Warm) -> None:
+    first = await warm.finished("t0", device="cpu-0")
+    command = await warm.run("t2", {"tell_pid": True, "hang": True}, device="cpu-0")
+    await warm.harness.pid("t2")
+    other = await warm.finished("t3", device="cpu-1")
+    again = await warm.finished("t4", device="cpu-1")
+    assert first["pid"] != other["pid"] == again["pid"]
+    await warm.harness.stop(command)
+    await warm.harness.end("t2")
 
 
-async def test_a_process_that_is_killed_while_it_waits_is_no_loss(tmp_path: Path) -> None:
-    async with warm(tmp_path) as harness:
-        first = await finished(harness, "t0")
-        os.kill(first["pid"], signal.SIGKILL)
-        assert wait_until_gone(first["pid"])
-        await harness.run("t1", {}, task_type="a")
-        end = await harness.end("t1")
-        assert end.end in (AttemptEnd.FINISHED, AttemptEnd.LOST)
-        assert (await finished(harness, "t2"))["pid"] != first["pid"]
+async def test_a_process_that_is_killed_while_it_waits_is_no_loss(warm: Warm) -> None:
+    first = await warm.finished("t0")
+    os.kill(first["pid"], signal.SIGKILL)
+    assert wait_until_gone(first["pid"])
+    assert (await warm.end("t1")).end in (AttemptEnd.FINISHED, AttemptEnd.LOST)
+    assert (await warm.finished("t2"))["pid"] != first["pid"]
 
 
-async def test_a_worker_that_leaves_or_is_lost_leaves_no_process_that_waits(tmp_path: Path) -> None:
-    async with warm(tmp_path) as harness:
-        joined = await harness.joined()
-        first = await finished(harness, "t0")
-        await harness.declare_lost(joined.incarnation)
-        again = await harness.joined(nth=2)
-        assert not alive(first["pid"])
-        second = await finished(harness, "t1", incarnation=again.incarnation)
-    assert not alive(second["pid"])
-
-
-async def test_a_task_that_trains_again_without_memory_is_the_last_of_its_process(
-    tmp_path: Path,
-) -> None:
-    do = "runs.count('t1') < 2 and bytearray(2**50)"
-    async with warm(tmp_path) as harness:
-        first = await finished(harness, "t0")
-        second = await finished(harness, "t1", {"do": do}, interrupts=1)
-        third = await finished(harness, "t2")
+async def test_a_task_that_trains_again_without_memory_is_the_last_of_its_process(warm: Warm) -> None:
+    do = "runs.count(runs[-1]) < 2 and bytearray(2**50)"
+    first = await warm.finished("t0")
+    second = await warm.finished("t1", {"do": do}, interrupts=1)
+    third = await warm.finished("t2")
     assert first["pid"] == second["pid"] != third["pid"]
 
 
+async def test_a_worker_that_leaves_or_is_lost_leaves_no_process_that_waits(tmp_path: Path) -> None:
+    async with started(tmp_path, task_of(tmp_path, SCRIPT, WARM)) as harness:
+        joined, warm = await harness.joined(), Warm(harness, "a", "")
+        first = await warm.finished("t0")
+        await harness.declare_lost(joined.incarnation)
+        again = await harness.joined(nth=2)
+        assert not alive(first["pid"])
+        second = await warm.finished("t1", incarnation=again.incarnation)
+    assert not alive(second["pid"])
+
+
+async def test_a_process_that_waits_makes_room_for_a_task_elsewhere(tmp_path: Path) -> None:
+    catalogue = catalogue_of(tmp_path, {name: TaskType(SCRIPT, WARM) for name in "ab"})
+    async with started(tmp_path, catalogue, max_tasks=1) as harness:
+        warm = Warm(harness, "a", "b")
+        first = await warm.finished("t0", device="cpu-0")
+        other = await warm.finished("t1", device="cpu-1", task_type="b", wait=True)
+        assert not alive(first["pid"])
+    assert other["pid"] != first["pid"]
+
+
+@pytest.mark.long
 async def test_what_a_killed_worker_had_in_a_warm_process_is_given_back(tmp_path: Path) -> None:
     """FM-11: `a` was the second task of its process, and the first one's end is not said again."""
     catalogue, data_dir = task_of(tmp_path, SCRIPT, WARM), tmp_path / "worker"
@@ -298,6 +283,7 @@ async def test_what_a_killed_worker_had_in_a_warm_process_is_given_back(tmp_path
     assert list((data_dir / "journal").iterdir()) == []
 
 
+@pytest.mark.long
 async def test_a_worker_killed_between_two_tasks_leaves_no_process_and_loses_no_result(
     tmp_path: Path,
 ) -> None:
@@ -312,11 +298,3 @@ async def test_a_worker_killed_between_two_tasks_leaves_no_process_and_loses_no_
     end = story[-1]
     assert isinstance(end, AttemptEnded) and end.result is not None
     assert (end.end, end.recovered, end.result["pid"]) == (AttemptEnd.FINISHED, True, pid)
-
-
-async def test_a_process_that_waits_makes_room_for_a_task_elsewhere(tmp_path: Path) -> None:
-    async with warm(tmp_path, max_tasks=1) as harness:
-        first = await finished(harness, "t0", device="cpu-0")
-        other = await finished(harness, "t1", device="cpu-1", task_type="b", wait=True)
-        assert not alive(first["pid"])
-    assert other["pid"] != first["pid"]
