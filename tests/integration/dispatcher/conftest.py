@@ -1,4 +1,4 @@
-"""A running dispatcher for each module, and a worker that has joined and offers `noop`."""
+"""A running dispatcher for all modules of a folder, and a worker that has joined and offers `noop`."""
 
 import asyncio
 import secrets
@@ -8,14 +8,25 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
+from tests.integration.installed import variables_of
 from tests.service_processes import service_process
-from tests.stack import Servers
+from tests.stack import Servers, database_with_tables, fresh_database
 from trackside.cli.setup import prepare
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.ids import new_id
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.settings import StackSettings
+
+
+def prepared_stack(stack: Servers, dsn: str) -> StackSettings:
+    """Gives an installation without services whose fleet has a worker, in a database with tables."""
+    settings = StackSettings(
+        kafka_bootstrap=stack.kafka_bootstrap, postgres_dsn=dsn, topic_prefix=f"t{secrets.token_hex(4)}."
+    )
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, prepare_stack(settings)).result()
+    return settings
 
 
 async def prepare_stack(settings: StackSettings) -> None:
@@ -33,28 +44,17 @@ async def prepare_stack(settings: StackSettings) -> None:
         await log.append(settings.topics.fleet.name, 0, [RecordWriter("worker", "w1").single("w1", joined)])
 
 
-@pytest.fixture(scope="module")
-def dispatcher(
-    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningDispatcher]:
+@pytest.fixture(scope="package")
+def dispatcher(stack: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDispatcher]:
     """Runs a dispatcher."""
-    settings = StackSettings(
-        kafka_bootstrap=stack.kafka_bootstrap,
-        postgres_dsn=module_database,
-        topic_prefix=f"t{secrets.token_hex(4)}.",
-    )
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, prepare_stack(settings)).result()
-    variables = {
-        "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
-        "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
-        "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
-    }
-    with service_process("dispatcher", variables, tmp_path_factory.mktemp("dispatcher")) as running:
-        yield RunningDispatcher(settings, running)
+    with fresh_database(stack.postgres_dsn, database_with_tables()) as dsn:
+        settings = prepared_stack(stack, dsn)
+        folder = tmp_path_factory.mktemp("dispatcher")
+        with service_process("dispatcher", variables_of(settings), folder) as running:
+            yield RunningDispatcher(settings, running)
 
 
 @pytest.fixture
 async def publisher(dispatcher: RunningDispatcher) -> AsyncIterator[Publisher]:
     async with KafkaLog(dispatcher.settings.kafka_bootstrap, "publisher") as log:
-        yield Publisher(log, dispatcher)
+        yield await Publisher.from_here(log, dispatcher)

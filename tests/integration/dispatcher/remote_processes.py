@@ -14,25 +14,24 @@ from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
+from tests.integration.dispatcher.harness import (
+    Found,
+    Publisher,
+    RunningDispatcher,
+    begun,
+    token_of,
+    valid_search,
+)
 from trackside.aggregates.search.advice_messages import AssessmentRequested, SuggestionRequested
 from trackside.aggregates.search.messages import TrialSuggested
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.ids import new_id, trial_task_id
 from trackside.contracts.message import Event, Json, Record
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    MetricReported,
-    Reservation,
-    TaskAccepted,
-    TaskAssigned,
-)
-from trackside.contracts.topics import Topic, partition_of
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported
+from trackside.contracts.topics import Topic
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk.signing import Signer
 
 TUNERS = Path(__file__).parents[3] / "deploy" / "examples" / "tuners"
@@ -40,11 +39,10 @@ TUNERS = Path(__file__).parents[3] / "deploy" / "examples" / "tuners"
 
 @dataclass(frozen=True)
 class ExchangeTopics:
-    """The topics and messages of remote tuners, or of remote assessors."""
+    """The topics of remote tuners, or of remote assessors, and the type of their answers."""
 
     requests: Topic
     answers: Topic
-    asked: type[SuggestionRequested] | type[AssessmentRequested]
     answer: bytes
 
 
@@ -87,17 +85,29 @@ class RemoteProcess:
             record = signer.signed(record, self.topics.answers.name)
         await self.log.publish(self.topics.answers.name, 2, record)
 
-    async def event(self, kind: type[Event], number: int = 1) -> Any:
+    async def event(self, kind: type[Found], number: int = 1) -> Found:
         """Waits for the n-th event of a kind in the search."""
-        seen: set[int] = set()
+        return await self.publisher.event(self.search, kind, number)
 
-        def is_it(record: Record) -> bool:
-            if record.envelope.stream == self.search and isinstance(record.message, kind):
-                seen.add(record.offset)
-                return record.offset == max(seen) and len(seen) == number
-            return False
+    async def is_no_answer(self, answer: Json | bytes, code: str) -> None:
+        """Asserts that an answer becomes a dead letter with a code, and stops nobody."""
+        await self.publisher.assert_well()  # answers count from where the dispatcher began to read
+        await self.answer(answer)
+        topic = self.topics.answers.name
+        letter = await self.publisher.dead_letter(
+            lambda letter: letter.source.topic == topic and letter.code == code
+        )
+        assert letter.message
+        await self.publisher.assert_well()
 
-        return (await self.publisher.until(is_it, 60)).message
+    async def asked_again_after_a_kill(self) -> str:
+        """Kills the dispatcher with a request open, which is asked again as it was; returns its id."""
+        before = await self.asked()
+        self.publisher.dispatcher.service.restart()
+        after = await self.asked()
+        assert (after.message, after.envelope.id) == (before.message, before.envelope.id)
+        assert after.offset > before.offset
+        return str(getattr(after.message, "request_id", ""))
 
 
 class RemoteTuner(RemoteProcess):
@@ -106,13 +116,8 @@ class RemoteTuner(RemoteProcess):
     @classmethod
     def at(cls, log: KafkaLog, publisher: Publisher, dispatcher: RunningDispatcher) -> "RemoteTuner":
         """Returns a tuner for the dispatcher under test."""
-        topics = ExchangeTopics(
-            dispatcher.topics.suggestion_requests,
-            dispatcher.topics.suggestions,
-            SuggestionRequested,
-            b"trackside.answer-suggestion.v1",
-        )
-        return cls(log, publisher, topics)
+        requests, answers = dispatcher.topics.suggestion_requests, dispatcher.topics.suggestions
+        return cls(log, publisher, ExchangeTopics(requests, answers, b"trackside.answer-suggestion.v1"))
 
     async def begin(self, **tuner: Any) -> None:
         """Starts a search that uses it."""
@@ -131,13 +136,8 @@ class RemoteAssessor(RemoteProcess):
     @classmethod
     def at(cls, log: KafkaLog, publisher: Publisher, dispatcher: RunningDispatcher) -> "RemoteAssessor":
         """Returns an assessor for the dispatcher under test."""
-        topics = ExchangeTopics(
-            dispatcher.topics.assessment_requests,
-            dispatcher.topics.assessments,
-            AssessmentRequested,
-            b"trackside.answer-assessment.v1",
-        )
-        return cls(log, publisher, topics)
+        requests, answers = dispatcher.topics.assessment_requests, dispatcher.topics.assessments
+        return cls(log, publisher, ExchangeTopics(requests, answers, b"trackside.answer-assessment.v1"))
 
     async def begin(self, trials: int = 1, **assessor: Any) -> None:
         """Starts a search that uses it, and its first trials."""
@@ -152,47 +152,31 @@ class RemoteAssessor(RemoteProcess):
     async def run(self, trial: int) -> None:
         """Places and starts a trial of the search, as scheduler and worker do."""
         await self.event(TrialSuggested, trial + 1)
-        token: Json = {
-            "task_id": trial_task_id(self.search, trial),
-            "attempt": 1,
-            "placement": 1,
-            "incarnation": "i-1",
-        }
-        assignment: Json = {"worker_id": "w1", "device_ids": ["cpu-0"], "reserved": Reservation(), "seen": 0}
-        await self._append("scheduler", TaskAssigned(**token, **assignment))
-        await self._append("worker", TaskAccepted(**token))
+        await self.publisher.append(self.search, *begun(trial_task_id(self.search, trial)))
+
+    def _reported(self, trial: int, **fields: Any) -> tuple[str, Event]:
+        token: Json = {"task_id": trial_task_id(self.search, trial), "attempt": 1, "placement": 1}
+        return "worker", MetricReported.model_validate(token | fields)
 
     async def report(self, trial: int, step: int, value: float | None) -> None:
         """Reports for a trial, as its worker does."""
-        await self._append(
-            "worker",
-            MetricReported(
-                task_id=trial_task_id(self.search, trial),
-                attempt=1,
-                placement=1,
-                kind="PERIODICAL",
-                step=step,
-                value=value,
-                non_finite="nan" if value is None else None,
-            ),
-        )
+        non_finite = "nan" if value is None else None
+        fields: Json = {"kind": "PERIODICAL", "step": step, "value": value, "non_finite": non_finite}
+        await self.publisher.append(self.search, self._reported(trial, **fields))
 
     async def end(self, trial: int, value: float) -> None:
         """Ends a trial with a result, as its worker does."""
-        token: Json = {"task_id": trial_task_id(self.search, trial), "attempt": 1, "placement": 1}
-        await self._append("worker", MetricReported(**token, kind="FINAL", step=0, value=value))
-        await self._append("worker", AttemptEnded(**token, incarnation="i-1", end=AttemptEnd.FINISHED))
+        final = self._reported(trial, kind="FINAL", step=0, value=value)
+        token = token_of(trial_task_id(self.search, trial))
+        await self.publisher.append(
+            self.search, final, ("worker", AttemptEnded(**token, end=AttemptEnd.FINISHED))
+        )
 
     async def request(self) -> AssessmentRequested:
         """Waits for the next request."""
         message = (await self.asked()).message
         assert isinstance(message, AssessmentRequested)
         return message
-
-    async def _append(self, role: str, event: Event) -> None:
-        record = RecordWriter(role, "test").single(self.search, event)
-        events = self.publisher.dispatcher.topics.events
-        await self.log.append(events.name, partition_of(self.search, events.partitions), [record])
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from tests.unit.domain.given import (
     Told,
     assigned,
     begun,
-    finish,
     report,
     search_running,
     submitted,
@@ -25,7 +24,7 @@ from trackside.dispatcher.advice.advisor_process import AdvisorDied, AdvisorProc
 from trackside.dispatcher.advice.assessments import AssessmentLoop
 from trackside.dispatcher.advice.assessor_client import AssessorClient
 from trackside.domain.proposal import Proposal
-from trackside.domain.streams import Streams, load, pack
+from trackside.domain.streams import load, pack
 from trackside.eventlog.background import Background
 
 ASSESSOR = {"name": "successive-halving", "options": {"min_resource": 1, "reduction_factor": 2}}
@@ -63,13 +62,6 @@ async def test_d08_an_advisor_that_was_killed_gives_the_same_verdicts(process: A
     assert await verdicts(process, kill_at=60) == found
     assert await verdicts(process, rows_an_op=7) == found
     assert process.generation == 2
-
-
-async def test_what_is_forgotten_is_told_again(process: AdvisorProcess) -> None:
-    assessor = AssessorClient(process)
-    found = await assessor.assess("s", SETUP, ROWS)
-    await assessor.forget("s")
-    assert await assessor.assess("s", SETUP, ROWS) == found
 
 
 def halved() -> Told:
@@ -141,19 +133,3 @@ async def test_a_trial_that_is_being_stopped_is_not_stopped_twice(process: Advis
     assert again.answers.empty()
     for each in (proposed, again):
         await each.background.close()
-
-
-def test_the_streams_of_a_reader_agree_on_the_past() -> None:
-    told = halved()
-    finish_all(told)
-    again = Streams(AGGREGATES)
-    for record in told.records:
-        again.fold(record)
-    assert again.by_id[told.stream.stream_id].root.assessor_feed == told.stream.root.assessor_feed
-
-
-def finish_all(told: Told) -> None:
-    """Tells of one more trial, which ends."""
-    told.tell(suggested(2), submitted(2))
-    if 2 in told.search.active:
-        finish(told, 2, 0.5)

@@ -3,25 +3,23 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
 
-from tests.integration.dispatcher.conftest import prepare_stack
+from tests.integration.dispatcher.conftest import prepared_stack
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
 from tests.integration.dispatcher.users_package import write_package
+from tests.integration.installed import variables_of
 from tests.polling import poll_until_sync
 from tests.service_processes import service_process
 from tests.stack import Servers
 from trackside.aggregates.search.advice_messages import SuggestionFailed
-from trackside.aggregates.search.messages import SearchFailed, TrialSuggested
-from trackside.contracts.commands import CommandAccepted
+from trackside.aggregates.search.messages import SearchFailed, StartSearch, TrialSuggested
 from trackside.contracts.ids import new_id
 from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.settings import StackSettings
 
 PACKAGE = '''
 import pathlib
@@ -47,20 +45,12 @@ GAUGE = 'trackside_dispatcher_lane_backlog_requests{lane="own-tuner"}'
 
 
 @pytest.fixture
-def slow_dispatcher(
-    stack: Servers, database: str, topic_prefix: str, tmp_path: Path
-) -> Iterator[RunningDispatcher]:
+def slow_dispatcher(stack: Servers, tables: str, tmp_path: Path) -> Iterator[RunningDispatcher]:
     """Gives a dispatcher with a tuner of a user's own, which may take as long as it likes."""
     write_package(tmp_path, "holding", PACKAGE, "[trackside.tuners]\nheld = holding:Held\n")
-    settings = StackSettings(
-        kafka_bootstrap=stack.kafka_bootstrap, postgres_dsn=database, topic_prefix=topic_prefix
-    )
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, prepare_stack(settings)).result()
+    settings = prepared_stack(stack, tables)
     variables = {
-        "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
-        "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
-        "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
+        **variables_of(settings),
         "TRACKSIDE_DISPATCHER_TUNER_TIME_LIMIT_S": "300",
         "PYTHONPATH": str(tmp_path),
     }
@@ -68,6 +58,7 @@ def slow_dispatcher(
         yield RunningDispatcher(settings, running)
 
 
+@pytest.mark.long
 async def test_d04_users_tuners_that_hang_delay_no_other_search_and_are_told_once(
     slow_dispatcher: RunningDispatcher, tmp_path: Path
 ) -> None:
@@ -78,27 +69,17 @@ async def test_d04_users_tuners_that_hang_delay_no_other_search_and_are_told_onc
         tuner = {"name": "held", "options": {"gate": str(gate)}}
         held = [new_id("held") for _ in range(WAITING)]
         for stream in held:
-            assert isinstance(
-                await publisher.say(valid_search() | {"tuner": tuner}, stream=stream), CommandAccepted
-            )
+            await publisher.accepted(valid_search() | {"tuner": tuner}, StartSearch, stream)
         await asyncio.to_thread(poll_until_sync, lambda: bool(logged(tmp_path, "advisor backlogged")))
         [risen] = logged(tmp_path, "advisor backlogged")
         assert (risen["lane"], risen["level"]) == ("own-tuner", "warning")
         await asyncio.to_thread(poll_until_sync, lambda: waiting_requests(tmp_path) == WAITING)
         other = new_id("other")
-        assert isinstance(await publisher.say(valid_search(), stream=other), CommandAccepted)
-        suggested = await publisher.until(
-            lambda record: record.envelope.stream == other and isinstance(record.message, TrialSuggested)
-        )
-        assert suggested.message
+        await publisher.accepted(valid_search(), StartSearch, other)
+        await publisher.event(other, TrialSuggested)
         gate.unlink()
         for stream in held:
-            await publisher.until(
-                lambda record, stream=stream: (  # type: ignore[misc]
-                    record.envelope.stream == stream and isinstance(record.message, TrialSuggested)
-                ),
-                60,
-            )
+            await publisher.event(stream, TrialSuggested)
         [cleared] = logged(tmp_path, "advisor backlog cleared")
         assert cleared["lane"] == "own-tuner"
         assert len(logged(tmp_path, "advisor backlogged")) == 1

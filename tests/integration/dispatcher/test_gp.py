@@ -12,6 +12,7 @@ GP_TOLERANCE = 1e-4
 """It maximises numerically, so the last bits of torch and SciPy grow to more than those of other tuners."""
 
 
+@pytest.mark.long
 def test_a_gaussian_process_rebuilt_from_the_log_suggests_what_it_would_have() -> None:
     setup: Setup = (SPACE, {"name": "gp", "options": {"n_startup_trials": 4}}, 3, "maximize")
     history = run_search(make_tuner(*setup), 9, 2)
@@ -25,5 +26,6 @@ def test_a_gaussian_process_rebuilt_from_the_log_suggests_what_it_would_have() -
     assert history != by_chance
 
 
+@pytest.mark.long
 def test_a_gaussian_process_suggests_what_it_did_in_earlier_releases() -> None:
     assert list(differences(suggestions("gp"), committed("gp"), tolerance=GP_TOLERANCE)) == []

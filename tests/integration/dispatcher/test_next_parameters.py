@@ -3,23 +3,24 @@
 import asyncio
 import json
 import os
-import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.causes import check_causes
+from tests.integration.installed import prepared, variables_of
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import StartSearch
 from trackside.aggregates.search.state import search_of
-from trackside.cli.setup import prepare
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import WorkerJoined
+from trackside.contracts.ids import new_id
 from trackside.contracts.message import Message, Record
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import AttemptAdopted, MetricReported, ParametersRequested, ParametersTaken
@@ -34,9 +35,9 @@ from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.settings import StackSettings
 from trackside.verify.log import verify_topics
 
-STREAM = "several-1"
 SPACE: dict[str, Any] = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}
 TASKS = '''
+import os
 from pathlib import Path
 
 from trackside.sdk import Task, trial
@@ -51,7 +52,7 @@ class Several(Task):
             trial.report(found["x"] / 2)
             trial.report(found["x"])
             trial.result(found["x"])
-            gate = Path(__file__).with_name("gate")
+            gate = Path(__file__).with_name(os.environ["TRACKSIDE_TASK_ID"])
             if gate.exists():
                 gate.read_text()
             found = trial.next_parameters()
@@ -74,18 +75,27 @@ tasks:
 """
 
 
-class Installation:
-    """Services that run, their log, and the state of the search as this test folds it."""
+@dataclass(frozen=True)
+class Running:
+    """Services that run, and the folder of the tasks."""
 
-    def __init__(
-        self, settings: StackSettings, log: KafkaLog, folder: Path, services: dict[str, ServiceProcess]
-    ) -> None:
-        self.settings, self.log, self.folder, self.services = settings, log, folder, services
+    settings: StackSettings
+    folder: Path
+    services: dict[str, ServiceProcess]
+
+
+class Installation:
+    """Services that run, their log, and the state of a search as this test folds it."""
+
+    def __init__(self, running: Running, log: KafkaLog) -> None:
+        self.settings, self.services, self.log = running.settings, running.services, log
+        self.stream = new_id("several")
+        self.gate = running.folder / f"{self.stream}.0"
         self.streams = Streams(AGGREGATES)
         self.records: list[Record] = []
         self.applied: list[Message] = []
-        events = settings.topics.events
-        place = (events.name, partition_of(STREAM, events.partitions))
+        events = self.settings.topics.events
+        place = (events.name, partition_of(self.stream, events.partitions))
         self._reader = log.reader({place: 0})
 
     async def start(self, **changed: Any) -> None:
@@ -100,60 +110,61 @@ class Installation:
         await reader.close()
         wanted = {"task_type": "several", "space": SPACE, "max_trials": 4, "seed": 7, **changed}
         command = StartSearch.model_validate(wanted)
-        record = RecordWriter("publisher", "test").single(STREAM, command, message_id="c-1")
+        record = RecordWriter("publisher", "test").single(self.stream, command, message_id="c-1")
         await self.log.publish(topics.commands.name, 1, record)
 
     async def until(self, true: Callable[[Stream], bool]) -> Stream:
         """Folds the log until something is so."""
         async with asyncio.timeout(60):
-            while STREAM not in self.streams.by_id or not true(self.streams.by_id[STREAM]):
+            while self.stream not in self.streams.by_id or not true(self.streams.by_id[self.stream]):
                 for entry in await self._reader.read(1.0):
                     record = decode(entry)
                     assert record is not None
+                    if record.envelope.stream != self.stream:
+                        continue
                     assert not isinstance(record.message, CommandRefused), record.message
                     self.records.append(record)
                     if self.streams.fold(record)[1] is Outcome.APPLIED:
                         self.applied.append(record.message)
-        return self.streams.by_id[STREAM]
+        return self.streams.by_id[self.stream]
 
     async def heard(self, kind: type[Message]) -> None:
         """Waits until an event of a kind was applied."""
         await self.until(lambda _: any(isinstance(message, kind) for message in self.applied))
 
 
-@pytest.fixture
-async def place(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[Installation]:
-    settings = StackSettings(
-        kafka_bootstrap=stack.kafka_bootstrap,
-        postgres_dsn=database,
-        topic_prefix=f"t{secrets.token_hex(4)}.",
-    )
-    await prepare(settings)
+@pytest.fixture(scope="module")
+def running(
+    stack: Servers, module_tables: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    settings, folder = prepared(stack, module_tables), tmp_path_factory.mktemp("services")
     for name, text in (("several.py", TASKS), ("program.py", PROGRAM), ("catalogue.yaml", CATALOGUE)):
-        (tmp_path / name).write_text(text)
+        (folder / name).write_text(text)
     known = {
-        "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
-        "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
-        "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
+        **variables_of(settings),
         "TRACKSIDE_WORKER_ID": "w1",
-        "TRACKSIDE_WORKER_CATALOGUE": str(tmp_path / "catalogue.yaml"),
-        "TRACKSIDE_WORKER_DATA_DIR": str(tmp_path / "worker"),
+        "TRACKSIDE_WORKER_CATALOGUE": str(folder / "catalogue.yaml"),
+        "TRACKSIDE_WORKER_DATA_DIR": str(folder / "worker"),
         "TRACKSIDE_WORKER_PRELOAD": "",
         "TRACKSIDE_SCHEDULER_RESEND_S": "0.5",
     }
-    with ExitStack() as running:
+    with ExitStack() as entered:
         names = ("dispatcher", "scheduler", "worker")
-        services = {name: running.enter_context(service_process(name, known, tmp_path)) for name in names}
-        async with KafkaLog(settings.kafka_bootstrap, "test") as log:
-            yield Installation(settings, log, tmp_path, services)
+        services = {name: entered.enter_context(service_process(name, known, folder)) for name in names}
+        yield Running(settings, folder, services)
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Path:
-    """Gives a pipe at which a task waits before it asks for its second set."""
-    path = tmp_path / "gate"
-    os.mkfifo(path)
-    return path
+async def place(running: Running) -> AsyncIterator[Installation]:
+    async with KafkaLog(running.settings.kafka_bootstrap, "test") as log:
+        yield Installation(running, log)
+
+
+@pytest.fixture
+def gate(place: Installation) -> Path:
+    """Gives a pipe at which the first task waits before it asks for its second set."""
+    os.mkfifo(place.gate)
+    return place.gate
 
 
 def suggested_alone(count: int) -> list[dict[str, Any] | None]:
@@ -173,7 +184,7 @@ def tried(stream: Stream) -> list[tuple[Any, float | None, str]]:
     return [(trial.parameters, trial.value, search.task_of(trial.number)) for trial in search.trials]
 
 
-@pytest.mark.parametrize("task_type", ["several", "program"])
+@pytest.mark.parametrize("task_type", ["several", pytest.param("program", marks=pytest.mark.long)])
 async def test_d19_the_trials_of_a_search_go_on_in_the_process_that_asks(
     place: Installation, task_type: str
 ) -> None:
@@ -181,7 +192,7 @@ async def test_d19_the_trials_of_a_search_go_on_in_the_process_that_asks(
         task_type=task_type, tuner={"name": "tpe", "options": {"n_startup_trials": 1}}, direction="maximize"
     )
     stream = await place.until(lambda found: found.closed)
-    expected = [(found, (found or {})["x"], f"{STREAM}.0") for found in suggested_alone(4)]
+    expected = [(found, (found or {})["x"], f"{place.stream}.0") for found in suggested_alone(4)]
     assert tried(stream) == expected, "as if each had a task of its own"
     assert [number_of(task.part, "trial") for task in stream.tasks.values()] == [3]
     [task] = stream.tasks.values()
@@ -191,7 +202,7 @@ async def test_d19_the_trials_of_a_search_go_on_in_the_process_that_asks(
     ]
     assert {number for number, _ in by_set} == {0, 1, 2, 3}
     assert check_causes(place.records)[ParametersTaken] == 4
-    assert (await verify_topics(place.log, place.settings.topics)).findings == []
+    assert (await verify_topics(place.log, place.settings.topics, stream=place.stream)).findings == []
 
 
 async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answered_the_same(
@@ -202,7 +213,7 @@ async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answ
     place.services["dispatcher"].kill()
     await asyncio.to_thread(gate.write_text, json.dumps("go on"))
     await place.heard(ParametersRequested)
-    assert place.streams.by_id[STREAM].root.asking == {f"{STREAM}.0"}
+    assert place.streams.by_id[place.stream].root.asking == {f"{place.stream}.0"}
     await asyncio.to_thread(gate.unlink)
     place.services["scheduler"].kill()
     place.services["dispatcher"].start()
@@ -210,11 +221,12 @@ async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answ
     place.services["dispatcher"].restart()
     place.services["scheduler"].start()
     stream = await place.until(lambda found: found.closed)
-    assert tried(stream) == [(found, (found or {})["x"], f"{STREAM}.0") for found in suggested_alone(4)]
+    assert tried(stream) == [(found, (found or {})["x"], f"{place.stream}.0") for found in suggested_alone(4)]
     assert [len(task.attempts) for task in stream.tasks.values()] == [1]
-    assert (await verify_topics(place.log, place.settings.topics)).findings == []
+    assert (await verify_topics(place.log, place.settings.topics, stream=place.stream)).findings == []
 
 
+@pytest.mark.long
 async def test_a_task_that_asks_while_there_is_no_worker_is_answered_by_the_next_one(
     place: Installation, gate: Path
 ) -> None:
@@ -228,4 +240,4 @@ async def test_a_task_that_asks_while_there_is_no_worker_is_answered_by_the_next
     stream = await place.until(lambda found: found.closed)
     assert [len(task.attempts) for task in stream.tasks.values()] == [1]
     assert check_causes(place.records)[AttemptAdopted] == 1
-    assert (await verify_topics(place.log, place.settings.topics)).findings == []
+    assert (await verify_topics(place.log, place.settings.topics, stream=place.stream)).findings == []

@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
-from tests.integration.dispatcher.test_batches import finish
+from tests.integration.dispatcher.harness import (
+    Publisher,
+    RunningDispatcher,
+    begun,
+    token_of,
+    valid_search,
+)
+from tests.integration.installed import variables_of
 from tests.polling import poll_until
 from trackside.aggregates.pipeline.messages import DefinePipeline, RunNumbered, RunPipeline, run_id
 from trackside.aggregates.pipeline.schedule_messages import (
@@ -26,14 +32,11 @@ from trackside.aggregates.search.messages import SearchEnded
 from trackside.cli.app import call
 from trackside.contracts.artifacts import ArtifactSaved
 from trackside.contracts.children import ChildEnded, ChildRequested
-from trackside.contracts.commands import CommandAccepted, CommandRefused, Ping
+from trackside.contracts.commands import Ping
 from trackside.contracts.ids import new_id
-from trackside.contracts.message import Event, Json, Message, Record
-from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAccepted, TaskAssigned, TaskSubmitted
-from trackside.contracts.topics import partition_of
+from trackside.contracts.message import Event, Json
+from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskSubmitted
 from trackside.contracts.watches import TasksWatched
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.record_writer import RecordWriter
 
 STEP = {"name": "train", "task_type": "noop", "parameters": {"rows": "${pipeline.rows}"}}
 PIPELINE = {"parameters": {"rows": {"type": "integer", "default": 10}}, "steps": [STEP]}
@@ -46,75 +49,42 @@ steps:
 """
 
 
-async def until(publisher: Publisher, stream: str, kind: type[Message], number: int = 1) -> Record:
-    """Waits for the event of a type in a stream, the first one or a later one."""
-
-    def found() -> list[Record]:
-        return [
-            record
-            for record in publisher.records
-            if record.envelope.stream == stream and isinstance(record.message, kind)
-        ]
-
-    await publisher.until(lambda record: len(found()) >= number)
-    return found()[number - 1]
-
-
-async def say(publisher: Publisher, kind: type[Message], body: Json, stream: str) -> None:
-    answer = await publisher.say(body, kind.wire_type(), stream)
-    assert isinstance(answer, CommandAccepted), answer
-
-
-async def finish_run(dispatcher: RunningDispatcher, publisher: Publisher, run: str) -> TaskSubmitted:
+async def finish_run(publisher: Publisher, run: str) -> TaskSubmitted:
     """Lets the only task of a run finish, and returns it."""
-    submitted = (await until(publisher, run, TaskSubmitted)).message
-    assert isinstance(submitted, TaskSubmitted)
-    await finish(dispatcher, run, submitted.task_id)
-    await until(publisher, run, RunEnded)
+    submitted = await publisher.event(run, TaskSubmitted)
+    await publisher.finish(run, submitted.task_id)
+    await publisher.event(run, RunEnded)
     return submitted
 
 
-async def play(dispatcher: RunningDispatcher, stream: str, role: str, *events: Event) -> None:
-    """Appends events as services of a role write them, each on its own."""
-    writer, topic = RecordWriter(role, "t"), dispatcher.topics.events
-    records = [writer.single(stream, event) for event in events]
-    async with KafkaLog(dispatcher.settings.kafka_bootstrap, "test") as log:
-        await log.append(topic.name, partition_of(stream, topic.partitions), records)
-
-
-async def test_runs_of_a_pipeline_are_numbered_and_begin_when_there_is_room(
-    dispatcher: RunningDispatcher, publisher: Publisher
-) -> None:
+async def test_runs_of_a_pipeline_are_numbered_and_begin_when_there_is_room(publisher: Publisher) -> None:
     """P39: the run is a stream of its own, with the definition and the place that it comes from."""
     name = new_id("p")
-    await say(publisher, DefinePipeline, {"pipeline": PIPELINE, "max_runs": 1}, name)
-    await say(publisher, RunPipeline, {"parameters": {"rows": 20}}, name)
-    await say(publisher, RunPipeline, {}, name)
+    await publisher.accepted({"pipeline": PIPELINE, "max_runs": 1}, DefinePipeline, name)
+    await publisher.accepted({"parameters": {"rows": 20}}, RunPipeline, name)
+    await publisher.accepted({}, RunPipeline, name)
     first, second = run_id(name, 1), run_id(name, 2)
-    started = (await until(publisher, first, RunStarted)).message
-    assert isinstance(started, RunStarted) and started.origin is not None
+    started = await publisher.event(first, RunStarted)
+    assert started.origin is not None
     assert started.origin.model_dump() == {"pipeline": name, "version": 1, "number": 1}
     assert started.parameters == {"rows": 20}
-    task = await finish_run(dispatcher, publisher, first)
+    task = await finish_run(publisher, first)
     assert task.parameters == {"rows": 20}
-    ended = await until(publisher, name, ChildEnded)
-    assert isinstance(ended.message, ChildEnded)
-    assert (ended.message.child_id, ended.message.status) == (first, "SUCCEEDED")
-    asked = await until(publisher, name, ChildRequested, 2)
+    over, ended = await publisher.event(name, ChildEnded), await publisher.record(name, ChildEnded)
+    assert (over.child_id, over.status) == (first, "SUCCEEDED")
+    asked = await publisher.record(name, ChildRequested, 2)
     assert asked.offset > ended.offset
-    assert (await finish_run(dispatcher, publisher, second)).parameters == {"rows": 10}
+    assert (await finish_run(publisher, second)).parameters == {"rows": 10}
 
 
 async def test_what_its_run_would_refuse_ends_the_run_as_refused(publisher: Publisher) -> None:
     name = new_id("p")
     unknown = {"steps": [{"name": "train", "task_type": "nothing"}]}
-    await say(publisher, DefinePipeline, {"pipeline": unknown}, name)
-    answer = await publisher.say({"parameters": {"rows": 1}}, RunPipeline.wire_type(), name)
-    assert isinstance(answer, CommandRefused)
+    await publisher.accepted({"pipeline": unknown}, DefinePipeline, name)
+    answer = await publisher.refused({"parameters": {"rows": 1}}, RunPipeline.wire_type(), name)
     assert (answer.code, answer.path) == ("unknown_parameter", "$.parameters.rows")
-    await say(publisher, RunPipeline, {}, name)
-    ended = (await until(publisher, name, ChildEnded)).message
-    assert isinstance(ended, ChildEnded)
+    await publisher.accepted({}, RunPipeline, name)
+    ended = await publisher.event(name, ChildEnded)
     assert ended.status == "REFUSED"
     assert [problem["code"] for problem in ended.result["problems"]] == ["unknown_task_type"]
 
@@ -125,36 +95,34 @@ async def test_a_time_that_passed_while_no_dispatcher_ran_has_its_run_once_one_d
 ) -> None:
     """P41: the dispatcher is killed before the time of a schedule, and started after it."""
     name = new_id("p")
-    await say(publisher, DefinePipeline, {"pipeline": PIPELINE}, name)
+    await publisher.accepted({"pipeline": PIPELINE}, DefinePipeline, name)
     dispatcher.service.kill()
     yearly = ScheduleSpec(cron="0 0 1 1 *", parameters={"rows": 30})
     created = ScheduleCreated(command_id="c-1", change=2, name="yearly", schedule=yearly)
-    await play(dispatcher, name, "dispatcher", created)
-    created_ms = (await until(publisher, name, ScheduleCreated)).append_time_ms
+    await publisher.append(name, ("dispatcher", created))
+    created_ms = (await publisher.record(name, ScheduleCreated)).append_time_ms
     armed = ScheduleArmed(name="yearly", after_ms=created_ms, due_ms=created_ms + 1)
-    await play(dispatcher, name, "dispatcher", armed)
+    await publisher.append(name, ("dispatcher", armed))
     dispatcher.service.start()
-    fired = await until(publisher, name, ScheduleFired)
+    fired = await publisher.record(name, ScheduleFired)
     assert fired.message == ScheduleFired(name="yearly", fire=1, due_ms=created_ms + 1, run=run_id(name, 1))
-    started = (await until(publisher, run_id(name, 1), RunStarted)).message
-    assert isinstance(started, RunStarted) and started.origin is not None
+    started = await publisher.event(run_id(name, 1), RunStarted)
+    assert started.origin is not None
     assert (started.origin.schedules, started.parameters) == ([f"{name}/yearly"], {"rows": 30})
-    following = (await until(publisher, name, ScheduleArmed, 2)).message
-    assert isinstance(following, ScheduleArmed)
+    following = await publisher.event(name, ScheduleArmed, 2)
     assert following.after_ms == created_ms + 1
-    numbered = (await until(publisher, name, RunNumbered)).message
-    assert isinstance(numbered, RunNumbered)
+    numbered = await publisher.event(name, RunNumbered)
     assert numbered.schedule == "yearly"
 
 
 async def wait_for_runs(publisher: Publisher, name: str, other: str) -> None:
     """Lets a pipeline have a run after each run of another one."""
-    await say(publisher, DefinePipeline, {"pipeline": PIPELINE}, name)
+    await publisher.accepted({"pipeline": PIPELINE}, DefinePipeline, name)
     schedule = {"on": {"stream": other, "event": "run_ended", "of": "SUCCEEDED"}}
     parameters = {"rows": "${trigger.number}"}
     body = {"name": "after", "schedule": schedule | {"parameters": parameters}}
-    await say(publisher, CreateSchedule, body, name)
-    await until(publisher, name, ScheduleWatched)
+    await publisher.accepted(body, CreateSchedule, name)
+    await publisher.record(name, ScheduleWatched)
 
 
 @pytest.mark.timeout(120)
@@ -165,17 +133,15 @@ async def test_pipelines_that_wait_for_each_other_end_and_a_killed_dispatcher_lo
     one, two = new_id("p"), new_id("p")
     await wait_for_runs(publisher, one, two)
     await wait_for_runs(publisher, two, one)
-    await say(publisher, RunPipeline, {}, one)
-    submitted = (await until(publisher, run_id(one, 1), TaskSubmitted)).message
-    assert isinstance(submitted, TaskSubmitted)
+    await publisher.accepted({}, RunPipeline, one)
+    submitted = await publisher.event(run_id(one, 1), TaskSubmitted)
     dispatcher.service.kill()
-    await finish(dispatcher, run_id(one, 1), submitted.task_id)
+    await publisher.finish(run_id(one, 1), submitted.task_id)
     dispatcher.service.start()
-    task = await finish_run(dispatcher, publisher, run_id(two, 1))
+    task = await finish_run(publisher, run_id(two, 1))
     assert task.parameters == {"rows": 1}
-    await finish_run(dispatcher, publisher, run_id(one, 2))
-    fired = (await until(publisher, two, ScheduleFired, 2)).message
-    assert isinstance(fired, ScheduleFired)
+    await finish_run(publisher, run_id(one, 2))
+    fired = await publisher.event(two, ScheduleFired, 2)
     assert (fired.skipped, fired.run, fired.key) == ("schedule_loop", "", "2")
     chains = [
         record.message.schedules
@@ -191,7 +157,7 @@ async def test_what_a_task_does_while_the_dispatcher_is_killed_fires_schedules_o
 ) -> None:
     """P41: its artifact, a value of its metric and its end, in a search that begins later."""
     name, search = new_id("p"), new_id("s")
-    await say(publisher, DefinePipeline, {"pipeline": PIPELINE}, name)
+    await publisher.accepted({"pipeline": PIPELINE}, DefinePipeline, name)
     waited: list[Json] = [
         {"event": "artifact", "of": "weights", "kind": "model"},
         {"event": "metric", "of": "accuracy", "above": 0.9},
@@ -199,53 +165,47 @@ async def test_what_a_task_does_while_the_dispatcher_is_killed_fires_schedules_o
     ]
     for number, on in enumerate(waited, 1):
         schedule = {"on": on | {"stream": search}, "overlap": "allow"}
-        await say(publisher, CreateSchedule, {"name": str(on["event"]), "schedule": schedule}, name)
-        await until(publisher, name, ScheduleWatched, number)
+        await publisher.accepted({"name": str(on["event"]), "schedule": schedule}, CreateSchedule, name)
+        await publisher.record(name, ScheduleWatched, number)
     await publisher.say(valid_search(), stream=search)
-    first = await until(publisher, search, TaskSubmitted)
-    assert (await until(publisher, search, TasksWatched, 3)).offset < first.offset
+    first = await publisher.record(search, TaskSubmitted)
+    assert (await publisher.record(search, TasksWatched, 3)).offset < first.offset
     assert isinstance(first.message, TaskSubmitted)
     dispatcher.service.kill()
 
-    token = {"task_id": first.message.task_id, "attempt": 1, "placement": 1}
-    on_worker = token | {"incarnation": "i-1"}
+    task_id = first.message.task_id
     place = {"uri": f"store:sha256/{'0' * 64}", "sha256": "0" * 64, "size_bytes": 1}
     weights = {"number": 1, "name": "weights", "version": 1, "kind": "model"}
+    saved = ArtifactSaved.model_validate(token_of(task_id) | place | weights)
 
-    def value(step: int, accuracy: float) -> MetricReported:
-        others = {"accuracy": accuracy}
-        return MetricReported.model_validate(
-            token | {"kind": "PERIODICAL", "step": step, "value": 0.1, "others": others}
-        )
+    def value(step: int, accuracy: float) -> tuple[str, Event]:
+        token: Json = {"task_id": task_id, "attempt": 1, "placement": 1}
+        more: Json = {"kind": "PERIODICAL", "step": step, "value": 0.1, "others": {"accuracy": accuracy}}
+        return "worker", MetricReported.model_validate(token | more)
 
-    placed = on_worker | {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
-    await play(dispatcher, search, "scheduler", TaskAssigned.model_validate(placed))
-    accepted, saved = TaskAccepted(**on_worker), ArtifactSaved.model_validate(on_worker | place | weights)
-    await play(dispatcher, search, "worker", accepted, saved, value(0, 0.5))
+    await publisher.append(search, *begun(task_id), ("worker", saved), value(0, 0.5))
     dispatcher.service.start()
-    await until(publisher, name, ScheduleFired)
-    await play(dispatcher, search, "worker", value(1, 0.95), value(2, 0.96))
-    await until(publisher, name, ScheduleFired, 2)
+    await publisher.event(name, ScheduleFired)
+    await publisher.append(search, value(1, 0.95), value(2, 0.96))
+    await publisher.event(name, ScheduleFired, 2)
     dispatcher.service.kill()
-    ended = AttemptEnded.model_validate(on_worker | {"end": "finished"})
-    await play(dispatcher, search, "worker", ended)
+    ended = AttemptEnded.model_validate(token_of(task_id) | {"end": "finished"})
+    await publisher.append(search, ("worker", ended))
     dispatcher.service.start()
-    await until(publisher, search, SearchEnded)
-    await until(publisher, run_id(name, 3), RunStarted)
-    await say(publisher, Ping, {}, name)
-    causes = {
-        f"{search}@{(await until(publisher, search, kind, number)).offset}": event
-        for kind, number, event in ((ArtifactSaved, 1, "artifact"), (MetricReported, 2, "metric"))
-    }
-    causes |= {f"{search}@{(await until(publisher, search, AttemptEnded)).offset}": "task_ended"}
-    fired = [
-        record.message
-        for record in publisher.records
-        if record.envelope.stream == name and isinstance(record.message, ScheduleFired)
+    await publisher.record(search, SearchEnded)
+    await publisher.record(run_id(name, 3), RunStarted)
+    await publisher.accepted({}, Ping, name)
+    causes = [
+        (f"{search}@{(await publisher.record(search, kind, number)).offset}", event)
+        for kind, number, event in (
+            (ArtifactSaved, 1, "artifact"),
+            (MetricReported, 2, "metric"),
+            (AttemptEnded, 1, "task_ended"),
+        )
     ]
-    assert [(event.cause, event.name, event.run) for event in fired] == [
-        (cause, event, run_id(name, number)) for number, (cause, event) in enumerate(causes.items(), 1)
-    ]
+    fired = [each.message for each in publisher.of(name, ScheduleFired)]
+    told = [(each.cause, each.name, each.run) for each in fired if isinstance(each, ScheduleFired)]
+    assert told == [(*cause, run_id(name, number)) for number, cause in enumerate(causes, 1)]
 
 
 @dataclass(frozen=True)
@@ -268,10 +228,8 @@ class CommandLine:
 def trackside(
     dispatcher: RunningDispatcher, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> CommandLine:
-    settings = dispatcher.settings
-    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", settings.kafka_bootstrap)
-    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", settings.postgres_dsn)
-    monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", settings.topic_prefix)
+    for variable, value in variables_of(dispatcher.settings).items():
+        monkeypatch.setenv(variable, value)
     return CommandLine(capsys)
 
 
@@ -316,7 +274,7 @@ async def test_pipelines_and_schedules_from_the_command_line(
     assert "there is no pipeline" in await trackside("pipelines", "show", f"{name}x", code=1)
     await trackside("schedules", "resume", name, "nightly")
     await trackside("schedules", "fire", name, "nightly")
-    await until(publisher, name, ScheduleFired)
+    await publisher.record(name, ScheduleFired)
     on = ("--on", "stage", "--of", "production", "--stream", "faces")
     await trackside("schedules", "set", name, "deployed", *on, "--set", "rows=${trigger.version}")
     metric = ("--on", "metric", "--task", f"{name}.1.train", "--of", "accuracy", "--stream", f"{name}.1")

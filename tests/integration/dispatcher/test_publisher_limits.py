@@ -1,7 +1,6 @@
 """Limits of publishers on a real log: floods, two dispatchers, and one that is killed on the way."""
 
 import json
-import secrets
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.dispatcher.conftest import prepare_stack
+from tests.integration.dispatcher.conftest import prepared_stack
 from tests.integration.dispatcher.harness import (
     START,
     STOP,
@@ -18,9 +17,11 @@ from tests.integration.dispatcher.harness import (
     RunningDispatcher,
     valid_search,
 )
+from tests.integration.installed import variables_of
 from tests.integration.publish.test_command_line import trackside
 from tests.service_processes import service_process
 from tests.stack import Servers
+from trackside.aggregates.search.messages import SearchEnded
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Ping, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Json, Record
@@ -39,14 +40,8 @@ AT_ONCE = 250
 
 
 @pytest.fixture
-async def settings(stack: Servers, database: str) -> StackSettings:
-    settings = StackSettings(
-        kafka_bootstrap=stack.kafka_bootstrap,
-        postgres_dsn=database,
-        topic_prefix=f"t{secrets.token_hex(4)}.",
-    )
-    await prepare_stack(settings)
-    return settings
+def settings(stack: Servers, tables: str) -> StackSettings:
+    return prepared_stack(stack, tables)
 
 
 class Dispatchers:
@@ -59,9 +54,7 @@ class Dispatchers:
 
     def start(self, name: str = "one", **limits: str) -> RunningDispatcher:
         variables = {
-            "TRACKSIDE_KAFKA_BOOTSTRAP": self.settings.kafka_bootstrap,
-            "TRACKSIDE_POSTGRES_DSN": self.settings.postgres_dsn,
-            "TRACKSIDE_TOPIC_PREFIX": self.settings.topic_prefix,
+            **variables_of(self.settings),
             **{f"TRACKSIDE_DISPATCHER_{limit.upper()}": value for limit, value in limits.items()},
         }
         folder = self._folder / name
@@ -154,6 +147,7 @@ async def test_one_publisher_s_flood_is_refused_with_times_and_another_s_command
     assert bodies == {True: {}, False: None}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 2])
 async def test_each_command_of_a_flood_is_answered_once_though_a_dispatcher_is_killed(
     dispatchers: Dispatchers, settings: StackSettings, count: int
@@ -193,15 +187,12 @@ async def test_a_search_may_begin_again_when_one_of_its_publisher_is_over(
         assert code_of(await publisher.say(search, stream=first)) == "accepted"
         assert code_of(await publisher.say(search, stream=second)) == "accepted"
         refusal = await publisher.say(search, stream=third, command_id="c-third")
-        assert code_of(refusal) == "too_many"
-        assert (
-            isinstance(refusal, CommandRefused)
-            and "source:test: the limit of open streams is 2" in refusal.message
-        )
+        assert isinstance(refusal, CommandRefused) and refusal.code == "too_many"
+        assert "source:test: the limit of open streams is 2" in refusal.message
         running.service.restart()
         assert code_of(await publisher.say(search, stream=third, command_id="c-third")) == "too_many"
         assert code_of(await publisher.say({}, STOP, first)) == "accepted"
-        await publisher.until(lambda each: type(each.message).__name__ == "SearchEnded")
+        await publisher.event(first, SearchEnded)
         again = await publisher.say(search, stream=third, command_id="c-third")
         assert code_of(again) == "accepted"
         wish = {"type": START, "source": "test", "stream": new_id("s"), "data": search}
@@ -211,6 +202,7 @@ async def test_a_search_may_begin_again_when_one_of_its_publisher_is_over(
         assert free[0] == 0, free
 
 
+@pytest.mark.long
 async def test_the_sdk_raises_a_refusal_with_its_time_and_the_command_line_prints_one(
     dispatchers: Dispatchers, settings: StackSettings, tmp_path: Path
 ) -> None:

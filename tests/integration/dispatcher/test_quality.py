@@ -27,6 +27,7 @@ TUNERS = ("tpe", "random")
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.timeout(600),  # ten searches of a hundred trials, on any machine
+    pytest.mark.long,
 ]
 
 

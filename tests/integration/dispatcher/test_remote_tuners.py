@@ -3,11 +3,10 @@
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
+from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
 from tests.integration.dispatcher.remote_processes import RemoteTuner, example
 from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.messages import (
@@ -16,7 +15,7 @@ from trackside.aggregates.search.messages import (
     SearchStarted,
     TrialSuggested,
 )
-from trackside.contracts.commands import RecordDeadLettered
+from trackside.contracts.message import Json
 from trackside.eventlog.kafka import KafkaLog
 
 
@@ -93,56 +92,26 @@ async def test_a_process_that_is_silent_past_its_limit_is_replaced_by_chance(pro
     assert (drawn.source, drawn.parameters["x"] == 0.125) == ("fallback", False)
 
 
-@pytest.mark.parametrize(
-    ("answer", "code"),
-    [
-        pytest.param(b"{", "not_json", id="no JSON"),
-        pytest.param(
-            {"request_id": "r", "parameters": {"x": 1}, "says": "wait"}, "not_valid", id="two answers"
-        ),
-        pytest.param({"request_id": "r", "wisdom": 1}, "unknown_field", id="a field too much"),
-    ],
-)
-async def test_what_is_no_answer_becomes_a_dead_letter_and_stops_nobody(
-    process: RemoteTuner, publisher: Publisher, answer: Any, code: str | None
-) -> None:
-    await publisher.assert_well()  # answers count from where the dispatcher began to read
-    await process.answer(answer)
-    topic = process.topics.answers.name
-    letter = await publisher.until(
-        lambda record: (
-            isinstance(record.message, RecordDeadLettered)
-            and record.message.source.topic == topic
-            and (code is None or record.message.code == code)
-        ),
-        60,
-    )
-    assert isinstance(letter.message, RecordDeadLettered)
-    assert letter.message.message
-    await publisher.assert_well()
+async def test_what_is_no_answer_becomes_a_dead_letter_and_stops_nobody(process: RemoteTuner) -> None:
+    answers: list[tuple[Json | bytes, str]] = [
+        (b"{", "not_json"),
+        ({"request_id": "r", "parameters": {"x": 1}, "says": "wait"}, "not_valid"),
+        ({"request_id": "r", "wisdom": 1}, "unknown_field"),
+    ]
+    for answer, code in answers:
+        await process.is_no_answer(answer, code)
 
 
 async def test_a_dispatcher_that_is_killed_with_a_request_open_asks_the_same_again(
-    process: RemoteTuner, dispatcher: RunningDispatcher
+    process: RemoteTuner,
 ) -> None:
     await process.begin()
     first = await process.request()
     await process.answer({"request_id": first.request_id, "parameters": {"x": 0.25}})
-    before = await process.asked()
-    dispatcher.service.restart()
-    after = await process.asked()
-    assert after.message == before.message
-    assert after.envelope.id == before.envelope.id
-    assert after.offset > before.offset
-    request_id = getattr(before.message, "request_id", "")
+    request_id = await process.asked_again_after_a_kill()
     await process.answer({"request_id": request_id, "parameters": {"x": 0.5}})
     suggested = await process.event(TrialSuggested, 2)
     assert (suggested.trial, suggested.parameters) == (1, {"x": 0.5})
-
-
-async def test_a_remote_tuner_needs_a_name_and_a_space_that_makes_sense(publisher: Publisher) -> None:
-    refused = await publisher.say(valid_search() | {"tuner": {"name": "no name", "remote": True}})
-    assert getattr(refused, "path", "") == "$.tuner.name"
 
 
 @pytest.fixture

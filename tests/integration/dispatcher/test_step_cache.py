@@ -41,10 +41,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(stack: Servers, module_database: str, folder: Path) -> Iterator[BlockingClient]:
+def client(stack: Servers, module_tables: str, folder: Path) -> Iterator[BlockingClient]:
     store = {"TRACKSIDE_STORE": str(folder / "store")}
     with (
-        processes(stack, module_database, folder, folder / "catalogue.yaml", **store) as (settings, _),
+        processes(stack, module_tables, folder, folder / "catalogue.yaml", **store) as (settings, _),
         Client.blocking(settings.kafka_bootstrap, settings.topic_prefix) as client,
     ):
         yield client

@@ -9,10 +9,7 @@ from trackside.aggregates.run.messages import RunEnded
 from trackside.aggregates.run.step_messages import GateOpened
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.message import Json, Record
-from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
-from trackside.contracts.topics import partition_of
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.contracts.tasks import TaskSubmitted
 
 START = "trackside.start-pipeline-run.v1"
 RETRY = "trackside.retry-failed-steps.v1"
@@ -74,20 +71,9 @@ class Workers:
     async def end(self, record: Record) -> None:
         """Lets a task that was submitted be placed, run and end."""
         stream, task_id = record.envelope.stream, str(getattr(record.message, "task_id", ""))
-        token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
-        placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
         end = "failed" if task_id.endswith(".flaky") else "finished"
-        done = {**token, "end": end, "result": result_of(task_id.removeprefix(f"{stream}."))}
-        life = [
-            ("scheduler", TaskAssigned.model_validate({**token, **placed})),
-            ("worker", TaskAccepted.model_validate(token)),
-            ("worker", AttemptEnded.model_validate(done)),
-        ]
-        dispatcher = self._publisher.dispatcher
-        events = dispatcher.topics.events
-        records = [RecordWriter(role, "t").single(stream, event) for role, event in life]
-        async with KafkaLog(dispatcher.settings.kafka_bootstrap, "test") as log:
-            await log.append(events.name, partition_of(stream, events.partitions), records)
+        result = result_of(task_id.removeprefix(f"{stream}."))
+        await self._publisher.finish(stream, task_id, end=end, result=result)
         self.ended.append(task_id)
 
 
