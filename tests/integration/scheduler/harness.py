@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 from tests.service_processes import ServiceProcess
 from trackside.contracts.commands import RULES, CommandReceived, Source
+from trackside.contracts.device_commands import RunTask
 from trackside.contracts.fleet import (
     Device,
-    DeviceReading,
     RunningPlacement,
     WorkerHeartbeat,
     WorkerHeartbeatDigest,
@@ -17,16 +17,13 @@ from trackside.contracts.fleet import (
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Message
 from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import (
-    TaskSubmitted,
-)
+from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.record_writer import RecordWriter
 
 Kind = TypeVar("Kind", bound=Message)
-STREAM = "s"
 
 
 def command_received(command_id: str) -> CommandReceived:
@@ -43,74 +40,67 @@ def command_received(command_id: str) -> CommandReceived:
 
 
 class ProcessHarness:
-    """The topics of one test, one reader of all of them, and what a dispatcher or worker publishes."""
+    """One stream and one queue, the workers of that, and what is written about them."""
 
-    def __init__(self, log: KafkaLog, topics: Topics, scheduler: ServiceProcess) -> None:
-        self.log = log
-        self.topics = topics
-        self.scheduler = scheduler
+    def __init__(
+        self, log: KafkaLog, topics: Topics, scheduler: ServiceProcess, queue: str = "default"
+    ) -> None:
+        self.log, self.topics, self.scheduler = log, topics, scheduler
+        self.stream, self.queue = new_id("s"), queue
         events = topics.events
-        self._reader = log.reader({(events.name, at): 0 for at in range(events.partitions)})
-        self.seen: list[tuple[str, Message]] = []
+        self._reader = log.reader({(events.name, partition_of(self.stream, events.partitions)): 0})
+        self.seen: list[Message] = []
 
-    async def join_worker(self, worker: str, slots: int = 1, gpu_gib: int = 0) -> str:
+    def own(self, name: str) -> str:
+        """Returns the id of a task or worker of this test."""
+        return f"{self.stream}-{name}"
+
+    async def join_worker(self, worker: str, slots: int = 1) -> str:
         incarnation = new_id()
         devices = [
             Device(device_id=f"cpu-{at}", kind="cpu", name="cpu", memory_bytes=1) for at in range(slots)
         ]
-        if gpu_gib:
-            size = gpu_gib * 1024**3
-            devices = [Device(device_id="gpu-0", kind="gpu", name="gpu", memory_bytes=size, index=0)]
-        topics = [self.topics.device(worker, device.device_id) for device in devices]
+        topics = [self.topics.device(self.own(worker), device.device_id) for device in devices]
         await self.log.ensure(topics)
         self._reader.assign({(topic.name, 0): 0 for topic in topics})
         joined = WorkerJoined(
-            worker_id=worker,
+            worker_id=self.own(worker),
             incarnation=incarnation,
-            host="here",
+            host=self.own("host"),
             devices=devices,
             task_types=["noop"],
-            queues=["default"],
+            queues=[self.queue],
             after={},
         )
-        record = RecordWriter("worker", worker).single(worker, joined)
+        record = RecordWriter("worker", joined.worker_id).single(joined.worker_id, joined)
         await self.log.append(self.topics.fleet.name, 0, [record])
         return incarnation
 
     async def submit(
-        self, *task_ids: str, needs: Needs | None = None, parameters: dict[str, Any] | None = None
+        self, *names: str, needs: Needs | None = None, parameters: dict[str, Any] | None = None
     ) -> None:
-        tasks = [
-            TaskSubmitted(
-                task_id=task_id, task_type="noop", parameters=parameters or {}, needs=needs or Needs()
-            )
-            for task_id in task_ids
-        ]
+        wanted = (needs or Needs()).model_copy(update={"queue": self.queue})
+        given: dict[str, Any] = {"task_type": "noop", "parameters": parameters or {}, "needs": wanted}
+        tasks = [TaskSubmitted(task_id=self.own(name), **given) for name in names]
         await self.publish("dispatcher", command_received(new_id()), *tasks)
 
-    async def publish(self, role: str, *messages: Message, stream: str = STREAM) -> None:
-        writer = RecordWriter(role, "test")
+    async def publish(self, role: str, *messages: Message, stream: str = "") -> None:
+        writer, stream = RecordWriter(role, "test"), stream or self.stream
         batch = [writer.single(stream, message) for message in messages]
         events = self.topics.events
         await self.log.append(events.name, partition_of(stream, events.partitions), batch)
 
-    async def publish_heartbeat(
-        self,
-        worker: str,
-        incarnation: str,
-        *running: RunningPlacement,
-        devices: tuple[DeviceReading, ...] = (),
-    ) -> None:
-        heartbeat = WorkerHeartbeat(
-            worker_id=worker, incarnation=incarnation, running=list(running), devices=devices
+    def placement(self, name: str) -> RunningPlacement:
+        """Returns how a heartbeat lists the first placement of a task."""
+        return RunningPlacement(
+            stream=self.stream, task_id=self.own(name), attempt=1, placement=1, device_ids=["cpu-0"]
         )
-        await self.publish_sign_of_life(worker, heartbeat)
 
     async def publish_sign_of_life(
         self, worker: str, message: WorkerHeartbeat | WorkerHeartbeatDigest
     ) -> None:
         is_digest = isinstance(message, WorkerHeartbeatDigest)
-        record = RecordWriter("worker", worker).single(worker, message, brief=is_digest)
+        record = RecordWriter("worker", self.own(worker)).single(self.own(worker), message, brief=is_digest)
         await self.log.publish(self.topics.heartbeats.name, 0, record)
 
     async def until(
@@ -125,10 +115,20 @@ class ProcessHarness:
             while True:
                 if before_each_read is not None:
                     await before_each_read()
-                found = [message for _, message in self.seen if isinstance(message, kind) and wanted(message)]
+                found = [each for each in self.of(kind) if wanted(each)]
                 if len(found) >= nth:
                     return found[nth - 1]
                 for entry in await self._reader.read(1.0):
                     record = decode(entry)
-                    if record is not None:
-                        self.seen.append((entry.topic, record.message))
+                    is_of_device = entry.topic != self.topics.events.name
+                    if record is not None and (is_of_device or record.envelope.stream == self.stream):
+                        self.seen.append(record.message)
+
+    async def run_of(self, name: str, nth: int = 1, placement: int = 1) -> RunTask:
+        """Waits until a device was told the nth time to run a placement of a task."""
+        task = (self.own(name), placement)
+        return await self.until(RunTask, lambda run: (run.task_id, run.placement) == task, nth)
+
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        """Returns the messages of a kind that were seen."""
+        return [each for each in self.seen if isinstance(each, kind)]

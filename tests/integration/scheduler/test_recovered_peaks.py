@@ -83,6 +83,7 @@ async def test_t21_what_users_are_shown_as_learned_is_what_the_scheduler_reserve
         assert (row["learned_cuda_memory_bytes"] or 0) == learned.learned_cuda(task_type)
 
 
+@pytest.mark.long
 async def test_only_the_newest_peaks_of_each_type_are_read(rows: str) -> None:
     all_of_them = [peak for peak in await newest_peaks(rows, 20) if peak.task_type == "digits"]
     assert all_of_them == [Peak("digits", GIB // 2, GIB)] * 2

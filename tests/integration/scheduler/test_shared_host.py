@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.integration.installed import variables_of
 from tests.integration.scheduler.harness import ProcessHarness
-from tests.integration.scheduler.test_scheduling import lease_s, scheduler, settings  # noqa: F401
 from tests.nvml.standin import GIB, FakeNvml
 from tests.polling import poll_until
 from tests.service_processes import ServiceProcess, service_process
 from trackside.cli.app import call
 from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import AttemptEnded
-from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.settings import StackSettings
 
@@ -25,15 +24,13 @@ EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
 
 
 @pytest.fixture
-def workers(settings: StackSettings, fake_nvml: FakeNvml, tmp_path: Path) -> Iterator[None]:  # noqa: F811
+def workers(settings: StackSettings, fake_nvml: FakeNvml, tmp_path: Path) -> Iterator[None]:
     """Runs two workers that find the same GPUs, with data folders of their own."""
     with ExitStack() as running:
         for name in ("w1", "w2"):
             variables = {
                 **fake_nvml.variables,
-                "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
-                "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
-                "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
+                **variables_of(settings),
                 "TRACKSIDE_WORKER_ID": name,
                 "TRACKSIDE_WORKER_CATALOGUE": str(EXAMPLES / "noop" / "catalogue.yaml"),
                 "TRACKSIDE_WORKER_DATA_DIR": str(tmp_path / name),
@@ -48,18 +45,18 @@ def workers(settings: StackSettings, fake_nvml: FakeNvml, tmp_path: Path) -> Ite
 
 @pytest.fixture
 async def harness(
-    settings: StackSettings,  # noqa: F811
-    scheduler: ServiceProcess,  # noqa: F811
+    settings: StackSettings,
+    scheduler: ServiceProcess,
     workers: None,
 ) -> AsyncIterator[ProcessHarness]:
-    log = KafkaLog(settings.kafka_bootstrap, client_id="test")
-    async with log:
-        yield ProcessHarness(log, Topics(prefix=settings.topic_prefix), scheduler)
+    async with KafkaLog(settings.kafka_bootstrap, client_id="test") as log:
+        yield ProcessHarness(log, settings.topics, scheduler)
 
 
+@pytest.mark.long
 async def test_t18_tasks_of_14_gib_on_one_gpu_of_two_workers_are_never_there_at_once(
     harness: ProcessHarness,
-    settings: StackSettings,  # noqa: F811
+    settings: StackSettings,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -70,12 +67,11 @@ async def test_t18_tasks_of_14_gib_on_one_gpu_of_two_workers_are_never_there_at_
     for number in range(4):
         on = needed.model_copy(update={"device": f"w{number % 2 + 1}/gpu-0"})
         await harness.submit(f"t{number}", needs=Needs(resources=on), parameters=parameters)
-    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", settings.postgres_dsn)
-    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", settings.kafka_bootstrap)
-    monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", settings.topic_prefix)
+    for name, value in variables_of(settings).items():
+        monkeypatch.setenv(name, value)
     await harness.until(AttemptEnded, nth=4)
-    ends = [message for _, message in harness.seen if isinstance(message, AttemptEnded)]
-    assert {(end.task_id, end.end) for end in ends} == {(f"t{number}", "finished") for number in range(4)}
+    ends = {(end.task_id, end.end) for end in harness.of(AttemptEnded)}
+    assert ends == {(harness.own(f"t{number}"), "finished") for number in range(4)}
 
     async def both_are_listed() -> bool:
         assert await asyncio.to_thread(call, ["devices", "--json"]) == 0
