@@ -35,7 +35,7 @@ from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.artifacts.source_files import SourceFile, open_source
 from trackside.artifacts.store import Store
-from trackside.contracts.artifacts import FOLDER_MEDIA_TYPE, ArtifactReference
+from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.ids import new_id
 
 Request = Callable[[BaseHTTPRequestHandler], None]
@@ -64,7 +64,10 @@ def path_of(store: Store, reference: ArtifactReference) -> str:
     return f"{store.blobs.root}/{blob_path(reference.sha256)}"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("size", [0, 1, 4096, PART_BYTES, 2 * PART_BYTES + 1])
+MORE_SIZES = [pytest.param(size, marks=pytest.mark.long) for size in (1, 4096, PART_BYTES)]
+
+
+@pytest.mark.parametrize("size", [0, 2 * PART_BYTES + 1, *MORE_SIZES])
 def test_a_file_is_read_back_as_it_was_saved(
     store: Store, tmp_path: Path, content: Callable[[int], bytes], size: int
 ) -> None:
@@ -79,19 +82,7 @@ def test_a_file_is_read_back_as_it_was_saved(
     assert list(store.list_unfinished()) == []
 
 
-def test_a_folder_comes_back_as_it_was(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "folder" / "inner").mkdir(parents=True)
-    for number in range(20):
-        (tmp_path / "folder" / "inner" / f"{number}").write_bytes(b"%d" % number)
-    reference = store.put(tmp_path / "folder")
-    assert reference.media_type == FOLDER_MEDIA_TYPE
-    store.get(reference, tmp_path / "got")
-    got = {path.name: path.read_bytes() for path in (tmp_path / "got" / "inner").iterdir()}
-    assert got == {f"{number}": b"%d" % number for number in range(20)}
-    assert store.verify(reference) == "ok"
-
-
-@pytest.mark.parametrize("size", [5, PART_BYTES + 1])
+@pytest.mark.parametrize("size", [pytest.param(5, marks=pytest.mark.long), PART_BYTES + 1])
 def test_a_second_writer_creates_nothing(store: Store, content: Callable[[int], bytes], size: int) -> None:
     source = SourceFile(Path("model"), content=content(size))
     with open_source(source) as opened:
@@ -99,18 +90,6 @@ def test_a_second_writer_creates_nothing(store: Store, content: Callable[[int], 
         store.blobs._write(f"{store.blobs.root}/{blob_path(digest)}", "xb", opened, digest)  # type: ignore[attr-defined]
         with pytest.raises(FileExistsError):
             store.blobs._write(f"{store.blobs.root}/{blob_path(digest)}", "xb", opened, digest)  # type: ignore[attr-defined]
-
-
-def test_two_writers_at_once_save_equal_bytes_once(
-    s3: S3Server, url: str, content: Callable[[int], bytes]
-) -> None:
-    written = content(200_000)
-    stores = [s3.store(url) for _ in range(4)]
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda store: store.put(written), stores))
-    assert len(set(found)) == 1
-    assert [each.sha256 for each in stores[0].list_blobs()] == [found[0].sha256]
-    assert stores[0].verify(found[0]) == "ok"
 
 
 def test_a_reused_blob_is_young_again(store: Store) -> None:
@@ -167,6 +146,7 @@ def test_a_missing_bucket_is_an_unreachable_store(s3: S3Server) -> None:
         s3.store("s3://nowhere/prefix").put(b"model")
 
 
+@pytest.mark.long
 def test_a_store_that_vanishes_during_an_upload_has_nothing_of_it(
     tmp_path: Path, content: Callable[[int], bytes]
 ) -> None:

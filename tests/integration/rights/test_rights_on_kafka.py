@@ -177,25 +177,18 @@ def test_the_command_prints_checks_and_adds_rights(
     assert "wider than the table" in complaints
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--apply", "--print"], "give one of --print, --apply and --check"),
-        (["--print", "--worker", "gpu.1"], "can't have rights of its own"),
-        (["--print", "--principal", "viewer"], "expected NAME=PRINCIPAL"),
-        (["--print", "--principal", "reader=User:x"], "not a principal of the table"),
-    ],
-)
 def test_a_bad_option_of_the_command_is_bad_usage(
-    broker: Broker,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
-    said: str,
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", broker.bootstrap)
-    code, _, complaints = tried(capsys, "setup", "acls", *options)
-    assert code == 2 and said in complaints
+    for said, options in {
+        "give one of --print, --apply and --check": ["--apply", "--print"],
+        "can't have rights of its own": ["--print", "--worker", "gpu.1"],
+        "expected NAME=PRINCIPAL": ["--print", "--principal", "viewer"],
+        "not a principal of the table": ["--print", "--principal", "reader=User:x"],
+    }.items():
+        code, _, complaints = tried(capsys, "setup", "acls", *options)
+        assert code == 2 and said in complaints
 
 
 async def test_a_user_who_may_not_read_the_log_is_told_so_at_once(broker: Broker) -> None:
