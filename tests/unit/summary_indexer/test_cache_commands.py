@@ -26,17 +26,8 @@ def entry(message: Message) -> Entry:
 
 def received(command_id: str, kind: str, body: dict[str, Any] | None = None) -> Entry:
     """Returns the record of a received command."""
-    return entry(
-        CommandReceived(
-            command_id=command_id,
-            command_type=kind,
-            body=body,
-            digest="",
-            source=SOURCE,
-            publisher="p",
-            rules=1,
-        )
-    )
+    about: Any = {"body": body, "digest": "", "source": SOURCE, "publisher": "p", "rules": 1}
+    return entry(CommandReceived(command_id=command_id, command_type=kind, **about))
 
 
 def test_only_an_accepted_command_to_cache_a_job_loads_it() -> None:
@@ -48,24 +39,18 @@ def test_only_an_accepted_command_to_cache_a_job_loads_it() -> None:
     assert commands.job_to_load(received("b", RestoreSummaryJob.wire_type())) is None
     assert [commands.job_to_load(each) for each in accepted] == ["job", None]
     assert commands.job_to_load(accepted[0]) is None, "once for each command"
-
-
-def test_the_job_of_a_task_is_loaded_by_the_task_which_may_have_no_stream_yet() -> None:
-    """S5."""
     commands, cache = CacheCommands(), CacheTrainJob.wire_type()
     assert commands.job_to_load(received("a", cache, {"task": {"stream": "s", "task": "s.1"}})) is None
     assert commands.job_to_load(entry(CommandAccepted(command_id="a", source=SOURCE))) == "s.1"
 
 
-@pytest.mark.parametrize("body", [None, {"task": 3}, {"task": {}}, {"task": {"stream": "s", "task": ".."}}])
-def test_a_body_that_is_no_command_stops_nothing(body: dict[str, Any] | None) -> None:
-    assert CacheCommands().job_to_load(received("a", CacheTrainJob.wire_type(), body)) is None
-
-
-def test_a_record_that_can_not_be_read_is_skipped() -> None:
+def test_a_body_that_is_no_command_and_a_record_that_can_not_be_read_stop_nothing() -> None:
     bad = received("a", CacheTrainJob.wire_type())
-    assert CacheCommands().job_to_load(Entry("events", 0, 0, 0, b"k", b"{", bad.headers)) is None
-    assert CacheCommands().job_to_load(Entry("events", 0, 0, 0, None, None, [])) is None
+    of_tasks: list[Any] = [3, {}, {"stream": "s", "task": ".."}]
+    bodies = [received("a", CacheTrainJob.wire_type(), {"task": task}) for task in of_tasks]
+    unread = [Entry("events", 0, 0, 0, b"k", b"{", bad.headers), Entry("events", 0, 0, 0, None, None, [])]
+    for each in (bad, *bodies, *unread):
+        assert CacheCommands().job_to_load(each) is None
 
 
 def test_commands_that_are_never_answered_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.summary_indexer.given import TOPICS, WRITER, PointsInMemory, batch, entry, outgoing
 from trackside.aggregates.registry import CODEC
-from trackside.contracts.commands import RecordDeadLettered
+from trackside.contracts.commands import RecordDeadLettered, Source
 from trackside.eventlog.errors import OffsetGoneError
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
@@ -53,56 +53,40 @@ async def feed(indexer: Indexer, entries: Sequence[Entry]) -> None:
         await indexer.accept(each)
 
 
-async def test_batches_become_points_and_the_position_behind_them() -> None:
-    records = [outgoing(batch(first=0)), outgoing(batch(first=3))]
-    store = PointsInMemory()
-    indexer = indexer_of(await log_of(records), store)
-    assert await indexer.assign({0, 1}) == {0: 0, 1: 0}
-    async with running_writer(indexer):
-        await feed(indexer, [entry(at, record) for at, record in enumerate(records)])
-        await store.until_position(PARTITION, 2)
-    assert len(store.points) == 6
-    assert store.stored[PARTITION] == 2
-
-
 async def test_what_arrives_while_a_transaction_runs_shares_the_next_one() -> None:
     records = [outgoing(batch(first=at * 3)) for at in range(8)]
     store = PointsInMemory()
     indexer = indexer_of(await log_of(records), store, batch_points=12)
-    await indexer.assign({PARTITION})
+    assert await indexer.assign({PARTITION, 1}) == {PARTITION: 0, 1: 0}
     await feed(indexer, [entry(at, record) for at, record in enumerate(records)])
     async with running_writer(indexer):
         await store.until_position(PARTITION, 8)
-    assert store.transactions == [12, 12]
+    assert (store.transactions, len(store.points), store.stored[PARTITION]) == ([12, 12], 24, 8)
 
 
-async def test_records_behind_the_stored_position_are_passed_over() -> None:
+async def test_records_behind_the_stored_position_or_of_another_partition_are_passed_over() -> None:
     records = [outgoing(batch(first=at * 3)) for at in range(4)]
     store = PointsInMemory({PARTITION: 2})
     indexer = indexer_of(await log_of(records), store)
     assert await indexer.assign({PARTITION}) == {PARTITION: 2}
+    await indexer.accept(entry(2, records[2], partition=3))
+    assert indexer.positions == {PARTITION: 2}
     async with running_writer(indexer):
         await feed(indexer, [entry(at, record) for at, record in enumerate(records)])
         await store.until_position(PARTITION, 4)
     assert sorted(step for _, step in store.points) == list(range(6, 12))
 
 
-async def test_a_record_of_a_partition_not_assigned_is_passed_over() -> None:
-    record = outgoing(batch())
-    store = PointsInMemory()
-    indexer = indexer_of(await log_of([record]), store)
-    await indexer.assign({PARTITION})
-    await indexer.accept(entry(0, record, partition=3))
-    assert indexer.positions == {PARTITION: 0}
-
-
-async def test_a_record_that_was_skipped_stops_the_indexer() -> None:
+async def test_a_record_that_was_skipped_or_a_position_beyond_the_log_stops_the_indexer() -> None:
     records = [outgoing(batch(first=at * 3)) for at in range(3)]
     indexer = indexer_of(await log_of(records), PointsInMemory())
     await indexer.assign({PARTITION})
     await indexer.accept(entry(0, records[0]))
     with pytest.raises(GapError, match="expected offset 1, got 2"):
         await indexer.accept(entry(2, records[2]))
+    indexer = indexer_of(await log_of([outgoing(batch())]), PointsInMemory({PARTITION: 7}))
+    with pytest.raises(OffsetGoneError, match="reaches from 0 to 1, the rows in Postgres to 7"):
+        await indexer.assign({PARTITION})
 
 
 async def test_beginning_anew_forgets_what_is_not_written() -> None:
@@ -118,52 +102,35 @@ async def test_beginning_anew_forgets_what_is_not_written() -> None:
     assert len(store.points) == 9
 
 
+GOOD = outgoing(batch())
+SERIES = batch().series[0].model_copy(update={"values": [1.0]})
+PLACE = Source(topic="t", partition=0, offset=0)
+LETTER = RecordDeadLettered(source=PLACE, code="a", message="", reader="r", sha256="", head_base64="")
+
+
 @pytest.mark.parametrize(
-    ("value", "code"),
+    ("bad", "code", "message"),
     [
-        (b"\xff", "not_valid"),
-        (b"[]", "not_valid"),
-        (None, "tombstone"),
+        (Outgoing(GOOD.key, b"\xff", GOOD.headers), "not_valid", ""),
+        (Outgoing(GOOD.key, b"[]", GOOD.headers), "not_valid", ""),
+        (Outgoing(GOOD.key, None, GOOD.headers), "tombstone", ""),
+        (WRITER.single("s", LETTER), "unexpected_type", "trackside.record-dead-lettered.v1"),
+        (outgoing(batch().model_copy(update={"series": [SERIES]})), "not_valid", "'loss'"),
     ],
+    ids=["no text", "no object", "tombstone", "another message", "columns of different length"],
 )
-async def test_an_undecodable_record_is_dead_lettered_and_the_next_one_indexed(
-    value: bytes | None, code: str
+async def test_a_record_that_can_not_be_indexed_is_dead_lettered_and_the_next_one_indexed(
+    bad: Outgoing, code: str, message: str
 ) -> None:
-    good = outgoing(batch())
-    bad = Outgoing(good.key, value, good.headers)
-    log = await log_of([bad, good])
-    store = PointsInMemory()
+    log, store = await log_of([bad, GOOD]), PointsInMemory()
     indexer = indexer_of(log, store)
     await indexer.assign({PARTITION})
     async with running_writer(indexer):
-        await feed(indexer, [entry(0, bad), entry(1, good)])
+        await feed(indexer, [entry(0, bad), entry(1, GOOD)])
         await store.until_position(PARTITION, 2)
     [letter] = await dead_letters(log)
     assert (letter.code, letter.source.offset, letter.reader) == (code, 0, "summary-indexer")
-    assert len(store.points) == 3
-
-
-async def test_a_message_of_another_kind_is_dead_lettered() -> None:
-    stray = WRITER.single("s", (await dead_letter_message()))
-    log = await log_of([stray])
-    indexer = indexer_of(log, PointsInMemory())
-    await indexer.assign({PARTITION})
-    await indexer.accept(entry(0, stray))
-    [letter] = await dead_letters(log)
-    assert letter.code == "unexpected_type"
-    assert "trackside.record-dead-lettered.v1" in letter.message
-
-
-async def test_columns_of_different_length_are_dead_lettered() -> None:
-    whole = batch()
-    torn = whole.model_copy(update={"series": [whole.series[0].model_copy(update={"values": [1.0]})]})
-    log = await log_of([outgoing(torn)])
-    indexer = indexer_of(log, PointsInMemory())
-    await indexer.assign({PARTITION})
-    await indexer.accept(entry(0, outgoing(torn)))
-    [letter] = await dead_letters(log)
-    assert letter.code == "not_valid"
-    assert "'loss'" in letter.message
+    assert message in letter.message and len(store.points) == 3
 
 
 async def test_a_second_writer_stops_the_first() -> None:
@@ -181,12 +148,6 @@ async def test_a_second_writer_stops_the_first() -> None:
     assert len(store.points) == 3
 
 
-async def test_a_position_that_the_log_does_not_reach_is_refused() -> None:
-    indexer = indexer_of(await log_of([outgoing(batch())]), PointsInMemory({PARTITION: 7}))
-    with pytest.raises(OffsetGoneError, match="reaches from 0 to 1, the rows in Postgres to 7"):
-        await indexer.assign({PARTITION})
-
-
 async def test_reading_waits_while_the_buffer_is_full() -> None:
     records = [outgoing(batch(first=at * 3)) for at in range(11)]
     store = PointsInMemory()
@@ -198,13 +159,3 @@ async def test_reading_waits_while_the_buffer_is_full() -> None:
     async with running_writer(indexer):
         await store.until_position(PARTITION, 11)
     await feeding
-
-
-async def dead_letter_message() -> RecordDeadLettered:
-    bad = Outgoing(b"k", None, [])
-    log = await log_of([bad])
-    indexer = indexer_of(log, PointsInMemory())
-    await indexer.assign({PARTITION})
-    await indexer.accept(entry(0, bad))
-    [letter] = await dead_letters(log)
-    return letter

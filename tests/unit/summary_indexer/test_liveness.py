@@ -17,19 +17,22 @@ class FixedPositions:
     positions: dict[int, int] = field(default_factory=dict)
 
 
-async def test_an_index_that_stands_still_ends_the_service() -> None:
-    log, health = MemoryLog(), Health("summary-indexer")
+async def log_of_one_record() -> MemoryLog:
+    log = MemoryLog()
     await log.ensure([TOPICS.metrics])
     await log.append(TOPICS.metrics.name, 0, [outgoing(batch())])
+    return log
+
+
+async def test_an_index_that_stands_still_ends_the_service() -> None:
+    log, health = await log_of_one_record(), Health("summary-indexer")
     with pytest.raises(StalledError):
         await run_watch(log, FixedPositions({0: 0}), health, WaitReasons(health), stuck_s=0.05)
     assert not health.ready
 
 
 async def test_it_is_ready_when_it_has_come_to_the_end_of_the_log() -> None:
-    log, health = MemoryLog(), Health("summary-indexer")
-    await log.ensure([TOPICS.metrics])
-    await log.append(TOPICS.metrics.name, 0, [outgoing(batch())])
+    log, health = await log_of_one_record(), Health("summary-indexer")
     with pytest.raises(TimeoutError):
         await run_watch(log, FixedPositions({0: 1}), health, WaitReasons(health), stuck_s=0.05, for_s=0.05)
     assert health.is_ready
@@ -38,9 +41,7 @@ async def test_it_is_ready_when_it_has_come_to_the_end_of_the_log() -> None:
 
 @pytest.mark.thorough
 async def test_waiting_for_postgres_is_not_being_stuck() -> None:
-    log, health = MemoryLog(), Health("summary-indexer")
-    await log.ensure([TOPICS.metrics])
-    await log.append(TOPICS.metrics.name, 0, [outgoing(batch())])
+    log, health = await log_of_one_record(), Health("summary-indexer")
     wait_reasons = WaitReasons(health)
     wait_reasons.reporter("points")("waiting for Postgres: gone")
     with pytest.raises(TimeoutError):

@@ -67,7 +67,5 @@ async def test_no_more_threads_run_than_are_set_even_if_their_callers_are_gone()
 @pytest.mark.parametrize(("code", "said"), [(ENDS, "ended"), (STARTS_NOTHING, "imported")])
 def test_a_process_ends_with_a_read_that_blocks_and_an_import_starts_nothing(code: str, said: str) -> None:
     """S9: a loading thread that kept the process from ending, and a service that was made at import."""
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (found.stdout.strip(), found.returncode) == (said, 0), found.stderr

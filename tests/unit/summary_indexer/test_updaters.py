@@ -53,6 +53,14 @@ async def test_an_updater_that_raises_is_skipped_and_the_others_run_on() -> None
     assert failures.found == [("a-broken", "ZeroDivisionError()")] * 2
 
 
+async def touched(runner: UpdaterRunner, called: asyncio.Event) -> None:
+    """Runs the updaters of a job until one was called."""
+    running = asyncio.create_task(runner.run())
+    runner.touch(["j"])
+    await asyncio.wait_for(called.wait(), 10)
+    running.cancel()
+
+
 async def test_an_updater_that_hangs_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "UPDATE_LIMIT_S", 0.01)
     called, failures = asyncio.Event(), Failures()
@@ -63,11 +71,7 @@ async def test_an_updater_that_hangs_is_cut_off(monkeypatch: pytest.MonkeyPatch)
     async def good(database: Database, jobs: Collection[str]) -> None:
         called.set()
 
-    runner = UpdaterRunner(NO_DATABASE, {"a": hangs, "b": good}, failures.report)
-    running = asyncio.create_task(runner.run())
-    runner.touch(["j"])
-    await asyncio.wait_for(called.wait(), 10)
-    running.cancel()
+    await touched(UpdaterRunner(NO_DATABASE, {"a": hangs, "b": good}, failures.report), called)
     assert failures.found == [("a", "TimeoutError('it took longer than 0.01 s')")]
 
 
@@ -83,28 +87,19 @@ async def test_registering_an_updater_twice_runs_it_once() -> None:
     runner = UpdaterRunner(NO_DATABASE, {}, Failures().report)
     runner.register("lineage", update)
     runner.register("lineage", update)
-    running = asyncio.create_task(runner.run())
-    runner.touch(["j"])
-    await asyncio.wait_for(called.wait(), 10)
-    running.cancel()
+    await touched(runner, called)
     assert calls == [frozenset("j")]
 
 
-def test_a_package_whose_updater_can_not_be_loaded_leaves_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    points = EntryPoints(
-        [
-            EntryPoint("broken", "no.such.module:update", module.GROUP),
-            EntryPoint("good", "tests.unit.summary_indexer.test_updaters:installed", module.GROUP),
-        ]
-    )
+def test_a_package_whose_updater_can_not_be_loaded_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = {"broken": "no.such.module:update", "good": f"{__name__}:installed"}
+    points = EntryPoints(EntryPoint(name, value, module.GROUP) for name, value in named.items())
     monkeypatch.setattr(plugins, "entry_points", lambda group: points.select(group=group))
     found, broken = installed_updaters()
     assert found == {"good": installed} and "no" in str(broken.pop("broken")) and not broken
 
 
-def test_an_updater_that_always_fails_is_written_more_and_more_rarely() -> None:
+def test_an_updater_that_always_fails_is_written_more_and_more_rarely_and_later_at_once() -> None:
     """One failure a second for a day: written at once, then after 1, 2, 4 ... minutes, at last each hour."""
     pauses = FailurePauses()
     counts = [(second, pauses.count("a", float(second))) for second in range(86_400)]
@@ -113,9 +108,6 @@ def test_an_updater_that_always_fails_is_written_more_and_more_rarely() -> None:
     assert written[0] == (0, 1) and steps[:6] == [60, 120, 240, 480, 960, 1_920]
     assert set(steps[6:]) == {int(LONGEST_PAUSE_S)}
     assert all(count == second + 1 for second, count in written)
-
-
-def test_an_updater_that_fails_again_after_a_long_while_is_written_at_once() -> None:
     pauses = FailurePauses()
     assert [pauses.count("a", now_s) for now_s in (0.0, 1.0, 60.0, 61.0)] == [1, None, 3, None]
     assert [pauses.count("a", now_s) for now_s in (9_000.0, 9_059.0, 9_060.0)] == [5, None, 7]

@@ -1,11 +1,9 @@
 """S18: what is whole is read, the rest is named, and reading continues where the log ends."""
 
-import struct
 import subprocess
 import sys
 from pathlib import Path
 
-import google_crc32c
 import pytest
 
 from tests.rights import obeying_rights
@@ -16,7 +14,7 @@ from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported, SummaryItemsReported
 from trackside.summaries.directories import FileFormat
 from trackside.summaries.event_files import reading
-from trackside.summaries.event_files.framing import frame, masked
+from trackside.summaries.event_files.framing import frame
 from trackside.summaries.event_files.protos import mindspore_pb2
 from trackside.summaries.event_files.values import Image
 from trackside.summaries.event_files.writing import first_record, record
@@ -71,19 +69,9 @@ def test_a_file_that_grows_is_read_on_by_the_same_reader_and_by_another(tmp_path
         assert (steps_of([step]), step.end, step.points) == ([3, 4, 5], len(FILE), 3)
 
 
-def test_each_kind_of_damage_is_named_and_what_is_before_it_is_read(tmp_path: Path) -> None:
-    length = struct.pack("<Q", 500_000_000)
-    damaged = {
-        "damaged_record": RECORDS[1][:-1] + b"\xff",
-        "damaged_length": b"\xff" + RECORDS[1][1:],
-        "not_an_event": frame(b"\xff\xff\xff"),
-        None: length + struct.pack("<I", masked(google_crc32c.value(length))),
-    }
-    for problem, data in damaged.items():
-        (step,) = read(reader(), file_in(tmp_path, FILE + data + RECORDS[1]))
-        assert (step.problem, step.end, len(steps_of([step]))) == (problem, len(FILE), 5)
-    (step,) = read(reader(), file_in(tmp_path, b"no event file at all, but of some bytes"))
-    assert (step.problem, step.end) == ("damaged_length", 0)
+def test_damage_is_named_and_what_is_before_it_is_read(tmp_path: Path) -> None:
+    (step,) = read(reader(), file_in(tmp_path, FILE + RECORDS[1][:-1] + b"\xff" + RECORDS[1]))
+    assert (step.problem, step.end, len(steps_of([step]))) == ("damaged_record", len(FILE), 5)
     (step,) = read(reader(), file_in(tmp_path, frame(b"\x1a\x01x")))
     assert (step.problem, step.end) == ("unknown_format", 0)
 
@@ -102,16 +90,8 @@ def test_a_file_that_shrinks_or_is_replaced_or_vanishes_is_named(tmp_path: Path)
     assert [(step.problem, step.points) for step in read(by, file, len(FILE))] == [(None, 1)]
 
 
-def test_another_file_in_its_place_is_noticed_after_a_restart(tmp_path: Path) -> None:
-    other = first_record(1_000) + record("another tag", 1, 1, 1.0) * 20
-    (step,) = read(reader(), file_in(tmp_path, other), len(FILE))
-    assert (step.problem, step.points) == ("file_replaced", 0)
-
-
 @pytest.mark.parametrize("more", [b"", RECORDS[1], FILE])
-def test_another_file_of_equal_or_greater_length_is_noticed_after_a_restart(
-    tmp_path: Path, more: bytes
-) -> None:
+def test_another_file_of_no_lesser_length_is_noticed_after_a_restart(tmp_path: Path, more: bytes) -> None:
     """S18: all of its records have the lengths of those that were read, only the times are others."""
     file = file_in(tmp_path, FILE)
     (step,) = read(reader(), file)
@@ -158,9 +138,7 @@ def test_a_link_in_the_place_of_a_file_is_not_read(tmp_path: Path) -> None:
     assert [(step.problem, step.points) for step in read(reader(), file)] == [("file_vanished", 0)]
 
 
-def test_a_store_that_is_missing_or_full_stops_a_file_before_its_images_until_it_works(
-    tmp_path: Path,
-) -> None:
+def test_a_store_that_is_missing_or_full_stops_a_file_before_images_until_it_works(tmp_path: Path) -> None:
     pytest.importorskip("trackside.summaries.kinds.image")
     picture = record("picture", 1, 1, Image(PNG, 1, 1))
     file = file_in(tmp_path, FILE + picture)
@@ -232,12 +210,9 @@ def test_decoders_of_the_newest_files_only_are_remembered(tmp_path: Path) -> Non
 def test_the_lineage_of_mindspore_is_reported_as_hyper_parameters(tmp_path: Path) -> None:
     """S22: by the name of the file, as field 6 of a record is another thing in other files."""
     parameters = mindspore_pb2.TrainLineage.HyperParameters(optimizer="Momentum", learning_rate=0.1)
-    events = [
-        mindspore_pb2.LineageEvent(wall_time=1.0, version="Mindspore.Event:1"),
-        mindspore_pb2.LineageEvent(
-            wall_time=2.0, train_lineage=mindspore_pb2.TrainLineage(hyper_parameters=parameters)
-        ),
-    ]
+    lineage = mindspore_pb2.TrainLineage(hyper_parameters=parameters)
+    version = mindspore_pb2.LineageEvent(wall_time=1.0, version="Mindspore.Event:1")
+    events = [version, mindspore_pb2.LineageEvent(wall_time=2.0, train_lineage=lineage)]
     frames = [frame(event.SerializeToString()) for event in events]
     name = "events.summary.1700000000.host_lineage"
     file = file_in(tmp_path, b"".join(frames), name, "mindspore_lineage")

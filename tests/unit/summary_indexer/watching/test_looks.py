@@ -29,13 +29,10 @@ def seen(file: FoundFile) -> LookHistory:
     return LookHistory(version_of(file))
 
 
-def test_after_a_start_a_file_is_read_if_the_log_does_not_end_at_its_size() -> None:
+def test_after_a_start_a_file_is_read_if_the_log_ends_elsewhere_else_compared_once() -> None:
     assert should_read(LogPosition(0), LookHistory(), found(10), NOW_MS)
     assert should_read(LogPosition(20), LookHistory(), found(10), NOW_MS)
     assert not should_read(LogPosition(10), LookHistory(), found(10), NOW_MS)
-
-
-def test_after_a_start_a_file_that_is_as_long_as_in_the_log_is_compared_once() -> None:
     file, read = found(10), LogPosition(10, fingerprint="ab")
     assert should_compare(read, LookHistory(), file)
     assert not should_compare(read, seen(file), file)
@@ -56,27 +53,21 @@ def test_a_file_that_did_not_change_is_not_read_again() -> None:
     assert should_read(refused, seen(file), with_other_rights, NOW_MS)
 
 
-def test_a_damaged_file_is_read_again_when_its_pause_is_over_and_not_because_it_grows() -> None:
+def test_a_damaged_file_waits_for_its_pause_and_an_unfinished_record_until_the_file_grows() -> None:
     file, position = found(10), LogPosition(8, "damaged_record", NOW_MS + 5)
     assert not should_read(position, seen(file), found(11), NOW_MS)
     assert should_read(position, seen(file), file, NOW_MS + 5)
-
-
-def test_an_unfinished_record_is_read_again_as_soon_as_the_file_grows() -> None:
     file, position = found(10), LogPosition(8, "record_unfinished", NOW_MS + 5)
     assert should_read(position, seen(file), found(11), NOW_MS)
     assert not should_read(position, seen(file), file, NOW_MS)
 
 
-def test_a_tail_that_does_not_move_for_600_seconds_is_marked() -> None:
+def test_a_tail_that_does_not_move_for_600_seconds_is_marked_and_pauses_double_up_to_an_hour() -> None:
     file = found(10, NOW_MS - UNFINISHED_MS)
     assert tail_due_ms(file) == NOW_MS
     assert tail_problem(file, 8, NOW_MS) == "record_unfinished"
     assert tail_problem(file, 8, NOW_MS - 1) == ""
     assert tail_problem(file, 10, NOW_MS) == ""
     assert tail_problem(found(0, NOW_MS - UNFINISHED_MS), 0, NOW_MS) == "file_empty"
-
-
-def test_pauses_double_from_a_second_to_an_hour() -> None:
     assert [pause_ms(n) for n in (1, 2, 3, 12)] == [1_000, 2_000, 4_000, 2_048_000]
     assert {pause_ms(n) for n in (13, 100, 10**9)} == {LONGEST_PAUSE_MS}

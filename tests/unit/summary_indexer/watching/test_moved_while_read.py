@@ -22,32 +22,24 @@ OTHER = first_record(2_000) + b"".join(record("next", step, step, step / 2) for 
 Change = Callable[[Path], object]
 
 
-def move_within(job: Path) -> None:
-    job.rename(job.with_name("moved"))
-
-
-def move_out(job: Path) -> None:
-    job.rename(job.parent.parent / "outside")
-
-
 def put_a_link_in_its_place(job: Path) -> None:
-    move_out(job)
-    shutil.copytree(job.parent.parent / "outside", job.parent.parent / "target")
-    (job.parent.parent / "target" / NAME).write_bytes(OTHER)
-    job.symlink_to(job.parent.parent / "target")
-
-
-def delete(job: Path) -> None:
-    shutil.rmtree(job)
-
-
-def put_a_file_in_its_place(job: Path) -> None:
-    shutil.rmtree(job)
-    job.write_bytes(OTHER)
+    outside, target = job.parent.parent / "outside", job.parent.parent / "target"
+    job.rename(outside)
+    shutil.copytree(outside, target)
+    (target / NAME).write_bytes(OTHER)
+    job.symlink_to(target)
 
 
 @pytest.mark.parametrize(
-    "change", [move_within, move_out, put_a_link_in_its_place, delete, put_a_file_in_its_place]
+    "change",
+    [
+        lambda job: job.rename(job.with_name("moved")),
+        lambda job: job.rename(job.parent.parent / "outside"),
+        put_a_link_in_its_place,
+        shutil.rmtree,
+        lambda job: (shutil.rmtree(job), job.write_bytes(OTHER)),
+    ],
+    ids=["moved within", "moved out", "link", "deleted", "file"],
 )
 def test_a_directory_that_changes_while_it_is_read_is_read_to_the_end_of_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Change
@@ -74,31 +66,19 @@ def test_a_directory_that_changes_while_it_is_read_is_read_to_the_end_of_its_fil
     assert problem_of(gone.value) == "file_vanished"
 
 
-def shrink(path: Path) -> None:
-    os.truncate(path, 100)
-
-
-def empty(path: Path) -> None:
-    os.truncate(path, 0)
-
-
 def write_over(path: Path) -> None:
     path.write_bytes(OTHER)
-
-
-def put_another_in_its_place(path: Path) -> None:
-    (path.parent / "new").write_bytes(OTHER)
-    (path.parent / "new").replace(path)
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (shrink, "file_shrunk"),
-        (empty, "file_shrunk"),
+        (lambda path: os.truncate(path, 100), "file_shrunk"),
+        (lambda path: os.truncate(path, 0), "file_shrunk"),
         (write_over, "file_replaced"),
-        (put_another_in_its_place, "file_replaced"),
+        (lambda path: path.with_name("new").replace(path), "file_replaced"),
     ],
+    ids=["shrunk", "empty", "written over", "replaced"],
 )
 def test_a_file_that_changes_while_it_is_read_is_noticed_at_the_next_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Change, problem: str
@@ -106,6 +86,7 @@ def test_a_file_that_changes_while_it_is_read_is_noticed_at_the_next_look(
     """What was read until then is of the first file, and nothing of a second one is taken for it."""
     monkeypatch.setattr(reading, "PIECE", 256)
     (tmp_path / NAME).write_bytes(FILE)
+    (tmp_path / "new").write_bytes(OTHER)
     file = JobFile("summary-1", 1, str(tmp_path), ".", NAME, "tensorboard")
     found: list[ReadStep] = []
     steps = reader().read(file, 0, TagLimit())

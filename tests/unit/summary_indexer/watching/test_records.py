@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from trackside.contracts.summaries import MetricPointsReported
 from trackside.summaries.event_files.values import Columns, Decoded, Segment
-from trackside.summary_indexer.watching.records import (
-    MAX_BYTES,
-    MAX_POINTS,
-    TagLimit,
-    point_messages,
-)
+from trackside.summary_indexer.watching.records import MAX_BYTES, MAX_POINTS, TagLimit, point_messages
 
 JOB = "summary-0123456789abcdef"
 Points = list[tuple[int, str, int, float | str | None]]
@@ -37,19 +32,12 @@ def through_json(messages: list[MetricPointsReported]) -> list[MetricPointsRepor
     return [MetricPointsReported.model_validate_json(message.model_dump_json()) for message in messages]
 
 
-def test_each_session_of_a_file_has_a_number_of_its_own() -> None:
+def test_each_session_has_a_number_of_its_own_and_what_is_not_finite_is_named() -> None:
     """S17."""
     columns = Columns([5, 6, 1, 2], [0] * 4, [1.0, 2.0, 3.0, 4.0], restarts=1, falls=[2])
     found = points_of(list(point_messages(JOB, 3, decoded(loss=columns), TagLimit())))
-    assert found == [
-        (30_001, "loss", 5, 1.0),
-        (30_001, "loss", 6, 2.0),
-        (30_002, "loss", 1, 3.0),
-        (30_002, "loss", 2, 4.0),
-    ]
-
-
-def test_a_value_that_is_not_finite_is_named() -> None:
+    first, second = (30_001, "loss"), (30_002, "loss")
+    assert found == [(*first, 5, 1.0), (*first, 6, 2.0), (*second, 1, 3.0), (*second, 2, 4.0)]
     values = [1.0, math.nan, math.inf, -math.inf, 5e-324, 1e308, 1e308]
     columns = Columns([*range(7)], [0] * 7, values)
     found = points_of(through_json(list(point_messages(JOB, 1, decoded(loss=columns), TagLimit()))))
@@ -58,10 +46,9 @@ def test_a_value_that_is_not_finite_is_named() -> None:
 
 @given(st.lists(st.integers(1, 9_000), max_size=5), st.text(max_size=50))
 def test_records_are_bounded_and_hold_each_point_once(counts: list[int], name: str) -> None:
+    point = [-(2**62)], [10**12], [-1.2345678901234567e-300]
     columns = {
-        f"{name or 'a'}{number}": Columns(
-            [-(2**62)] * count, [10**12] * count, [-1.2345678901234567e-300] * count
-        )
+        f"{name or 'a'}{number}": Columns(*(each * count for each in point))  # type: ignore[arg-type]
         for number, count in enumerate(counts)
     }
     limit = TagLimit()
