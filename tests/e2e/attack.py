@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.e2e.forged_records import EVENTS, FLEET, HONEST, VICTIM, ForgedRecord, RunningTask, Seen
+from tests.e2e.forged_records import EVENTS, FLEET, ForgedRecord, RunningTask, Seen
 from tests.e2e.forgeries import FORGERIES
-from tests.e2e.harness import UserFolder
 from tests.e2e.intruders import Intruder, Place, raw_producer
+from tests.e2e.shared_stack import StackFolder
 from tests.polling import poll_until
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.fleet import WorkerJoined
@@ -18,28 +18,12 @@ from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.fleet import Fleet, evolve
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
-from trackside.embedded.stack import load
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
 from trackside.eventlog.log import Entry
 
 TOPICS = Topics()
-TASKS = """
-from pathlib import Path
-from threading import Event
-
-from trackside.sdk import Task, trial
-
-
-class Gated(Task):
-    def train(self, device):
-        trial.report(0.1, step=0)
-        while not (Path(__file__).parent / "released").exists():
-            Event().wait(0.05)
-        return {"value": trial.parameters()["x"]}
-"""
-CATALOGUE = "tasks:\n  gated: {entry: mine:Gated, path: .}\n"
 SPEC = """
 kind: search
 task_type: gated
@@ -48,37 +32,16 @@ concurrency: 1
 space:
   x: {type: uniform, low: 0, high: 1}
 """
-TRIALS = {HONEST: 4, VICTIM: 2}
-
-
-@dataclass(frozen=True)
-class Attack:
-    """What became of the forged records.
-
-    `places` has where those of each intruder are, None where the broker denied one; `outcomes` are those of
-    the fold, `distrust` why signatures are against a record, `findings` those of `verify-log`, all by place;
-    `ends` has the last line about each search, `attempts` the highest one of a task in each stream, and
-    `joins` counts how often the worker has joined.
-    """
-
-    places: Mapping[str, Sequence[Place | None]]
-    outcomes: dict[Place, Outcome]
-    distrust: dict[Place, str]
-    findings: dict[Place, set[str]]
-    restarts: set[int]
-    ends: dict[str, Any]
-    attempts: dict[str, int]
-    joins: int
-
-    def written(self, number: int) -> dict[str, Place]:
-        """Returns where a forged record is, by the intruders whom the broker let write it."""
-        found = {name: places[number] for name, places in self.places.items()}
-        return {name: place for name, place in found.items() if place is not None}
+TRIALS = {"honest": 4, "victim": 2}
 
 
 @dataclass
 class Judgement:
-    """Folds what the topics have, as every service does."""
+    """Folds what the topics have, as every service does.
+
+    `outcomes` are those of the fold, `distrust` why signatures are against a record, both by place;
+    `attempts` has the highest one of a task in each stream, and `joins` counts those of the worker.
+    """
 
     outcomes: dict[Place, Outcome] = field(default_factory=dict)
     distrust: dict[Place, str] = field(default_factory=dict)
@@ -109,21 +72,40 @@ class Judgement:
             self.joins += message.worker_id == "worker"
 
 
-def prepare(home: UserFolder) -> None:
-    """Writes the files of the two searches."""
-    (home.path / "mine.py").write_text(TASKS)
-    (home.path / "catalogue.yaml").write_text(CATALOGUE)
-    for name, trials in TRIALS.items():
-        (home.path / f"{name}.yaml").write_text(SPEC.replace("MOST", str(trials)))
+@dataclass(frozen=True)
+class Attack:
+    """What became of the forged records that were written on a stack.
+
+    `unchanged` has the searches that must not change, each with its number of trials. `places` has where the
+    records of each intruder are, None where the broker denied one, `findings` those of `verify-log` by place,
+    and `ends` the last line about each search.
+    """
+
+    home: StackFolder
+    unchanged: Mapping[str, int]
+    places: Mapping[str, Sequence[Place | None]]
+    folded: Judgement
+    findings: dict[Place, set[str]]
+    ends: dict[str, Any]
+
+    @property
+    def secure(self) -> bool:
+        """Whether the stack has users."""
+        return bool(self.home.stack.status.secure)
+
+    def written(self, number: int) -> dict[str, Place]:
+        """Returns where a forged record is, by the intruders whom the broker let write it."""
+        found = {name: places[number] for name, places in self.places.items()}
+        return {name: place for name, place in found.items() if place is not None}
 
 
-async def attack(home: UserFolder, intruders: Mapping[Intruder, KafkaSettings]) -> Attack:
+async def attack(home: StackFolder, intruders: Mapping[Intruder, KafkaSettings]) -> Attack:
     """Has each intruder write all forged records while two searches run, lets these end, and looks at it."""
-    for name in TRIALS:
-        home.run_ok("submit", f"{name}.yaml", "--id", name)
+    searches = {home.submit(name, SPEC.replace("MOST", str(most))): most for name, most in TRIALS.items()}
+    honest, _ = searches
     judgement, places = Judgement(), dict[str, list[Place | None]]()
-    async with KafkaLog(reader_of(home), client_id="forged") as log:
-        seen = await seen_by_a_stranger(log)
+    async with KafkaLog(kafka_settings(home.stack.kafka("viewer")), client_id="forged") as log:
+        seen = await seen_by_a_stranger(log, *searches)
         for intruder, kafka in intruders.items():
             forged = [each.forge(seen) for each in FORGERIES]
             async with raw_producer(kafka) as producer:
@@ -131,8 +113,8 @@ async def attack(home: UserFolder, intruders: Mapping[Intruder, KafkaSettings]) 
                     await producer.send(each if each is seen.old else intruder.disguised(each))
                     for each in forged
                 ]
-        (home.path / "released").touch()
-        ends = {name: _end_of(home, name) for name in TRIALS}
+        home.release()
+        watched = {name: home.run("watch", name, "--json").stdout for name in searches}
         for topic in (EVENTS, FLEET):
             for entry in await entries_of(log, topic):
                 judgement.take(entry)
@@ -140,24 +122,13 @@ async def attack(home: UserFolder, intruders: Mapping[Intruder, KafkaSettings]) 
     for each in json.loads(home.run("verify-log", "--json").stdout)["findings"]:
         findings.setdefault((each["topic"], each["partition"], each["offset"]), set()).add(each["invariant"])
     return Attack(
+        home,
+        searches if home.stack.status.secure else {honest: searches[honest]},
         places,
-        judgement.outcomes,
-        judgement.distrust,
+        judgement,
         findings,
-        restarts(home),
-        ends,
-        judgement.attempts,
-        judgement.joins,
+        {name: json.loads(said.splitlines()[-1]) for name, said in watched.items()},
     )
-
-
-def _end_of(home: UserFolder, search: str) -> Any:
-    return json.loads(home.run("watch", search, "--json").stdout.splitlines()[-1])
-
-
-def reader_of(home: UserFolder) -> KafkaSettings:
-    """Returns how to read the topics of the stack in a folder."""
-    return kafka_settings(load(home.path / ".trackside").kafka("viewer"))
 
 
 async def entries_of(log: KafkaLog, topic: str) -> list[Entry]:
@@ -175,7 +146,7 @@ async def entries_of(log: KafkaLog, topic: str) -> list[Entry]:
     return read
 
 
-async def seen_by_a_stranger(log: KafkaLog) -> Seen:
+async def seen_by_a_stranger(log: KafkaLog, honest: str, victim: str) -> Seen:
     """Waits until the tasks of both searches run; returns what their topics say then."""
     reporting: set[str] = set()
     tasks: dict[str, RunningTask] = {}
@@ -184,25 +155,21 @@ async def seen_by_a_stranger(log: KafkaLog) -> Seen:
     async def all_run() -> bool:
         for entry in await entries_of(log, EVENTS):
             record = decode(entry)
-            message = None if record is None else record.message
+            if record is None or (stream := record.envelope.stream) not in (honest, victim):
+                continue
+            message = record.message
             if isinstance(message, MetricReported):
-                reporting.add(message.task_id)
-            elif isinstance(message, TaskAssigned) and record is not None:
-                tasks[message.task_id] = RunningTask(message.task_id, message.incarnation, entry.offset)
-                if record.envelope.stream == HONEST:
+                reporting.add(stream)
+            elif isinstance(message, TaskAssigned):
+                tasks[stream] = RunningTask(message.task_id, message.incarnation, entry.offset)
+                if stream == honest:
                     headers = [(name, octets or b"") for name, octets in entry.headers]
-                    old.append(ForgedRecord(EVENTS, HONEST, entry.value, headers))
+                    old.append(ForgedRecord(EVENTS, honest, entry.value, headers))
         return len(reporting) == len(TRIALS)
 
     await poll_until(all_run)
-    fleet = [record for each in await entries_of(log, FLEET) if (record := decode(each)) is not None]
-    [joined] = [record.message for record in fleet if isinstance(record.message, WorkerJoined)]
+    fleet = [record.message for each in await entries_of(log, FLEET) if (record := decode(each)) is not None]
+    [joined] = [each for each in fleet if isinstance(each, WorkerJoined) and each.worker_id == "worker"]
     device = TOPICS.device(joined.worker_id, joined.devices[0].device_id).name
-    wrong = (partition_of(HONEST, TOPICS.event_partitions) + 1) % TOPICS.event_partitions
-    return Seen(tasks, old[0], device, wrong)
-
-
-def restarts(home: UserFolder) -> set[int]:
-    """Returns how often processes of the stack were restarted."""
-    status = json.loads((home.path / ".trackside" / "stack.json").read_text())
-    return {each["restarts"] for each in status["processes"].values()}
+    wrong = (partition_of(honest, TOPICS.event_partitions) + 1) % TOPICS.event_partitions
+    return Seen(tasks[honest], tasks[victim], old[0], device, wrong)

@@ -12,8 +12,6 @@ from trackside.eventlog.decision_signer import DecisionSigner, new_signer
 from trackside.eventlog.log import Outgoing
 
 EVENTS, FLEET, COMMANDS = "trackside.events", "trackside.fleet", "trackside.commands"
-HONEST, VICTIM = "honest", "victim"
-"""Searches that run meanwhile: nothing that is forged changes the first one."""
 Headers = list[tuple[str, bytes]]
 
 
@@ -46,6 +44,11 @@ class RunningTask:
     assigned_at: int
 
     @property
+    def stream(self) -> str:
+        """The search that it is of."""
+        return self.task_id.rpartition(".")[0]
+
+    @property
     def token(self) -> dict[str, Any]:
         """The fields that name its placement."""
         return {"task_id": self.task_id, "attempt": 1, "placement": 1}
@@ -53,16 +56,26 @@ class RunningTask:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a stranger has read of the topics before: tasks by id, and one old record of the honest search."""
+    """What a stranger has read of the topics before: a task of each search, and an old record of `honest`.
 
-    tasks: dict[str, RunningTask]
+    Nothing that is forged changes that search; what could change one names `victim`.
+    """
+
+    honest_task: RunningTask
+    victim_task: RunningTask
     old: ForgedRecord
     device_topic: str
     wrong_partition: int
 
-    def task(self, stream: str, number: int) -> RunningTask:
-        """Returns a running task of a search."""
-        return self.tasks[f"{stream}.{number}"]
+    @property
+    def honest(self) -> str:
+        """The search that nothing changes."""
+        return self.honest_task.stream
+
+    @property
+    def victim(self) -> str:
+        """The search that may be changed."""
+        return self.victim_task.stream
 
 
 def record(
@@ -104,34 +117,28 @@ def received(stream: str, offset: int) -> ForgedRecord:
     return event(stream, "dispatcher", "command-received.v1", body, cause="")
 
 
+def told(task: RunningTask, kind: str, body: Any, **more: str) -> ForgedRecord:
+    """Returns an event of a worker about a task that runs."""
+    cause = f"{task.stream}@{task.assigned_at}"
+    return event(task.stream, "worker", kind, {**task.token, **body}, cause=cause, **more)
+
+
 def final(task: RunningTask, placement: int, instance: str) -> ForgedRecord:
     """Returns a FINAL value of a task."""
-    body = {**task.token, "placement": placement, "kind": "FINAL", "step": 9, "value": 1.0}
-    stream = task.task_id.rpartition(".")[0]
-    cause = f"{stream}@{task.assigned_at}"
-    return event(stream, "worker", "metric-reported.v1", body, cause=cause, instance=instance)
+    body = {"placement": placement, "kind": "FINAL", "step": 9, "value": 1.0}
+    return told(task, "metric-reported.v1", body, instance=instance)
 
 
 def ended(task: RunningTask, incarnation: str, sequence: str) -> ForgedRecord:
     """Returns the end of an attempt."""
-    body = {**task.token, "incarnation": incarnation, "end": "finished", "result": {}}
-    stream = task.task_id.rpartition(".")[0]
-    cause = f"{stream}@{task.assigned_at}"
-    return event(
-        stream, "worker", "attempt-ended.v1", body, cause=cause, instance="worker", sequence=sequence
-    )
+    body = {"incarnation": incarnation, "end": "finished", "result": {}}
+    return told(task, "attempt-ended.v1", body, instance="worker", sequence=sequence)
 
 
 def assigned(task: RunningTask) -> ForgedRecord:
     """Returns an assignment of a task that runs, to a device of another worker."""
     where = {"worker_id": "w9", "incarnation": "i9", "device_ids": ["cpu-0"], "seen": 1}
-    return event(HONEST, "scheduler", "task-assigned.v1", {**task.token, **where})
-
-
-def submitted() -> ForgedRecord:
-    """Returns a task that no trial has asked for."""
-    body = {"task_id": f"{HONEST}.77", "task_type": "gated", "parameters": {}}
-    return event(HONEST, "dispatcher", "task-submitted.v2", body)
+    return event(task.stream, "scheduler", "task-assigned.v1", {**task.token, **where})
 
 
 def joined(incarnation: str) -> ForgedRecord:
@@ -147,37 +154,24 @@ def lost(role: str, incarnation: str) -> ForgedRecord:
     return record(FLEET, "worker", role, "worker-lost.v1", body)
 
 
-def run_task(seen: Seen) -> ForgedRecord:
-    """Returns a command to a device to run an attempt that was never assigned."""
-    body = {**seen.task(HONEST, 0).token, "attempt": 9, "stream": HONEST, "incarnation": "i9"}
-    body |= {"task_type": "gated", "parameters": {}, "device_ids": ["cpu-0"]}
-    return record(seen.device_topic, f"{HONEST}.0", "scheduler", "run-task.v1", body)
-
-
-def recall(seen: Seen) -> ForgedRecord:
-    """Returns a command to a device to give a running placement back."""
-    task = seen.task(HONEST, 0)
-    body = {**task.token, "stream": HONEST, "incarnation": task.incarnation}
-    return record(seen.device_topic, task.task_id, "scheduler", "recall-task.v1", body)
-
-
 def heartbeat() -> ForgedRecord:
     """Returns a sign of life of the stack's worker under an incarnation that never joined."""
     body: dict[str, Any] = {"worker_id": "worker", "incarnation": "i9", "running": []}
     return record("trackside.heartbeats", "worker", "worker", "worker-heartbeat.v1", body, instance="worker")
 
 
-def points() -> ForgedRecord:
-    """Returns points of a task that does not exist."""
-    series = {"tag": "loss", "steps": [1], "times_ms": [1], "values": [0.5]}
-    body = {"stream": HONEST, "task_id": f"{HONEST}.77", "attempt": 1, "series": [series]}
-    return record("trackside.metrics", f"{HONEST}.77", "worker", "metric-points-reported.v1", body)
+def for_device(seen: Seen, kind: str, incarnation: str, **more: Any) -> ForgedRecord:
+    """Returns a command to the device of the honest task."""
+    task = seen.honest_task
+    body = {**task.token, "stream": task.stream, "incarnation": incarnation, **more}
+    return record(seen.device_topic, task.task_id, "scheduler", kind, body)
 
 
-def output() -> ForgedRecord:
-    """Returns a line of output of a task that does not exist."""
-    body = {"stream": HONEST, "task_id": f"{HONEST}.77", "attempt": 1, "source": "stdout", "first_line": 1}
-    return record("trackside.logs", f"{HONEST}.77", "worker", "output-written.v1", {**body, "lines": ["ok"]})
+def of_no_task(seen: Seen, topic: str, kind: str, **body: Any) -> ForgedRecord:
+    """Returns a record of a worker about a task that does not exist."""
+    task_id = f"{seen.honest}.77"
+    named = {"stream": seen.honest, "task_id": task_id, "attempt": 1}
+    return record(f"trackside.{topic}", task_id, "worker", kind, named | body)
 
 
 def dead_letter() -> ForgedRecord:
@@ -188,37 +182,27 @@ def dead_letter() -> ForgedRecord:
     return record("trackside.dead-letters", "x", "dispatcher", "record-dead-lettered.v1", body)
 
 
-STOP = {"command_id": "forged", "reason": "tired"}
-SUGGESTED = {"trial": 99, "parameters": {"x": 0.5}, "seen": 0}
-TRIAL_ENDED = {"trial": 0, "status": "SUCCEEDED", "value": 1.0}
-
-
-def stop(stream: str, role: str = "dispatcher", **more: str) -> ForgedRecord:
+def stop(stream: str, role: str = "dispatcher") -> ForgedRecord:
     """Returns an event that stops a search."""
-    return event(stream, role, "search-stop-requested.v1", STOP, **more)
+    return event(stream, role, "search-stop-requested.v1", {"command_id": "forged", "reason": "tired"})
 
 
-def ended_trial(**more: str) -> ForgedRecord:
+def ended_trial(stream: str, **more: str) -> ForgedRecord:
     """Returns the end of a trial whose task runs."""
-    return event(HONEST, "dispatcher", "trial-ended.v1", TRIAL_ENDED, **more)
+    body = {"trial": 0, "status": "SUCCEEDED", "value": 1.0}
+    return event(stream, "dispatcher", "trial-ended.v1", body, **more)
 
 
-def task_stop(task: RunningTask) -> ForgedRecord:
-    """Returns an event that stops a task, without a cause."""
-    body = {"task_id": task.task_id, "reason": "user"}
-    return event(VICTIM, "dispatcher", "task-stop-requested.v1", body, cause="")
-
-
-def about_keys(kind: str, **fields: str | int) -> ForgedRecord:
+def about_keys(seen: Seen, kind: str, **fields: str | int) -> ForgedRecord:
     """Returns an event about the keys of the partition of the honest search."""
     count = Topics().event_partitions
-    partition = partition_of(HONEST, count)
+    partition = partition_of(seen.honest, count)
     body = {"topic": EVENTS, "partition": partition, **fields}
     return event(keys_stream(partition, count), "setup", kind, body, cause="")
 
 
-def trusted_key() -> ForgedRecord:
+def trusted_key(seen: Seen) -> ForgedRecord:
     """Returns an event that makes a new key that of the installation, signed with that key."""
     signer = new_signer()
     named = {"key_id": signer.key_id, "public_key": signer.public_key.hex(), "role": "setup"}
-    return about_keys("key-trusted.v1", **named).signed_with(signer)
+    return about_keys(seen, "key-trusted.v1", **named).signed_with(signer)

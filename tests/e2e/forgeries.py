@@ -6,36 +6,10 @@ finding at its place. `docs/security.md` has the same table.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tests.e2e.forged_records import (
-    COMMANDS,
-    EVENTS,
-    HONEST,
-    SUGGESTED,
-    VICTIM,
-    ForgedRecord,
-    Seen,
-    about_keys,
-    assigned,
-    dead_letter,
-    ended,
-    ended_trial,
-    event,
-    final,
-    heartbeat,
-    joined,
-    lost,
-    output,
-    points,
-    recall,
-    received,
-    run_task,
-    stop,
-    submitted,
-    task_stop,
-    trusted_key,
-)
+from tests.e2e import forged_records as forged
+from tests.e2e.forged_records import COMMANDS, EVENTS, ForgedRecord, Seen, event
 
 EVENT_WRITERS = ("dispatcher", "scheduler", "summary-indexer", "workers")
 FLEET_WRITERS = ("scheduler", "workers")
@@ -46,41 +20,38 @@ class Forgery(NamedTuple):
 
     what: str
     forge: Callable[[Seen], ForgedRecord]
-    written_by: tuple[str, ...]
-    signed: bool
-    effect: bool
+    written_by: tuple[str, ...] = EVENT_WRITERS
+    signed: bool = True
+    effect: bool = False
     found: str = ""
 
 
-S, W = EVENT_WRITERS, FLEET_WRITERS
+def effective(what: str, forge: Callable[[Seen], ForgedRecord], found: str) -> Forgery:
+    """Returns what has an effect on an open stack, and is found."""
+    return Forgery(what, forge, effect=True, found=found)
+
+
+def decided(kind: str, **body: Any) -> Callable[[Seen], ForgedRecord]:
+    """Returns what makes an event of the dispatcher in the honest search."""
+    return lambda s: event(s.honest, "dispatcher", kind, body)
+
+
+NOWHERE = {"topic": COMMANDS, "partition": 0, "offset": 900_000}
+SEARCH = {"task_type": "gated", "space": {"x": {"type": "uniform", "low": 0, "high": 1}}, "max_trials": 1}
 FORGERIES: tuple[Forgery, ...] = (
-    Forgery(
+    effective(
         "`CommandReceived` of a command that no client published",
-        lambda s: received("ghost", 900_000),
-        S,
-        True,
-        True,
+        lambda s: forged.received("ghost", 900_000),
         "INV-8",
     ),
-    Forgery(
+    effective(
         "`CommandReceived` that names the record of another command",
-        lambda s: received("ghoul", 0),
-        S,
-        True,
-        True,
+        lambda s: forged.received("ghoul", 0),
         "INV-8",
     ),
     Forgery(
         "`CommandAccepted` of a command that was not received",
-        lambda s: event(
-            HONEST,
-            "dispatcher",
-            "command-accepted.v1",
-            {"command_id": "c", "source": {"topic": COMMANDS, "partition": 0, "offset": 900_000}},
-        ),
-        S,
-        True,
-        False,
+        decided("command-accepted.v1", command_id="c", source=NOWHERE),
     ),
     Forgery(
         "`SearchStarted` in a stream without a command",
@@ -88,111 +59,89 @@ FORGERIES: tuple[Forgery, ...] = (
             "spook",
             "dispatcher",
             "search-started.v1",
-            {
-                "command_id": "c",
-                "search": {
-                    "task_type": "gated",
-                    "space": {"x": {"type": "uniform", "low": 0, "high": 1}},
-                    "max_trials": 1,
-                },
-                "seed": 1,
-            },
+            {"command_id": "c", "search": SEARCH, "seed": 1},
         ),
-        S,
-        True,
-        False,
     ),
     Forgery(
         "`TrialSuggested` ahead of its slot",
-        lambda s: event(HONEST, "dispatcher", "trial-suggested.v1", SUGGESTED),
-        S,
-        True,
-        False,
+        decided("trial-suggested.v1", trial=99, parameters={"x": 0.5}, seen=0),
     ),
-    Forgery("`TaskSubmitted` of a task that no trial has", lambda s: submitted(), S, True, False),
+    Forgery(
+        "`TaskSubmitted` of a task that no trial has",
+        lambda s: event(
+            s.honest,
+            "dispatcher",
+            "task-submitted.v2",
+            {"task_id": f"{s.honest}.77", "task_type": "gated", "parameters": {}},
+        ),
+    ),
     Forgery(
         "`TaskAssigned` of a running task to another device",
-        lambda s: assigned(s.task(HONEST, 0)),
-        S,
-        True,
-        False,
+        lambda s: forged.assigned(s.honest_task),
     ),
     Forgery(
         "`AttemptEnded` of a running attempt by a stranger",
-        lambda s: ended(s.task(HONEST, 0), "i9", "000000002"),
-        S,
-        True,
-        False,
+        lambda s: forged.ended(s.honest_task, "i9", "000000002"),
     ),
     Forgery(
         "FINAL `MetricReported` of a placement that is not there",
-        lambda s: final(s.task(HONEST, 0), 7, "worker"),
-        S,
-        True,
-        False,
+        lambda s: forged.final(s.honest_task, 7, "worker"),
     ),
-    Forgery(
+    effective(
         "FINAL `MetricReported` of a running attempt by another worker",
-        lambda s: final(s.task(VICTIM, 0), 1, "w9"),
-        S,
-        True,
-        True,
+        lambda s: forged.final(s.victim_task, 1, "w9"),
         "INV-7",
     ),
-    Forgery(
-        "`TaskStopRequested` without a cause", lambda s: task_stop(s.task(VICTIM, 0)), S, True, True, "INV-18"
+    effective(
+        "`TaskStopRequested` without a cause",
+        lambda s: event(
+            s.victim,
+            "dispatcher",
+            "task-stop-requested.v1",
+            {"task_id": s.victim_task.task_id, "reason": "user"},
+            cause="",
+        ),
+        "INV-18",
     ),
-    Forgery(
+    effective(
         "`AttemptEnded` of a running attempt in the name of its worker",
-        lambda s: ended(s.task(VICTIM, 0), s.task(VICTIM, 0).incarnation, "000000001"),
-        S,
-        True,
-        True,
+        lambda s: forged.ended(s.victim_task, s.victim_task.incarnation, "000000001"),
         "INV-7",
     ),
     Forgery(
-        "`SearchExhausted` with a wrong number of trials",
-        lambda s: event(HONEST, "dispatcher", "search-exhausted.v1", {"trials": 99, "seen": 0}),
-        S,
-        True,
-        False,
+        "`SearchExhausted` with a wrong number of trials", decided("search-exhausted.v1", trials=99, seen=0)
     ),
-    Forgery("`TrialEnded` of a trial whose task runs", lambda s: ended_trial(), S, True, False),
+    Forgery("`TrialEnded` of a trial whose task runs", lambda s: forged.ended_trial(s.honest)),
     Forgery(
         "`TrialEnded` with a time in the future",
-        lambda s: ended_trial(time="2090-01-01T00:00:00Z"),
-        S,
-        True,
-        False,
+        lambda s: forged.ended_trial(s.honest, time="2090-01-01T00:00:00Z"),
     ),
     Forgery(
         "`TrialEnded` with the decision id of another decision",
-        lambda s: ended_trial(
-            decisionid=dict(s.old.headers).get("ce_decisionid", b"d").decode(), index="1", count="2"
+        lambda s: forged.ended_trial(
+            s.honest,
+            decisionid=dict(s.old.headers).get("ce_decisionid", b"d").decode(),
+            index="1",
+            count="2",
         ),
-        S,
-        True,
-        False,
     ),
-    Forgery(
-        "an event of the dispatcher by the role of a worker", lambda s: stop(HONEST, "worker"), S, True, False
-    ),
-    Forgery("an event by an unknown role", lambda s: stop(HONEST, "root"), S, True, False),
+    Forgery("an event of the dispatcher by the role of a worker", lambda s: forged.stop(s.honest, "worker")),
+    Forgery("an event by an unknown role", lambda s: forged.stop(s.honest, "root")),
     Forgery(
         "an event in another partition than its stream's",
-        lambda s: stop(HONEST)._replace(partition=s.wrong_partition),
-        S,
-        False,
-        False,
+        lambda s: forged.stop(s.honest)._replace(partition=s.wrong_partition),
+        signed=False,
     ),
-    Forgery("an old event again, byte by byte", lambda s: s.old, S, False, False),
+    Forgery("an old event again, byte by byte", lambda s: s.old, signed=False),
     Forgery(
-        "bytes that are no event", lambda s: ForgedRecord(EVENTS, HONEST, b"\xff\xfe", []), S, False, False
+        "bytes that are no event",
+        lambda s: ForgedRecord(EVENTS, s.honest, b"\xff\xfe", []),
+        signed=False,
     ),
-    Forgery(
+    effective(
         "the second event of a decision without the first",
         lambda s: event(
-            VICTIM,
+            s.victim,
             "dispatcher",
             "search-paused.v1",
             {"command_id": "c", "change": 1, "running": "finish"},
@@ -200,57 +149,78 @@ FORGERIES: tuple[Forgery, ...] = (
             index="1",
             count="2",
         ),
-        S,
-        True,
-        True,
         "INV-9",
     ),
-    Forgery("`SearchStopRequested` without a command", lambda s: stop(VICTIM), S, True, True, "INV-18"),
+    effective("`SearchStopRequested` without a command", lambda s: forged.stop(s.victim), "INV-18"),
     Forgery(
         "`WorkerLost` of a worker that lives, by the role of a worker",
-        lambda s: lost("worker", s.task(HONEST, 0).incarnation),
-        W,
-        False,
-        False,
+        lambda s: forged.lost("worker", s.honest_task.incarnation),
+        FLEET_WRITERS,
+        signed=False,
     ),
     Forgery(
-        "`WorkerLost` of an incarnation that never joined", lambda s: lost("scheduler", "i9"), W, True, False
+        "`WorkerLost` of an incarnation that never joined",
+        lambda s: forged.lost("scheduler", "i9"),
+        FLEET_WRITERS,
     ),
-    Forgery("`WorkerJoined` of a worker that does not exist", lambda s: joined("i9"), W, True, True),
-    Forgery("a heartbeat of an incarnation that never joined", lambda s: heartbeat(), W, False, False),
+    Forgery(
+        "`WorkerJoined` of a worker that does not exist",
+        lambda s: forged.joined("i9"),
+        FLEET_WRITERS,
+        effect=True,
+    ),
+    Forgery(
+        "a heartbeat of an incarnation that never joined",
+        lambda s: forged.heartbeat(),
+        FLEET_WRITERS,
+        signed=False,
+    ),
     Forgery(
         "`RunTask` on a device topic, of a placement that was not assigned",
-        run_task,
+        lambda s: forged.for_device(
+            s, "run-task.v1", "i9", attempt=9, task_type="gated", parameters={}, device_ids=["cpu-0"]
+        ),
         ("scheduler",),
-        False,
-        False,
-        "INV-5",
+        signed=False,
+        found="INV-5",
     ),
-    Forgery("`RecallTask` on a device topic, of a task that runs", recall, ("scheduler",), False, False),
+    Forgery(
+        "`RecallTask` on a device topic, of a task that runs",
+        lambda s: forged.for_device(s, "recall-task.v1", s.honest_task.incarnation),
+        ("scheduler",),
+        signed=False,
+    ),
     Forgery(
         "a dead letter of a command that was never published",
-        lambda s: dead_letter(),
+        lambda s: forged.dead_letter(),
         ("dispatcher", "summary-indexer"),
-        False,
-        False,
-        "INV-8",
+        signed=False,
+        found="INV-8",
     ),
-    Forgery("`KeyTrusted` of a key of its own, signed with that", lambda s: trusted_key(), S, True, True),
+    Forgery("`KeyTrusted` of a key of its own, signed with that", forged.trusted_key, effect=True),
     Forgery(
         "`SignatureModeChanged` that turns signatures off",
-        lambda s: about_keys("signature-mode-changed.v1", number=1, mode="off"),
-        S,
-        True,
-        False,
+        lambda s: forged.about_keys(s, "signature-mode-changed.v1", number=1, mode="off"),
     ),
     Forgery(
         "metric points of a task that does not exist",
-        lambda s: points(),
+        lambda s: forged.of_no_task(
+            s,
+            "metrics",
+            "metric-points-reported.v1",
+            series=[{"tag": "loss", "steps": [1], "times_ms": [1], "values": [0.5]}],
+        ),
         ("summary-indexer", "workers"),
-        False,
-        False,
+        signed=False,
     ),
-    Forgery("output of a task that does not exist", lambda s: output(), ("workers",), False, False),
+    Forgery(
+        "output of a task that does not exist",
+        lambda s: forged.of_no_task(
+            s, "logs", "output-written.v1", source="stdout", first_line=1, lines=["ok"]
+        ),
+        ("workers",),
+        signed=False,
+    ),
 )
 
 
@@ -261,13 +231,8 @@ def table() -> list[str]:
         "| --- | --- | --- | --- | --- |",
     ]
     for each in FORGERIES:
+        signature = "no effect" if each.signed else "-"
         fold = "**has an effect**" if each.effect else "no effect"
-        cells = (
-            each.what,
-            ", ".join(each.written_by),
-            "no effect" if each.signed else "-",
-            fold,
-            each.found or "-",
-        )
+        cells = (each.what, ", ".join(each.written_by), signature, fold, each.found or "-")
         lines.append("| " + " | ".join(cells) + " |")
     return lines

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,37 +31,16 @@ class UserFolder:
         self, *arguments: str, text: str = "", timeout_s: float = 300
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command to its end."""
-        return subprocess.run(
-            [str(self.command), *arguments],
-            cwd=self.path,
-            env=self.environment,
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        return ran([str(self.command), *arguments], self.path, self.environment, text, timeout_s)
 
     def run_ok(self, *arguments: str, timeout_s: float = 300) -> str:
         """Runs a command that must end with 0, and returns its output."""
-        ended = self.run(*arguments, timeout_s=timeout_s)
-        assert ended.returncode == 0, ended.stderr + ended.stdout
-        return ended.stdout
+        return output_of(self.run(*arguments, timeout_s=timeout_s))
 
     def python(self, *arguments: str, timeout_s: float = 300) -> str:
         """Runs Python, which must end with 0, and returns its output."""
-        ended = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self.path,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-        assert ended.returncode == 0, ended.stderr + ended.stdout
-        return ended.stdout
+        command = [sys.executable, *arguments]
+        return output_of(ran(command, self.path, self.environment, "", timeout_s))
 
     def json_output(self, *arguments: str) -> Any:
         """Runs a command with --json; returns its output."""
@@ -95,3 +74,29 @@ class UserFolder:
             if needle in content and pid != os.getpid():
                 found.append(pid)
         return found
+
+
+def ran(
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    text: str = "",
+    timeout_s: float = 300,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a folder to its end."""
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def output_of(ended: subprocess.CompletedProcess[str]) -> str:
+    """Returns the output of a command, which has ended with 0."""
+    assert ended.returncode == 0, f"{ended.args}: {ended.stderr}{ended.stdout}"
+    return ended.stdout

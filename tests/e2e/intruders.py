@@ -44,11 +44,8 @@ class Intruder:
         return renamed if self.signer is None else renamed.signed_with(self.signer)
 
 
-class RawProducer:
+class RawProducer(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no types
     """Sends produce requests without a look at the topic first, so that the broker alone refuses them."""
-
-    def __init__(self, client: AIOKafkaAdminClient) -> None:
-        self._client = client
 
     async def send(self, forged: ForgedRecord) -> Place | None:
         """Writes a record as it is; returns its place, None if the broker denies it."""
@@ -58,7 +55,7 @@ class RawProducer:
         batch = DefaultRecordBatchBuilder(MAGIC, 0, 0, -1, -1, -1, 1_000_000)
         batch.append(0, None, forged.stream.encode(), forged.value, forged.headers)
         written = [(forged.topic, [(partition, bytes(batch.build()))])]
-        answer = await self._client._send_request(ProduceRequest(None, ALL_REPLICAS, TIMEOUT_MS, written))
+        answer = await self._send_request(ProduceRequest(None, ALL_REPLICAS, TIMEOUT_MS, written))
         [(_, [(_, code, offset, *_)])] = answer.topics
         if code == TopicAuthorizationFailedError.errno:
             return None
@@ -69,9 +66,9 @@ class RawProducer:
 @asynccontextmanager
 async def raw_producer(kafka: KafkaSettings) -> AsyncIterator[RawProducer]:
     """Yields what writes as a user; a KafkaError if the broker does not let it in."""
-    client = AIOKafkaAdminClient(**client_options(kafka))
+    client = RawProducer(**client_options(kafka))
     await client.start()
     try:
-        yield RawProducer(client)
+        yield client
     finally:
         await client.close()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.e2e.harness import UserFolder
+from tests.e2e.leaks import Told
 from tests.integration.artifacts.conftest import S3Server
 from tests.polling import poll_until_sync
 
@@ -61,30 +61,27 @@ def write_types(folder: Path) -> None:
         catalogue.write(TYPES)
 
 
-def run_jobs(home: UserFolder, said: list[str], s3: S3Server, model: str) -> None:
+def run_jobs(told: Told, s3: S3Server, model: str) -> None:
     """Runs a round on the credential `moto`, and one that is blocked by what the store of `other` answers.
 
     Both begin with an artifact, `STREAM/TASK/NAME`. The dataset of `other` can't be read.
     """
-
-    def submit(name: str, text: str) -> None:
-        (home.path / f"{name}.yaml").write_text(text)
-        said.append(home.run_ok("submit", f"{name}.yaml", "--id", name))
-
     content = b"".join(b"sample %d\n" % number for number in range(4))
     files = s3.store().blobs.files  # type: ignore[attr-defined]
     files.call_s3("put_object", Bucket="models", Key="jobs/samples.txt", Body=content)
-    home.run_ok("models", "register", "begun")
-    home.run_ok("models", "add", "begun", "--from", model, "--format", "file")
-    submit("unreadable", DATASET.format(name="unreadable", credential="other"))
-    submit("samples", DATASET.format(name="samples", credential="moto"))
+    told.run("models", "register", "begun")
+    told.run("models", "add", "begun", "--from", model, "--format", "file")
+    told.submit("unreadable", DATASET.format(name="unreadable", credential="other"))
+    told.submit("samples", DATASET.format(name="samples", credential="moto"))
     for name, credential in (("learning", "moto"), ("blocked", "other")):
-        home.run_ok("models", "register", f"{name}-model")
-        submit(name, JOB.format(name=name, credential=credential))
-    poll_until_sync(lambda: [row["deployed"] for row in home.json_output("rounds", "learning")] == [True])
-    poll_until_sync(lambda: bool(home.json_output("show", "blocked")["blocked"]))
+        told.run("models", "register", f"{name}-model")
+        told.submit(name, JOB.format(name=name, credential=credential))
+    poll_until_sync(
+        lambda: [row["deployed"] for row in told.home.json_output("rounds", "learning")] == [True]
+    )
+    poll_until_sync(lambda: bool(told.home.json_output("show", "blocked")["blocked"]))
     for name in ("learning", "blocked", "unreadable"):
-        said.append(home.run_ok("show", name))
-        said.append(home.run_ok("events", name))
+        told.run("show", name)
+        told.run("events", name)
     copied = files.cat_file("models/jobs/learning-live")
     assert copied.endswith(b"sample 1\nsample 3\n"), copied[-100:]

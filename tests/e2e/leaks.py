@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from tests.e2e.harness import UserFolder
 from trackside.eventlog.kafka import KafkaLog
 
 
@@ -49,6 +50,29 @@ class Answers:
         finally:
             server.shutdown()
             server.server_close()
+
+
+class Told:
+    """Runs commands in a folder and keeps what they say."""
+
+    def __init__(self, home: UserFolder) -> None:
+        self.home, self.said = home, list[str]()
+
+    def run(self, *arguments: str) -> str:
+        """Runs a command that must end with 0; returns its output."""
+        return self.ended(0, *arguments)
+
+    def ended(self, code: int, *arguments: str) -> str:
+        """Runs a command that must end with a code; returns its output."""
+        ended = self.home.run(*arguments)
+        self.said.append(ended.stdout + ended.stderr)
+        assert ended.returncode == code, self.said[-1]
+        return ended.stdout
+
+    def submit(self, name: str, spec: str, *more: str) -> None:
+        """Submits a spec under its name."""
+        (self.home.path / f"{name}.yaml").write_text(spec)
+        self.run("submit", f"{name}.yaml", "--id", name, *more)
 
 
 async def records(bootstrap: str, prefix: str) -> list[bytes]:

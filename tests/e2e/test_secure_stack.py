@@ -6,118 +6,138 @@ import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.e2e.harness import UserFolder
-from trackside.embedded.stack import load
+from tests.e2e import leaks
+from tests.e2e.shared_stack import SECURE, StackFolder, folder_below, start
+from trackside.embedded.folder import NAME
 
 pytestmark = pytest.mark.timeout(900)
 
 SERVICES = ("dispatcher", "scheduler", "worker-worker", "summary-indexer", "console")
 SPEC = """
 kind: search
-task_type: curve
-max_trials: MOST
+task_type: parabola
+max_trials: 4
 concurrency: 2
 space:
-  learning_rate: {type: loguniform, low: 1e-5, high: 1e-1}
-  waves: {type: quniform, low: 5, high: 100, step: 5}
-  batch: {type: choice, values: [16, 32]}
+  x: {type: uniform, low: 0, high: 1}
 """
 SCRIPT = """
+import sys
 from trackside.sdk import Client
 from trackside.sdk.discovery import bootstrap
 
 with Client.blocking(bootstrap()) as client:
-    print(client.state("first").over)
+    print(client.state(sys.argv[1]).over)
 """
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[UserFolder]:
-    home = UserFolder(tmp_path_factory.mktemp("secure"))
-    home.run_ok("init")
-    home.run_ok("up", "--secure", "--leash", str(leash))
-    yield home
-    home.run_ok("down")
+def own(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[StackFolder]:
+    """Yields a folder on a secure stack whose passwords may be changed, with a search that has ended."""
+    user = start(tmp_path_factory.mktemp("secure"), "--secure", "--slots", "1", "--leash", str(leash))
+    with folder_below(user.path) as folder:
+        folder.submit("first", SPEC, "--wait")
+        yield folder
+    user.run_ok("down")
 
 
-def submit(home: UserFolder, name: str, trials: int) -> None:
-    (home.path / f"{name}.yaml").write_text(SPEC.replace("MOST", str(trials)))
-    assert "DONE" in home.run_ok("submit", f"{name}.yaml", "--id", name, "--wait")
+def private_files(home: Path) -> list[Path]:
+    """Returns the files below the folder of secrets, which are their owner's alone."""
+    assert stat.S_IMODE((home / SECURE).stat().st_mode) == 0o700
+    found = [*(home / SECURE).rglob("*")]
+    modes = {(path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in found}
+    assert modes <= {(True, 0o700), (False, 0o600)}
+    files = [path for path in found if path.is_file()]
+    assert len(files) > len(SERVICES)
+    return files
 
 
-def processes(home: UserFolder) -> dict[str, Any]:
-    return dict(json.loads((home.path / ".trackside" / "stack.json").read_text())["processes"])
-
-
-def test_a_search_runs_to_its_end_over_encrypted_connections(folder: UserFolder) -> None:
-    submit(folder, "first", 4)
-    assert "nothing found" in folder.run_ok("verify-log")
-    assert "equal" in folder.run_ok("replay", "rebuild")
-    assert folder.python("-c", SCRIPT).split() == ["True"]
-    said = folder.run_ok("setup", "acls", "--check", "--worker", "worker")
+def test_a_search_runs_to_its_end_over_encrypted_connections(secure_home: StackFolder) -> None:
+    first = secure_home.submit("first", SPEC, "--wait")
+    assert secure_home.json_output("show", first)["status"] == "DONE"
+    assert "nothing found" in secure_home.run_ok("verify-log", first)
+    assert "equal" in secure_home.run_ok("replay", "rebuild")
+    assert secure_home.python("-c", SCRIPT, first).split() == ["True"]
+    said = secure_home.run_ok("setup", "acls", "--check", "--worker", "worker", "--worker", "other")
     assert "and no others for its principals" in said
 
 
-def test_secrets_are_in_files_of_their_owner_and_in_nothing_else(folder: UserFolder) -> None:
-    home = folder.path / ".trackside"
-    secure = home / "secure"
-    assert stat.S_IMODE(secure.stat().st_mode) == 0o700
-    modes = {(path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in secure.rglob("*")}
-    assert modes <= {(True, 0o700), (False, 0o600)}
-    passwords = {path.read_text().strip() for path in secure.glob("*.password")}
-    assert len(passwords) == len(list(secure.glob("*.password"))) > len(SERVICES)
-    private = (secure, home / "kafka")
-    written = [path for path in home.rglob("*") if path.is_file() and not {*private} & {*path.parents}]
-    for path in written:
-        content = path.read_bytes()
-        assert not any(password.encode() in content for password in passwords), path
-    for pid in folder.processes():
-        shown = Path(f"/proc/{pid}/cmdline").read_bytes() + Path(f"/proc/{pid}/environ").read_bytes()
-        assert not any(password.encode() in shown for password in passwords), pid
+def test_secrets_are_in_files_of_their_owner_and_in_nothing_else(secure_home: StackFolder) -> None:
+    home = secure_home.home
+    files = [path for path in private_files(home) if path.suffix == ".password"]
+    passwords = {path.read_text().strip() for path in files}
+    assert len(passwords) == len(files) > len(SERVICES)
+    private = tuple(str(home / NAME / each).encode() for each in ("secure", "kafka"))
+    written = [each for each in leaks.files(home / NAME) if not each.startswith(private)]
+    shown = leaks.process_lists(StackFolder(home).processes())
+    assert len(written) > 10 and len(shown) > 10
+    for each in (*written, *shown):
+        assert not any(password.encode() in each for password in passwords), each[:200]
 
 
-def test_passwords_are_changed_while_all_runs(folder: UserFolder) -> None:
-    secure = folder.path / ".trackside" / "secure"
+def test_a_folder_that_was_started_so_stays_so(secure_home: StackFolder) -> None:
+    assert "runs already" in secure_home.run_ok("up", "--secure")
+    elsewhere = {"TRACKSIDE_KAFKA_BOOTSTRAP": "127.0.0.1:9092"}
+    refused = StackFolder(secure_home.path, elsewhere).run("up", "--secure")
+    assert refused.returncode == 2
+    assert "TRACKSIDE_KAFKA_BOOTSTRAP names another" in refused.stderr
+
+
+@pytest.mark.long
+def test_passwords_are_changed_while_all_runs(own: StackFolder) -> None:
+    secure = own.home / SECURE
     before = {name: (secure / f"{name}.password").read_text() for name in (*SERVICES, "publisher", "admin")}
-    folder.run_ok("setup", "passwords", *before)
+    own.run_ok("setup", "passwords", *before)
     assert all((secure / f"{name}.password").read_text() != old for name, old in before.items())
-    pid = load(folder.path / ".trackside").pid("kafka")
+    pid = own.stack.pid("kafka")
     assert pid is not None
     os.kill(pid, signal.SIGKILL)  # so that every service has to connect again
-    submit(folder, "second", 4)
-    restarts = {name: each["restarts"] for name, each in processes(folder).items()}
+    second = own.submit("second", SPEC, "--wait")
+    assert own.json_output("show", second)["status"] == "DONE"
+    restarts = {name: each.restarts for name, each in own.stack.status.processes.items()}
     assert restarts.pop("kafka") == 1
     assert set(restarts.values()) == {0}, restarts
 
 
-def test_a_clone_has_copies_of_the_users_and_of_the_keys_that_its_log_trusts(
-    folder: UserFolder, leash: Path, tmp_path: Path
+def installation_of(home: Path) -> str:
+    """Returns the id of an installation."""
+    return str(json.loads((home / NAME / "installation.json").read_text())["id"])
+
+
+@pytest.mark.long
+def test_a_clone_of_a_running_installation_has_its_data_its_users_and_its_keys_and_runs_next_to_it(
+    own: StackFolder, leash: Path, tmp_path: Path
 ) -> None:
-    secure, clone = Path(".trackside") / "secure", UserFolder(tmp_path / "clone")
-    folder.run_ok("clone", str(clone.path))
-    secrets = [path.relative_to(folder.path) for path in (folder.path / secure).rglob("*") if path.is_file()]
-    assert len(secrets) > len(SERVICES)
-    for path in secrets:
-        assert (clone.path / path).read_bytes() == (folder.path / path).read_bytes()
-        assert stat.S_IMODE((clone.path / path).stat().st_mode) == 0o600
-    assert stat.S_IMODE((clone.path / secure).stat().st_mode) == 0o700
-    clone.run_ok("up", "--leash", str(leash))
+    first, clone = StackFolder(own.home), StackFolder(tmp_path / "clone")
+    going = own.submit("going", SPEC.replace("parabola", "curve").replace("4", "1000"))
+    backups = [first.json_output("backup", str(tmp_path / "backup")) for _ in range(2)]
+    assert [made["runs"] for made in backups] == [1, 2]
+    assert backups[1]["records"] > 0  # the search ran meanwhile
+    assert backups[0]["separate"] == [f"the code of tasks in {own.home}"]
+    settings = json.loads((tmp_path / "backup" / "settings" / "settings.json").read_text())
+    assert settings["slots"] == 1
+
+    made = first.json_output("clone", str(clone.path))
+    assert made["first"] == installation_of(own.home) != installation_of(clone.path)
+    refused = first.run("clone", str(clone.path))
+    assert refused.returncode == 2 and "has an installation already" in refused.stderr
+    private = {path.relative_to(own.home): path.read_bytes() for path in private_files(own.home)}
+    copied = {path.relative_to(clone.path): path.read_bytes() for path in private_files(clone.path)}
+    assert {path: copied[path] for path in private} == private
+
+    before = own.stack.status.supervisor_pid
+    clone.run_ok("up", "--slots", "1", "--leash", str(leash))
     try:
-        assert clone.json_output("show", "first") == folder.json_output("show", "first")
-        assert "own accepted" in clone.run_ok("submit", str(folder.path / "first.yaml"), "--id", "own")
-        assert "nothing found" in clone.run_ok(
-            "verify-log", "--keys", str(clone.path / secure / "keys" / "keys.json")
-        )
+        assert own.stack.status.supervisor_pid == before
+        assert clone.json_output("show", own.id("first")) == own.json_output("show", own.id("first"))
+        checked = clone.json_output("upgrade", "--check")
+        assert not checked["changes"] and checked["events"] > made["records"] / 2
+        assert "own accepted" in clone.run_ok("submit", str(own.path / "first.yaml"), "--id", "own")
+        keys = clone.path / SECURE / "keys" / "keys.json"
+        assert "nothing found" in clone.run_ok("verify-log", "--keys", str(keys))
     finally:
         clone.run_ok("down")
-
-
-def test_a_folder_that_was_started_so_stays_so(folder: UserFolder) -> None:
-    assert "runs already" in folder.run_ok("up", "--secure")
-    refused = UserFolder(folder.path, {"TRACKSIDE_KAFKA_BOOTSTRAP": "127.0.0.1:9092"}).run("up", "--secure")
-    assert refused.returncode == 2
-    assert "TRACKSIDE_KAFKA_BOOTSTRAP names another" in refused.stderr
+        own.run_ok("stop", going)
