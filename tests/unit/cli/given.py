@@ -37,12 +37,10 @@ class TaskStream:
         await self.append_events(given.suggested(0), given.submitted(0, needs=search.needs))
 
     async def runs(self, attempt: int = 1) -> None:
-        """Gives the task a device."""
         await self.append_events(given.assigned(attempt=attempt))
         await self.append_events(given.begun(attempt=attempt))
 
     async def ends(self, end: AttemptEnd = AttemptEnd.FINISHED, attempt: int = 1) -> None:
-        """Ends an attempt."""
         await self.append_events(given.ended(end, attempt=attempt))
 
     async def lines(
@@ -54,7 +52,6 @@ class TaskStream:
         task_id: str = TASK,
         message_id: str = "",
     ) -> None:
-        """Writes lines of output."""
         output = OutputWritten(
             stream=given.STREAM,
             task_id=task_id,

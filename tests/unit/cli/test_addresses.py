@@ -40,10 +40,7 @@ def test_a_folder_that_is_set_or_else_the_database_has_the_snapshots_and_a_log_a
     for name, value in ADDRESSES.items():
         monkeypatch.setenv(name, value)
     found = Addresses().past_states
-    assert found is not None
-    assert isinstance(found.store, PostgresPastStore)
+    assert found is not None and isinstance(found.store, PostgresPastStore)
     monkeypatch.setenv(PAST_FOLDER, str(tmp_path))
     found = Addresses().past_states
-    assert found is not None
-    assert isinstance(found.store, FolderPastStore)
-    assert found.store.folder == tmp_path
+    assert found is not None and isinstance(found.store, FolderPastStore) and found.store.folder == tmp_path

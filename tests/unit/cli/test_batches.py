@@ -86,9 +86,7 @@ def test_the_board_shows_services_that_no_device_has(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == "  1.up is ready\n", "the other one has ended since"
 
 
-def test_the_board_of_a_batch_names_what_did_not_finish_or_can_not_run_and_its_progress_fits_one_line() -> (
-    None
-):
+def test_the_board_of_a_batch_names_what_did_not_finish_or_can_not_run_and_its_progress() -> None:
     history = list(eventful_batch("tasks"))
     board = seen(history, "tasks")
     text = drawn(board)
@@ -154,7 +152,9 @@ def attempt(**more: object) -> ViewRow:
     return fields | more
 
 
-def test_t22_result_columns_are_all_scalars_that_any_task_has_the_objective_first() -> None:
+def test_t22_result_columns_are_all_scalars_that_any_task_has_and_what_failed_has_its_stage_and_message() -> (
+    None
+):
     rows = [
         task("a", objective=0.5, result={"zeta": 1, "alpha": 2.5, "curve": [1, 2]}),
         task("b", result={"note": "x", "nested": {"a": 1}, "ok": True}),
@@ -164,9 +164,6 @@ def test_t22_result_columns_are_all_scalars_that_any_task_has_the_objective_firs
     assert made.columns == ["value", "alpha", "note", "ok", "zeta"]
     assert [row.cells.get("alpha") for row in made.finished] == [2.5, None]
     assert (made.open, made.failed) == (1, [])
-
-
-def test_t22_what_failed_has_its_stage_and_message() -> None:
     error = {"error_type": "ValueError", "error_message": "no\nfile", "error_stage": "LOAD"}
     rows = [task("a", "failed"), task("b", "lost"), task("c", "timed_out_queue", unschedulable="too large")]
     made = section("g", "DONE", rows, {"b.1.a": attempt(**error), "b.1.b": attempt(exit_code=137)})

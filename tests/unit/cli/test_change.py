@@ -21,14 +21,7 @@ def test_a_time_is_read_as_nni_s_users_write_it(text: str, expected: float | Non
 
 def test_values_of_parameters_are_json_or_text_and_what_is_neither_or_no_time_is_bad_usage() -> None:
     found = assignments(["lr=0.01", "n=7", "opt=adam", 'layer={"_name": "conv"}', "path=a=b", "on=true"])
-    assert found == {
-        "lr": 0.01,
-        "n": 7,
-        "opt": "adam",
-        "layer": {"_name": "conv"},
-        "path": "a=b",
-        "on": True,
-    }
+    assert found == {"lr": 0.01, "n": 7, "opt": "adam", "layer": {"_name": "conv"}, "path": "a=b", "on": True}
     with pytest.raises(BadUsage, match="expected NAME=VALUE"):
         assignments(["lr"])
     with pytest.raises(BadUsage, match="expected seconds, or a number with s, m, h or d"):

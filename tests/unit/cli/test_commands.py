@@ -48,6 +48,7 @@ def test_without_a_stack_a_command_says_what_to_do(capsys: pytest.CaptureFixture
     assert call(["down"]) == 0
 
 
+@pytest.mark.thorough
 def test_schemas_writes_every_published_document(nowhere: Path) -> None:
     assert call(["schemas", "out/here"]) == 0
     assert {path.name: path.read_text() for path in (nowhere / "out/here").iterdir()} == files()
@@ -99,6 +100,7 @@ def _spec() -> SearchSpec:
 def test_a_full_disk_is_a_failure_said_once_in_a_sentence_whatever_was_written_before(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(documents, "files", lambda: {"a.json": "{}"})
     with Path("/dev/full").open("w") as full:
         monkeypatch.setattr(sys, "stdout", full)
         assert call(["schemas", "out"]) == 1
@@ -115,6 +117,7 @@ def test_a_full_disk_is_a_failure_said_once_in_a_sentence_whatever_was_written_b
 
 
 def test_a_reader_that_leaves_early_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "files", lambda: {"a.json": "{}"})
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as left:

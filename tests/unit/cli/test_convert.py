@@ -26,9 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_every_document_becomes_a_file_of_the_folder_that_can_be_submitted(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_documents_become_files_that_can_be_submitted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["convert", "sedna", FILE, "--to", "new/converted"]) == 0
     folder = here / "new" / "converted"
     assert sorted(path.name for path in folder.iterdir()) == FILES
@@ -57,7 +55,7 @@ def test_without_a_folder_the_files_are_printed(capsys: pytest.CaptureFixture[st
     assert "nodeName" in said.err
 
 
-def test_json_has_files_notes_and_commands(
+def test_json_has_files_and_notes(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(whole()[FILE])))
@@ -88,9 +86,7 @@ def test_a_folder_that_has_something_stays_as_it_is(here: Path, capsys: pytest.C
     assert sorted(path.name for path in here.iterdir()) == ["converted", FILE]
 
 
-def test_i34_the_canary_is_in_no_file_and_not_on_the_screen(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_i34_the_canary_is_in_no_file_nor_on_screen(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     variable = f"- {{name: SECRET_ACCESS_KEY, value: {CANARY}}}"
     (here / FILE).write_bytes(joined(SECRET, DATASET, MODELS, job(variable=variable)))
     assert call(["convert", "sedna", FILE, "--to", "converted"]) == 0

@@ -58,8 +58,7 @@ def test_help_imports_no_service_and_no_large_library() -> None:
     ended = subprocess.run([sys.executable, "-c", PRINT_IMPORTS], capture_output=True, text=True, check=True)
     imported = ended.stderr.splitlines()
     assert HEAVY & {name.split(".")[0] for name in imported} == set()
-    packages = {name.split(".")[1] for name in imported if name.startswith("trackside.")}
-    assert packages == {"cli"}
+    assert {name.split(".")[1] for name in imported if name.startswith("trackside.")} == {"cli"}
 
 
 def broken(paragraph: str, lines: list[str], width: int) -> str:
@@ -110,7 +109,7 @@ def test_every_option_and_argument_is_explained() -> None:
     assert unexplained == []
 
 
-def test_the_help_of_tasks_names_every_state_and_the_version_is_that_of_the_distribution(
+def test_help_names_every_state_of_tasks_and_the_version(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert call(["tasks", "--help"]) == 0

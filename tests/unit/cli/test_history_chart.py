@@ -19,7 +19,7 @@ def test_the_best_value_so_far_is_that_of_trials_that_count() -> None:
     assert best_so_far(history, maximize=False) == [(0, 0.5), (2, 0.5), (3, 0.5), (4, 0.5)]
 
 
-def test_each_trial_has_a_dot_and_those_that_were_stopped_another_colour() -> None:
+def test_each_trial_has_a_dot_and_values_far_worse_than_most_are_drawn_at_the_edge() -> None:
     drawn = history_svg(section())
     dots = re.findall(rf'width="5.0" height="5.0" fill="({COUNTED}|{STOPPED})"', drawn)
     assert dots == [COUNTED, STOPPED, COUNTED, COUNTED, COUNTED]
@@ -27,24 +27,18 @@ def test_each_trial_has_a_dot_and_those_that_were_stopped_another_colour() -> No
     heights = [float(point.split(",")[1]) for point in line.split()]
     assert heights == sorted(heights, reverse=True), "the best value only rises"
     assert "stopped early" in drawn and "higher is better" in drawn
-
-
-def test_values_far_worse_than_most_are_drawn_at_the_edge() -> None:
     good = [(number, 1.0 + number / 100, True) for number in range(50)]
     drawn = history_svg(section([*good, (50, 1e9, True)], "minimize"))
     assert "1e+09" not in drawn and "1.2" in drawn
 
 
-def test_equal_values_and_single_ones_are_no_reason_to_fail() -> None:
+def test_a_line_of_blocks_is_no_wider_than_the_screen_and_equal_or_single_values_are_no_failure() -> None:
+    many = [(number, float(number), True) for number in range(1_000)]
+    line = sparkline(section(many))
+    assert len(line) == 60 and line[0] == "▁" and line[-1] == "█"
+    assert sparkline(section()) == "▁▄▄█"
     assert history_svg(section([(0, 1.0, True)])) == ""
     assert "<svg" in history_svg(section([(0, 1.0, True), (1, 1.0, True)]))
     assert "<svg" in history_svg(section([(0, 1.0, False), (1, 2.0, False)]))
     assert sparkline(section([(0, 1.0, True), (1, 1.0, True)])) == "▁▁"
     assert sparkline(section([(0, 1.0, True)])) == ""
-
-
-def test_a_line_of_blocks_is_no_wider_than_the_screen() -> None:
-    many = [(number, float(number), True) for number in range(1_000)]
-    line = sparkline(section(many))
-    assert len(line) == 60 and line[0] == "▁" and line[-1] == "█"
-    assert sparkline(section()) == "▁▄▄█"

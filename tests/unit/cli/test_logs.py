@@ -84,9 +84,7 @@ async def second_try(written: TaskStream) -> None:
     await written.runs(attempt=2)
 
 
-async def test_the_lines_of_a_task_are_shown_in_order_and_those_of_others_are_not(
-    written: TaskStream, screen: Screen
-) -> None:
+async def test_the_lines_of_a_task_alone_are_shown_in_order(written: TaskStream, screen: Screen) -> None:
     await written.runs()
     await written.lines(1, "one", "two")
     await written.lines(1, "not ours", task_id="other.0")
@@ -96,9 +94,7 @@ async def test_the_lines_of_a_task_are_shown_in_order_and_those_of_others_are_no
     assert await screen.shown(source="stderr") == ["careful"]
 
 
-async def test_lines_that_are_missing_are_counted_where_they_are_missing(
-    written: TaskStream, screen: Screen
-) -> None:
+async def test_missing_lines_are_counted_where_they_are_missing(written: TaskStream, screen: Screen) -> None:
     await written.runs()
     await written.lines(3, "three", "[1500 more lines came too fast and were left out]")
     await written.lines(1504, "last but one")
@@ -123,7 +119,7 @@ async def test_lines_that_are_missing_are_counted_where_they_are_missing(
     assert {(item["task_id"], item["attempt"], item["source"]) for item in found} == {(TASK, 1, "stdout")}
 
 
-async def test_lines_sent_twice_are_shown_once_and_those_of_a_new_placement_again(
+async def test_lines_sent_twice_are_shown_once_and_for_each_placement(
     written: TaskStream, screen: Screen
 ) -> None:
     await written.runs()
@@ -135,9 +131,7 @@ async def test_lines_sent_twice_are_shown_once_and_those_of_a_new_placement_agai
     assert await screen.shown() == ["one", "two", "one again", "two again"]
 
 
-async def test_attempts_have_headings_and_one_of_them_may_be_asked_for(
-    written: TaskStream, screen: Screen
-) -> None:
+async def test_attempts_have_headings_and_one_may_be_asked_for(written: TaskStream, screen: Screen) -> None:
     await second_try(written)
     await written.lines(1, "second try", attempt=2)
     assert await screen.shown() == ["first try", "-- attempt 2 --", "second try"]
@@ -190,8 +184,7 @@ async def test_lines_that_have_expired_are_an_error_and_are_said_beside_those_ke
     await written.lines(1, "gone too", attempt=2)
     await written.lines(2, "kept", attempt=2)
     log.kept_from = 2
-    left_out = "[1 line of stdout was left out: 1]"
-    assert await screen.shown() == ["-- attempt 2 --", left_out, "kept"]
+    assert await screen.shown() == ["-- attempt 2 --", "[1 line of stdout was left out: 1]", "kept"]
     assert "lines of digits-1.0, attempt 1, have expired" in screen.err
     log.kept_from = 3
     await written.ends(attempt=2)

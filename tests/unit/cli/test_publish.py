@@ -63,13 +63,11 @@ def test_a_bad_line_is_named(line: bytes) -> None:
         ([None, Accepted("c1", 1)], 1),
     ],
 )
-def test_the_exit_code_is_that_of_the_worst_answer(
-    answers: list[Accepted | Refused | None], code: int
-) -> None:
+def test_the_exit_code_is_of_the_worst_answer(answers: list[Accepted | Refused | None], code: int) -> None:
     assert exit_code(results(*answers)) == code
 
 
-def test_a_result_is_told_as_json_and_as_a_row() -> None:
+def test_a_result_is_told_as_json_and_as_a_row_with_all_problems_of_a_refusal() -> None:
     accepted, refused, silent = results(Accepted("c1", 4), REFUSED, None)
     silent.problem = "nobody answered"
     place = {"topic": "trackside.commands", "partition": 2, "offset": 17}
@@ -91,9 +89,6 @@ def test_a_result_is_told_as_json_and_as_a_row() -> None:
     assert why(silent) == "line 0: s1 no answer: nobody answered"
     silent.publication = None
     assert as_row(silent)[2] == "not published"
-
-
-def test_a_result_lists_all_problems_of_a_refusal() -> None:
     problems = (
         Problem(code="unknown_tuner", path="$.tuner.name", message="no tuner 'tpee'"),
         Problem(code="unknown_task_type", path="$.task_type", message="no type 'x'"),

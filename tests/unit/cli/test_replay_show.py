@@ -77,14 +77,13 @@ async def test_a_search_is_shown_with_its_trials_and_why_it_was_stopped_and_a_na
 def test_a_change_is_written_field_by_field() -> None:
     told = long_search(1)
     before = state_view(told.stream)
-    found = [line for change in changes(before, before) for line in change_lines(change)]
-    assert found == []
+    assert [line for change in changes(before, before) for line in change_lines(change)] == []
     first = [line for change in changes(None, before) for line in change_lines(change)]
     assert f"+ task {STREAM}.0" in first
     assert "    status: SUCCEEDED" in first
 
 
-def test_a_rate_is_written_in_few_digits_and_without_a_terminal_there_is_no_bar(
+def test_a_rate_has_few_digits_and_there_is_no_bar_without_a_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert [rate(12.4), rate(9_999), rate(42_387)] == ["12/s", "9999/s", "42k/s"]

@@ -37,33 +37,12 @@ def named(layers: list[list[DrawnStep]]) -> list[list[str]]:
     return [[step.name for step in layer] for layer in layers]
 
 
-def test_a_step_is_in_the_layer_after_the_last_that_it_needs() -> None:
+def test_a_step_is_in_the_layer_after_the_last_that_it_needs_and_drawn_apart_if_it_stands_alone() -> None:
     assert named(layers_of(drawn())) == [["data", "alone"], ["train", "check"], ["late"]]
     diamond = [DrawnStep(name, "", "", "", needs) for name, needs in (("a", ""), ("b", "a"), ("c", "ab"))]
     assert named(layers_of(diamond)) == [["a"], ["b"], ["c"]]
     assert layers_of([]) == []
-
-
-def test_colours_are_those_of_states_and_labels_have_a_line_for_each_parameter_cut_after_24_characters() -> (
-    None
-):
-    """P27: done blue, failed red, running green, else lightsteelblue."""
-    assert {step.name: step.color for step in drawn()} == {
-        "data": "blue",
-        "train": "green",
-        "check": "red",
-        "late": "lightsteelblue",
-        "alone": "lightsteelblue",
-    }
-    # P27; a value with a reference in it stays text.
-    lines = {step.name: step.lines for step in drawn()}
-    assert lines["alone"] == ["alone", f"long: {'x' * 24} ..."]
-    assert lines["data"] == ["data", "note: <script>alert(1)</script ...", "rows: 3"]
-    assert lines["train"] == ["train", "from: ${not.a.reference}"]
-
-
-def test_steps_that_stand_alone_are_drawn_apart() -> None:
-    """P27: as markers in a second row, a quarter as high."""
+    # P27: as markers in a second row, a quarter as high.
     joined, alone = connected(drawn())
     assert ([step.name for step in joined], [step.name for step in alone]) == (
         ["data", "train", "check", "late"],
@@ -81,6 +60,22 @@ def test_steps_that_stand_alone_are_drawn_apart() -> None:
     assert markers["text"] == [f"alone<br>long: {'x' * 24} ..."]
     only = [DrawnStep("a", "", "", "blue")]
     assert [part["type"] for part in plotly_figure(only, "r")["data"]] == ["scatter"]
+
+
+def test_colours_are_those_of_states_and_labels_have_a_line_of_24_characters_for_each_parameter() -> None:
+    """P27: done blue, failed red, running green, else lightsteelblue."""
+    assert {step.name: step.color for step in drawn()} == {
+        "data": "blue",
+        "train": "green",
+        "check": "red",
+        "late": "lightsteelblue",
+        "alone": "lightsteelblue",
+    }
+    # P27; a value with a reference in it stays text.
+    lines = {step.name: step.lines for step in drawn()}
+    assert lines["alone"] == ["alone", f"long: {'x' * 24} ..."]
+    assert lines["data"] == ["data", "note: <script>alert(1)</script ...", "rows: 3"]
+    assert lines["train"] == ["train", "from: ${not.a.reference}"]
 
 
 def test_parameters_that_look_like_html_are_texts() -> None:

@@ -50,9 +50,7 @@ def bearer(role: str) -> dict[str, str]:
     return {"authorization": f"Bearer {TOKENS[role]}"}
 
 
-def test_on_loopback_the_user_is_a_local_admin_who_needs_no_login_and_no_page_of_the_web_reads_this_one() -> (
-    None
-):
+def test_on_loopback_the_user_is_a_local_admin_without_login_and_no_page_of_the_web_gets_in() -> None:
     assert local().get("/experiments").text == "local"
     assert local().post("/commands/x", headers=CHANGES).status_code == 200
     answered = local().get("/", headers={"host": "evil.example.org"})
@@ -104,7 +102,7 @@ def test_a_viewer_changes_nothing(tmp_path: Path, role: str, status: int) -> Non
         assert client.post(path, headers={**CHANGES, **bearer(role)}).status_code == status
 
 
-def test_a_session_has_the_role_that_the_file_has_now_and_a_broken_file_lets_no_user_in(
+def test_a_session_has_the_role_that_the_file_has_now_a_broken_one_lets_no_user_in(
     tmp_path: Path,
 ) -> None:
     client, sessions = with_tokens(tmp_path)
@@ -146,7 +144,7 @@ def test_the_role_of_a_user_of_an_issuer(claims: dict[str, object], default: str
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "trackside.example.org"])
-def test_beyond_loopback_a_login_is_needed_and_an_issuer_needs_the_id_and_the_secret_of_the_console(
+def test_beyond_loopback_a_login_is_needed_and_for_an_issuer_the_secret_of_the_console(
     host: str,
 ) -> None:
     with pytest.raises(

@@ -140,9 +140,7 @@ def test_a_worker_is_drained_by_a_command_for_each_device_that_gets_tasks() -> N
         ({"default": None}, JSON, "null", False),
     ],
 )
-def test_the_kind_of_an_input_follows_from_the_schema(
-    schema: Json, kind: str, text: str, required: bool
-) -> None:
+def test_the_kind_of_an_input_is_by_its_schema(schema: Json, kind: str, text: str, required: bool) -> None:
     (made,) = schema_inputs("parameters", {"x": schema})
     assert (made.name, made.text, made.required) == (f"{kind}:parameters.x", text, required)
 
@@ -162,16 +160,14 @@ def test_bounds_and_description_are_the_help_of_an_input() -> None:
         ({"type": "number"}, None, None),
     ],
 )
-def test_limits_of_numbers_are_those_of_the_schema(
+def test_numbers_have_the_limits_of_the_schema(
     schema: Json, lowest: float | None, highest: float | None
 ) -> None:
     (made,) = schema_inputs("parameters", {"n": schema})
     assert (made.lowest, made.highest) == (lowest, highest)
 
 
-def test_a_name_with_a_dot_makes_one_input_for_all_values_replace_defaults_and_choices_keep_their_type() -> (
-    None
-):
+def test_a_name_with_a_dot_makes_one_input_values_replace_defaults_and_choices_keep_their_type() -> None:
     (made,) = schema_inputs("parameters", {"a.b": {"default": 1}, "c": {"type": "string"}})
     assert (made.name, made.text) == ("json:parameters", '{"a.b": 1}')
     assert body_of([(made.name, made.text)]) == ({"parameters": {"a.b": 1}}, [])

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -25,6 +26,7 @@ def unpacked(body: bytes) -> tuple[dict[str, np.ndarray], dict[str, object]]:
     return found, head
 
 
+@pytest.mark.thorough
 @given(
     st.dictionaries(
         st.text(max_size=20),

@@ -32,9 +32,7 @@ def test_a_text_with_several_references_has_several_sources() -> None:
     assert [each.address for each in found.sources] == ["/experiments/r", "/experiments/other/steps/data"]
 
 
-def test_a_value_that_is_not_known_yet_is_its_template_or_default_and_that_of_each_item_no_single_one() -> (
-    None
-):
+def test_a_value_that_is_not_known_is_its_template_or_default_and_that_of_each_item_no_single_one() -> None:
     found = rows({"parameters": {"rows": "${data.result}"}}, None)["rows"]
     assert (found.is_known, found.template) == (False, "${data.result}")
     found = rows({"parameters": {"rows": "${data.result.n:-10}"}}, {})["rows"]

@@ -65,21 +65,15 @@ def test_a_uv_on_path_that_is_of_no_use_is_passed_over(tmp_path: Path, script: s
 
 
 def test_a_venv_gets_uv_by_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    python = tmp_path / "python3"
     made = '/bin/mkdir -p "$3/bin" && /bin/cp "$0" "$3/bin/python"'
     pip = f'/bin/cp {write_uv(tmp_path / "wheel")} "$(/usr/bin/dirname "$0")/uv"'
-    python.write_text(f'#!/bin/sh\nif [ "$2" = venv ]; then {made}; else {pip}; fi\n')
-    python.chmod(0o755)
+    python = write_uv(tmp_path / "python3", f'#!/bin/sh\nif [ "$2" = venv ]; then {made}; else {pip}; fi\n')
     monkeypatch.setattr(sys, "executable", str(python))
     assert find_uv.by_venv(tmp_path / "cache", quiet) == tmp_path / "cache" / "uv-venv" / "bin" / "uv"
 
 
-def test_a_python_without_venv_is_told_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    python = tmp_path / "python3"
-    python.write_text("#!/bin/sh\necho 'ensurepip is not available' >&2\nexit 1\n")
-    python.chmod(0o755)
+def test_a_python_without_venv_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = write_uv(tmp_path, "#!/bin/sh\necho 'ensurepip is not available' >&2\nexit 1\n")
     monkeypatch.setattr(sys, "executable", str(python))
     with pytest.raises(find_uv.NotFound, match="ensurepip is not available"):
         find_uv.by_venv(tmp_path / "cache", quiet)
@@ -102,7 +96,7 @@ def test_the_wheel_is_fetched_checked_and_unpacked(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the index offers Linux wheels")
-def test_a_wheel_with_another_hash_is_refused(
+def test_a_wheel_of_another_hash_is_none(
     tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], index.url)
@@ -128,28 +122,23 @@ def test_without_certificates_a_wheel_whose_hash_is_locked_is_taken(tmp_path: Pa
     digest = hashlib.sha256(secure.content).hexdigest()
     lock.write_text(f'[[package]]\nname = "uv"\nwheels = [{{ hash = "sha256:{digest}" }}]\n')
     said: list[str] = []
-    uv = find_uv.by_wheel(tmp_path / "cache", lock, said.append)
-    assert find_uv.version_of(uv) == (0, 13, 8)
+    assert find_uv.version_of(find_uv.by_wheel(tmp_path / "cache", lock, said.append)) == (0, 13, 8)
     assert "no certificates to verify" in said[0]
 
 
-def test_without_certificates_no_other_wheel_is_taken(
-    tmp_path: Path, secure: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for url in (secure.url, secure.url.replace("https", "HTTPS")):
-        monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], url)
-        with pytest.raises(find_uv.NotFound, match="has no wheel of uv"):
-            find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)
-    assert [path for path in secure.asked if path.endswith(".whl")] == []
-
-
-def test_without_certificates_no_password_is_sent(
+@pytest.mark.thorough
+def test_without_certificates_no_password_is_sent_and_no_wheel_is_taken_whose_hash_is_not_locked(
     tmp_path: Path, secure: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], secure.url.replace("//", "//me:secret@"))
     with pytest.raises(find_uv.NotFound, match="CERTIFICATE_VERIFY_FAILED"):
         find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)
     assert secure.asked == []
+    for url in (secure.url, secure.url.replace("https", "HTTPS")):
+        monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], url)
+        with pytest.raises(find_uv.NotFound, match="has no wheel of uv"):
+            find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)
+    assert [path for path in secure.asked if path.endswith(".whl")] == []
 
 
 def test_with_certificates_an_index_that_none_of_them_vouches_for_is_refused(
@@ -159,16 +148,6 @@ def test_with_certificates_an_index_that_none_of_them_vouches_for_is_refused(
     with pytest.raises(find_uv.NotFound, match="CERTIFICATE_VERIFY_FAILED"):
         find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)
     assert secure.asked == []
-
-
-def test_the_lock_has_a_uv_for_the_usual_machines() -> None:
-    names = [
-        path.rpartition("/")[2] for path in re.findall(r'url = "([^"]*/uv-[^"]*\.whl)"', LOCK.read_text())
-    ]
-    wheels = [find_uv.Wheel(name, "", "") for name in names]
-    machines = [("x86_64", (2, 17)), ("aarch64", (2, 17)), ("x86_64", None), ("aarch64", None)]
-    assert all(find_uv.choose(wheels, "linux", machine, glibc) for machine, glibc in machines)
-    assert len(find_uv.locked_hashes(LOCK)) == len(names)
 
 
 def test_a_wheel_without_the_program_is_refused(tmp_path: Path) -> None:
@@ -188,15 +167,13 @@ def test_a_wheel_without_the_program_is_refused(tmp_path: Path) -> None:
         ("linux", "riscv64", (2, 36), None),
     ],
 )
-def test_the_wheel_fits_the_machine(
-    system: str, machine: str, glibc: tuple[int, ...] | None, expected: str | None
-) -> None:
+def test_a_wheel_fits(system: str, machine: str, glibc: tuple[int, ...] | None, expected: str | None) -> None:
     wheels = [find_uv.Wheel(name, f"http://127.0.0.1/{name}", "") for name in WHEEL_NAMES]
     found = find_uv.choose(wheels, system, machine, glibc)
     assert (found and found.name) == expected
 
 
-def test_the_newest_uv_in_range_is_chosen_and_withdrawn_ones_are_not() -> None:
+def test_the_newest_uv_in_range_is_chosen_and_the_lock_has_one_for_the_usual_machines() -> None:
     names = [
         f"uv-{version}-py3-none-musllinux_1_1_x86_64.whl" for version in ("0.9.9", "0.10.1", "1.0.0", "0.7.0")
     ]
@@ -206,20 +183,23 @@ def test_the_newest_uv_in_range_is_chosen_and_withdrawn_ones_are_not() -> None:
     assert found is not None and found.name == names[1]
     gone = b'<a href="/uv-0.9.9-py3-none-any.whl" data-yanked="">uv</a>'
     assert find_uv.parse_page(gone, "text/html", "http://127.0.0.1/simple/uv/") == []
+    names = re.findall(r'url = "[^"]*/(uv-[^"/]*\.whl)"', LOCK.read_text())
+    wheels = [find_uv.Wheel(name, "", "") for name in names]
+    machines = [("x86_64", (2, 17)), ("aarch64", (2, 17)), ("x86_64", None), ("aarch64", None)]
+    assert all(find_uv.choose(wheels, "linux", machine, glibc) for machine, glibc in machines)
+    assert len(find_uv.locked_hashes(LOCK)) == len(names)
 
 
-def test_no_way_to_uv_says_what_was_tried_and_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_way_to_uv_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python3")
     monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], "http://me:secret@127.0.0.1:9/simple")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(find_uv.NotFound) as caught:
         find_uv.find(tmp_path, LOCK, quiet)
     said = str(caught.value)
-    assert [part in said for part in ("uv on PATH", "a venv and pip", "the wheel from", "HTTPS_PROXY")] == [
-        True
-    ] * 4
+    assert all(part in said for part in ("uv on PATH", "a venv and pip", "the wheel from", "HTTPS_PROXY")), (
+        said
+    )
     assert "secret" not in said
 
 
@@ -249,35 +229,33 @@ def asked(clone: Path) -> list[str]:
     return (clone / "uv-was-asked").read_text().splitlines()
 
 
-def test_the_environment_is_set_up_once(clone: Path) -> None:
+@pytest.mark.thorough
+def test_the_environment_is_set_up_once_for_each_lock(clone: Path) -> None:
     first = bootstrap(clone)
     second = bootstrap(clone)
     without = bootstrap(clone, "--without-torch")
     assert (first.returncode, second.stderr, without.stderr) == (0, "", "")
     assert asked(clone) == [f"sync --locked --python {sys.executable}"]
     assert "about 140 MB of packages and 3,050 MB of torch" in first.stderr
-
-
-def test_a_changed_lock_sets_up_again(clone: Path) -> None:
-    bootstrap(clone)
     (clone / "uv.lock").write_text((clone / "uv.lock").read_text() + "\n")
     bootstrap(clone)
     assert len(asked(clone)) == 2
 
 
-def test_without_torch_leaves_torch_out_but_does_not_remove_it(clone: Path) -> None:
+@pytest.mark.thorough
+def test_without_torch_it_is_left_out_but_not_removed_and_another_index_gives_it_alone(
+    clone: Path,
+) -> None:
     bootstrap(clone, "--without-torch")
     assert asked(clone)[0].endswith("--no-group torch --inexact")
-
-
-def test_another_index_gives_torch_alone(clone: Path) -> None:
     done = bootstrap(clone, TRACKSIDE_TORCH_INDEX="http://me:hunter2@127.0.0.1:9/cpu")
-    first, second = asked(clone)
+    _, first, second = asked(clone)
     assert first.endswith("--no-group torch --inexact")
     assert "--index http://me:hunter2@127.0.0.1:9/cpu torch==" in second and "scikit-learn==" in second
     assert "hunter2" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_failed_download_says_what_was_run_and_what_to_do(clone: Path) -> None:
     done = bootstrap(clone, FAKE_UV_EXIT="2")
     assert done.returncode == 1
@@ -294,9 +272,7 @@ def test_a_user_without_a_folder_for_downloads_is_told_what_to_set(clone: Path) 
     )
 
 
-def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(
-    clone: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_is_too_small_is_told_at_once(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(free=2_000_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(environment.Failed, match=r"2\.0 GB free.*TRACKSIDE_TORCH_INDEX"):

@@ -30,14 +30,12 @@ def _nothing_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def program(path: Path) -> Path:
-    """Makes an empty program."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o755)
     return path
 
 
 def home_of_grafana(home: Path) -> Path:
-    """Makes a home without programs."""
     (home / "conf").mkdir(parents=True)
     (home / "conf" / "defaults.ini").touch()
     return home
@@ -50,43 +48,37 @@ def addresses(folder: Path, password: str = AWKWARD) -> DashboardAddresses:
     return DashboardAddresses({"worker": 20_001, "worker-2": 20_002}, 20_003, 20_004, dsn)
 
 
-def test_nothing_is_found_where_nothing_is_installed() -> None:
+def test_a_prometheus_of_an_archive_is_found_and_a_wrong_folder_refused(
+    tmp_path: Path,
+) -> None:
     assert (find_prometheus(DashboardSettings()), find_grafana(DashboardSettings())) == (None, None)
+    with pytest.raises(StackError, match="TRACKSIDE_PROMETHEUS_HOME"):
+        find_prometheus(DashboardSettings(prometheus_home=str(tmp_path)))
+    found = program(tmp_path / "prometheus")
+    assert find_prometheus(DashboardSettings(prometheus_home=str(tmp_path))) == found
 
 
 @pytest.mark.parametrize(("name", "command"), [("grafana", ["server"]), ("grafana-server", [])])
 def test_a_grafana_of_an_archive_is_found_by_its_home(tmp_path: Path, name: str, command: list[str]) -> None:
     server = program(home_of_grafana(tmp_path) / "bin" / name)
     found = find_grafana(DashboardSettings(grafana_home=str(tmp_path)))
-    assert found is not None
-    assert (found.argv, found.home) == ([str(server), *command], tmp_path)
+    assert found is not None and (found.argv, found.home) == ([str(server), *command], tmp_path)
 
 
-def test_a_grafana_on_path_is_found_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grafana_on_path_is_found_through_a_link_and_one_without_its_home_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = program(home_of_grafana(tmp_path / "home") / "bin" / "grafana")
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "grafana").symlink_to(server)
     monkeypatch.setenv("PATH", str(tmp_path / "links"))
     found = find_grafana(DashboardSettings())
-    assert found is not None
-    assert (found.argv, found.home) == ([str(server), "server"], tmp_path / "home")
-
-
-def test_a_grafana_on_path_without_its_home_says_what_to_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    assert found is not None and (found.argv, found.home) == ([str(server), "server"], tmp_path / "home")
     program(tmp_path / "bin" / "grafana")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr("trackside.embedded.dashboards.programs.PACKAGE_HOME", tmp_path / "none")
     with pytest.raises(StackError, match="set TRACKSIDE_GRAFANA_HOME"):
         find_grafana(DashboardSettings())
-
-
-def test_a_prometheus_of_an_archive_is_found_and_a_wrong_folder_refused(tmp_path: Path) -> None:
-    with pytest.raises(StackError, match="TRACKSIDE_PROMETHEUS_HOME"):
-        find_prometheus(DashboardSettings(prometheus_home=str(tmp_path)))
-    found = program(tmp_path / "prometheus")
-    assert find_prometheus(DashboardSettings(prometheus_home=str(tmp_path))) == found
 
 
 @pytest.mark.parametrize("size", ["5 apples", "1kB"])
@@ -95,15 +87,14 @@ def test_a_retention_that_is_no_size_or_too_small_is_refused(size: str) -> None:
         DashboardSettings(prometheus_retention_size=size)
 
 
-def test_a_password_of_any_characters_reaches_grafana_as_it_is(tmp_path: Path) -> None:
+def test_a_password_of_any_characters_reaches_grafana_in_the_sources_that_boards_name(
+    tmp_path: Path,
+) -> None:
     template = yaml.safe_load((PROVISIONED / "datasources" / "trackside.yaml").read_text())
     (_, postgres) = expanded(data_sources(template, addresses(tmp_path)))["datasources"]
     assert postgres["secureJsonData"]["password"] == AWKWARD
     assert (postgres["url"], postgres["user"]) == ("127.0.0.1:5432", "trackside_dashboards")
     assert postgres["jsonData"]["database"] == "trackside"
-
-
-def test_the_data_sources_are_those_that_the_dashboards_name() -> None:
     boards = [path.read_text() for path in (ROOT / "deploy" / "grafana" / "dashboards").glob("*.json")]
     named = {uid for board in boards for uid in re.findall(r'"uid": "(trackside-(?:prom|post)\w+)"', board)}
     template = yaml.safe_load((PROVISIONED / "datasources" / "trackside.yaml").read_text())

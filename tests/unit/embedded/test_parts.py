@@ -1,6 +1,7 @@
 """The pure and the small parts of the embedded stack."""
 
 import hashlib
+import os
 import secrets
 import socket
 import subprocess
@@ -15,27 +16,29 @@ from hypothesis import strategies as st
 
 from trackside.embedded import jars, kafka
 from trackside.embedded.checks import is_responding
-from trackside.embedded.errors import StackError
-from trackside.embedded.folder import Plan, read_plan, write_plan
+from trackside.embedded.errors import StackError, StackRunning
+from trackside.embedded.folder import Plan, is_locked, locked, read_plan, write_plan
+from trackside.embedded.installation import identify
 from trackside.embedded.jars import Jar
 from trackside.embedded.ports import FIRST_PORT, LAST_PORT, free_ports, held_ports, is_free
 from trackside.embedded.postgres.account import Account, can_enter
 from trackside.embedded.postgres.server import clear_stale_pid
-from trackside.embedded.processes import Check, ProcessSpec
+from trackside.embedded.processes import Check, ProcessSpec, open_log
+from trackside.embedded.service_logs import ROTATED_BYTES, rotate_logs
 from trackside.embedded.supervised import next_backoff
 
 
+@pytest.mark.thorough
 @given(st.lists(st.floats(min_value=0, max_value=9.9), min_size=6, max_size=20))
-def test_a_program_that_keeps_dying_waits_longer_each_time_up_to_5_s(lives_s: list[float]) -> None:
+def test_a_program_that_dies_within_10_s_waits_longer_each_time_up_to_5_s(
+    lives_s: list[float],
+) -> None:
     pauses, pause = [], 0.0
     for life_s in lives_s:
         pause = next_backoff(pause, life_s)
         pauses.append(pause)
     assert pauses[:5] == [0.2, 0.4, 0.8, 1.6, 3.2]
     assert set(pauses[5:]) <= {5.0}
-
-
-def test_a_program_that_lived_10_s_starts_again_at_once() -> None:
     assert next_backoff(5.0, 10.0) == 0.0
     assert next_backoff(0.0, 1.0) == 0.2
 
@@ -116,30 +119,23 @@ def pin(repository: Path, content: bytes, monkeypatch: pytest.MonkeyPatch, sha25
     return jar
 
 
-def test_a_jar_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jar_is_fetched_once_or_again_if_cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jar = pin(tmp_path, b"jar", monkeypatch)
     said: list[str] = []
     assert jars.classpath(said.append, tmp_path) == [jar.path(tmp_path)]
     assert len(said) == 2
     assert jars.classpath(said.append, tmp_path) == [jar.path(tmp_path)]
     assert len(said) == 2
+    jar.path(tmp_path).write_bytes(b"ja")
+    jars.classpath(said.append, tmp_path)
+    assert jar.path(tmp_path).read_bytes() == b"jar"
 
 
-def test_a_jar_with_another_hash_never_reaches_the_classpath(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_jar_of_another_hash_is_never_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jar = pin(tmp_path, b"jar", monkeypatch, sha256="0" * 64)
     with pytest.raises(StackError, match=r"org\.example:thing.*expected 0000.*HTTPS_PROXY"):
         jars.classpath(lambda _: None, tmp_path)
     assert not jar.path(tmp_path).exists()
-
-
-def test_a_jar_that_was_cut_short_is_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jar = pin(tmp_path, b"whole jar", monkeypatch)
-    jar.path(tmp_path).parent.mkdir(parents=True)
-    jar.path(tmp_path).write_bytes(b"who")
-    jars.classpath(lambda _: None, tmp_path)
-    assert jar.path(tmp_path).read_bytes() == b"whole jar"
 
 
 def test_the_broker_creates_no_topic_by_itself_and_forgets_a_dead_one_fast() -> None:
@@ -174,3 +170,70 @@ def test_a_private_folder_is_seen_as_out_of_reach_and_stays_private(mode: int) -
         home.chmod(mode)
         assert can_enter(home, stranger) == (mode == 0o711)
         assert home.stat().st_mode & 0o777 == mode
+
+
+def test_one_stack_holds_the_lock_and_another_is_refused(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        assert is_locked(tmp_path)
+        with pytest.raises(StackRunning, match="already runs"), locked(tmp_path):
+            pass
+    assert not is_locked(tmp_path)
+
+
+def test_who_only_looks_keeps_nobody_from_starting_a_stack(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        pass  # the file is there now
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            is_locked(tmp_path)
+
+    lookers = [threading.Thread(target=look) for _ in range(2)]
+    for looker in lookers:
+        looker.start()
+    try:
+        for _ in range(300):
+            with locked(tmp_path):
+                pass
+    finally:
+        over.set()
+        for looker in lookers:
+            looker.join()
+
+
+def test_a_folder_with_a_log_is_not_started_on_another_kafka(tmp_path: Path) -> None:
+    (tmp_path / "kafka" / "data").mkdir(parents=True)
+    (tmp_path / "kafka" / "data" / "meta.properties").write_text("cluster.id=Aown\nnode.id=1\n")
+    with pytest.raises(StackError, match="has a log of its own, Aown, but TRACKSIDE_KAFKA_BOOTSTRAP"):
+        identify(tmp_path, lambda _: None, has_log=False)
+    assert identify(tmp_path, lambda _: None, has_log=True) == "Aown"
+
+
+def test_a_long_log_is_moved_and_its_process_appends_to_an_empty_one(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "worker.log"
+    written = open_log(str(path))
+    try:
+        os.write(written, b"a" * ROTATED_BYTES + b"\n")
+        rotate_logs(path.parent)
+        os.write(written, b"next\n")
+    finally:
+        os.close(written)
+    before = path.with_suffix(".log.1")
+    assert path.read_bytes() == b"next\n"
+    assert before.stat().st_size == ROTATED_BYTES + 1
+    assert before.stat().st_mode & 0o777 == 0o600
+
+
+def test_only_one_part_of_what_was_before_is_kept_and_a_short_log_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "kafka.log"
+    for letter in (b"a", b"b"):
+        path.write_bytes(letter * (ROTATED_BYTES + 1))
+        rotate_logs(tmp_path)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["kafka.log", "kafka.log.1"]
+    assert path.with_suffix(".log.1").read_bytes()[:1] == b"b"
+    assert path.stat().st_size == 0
+    path.write_bytes(b"short\n")
+    rotate_logs(tmp_path)
+    assert path.read_bytes() == b"short\n"
+    rotate_logs(tmp_path / "absent")

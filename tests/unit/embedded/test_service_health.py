@@ -10,12 +10,7 @@ from pathlib import Path
 import pytest
 
 from trackside.embedded.processes import processor_times_s
-from trackside.embedded.service_health import (
-    LONGEST_LOOK_S,
-    REQUEST,
-    STUCK_S,
-    HealthWatch,
-)
+from trackside.embedded.service_health import LONGEST_LOOK_S, REQUEST, STUCK_S, HealthWatch
 from trackside.telemetry.process_ends import how_ended
 
 
@@ -57,19 +52,16 @@ def test_a_service_that_does_not_answer_for_30_s_is_stuck(watch: HealthWatch) ->
     assert found.index(True) <= 32  # what this process waited for a processor does not count
 
 
-def test_a_service_that_answers_each_request_is_not_stuck(watch: HealthWatch, server: socket.socket) -> None:
+def test_a_service_that_answers_also_late_is_not_stuck(watch: HealthWatch, server: socket.socket) -> None:
     for at in range(20):
         assert not watch.look(100.0 + 20.0 * at)
         answer(server)
         assert not watch.look(110.0 + 20.0 * at)
         assert watch.silent_s == 0.0
-
-
-def test_an_answer_that_comes_late_is_one(watch: HealthWatch, server: socket.socket) -> None:
-    looks(watch, 25, 1.0)
+    looks(watch, 25, 1.0, start_s=600.0)
     answer(server)
-    assert not watch.look(125.0) and watch.silent_s == 0.0
-    assert not any(looks(watch, 25, 1.0, start_s=126.0))
+    assert not watch.look(625.0) and watch.silent_s == 0.0
+    assert not any(looks(watch, 25, 1.0, start_s=626.0))
 
 
 def test_one_look_counts_2_s_at_most_as_the_machine_may_have_slept(watch: HealthWatch) -> None:

@@ -1,15 +1,17 @@
-"""When a start of a stack is over: its processes are real ones, and only the clock is the test's."""
+"""When a start of a stack is over, and what it says while it waits: only the clock is the test's."""
 
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from trackside.embedded.folder import ProcessStatus
+from trackside.embedded import readiness
+from trackside.embedded.folder import ProcessStatus, StackStatus, locked, write_status
 from trackside.embedded.start_progress import LONGEST_TIMES, StartProgress, active_seconds
 
 LIMIT_S = 60.0
@@ -51,16 +53,13 @@ def test_a_start_without_progress_is_over_after_its_limit(status: ProcessStatus)
         assert start.look([status], 1_001.0 + LIMIT_S)
 
 
-def test_a_state_that_changes_is_progress(status: ProcessStatus) -> None:
+def test_a_state_that_changes_or_a_log_that_grows_is_progress(status: ProcessStatus) -> None:
     start = StartProgress(0.0, LIMIT_S)
     for at, state in enumerate(["waiting", "starting", "ready"]):
         status.state = state
         assert not start.look([status], 50.0 * at)
     assert start.look([status], 161.0)
-
-
-def test_a_log_that_grows_is_progress(status: ProcessStatus) -> None:
-    start = StartProgress(0.0, LIMIT_S)
+    start, status.state = StartProgress(0.0, LIMIT_S), "starting"
     for at in range(5):
         with Path(status.log).open("a") as log:
             log.write("redo in progress\n")
@@ -68,6 +67,7 @@ def test_a_log_that_grows_is_progress(status: ProcessStatus) -> None:
     assert start.look([status], 261.0)
 
 
+@pytest.mark.thorough
 @needs_schedstats
 def test_a_process_that_runs_makes_progress_until_ten_times_the_limit(status: ProcessStatus) -> None:
     with process(SPINS) as pid:
@@ -104,3 +104,42 @@ def test_a_process_that_is_started_again_and_again_makes_no_progress(status: Pro
             log.write("no topics\n")
         found.append(start.look([status], 10.0 * at))
     assert found[-1]
+
+
+class FastClock:
+    """The clock of the module: each look at it is 4 s later."""
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+        self.sleep = threading.Event().wait
+
+    def monotonic(self) -> float:
+        self._now_s += 4.0
+        return self._now_s
+
+
+def test_a_start_says_what_it_waits_for_after_10_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    kafka, worker = ProcessStatus("kafka", state="starting"), ProcessStatus("worker", state="waiting")
+    status = StackStatus("starting", os.getpid(), "", "", processes={"kafka": kafka, "worker": worker})
+
+    def progress(text: str) -> None:
+        said.append(text)
+        if len(said) == 3:
+            kafka.state, worker.state = "ready", "starting"
+        if len(said) == 6:
+            status.state = worker.state = "running"
+        write_status(tmp_path, status)
+
+    monkeypatch.setattr(readiness, "time", FastClock())
+    with locked(tmp_path):
+        write_status(tmp_path, status)
+        assert readiness.await_ready(tmp_path, 60.0, progress).state == "running"
+    assert [text.partition(",")[0] for text in said] == [
+        "kafka: starting",
+        "still waiting for kafka",
+        "still waiting for kafka",
+        "kafka: ready",
+        "worker: starting",
+        "still waiting for worker",
+    ]

@@ -67,7 +67,8 @@ def by_name(checks: list[Check]) -> dict[str, Check]:
     return {check.name: check for check in checks}
 
 
-def test_a_run_without_findings_has_passed_and_what_was_too_short_or_not_checked_is_not_judged(
+@pytest.mark.thorough
+def test_a_run_without_findings_has_passed_and_what_was_too_short_is_not_judged(
     tmp_path: Path,
 ) -> None:
     record = recorded(tmp_path)
@@ -106,6 +107,7 @@ def test_memory_that_grows_for_hours_makes_it_fail_and_that_fills_a_limit_in_hal
     assert checks["memory of worker, over the run"].result is CheckResult.PASSED
 
 
+@pytest.mark.thorough
 def test_the_report_is_one_page_with_counts_and_pictures(tmp_path: Path) -> None:
     record = recorded(tmp_path)
     conclude(options(tmp_path), record)
@@ -128,6 +130,7 @@ def test_only_faults_that_came_alone_are_judged_by_their_recovery(tmp_path: Path
     assert recovery_check(record).result is CheckResult.FAILED
 
 
+@pytest.mark.thorough
 def test_the_ledger_sums_the_faults_of_all_runs(tmp_path: Path) -> None:
     first = recorded(tmp_path / "runs")
     conclude(options(tmp_path / "runs"), first)

@@ -31,9 +31,7 @@ def seen(watch: CatalogueWatch) -> CatalogueChange | None:
     return watch.look()
 
 
-def test_a_changed_file_is_read_with_what_is_new_and_what_is_defined_otherwise(
-    watch: CatalogueWatch, path: Path
-) -> None:
+def test_a_changed_file_is_read_with_what_is_new_or_otherwise(watch: CatalogueWatch, path: Path) -> None:
     assert seen(watch) is None
     path.write_text(TWO)
     change = seen(watch)
@@ -65,9 +63,7 @@ def test_an_invalid_file_is_reported_once_and_the_catalogue_stays(watch: Catalog
     assert seen(watch) is not None
 
 
-def test_a_file_that_says_the_same_in_other_words_or_is_gone_for_a_moment_changes_nothing(
-    watch: CatalogueWatch, path: Path
-) -> None:
+def test_a_file_with_other_words_or_none_for_a_moment_is_no_change(watch: CatalogueWatch, path: Path) -> None:
     path.write_text(f"# the same\n{ONE}")
     assert seen(watch) is None
     path.unlink()

@@ -163,9 +163,7 @@ async def test_what_an_earlier_worker_left_in_its_cgroups_is_killed(real: Cgroup
     assert not any((folder / str(process.pid)).exists() for folder in real.folders.values())
 
 
-async def test_a_worker_of_another_stack_with_the_same_name_leaves_them_alone(
-    real: Cgroups, tmp_path: Path
-) -> None:
+async def test_a_worker_of_the_same_name_elsewhere_leaves_them_alone(real: Cgroups, tmp_path: Path) -> None:
     """It killed them, and the task was called failed, not out of memory: its cgroup was gone too."""
     with waiting(1) as process:
         await real.enter(process.pid, asyncio.get_running_loop().create_future(), None)

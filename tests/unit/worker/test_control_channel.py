@@ -51,9 +51,7 @@ def test_t3_a_message_arrives_as_it_was_sent(message: ControlMessage) -> None:
         ([NEXT], "NEXT is rejected: the task has not been told to load"),
     ],
 )
-def test_t13_a_message_out_of_its_order_is_rejected_with_a_reason(
-    messages: list[ControlMessage], reason: str | None
-) -> None:
+def test_t13_what_is_out_of_order_has_a_reason(messages: list[ControlMessage], reason: str | None) -> None:
     *before, last = objections(*messages)
     assert (last, before) == (reason, [None] * len(before))
 
@@ -85,7 +83,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-def test_the_assignment_and_what_follows_at_once_are_read_one_by_one(
+def test_an_assignment_and_what_follows_are_read_one_by_one(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = ends
@@ -109,7 +107,7 @@ def test_t13_messages_during_a_training_are_rejected_when_it_is_interrupted(
     assert channel.next() == TrainCommand("cpu")
 
 
-def test_locks_come_with_the_messages_and_are_closed_by_an_interrupt(
+def test_locks_come_with_messages_an_interrupt_closes_them(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = ends
@@ -124,7 +122,7 @@ def test_locks_come_with_the_messages_and_are_closed_by_an_interrupt(
     os.close(reading)
 
 
-def test_a_channel_that_closes_says_that_the_worker_is_gone(
+def test_a_closed_channel_says_that_the_worker_is_gone(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = ends

@@ -21,7 +21,6 @@ class Pipes:
         self.held, self.writes = [read for read, _ in pairs], [write for _, write in pairs]
 
     def close(self) -> None:
-        """Ends the process."""
         while self.writes:
             os.close(self.writes.pop())
 
@@ -55,7 +54,7 @@ def unread(held: HeldProcesses) -> list[bytes]:
     return [os.pread(each, 1_000, 0) for each in descriptors[3:]]
 
 
-def test_what_a_process_writes_without_a_worker_is_there_for_the_next_one_once(
+def test_what_is_written_without_a_worker_is_there_for_the_next_once(
     held: HeldProcesses, pipes: Pipes
 ) -> None:
     held.worker_gone()
@@ -70,7 +69,7 @@ def test_what_a_process_writes_without_a_worker_is_there_for_the_next_one_once(
     assert 7 in held, "it may outlive the next worker, too"
 
 
-def test_a_process_that_writes_much_without_a_worker_waits(
+def test_who_writes_too_much_waits(
     held: HeldProcesses, pipes: Pipes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(held_processes, "MAX_UNREAD_BYTES", 10)
@@ -82,7 +81,7 @@ def test_a_process_that_writes_much_without_a_worker_waits(
     assert pipes.held[1] in held.readable()
 
 
-def test_the_time_without_a_worker_is_what_it_said_and_an_exclusive_task_has_less_without_the_log(
+def test_an_exclusive_task_has_less_time_without_the_log_than_without_a_worker(
     held: HeldProcesses,
 ) -> None:
     exclusive = Pipes()
@@ -97,9 +96,7 @@ def test_the_time_without_a_worker_is_what_it_said_and_an_exclusive_task_has_les
     exclusive.close()
 
 
-def test_a_process_that_has_exited_is_offered_with_its_status_and_then_forgotten(
-    held: HeldProcesses, pipes: Pipes
-) -> None:
+def test_a_process_that_exited_is_offered_with_its_status_once(held: HeldProcesses, pipes: Pipes) -> None:
     held.worker_gone()
     held.exited(7, 9, ["4713 sleep 600"])
     [(offer, _)] = held.offers()

@@ -41,6 +41,7 @@ def test_only_private_anonymous_memory_that_can_be_written_is_moved(permissions:
     assert huge_page_ranges([_mapping(0, 8 * HUGE_PAGE_BYTES, permissions, name)]) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(
     sys.platform != "linux" or tuple(map(int, platform.release().split(".")[:2])) < (6, 1),
     reason="MADV_COLLAPSE needs Linux 6.1",

@@ -123,9 +123,7 @@ def test_what_can_never_be_is_said_at_once(wanted: Claim, code: str | None) -> N
     assert (refusal.code if refusal else None) == code
 
 
-def test_a_device_that_has_failed_is_none_and_a_claim_that_grew_beyond_everything_is_cut_and_fits_alone() -> (
-    None
-):
+def test_a_failed_device_is_none_and_a_claim_that_grew_beyond_everything_is_cut_and_fits_alone() -> None:
     known = ledger("gpu-0")
     known.failed["gpu-0"] = "fell off the bus"
     refusal = known.check_capacity(claim("gpu-0"))

@@ -110,7 +110,7 @@ def host(root: Path, oom_kill_count: int, files: dict[str, int], cgroup: str = "
         ("", "proc/vmstat"),
     ],
 )
-def test_t6_a_kill_where_this_process_is_is_seen_for_some_looks(
+def test_t6_a_kill_where_this_process_is_is_seen_for_a_while(
     tmp_path: Path, cgroup: str, counts: str
 ) -> None:
     pressure = MemoryPressure(host(tmp_path, 3, {counts: 3}, cgroup))
@@ -132,7 +132,7 @@ def test_t6_kills_elsewhere_on_the_host_are_not_ours(tmp_path: Path) -> None:
     assert not pressure.oom_killed()
 
 
-def test_t6_a_host_that_was_nearly_full_counts_and_one_that_tells_nothing_is_never_blamed(
+def test_t6_a_host_that_was_nearly_full_counts_and_one_that_tells_nothing_does_not(
     tmp_path: Path,
 ) -> None:
     pressure = MemoryPressure(host(tmp_path, 0, {}))

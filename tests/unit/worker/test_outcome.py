@@ -59,7 +59,7 @@ def test_what_was_written_counts_then_why_it_was_ended_then_how_it_died(
 
 @pytest.mark.parametrize("code", [-9, 137])
 @pytest.mark.parametrize(("phase", "stage"), [(TaskStatus.LOADING, "LOAD"), (TaskStatus.TRAINING, "TRAIN")])
-def test_t6_a_kill_by_nobody_of_ours_on_a_full_host_is_an_end_by_memory(
+def test_t6_a_kill_by_others_on_a_full_host_is_an_end_by_memory(
     code: int, phase: TaskStatus, stage: str
 ) -> None:
     starved = determine_ending(None, code, None, phase, known(FULL))
@@ -77,7 +77,7 @@ def test_t6_a_kill_by_nobody_of_ours_on_a_full_host_is_an_end_by_memory(
         FAILED._replace(error={"message": "DataLoader worker (pid 7) is killed by signal: Killed. "}),
     ],
 )
-def test_t6_a_program_or_helper_that_was_killed_for_its_memory_ends_the_attempt_so(
+def test_t6_a_program_or_helper_killed_for_its_memory_ends_the_attempt_so(
     written: AttemptEnding,
 ) -> None:
     assert determine_ending(written, 0, None, TaskStatus.TRAINING, known(FULL))["end"] == "oom_host"

@@ -180,6 +180,7 @@ def test_only_the_beginning_of_an_unreadable_line_is_shown() -> None:
     assert str(caught.value).startswith("expected assignment, got b'xxx") and len(str(caught.value)) < 300
 
 
+@pytest.mark.thorough
 @given(st.binary(max_size=100) | st.from_regex(rb'\{"type": "(final|points|status)", "[a-z]{5,6}": .{1,9}\}'))
 def test_no_line_raises_anything_else(line: bytes) -> None:
     with contextlib.suppress(UnreadableMessageError):

@@ -82,6 +82,7 @@ def test_no_line_does_harm(line: bytes) -> None:
         read_line(line)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.binary(max_size=20).filter(lambda line: b"\n" not in line)), st.integers(1, 7))
 def test_lines_are_the_same_however_they_arrive(lines: list[bytes], piece: int) -> None:
     octets = b"".join(line + b"\n" for line in lines)

@@ -40,9 +40,7 @@ def test_bytes_are_in_a_file_that_the_message_names(tmp_path: Path) -> None:
     assert report.body["sha256"] == report.sha256 and report.body["width"] == 2
 
 
-def test_a_task_with_too_many_files_or_bytes_waits_for_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_files_or_bytes_wait_for_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary_spool, "MAX_UNSTORED_FILES", 3)
     sent: Sent = []
     sender = sender_of(tmp_path, sent)
@@ -68,7 +66,7 @@ def test_a_task_that_has_to_exit_does_not_wait(tmp_path: Path, monkeypatch: pyte
     assert sum(isinstance(each, SummaryValueReport) for each in sent) == 2
 
 
-def test_a_file_of_the_task_is_moved_and_another_one_is_copied(
+def test_a_file_of_the_task_is_moved_another_is_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRACKSIDE_WORKDIR", str(tmp_path / "work"))
@@ -86,7 +84,7 @@ def test_a_file_of_the_task_is_moved_and_another_one_is_copied(
     assert (inside.exists(), outside.exists(), link.is_symlink()) == (False, True, True)
 
 
-def test_what_is_too_large_or_has_no_room_is_left_out_with_its_reason(
+def test_what_is_too_large_or_has_no_room_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summary_spool, "MAX_FILE_BYTES", 3)
@@ -107,9 +105,7 @@ def full(is_stalled: Callable[[], bool] = lambda: False) -> tuple[SummaryFlow, C
     return flow, appended[0]
 
 
-async def test_a_flow_that_is_full_waits_until_one_batch_is_in_the_log_or_what_a_process_left_passes() -> (
-    None
-):
+async def test_a_full_flow_waits_until_a_batch_is_in_the_log_or_what_a_process_left_passes() -> None:
     flow, appended = full()
     waiting = asyncio.create_task(flow.room())
     await asyncio.sleep(0)

@@ -22,7 +22,7 @@ def test_the_examples_have_good_catalogues(example: str) -> None:
     assert found.tasks[example].path == str(EXAMPLES / example)
 
 
-def test_a_folder_is_found_from_where_the_file_is_and_a_missing_catalogue_names_the_setting(
+def test_a_folder_is_found_from_where_the_file_is_and_a_missing_file_is_named(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "code").mkdir()
@@ -123,7 +123,7 @@ def test_ceilings_and_the_runner_are_kept(tmp_path: Path) -> None:
     assert catalogue.max_cuda_memory_bytes == {"a": 1_500_000_000}
 
 
-def test_the_factor_of_an_estimate_that_is_enforced_and_secrets_of_variables_and_parameters_are_kept(
+def test_the_factor_of_an_enforced_estimate_and_secrets_are_kept(
     tmp_path: Path,
 ) -> None:
     text = (

@@ -33,9 +33,7 @@ def test_processes_of_a_task_have_sockets_in_a_folder_with_a_long_path(long_fold
     assert found.resolve() == long_folder.resolve()
 
 
-def test_a_link_goes_with_its_working_directory_and_a_short_folder_is_taken_as_it_is(
-    tmp_path: Path, long_folder: Path
-) -> None:
+def test_a_link_goes_with_its_folder_and_a_short_folder_needs_none(tmp_path: Path, long_folder: Path) -> None:
     journal = Journal(long_folder)
     entry = JournalEntry("s", "s.0", 1, 1, "i")
     link = temporary_folder(journal.workdir(entry))

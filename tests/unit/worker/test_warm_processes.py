@@ -26,13 +26,11 @@ class RecordingConnection(ForkserverConnection):
         self.killed: list[tuple[int, int]] = []
 
     def send(self, message: ToForkserver, descriptors: Sequence[int] = ()) -> None:
-        """Remembers it."""
         assert isinstance(message, SignalProcess), f"{message}, {descriptors}"
         self.killed.append((message.number, message.signal))
 
 
 def kind_of(name: str, cuda_visible_devices: str = "") -> ProcessKind:
-    """Gives the kind of the processes of a task type."""
     return TaskType(name), cuda_visible_devices
 
 
@@ -67,7 +65,7 @@ async def host() -> HostWithPool:
     return HostWithPool()
 
 
-async def test_a_task_gets_the_process_of_its_type_that_was_on_its_device_else_the_oldest(
+async def test_a_task_gets_the_process_of_its_type_on_its_device_else_the_oldest(
     host: HostWithPool,
 ) -> None:
     parked = [host.add(1, "cpu-0"), host.add(2, "cpu-1"), host.add(3, "cpu-1", "b")]
@@ -107,7 +105,7 @@ async def test_room_is_made_on_the_devices_first_and_else_by_the_oldest(host: Ho
     assert (host.ledger.allocations, host.changes) == ({}, 2)
 
 
-async def test_the_processes_of_a_type_end_and_one_of_its_former_definition_runs_no_task(
+async def test_processes_of_a_type_end_and_one_of_a_former_definition_runs_no_task(
     host: HostWithPool,
 ) -> None:
     parked = [host.add(1, "cpu-0"), host.add(2, "cpu-1", "b")]
