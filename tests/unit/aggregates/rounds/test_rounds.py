@@ -13,7 +13,7 @@ from tests.unit.aggregates.rounds.given import (
     job_body,
     submitted,
 )
-from trackside.aggregates.rounds.deploy_messages import DeployDecided, ModelDeployed
+from trackside.aggregates.rounds.deploy_messages import DeployDecided
 from trackside.aggregates.rounds.messages import RoundEnded, RoundStarted, SampleManifestWritten, StageState
 from trackside.contracts.fleet import WRITE_MANIFEST
 from trackside.contracts.tasks import TaskSubmitted
@@ -38,16 +38,6 @@ def test_a_round_trains_evaluates_and_deploys_a_better_model(log: JobLog) -> Non
     assert log.streams.by_id[MODEL].root.holder("production") == 2
     assert (log.job.stage, log.job.stage_state) == ("train", StageState.WAITING)
     assert log.job.pool.training == 0
-
-
-def test_a_worse_model_is_not_deployed(log: JobLog) -> None:
-    log.first_round()
-    (decided,) = log.of(DeployDecided)
-    assert not decided.deploy
-    assert decided.reason == "accuracy_delta > 0.1: it is 0"
-    assert not log.of(ModelDeployed)
-    (ended,) = log.of(RoundEnded)
-    assert (ended.status, ended.deployed) == ("completed", False)
 
 
 def test_the_events_of_a_round_with_services_come_in_their_order(log: JobLog) -> None:

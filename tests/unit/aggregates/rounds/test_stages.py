@@ -26,15 +26,6 @@ def written_by(task: Task) -> Json:
     return given.manifest_of(task.parameters)
 
 
-def test_samples_that_come_while_a_round_begins_belong_to_the_next_one(log: given.JobLog) -> None:
-    log.create()
-    log.append(10)
-    log.append(7)
-    log.end(the_task(log, "train-samples"), written_by(the_task(log, "train-samples")))
-    assert [event.train for event in log.of(messages.RoundStarted)] == [(0, 10)]
-    assert log.job.pool.training == 5
-
-
 def test_samples_that_can_not_be_written_block_the_stage_and_are_written_later(log: given.JobLog) -> None:
     """I21: in Sedna the error is swallowed, and the stage tried again each 10 s without a word."""
     log.create()

@@ -38,15 +38,6 @@ def test_the_items_of_an_earlier_result_are_those_at_that_time() -> None:
     assert log.stream.tasks[f"{STREAM}.b.1"].parameters == {"f": "y"}
 
 
-def test_a_parameter_of_the_pipeline_may_be_the_list() -> None:
-    log = started(
-        step("a", each="${pipeline.seeds}"),
-        schemas={"seeds": {"type": "array"}},
-        parameters={"seeds": [3, 4]},
-    )
-    assert log.submitted == ["a.0", "a.1"]
-
-
 def test_no_items_are_a_success() -> None:
     log = started(step("a", each=[]), step("b", "a"))
     assert log.states == {"a": "succeeded", "b": "queued"}

@@ -74,14 +74,6 @@ def ended_at_its_rung(told: given.Told) -> None:
     assert over == TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.2)
 
 
-def test_a_trial_ends_at_its_step_limit_with_its_last_value_and_its_newest_checkpoint() -> None:
-    told = searching()
-    ended_at_its_rung(told)
-    trial = told.search.trials[0]
-    assert trial.checkpoint is not None
-    assert (trial.status, trial.value, trial.checkpoint.step) == (TrialStatus.SUCCEEDED, 0.2, 3)
-
-
 def test_reports_beyond_the_step_limit_do_not_count() -> None:
     told = searching()
     begin(told, 0, Start(step_limit=2))
