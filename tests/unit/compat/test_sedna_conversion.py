@@ -62,26 +62,19 @@ def test_i6_every_field_of_a_job_has_its_place_in_ours() -> None:
     assert (command.train.needs.resources.kind, command.train.needs.resources.devices) == ("gpu", 1)
     assert command.train.needs.resources.estimate_memory == 2 * 1024**3
     assert (command.output.url, command.output.credential) == ("/output", "store-login")
-    assert (command.deploy.copy_to.url, command.deploy.copy_to.credential) == (
-        "s3://models/live.pth",
-        "store-login",
-    )
+    copy = command.deploy.copy_to
+    assert (copy.url, copy.credential) == ("s3://models/live.pth", "store-login")
     assert command.deploy.config.url == "/output/model-hot-update"
     [service] = command.deploy.services
     assert service.task_type == "sorter-inference"
-    assert (service.hard_examples.miner, service.hard_examples.parameters) == (
-        "IBT",
-        {"threshold_img": 0.9, "names": "a b"},
-    )
-
-
-def test_a_job_without_hot_updates_has_no_file_of_them_and_compares_with_the_deployed_model() -> None:
+    assert service.hard_examples.miner == "IBT"
+    assert service.hard_examples.parameters == {"threshold_img": 0.9, "names": "a b"}
     found = job_of(hot="false")
-    assert "config" not in found["deploy"] and "copy_to" in found["deploy"]
+    assert "config" not in found["deploy"] and "copy_to" in found["deploy"], "without hot updates"
     assert found["eval"]["initial_model"] == "live@1", "I24: without initialEvalModel the deployed one"
 
 
-def test_datasets_and_models_are_specifications_and_the_commands_follow_in_their_order() -> None:
+def test_datasets_and_models_are_specifications_and_the_programs_of_templates_a_catalogue() -> None:
     made = convert(whole())
     dataset = command_of(RegisterDataset, content_of(made.files, "parts.dataset.yaml"))
     assert (dataset.url, dataset.format) == ("/feed/parts.txt", "txt")
@@ -98,9 +91,6 @@ def test_datasets_and_models_are_specifications_and_the_commands_follow_in_their
     ]
     assert "--format torch --device cpu" in made.commands[2]
     assert "--credential store-login" in made.commands[4]
-
-
-def test_the_programs_of_the_templates_are_a_catalogue() -> None:
     tasks = content_of(convert(whole()).files, "catalogue.yaml")["tasks"]
     run = ["python", "-m", "trackside.compat.sedna"]
     assert tasks["sorter-train"] == {"program": [*run, "./train.py"], "path": "."}
@@ -176,16 +166,10 @@ def test_i10_the_hours_of_a_timer_are_of_the_zone_that_is_asked_for() -> None:
 
 @pytest.mark.parametrize(
     ("metric", "ours"),
-    [
-        ("accuracy_delta", "mean(accuracy_delta)"),
-        ("accuracy_delta[2]", "accuracy_delta[2]"),
-        ("accuracy_delta[-1]", "accuracy_delta[-1]"),
-        ("max(accuracy)", "max(accuracy)"),
-    ],
+    [("accuracy_delta", "mean(accuracy_delta)")]
+    + [(each, each) for each in ("accuracy_delta[2]", "accuracy_delta[-1]", "max(accuracy)")],
 )
-def test_i11_i12_the_metric_of_a_deployment_is_an_item_of_its_list_or_the_mean(
-    metric: str, ours: str
-) -> None:
+def test_i11_i12_the_metric_of_a_deployment_is_an_item_of_a_list_or_the_mean(metric: str, ours: str) -> None:
     made = convert(
         whole(deploy_trigger=f'{{condition: {{operator: gt, threshold: "0.1", metric: "{metric}"}}}}')
     )
@@ -208,21 +192,15 @@ def test_i34_no_value_of_a_secret_is_in_what_is_made() -> None:
     assert "credentials_in_url" in str(caught.value) and CANARY not in str(caught.value)
 
 
-def test_documents_of_another_namespace_have_it_in_their_ids() -> None:
+def test_documents_of_another_namespace_have_it_in_their_ids_and_may_be_a_list() -> None:
     others = (DATASET, *MODELS.split("---\n"))
     moved = [each.replace("{name: ", "{namespace: lab, name: ") for each in others]
     moved[0] = moved[0].replace("  uid: 6f1c", "  namespace: lab")
     made = convert({FILE: joined(*moved, job(namespace="lab"))})
     assert {file.name for file in made.files} >= {"lab.parts.dataset.yaml", "lab.sorter.job.yaml"}
     found = content_of(made.files, "lab.sorter.job.yaml")
-    assert (found["dataset"]["name"], found["initial_model"], found["model"]) == (
-        "lab.parts",
-        "lab.first@1",
-        "lab.live",
-    )
-
-
-def test_a_list_of_kubernetes_and_several_files_are_read() -> None:
+    names = (found["dataset"]["name"], found["initial_model"], found["model"])
+    assert names == ("lab.parts", "lab.first@1", "lab.live")
     items = "".join(f"- {json.dumps(each)}\n" for each in _objects(DATASET, MODELS))
     made = convert(
         {"list.yaml": f"apiVersion: v1\nkind: List\nitems:\n{items}".encode(), "job.yaml": job().encode()}
@@ -277,28 +255,21 @@ def test_a_job_that_is_not_valid_is_refused_at_its_line(
     assert line == line_of(text, files)
 
 
-def test_a_trigger_in_an_unknown_zone_is_refused() -> None:
-    with pytest.raises(UnreadableError, match="Mars/Base"):
-        convert(whole(), "Mars/Base")
-
-
-def test_a_missing_field_is_named() -> None:
+def test_a_missing_field_an_unknown_zone_and_a_deployed_model_in_no_file_are_named_and_all_at_once() -> None:
     files = {FILE: job().replace("  initialModel: {name: first}\n", "").encode()}
     assert [(path, code) for _, path, code in problems(files)] == [("$.spec.initialModel", "missing_field")]
-
-
-def test_the_file_of_a_job_whose_deployed_model_is_in_no_file_says_which_is_missing() -> None:
+    with pytest.raises(UnreadableError, match="Mars/Base"):
+        convert(whole(), "Mars/Base")
     with pytest.raises(UnreadableError, match="the Model live is in none of the files"):
         convert({"job.yaml": job().encode()})
+    several = {"a.yaml": b"kind: Pod", "b.yaml": b"[", FILE: b"kind: Dataset\napiVersion: sedna.io/v1alpha1"}
+    assert len(problems(several)) == 4
 
 
-def test_documents_that_a_job_names_and_no_file_has_are_listed() -> None:
+def test_documents_that_no_file_has_are_listed_and_two_jobs_of_one_name_are_refused() -> None:
     found = notes(convert({FILE: joined(MODELS.split("---\n")[1], job())}))
     assert "the Model first is in none of the files" in found["$.spec.initialModel.name"]
     assert "ORIGINAL_DATASET_URL is not set" in found["$.spec.dataset.name"]
-
-
-def test_two_jobs_of_one_name_are_refused_and_two_of_different_names_are_converted() -> None:
     files = {FILE: joined(DATASET, MODELS, job()), "again.yaml": job().encode()}
     assert [(path, code) for _, path, code in problems(files)] == [("$.metadata.name", "already_exists")]
     made = convert({FILE: joined(DATASET, MODELS, job(), job(name="other"))})
@@ -324,10 +295,3 @@ def test_what_is_no_document_of_sedna_is_refused(text: bytes, code: str, says: s
     with pytest.raises(UnreadableError, match=says) as caught:
         convert({FILE: text})
     assert [problem.code for _, problem in caught.value.problems] == [code]
-
-
-def test_all_problems_of_all_files_are_named_at_once() -> None:
-    found = problems(
-        {"a.yaml": b"kind: Pod", "b.yaml": b"[", FILE: b"kind: Dataset\napiVersion: sedna.io/v1alpha1"}
-    )
-    assert len(found) == 4

@@ -89,8 +89,7 @@ def test_a_script_that_trains_saves_the_model_and_one_that_evaluates_compares_tw
 def test_the_inputs_of_a_round_have_the_names_of_sedna(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = folder / "inputs"
     give(monkeypatch, round=ROUND, batch_size=32, ORIGINAL_DATASET_URL="/feed/parts.txt", names=["a"])
-    for name in ("samples", "model"):
-        (inputs / name).write_text("")
+    write(folder, samples="", model="")
     assert BaseConfig.train_dataset_url == str(inputs / "samples")
     assert Context.get_parameters("base_model_url") == str(inputs / "model")
     assert BaseConfig().model_url == str(folder / "model")
@@ -98,8 +97,7 @@ def test_the_inputs_of_a_round_have_the_names_of_sedna(folder: Path, monkeypatch
     assert (Context.get_parameters("batch_size"), Context.get_parameters("names")) == ("32", '["a"]')
     assert (BaseConfig.job_name, BaseConfig.worker_name) == ("sorter", "alone")
     assert Context.get_parameters("round") is None and Context.get_parameters("absent", 7) == 7
-    for name in ("trained", "deployed"):
-        (inputs / name).write_text("")
+    write(folder, trained="", deployed="")
     assert BaseConfig.test_dataset_url == str(inputs / "samples") and BaseConfig.train_dataset_url is None
     assert Context.get_parameters("model_urls") == f"{inputs}/trained;{inputs}/deployed"
     with pytest.raises(AttributeError, match="train_dataset_url"):
@@ -128,22 +126,22 @@ class Scores:
         self.factor = float(Path(model_url).read_text())
 
 
-def test_fit_is_train_and_options_that_it_does_not_take_are_left_out(
+def test_fit_is_train_and_its_unknown_options_are_left_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(monkeypatch, MODEL_NAME="factor.txt")
-    learning = IncrementalLearning(Scores)
-    made = learning.train(
-        [1.0, 2.0], valid_data=[3.0], epochs=2, colour="red", post_process=lambda it: it.factor
-    )
-    assert made == 6.0
+    options: dict[str, Any] = {"epochs": 2, "colour": "red", "post_process": lambda it: it.factor}
+    assert IncrementalLearning(Scores).train([1.0, 2.0], valid_data=[3.0], **options) == 6.0
     assert (folder / "model" / "factor.txt").read_text() == "6.0"
+    monkeypatch.setattr(Scores, "save", lambda self, path: None)
+    (folder / "model" / "factor.txt").unlink()
+    with pytest.raises(FileNotFoundError, match="save has not written"):
+        IncrementalLearning(Scores).train([1.0])
 
 
-def test_each_model_is_loaded_before_it_is_evaluated(folder: Path) -> None:
+def test_each_model_is_loaded_into_an_object_of_its_own_before_it_is_evaluated(folder: Path) -> None:
     """In Sedna's backend for torch both have the weights of the first one."""
-    for name, factor in (("samples", ""), ("trained", "2"), ("deployed", "1")):
-        (folder / "inputs" / name).write_text(factor)
+    write(folder, samples="", trained="2", deployed="1")
     for estimator in (Scores, Scores()):
         learning = IncrementalLearning(estimator)
         learning.evaluate([1, 2])
@@ -151,11 +149,13 @@ def test_each_model_is_loaded_before_it_is_evaluated(folder: Path) -> None:
             "trained": {"sum": 6.0, "each": [2.0, 4.0]},
             "deployed": {"sum": 3.0, "each": [1.0, 2.0]},
         }
+    learning = IncrementalLearning(Additive)
+    learning.evaluate([1])
+    assert learning.result["deployed"]["sum"] == 1.0
 
 
-def test_a_callback_makes_metrics_of_what_evaluate_returns(folder: Path) -> None:
-    for name in ("samples", "trained", "deployed"):
-        (folder / "inputs" / name).write_text("1")
+def test_a_callback_makes_metrics_which_are_json(folder: Path) -> None:
+    write(folder, samples="1", trained="1", deployed="1")
     ClassFactory.register(ClassType.CALLBACK, alias="halved")(lambda found: {"half": found["sum"] / 2})
     learning = IncrementalLearning(Scores)
     found = learning.evaluate([1, 3], post_process="halved")
@@ -164,9 +164,6 @@ def test_a_callback_makes_metrics_of_what_evaluate_returns(folder: Path) -> None
         learning.evaluate([1], post_process=lambda found: [1.0])
     with pytest.raises(ValueError, match="halved"):
         learning.evaluate([1], post_process="quartered")
-
-
-def test_metrics_are_json_and_what_is_not_finite_is_named() -> None:
     assert plain_metrics({"a": np.array([1, 2]), "b": float("nan"), "c": (1, float("-inf"))}) == {
         "a": [1, 2],
         "b": "nan",
@@ -176,11 +173,11 @@ def test_metrics_are_json_and_what_is_not_finite_is_named() -> None:
         plain_metrics({"a": "much"})
 
 
-def test_an_inference_has_the_answer_what_is_made_of_it_and_whether_it_is_hard(
+def test_an_inference_has_the_answer_and_whether_it_is_hard(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I40."""
-    (folder / "inputs" / "model").write_text("0.5")
+    write(folder, model="0.5")
     learning = IncrementalLearning(Scores)
     assert learning.get_hem_algorithm_from_config(threshold=1) == {}
     assert learning.inference(1.0) == ([0.5, 0.5], [0.5, 0.5], False), "without a miner no example is hard"
@@ -194,6 +191,12 @@ def test_an_inference_has_the_answer_what_is_made_of_it_and_whether_it_is_hard(
     assert [learning.inference(value)[2] for value in (1.0, 2.0)] == [True, False]
     raw, processed, hard = learning.inference(2.0, post_process=halve)
     assert (raw, processed, hard) == ([1.0, 0.0], [0.5, 0.0], False), "a callback may change its argument"
+
+
+def write(folder: Path, **texts: str) -> None:
+    """Writes texts as the inputs of a task."""
+    for name, text in texts.items():
+        (folder / "inputs" / name).write_text(text)
 
 
 def halve(scores: list[float]) -> list[float]:
@@ -256,26 +259,15 @@ def test_a_model_is_taken_between_two_answers_and_one_that_cannot_be_loaded_chan
     trial.connect(ScreenChannel())
 
 
-def test_an_instruction_that_is_there_at_the_start_wins(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_instruction_that_is_there_at_first_wins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     channel = InstructedChannel()
     trial.connect(channel)
-    for name, text in (("inputs/model", "1"), ("second", "2")):
-        (folder / name).write_text(text)
+    write(folder, model="1", second="2")
     give(monkeypatch, service={"job": "sorter"})
-    channel.give(4, folder / "second")
+    channel.give(4, folder / "inputs" / "second")
     assert IncrementalLearning(Additive).inference(1.0)[0][0] == 2.0
     assert channel.said == [(4, True, 40), (4, 0, 0)]
     trial.connect(ScreenChannel())
-
-
-def test_each_evaluation_begins_with_an_object_of_its_own(folder: Path) -> None:
-    for name, factor in (("samples", ""), ("trained", "2"), ("deployed", "1")):
-        (folder / "inputs" / name).write_text(factor)
-    learning = IncrementalLearning(Additive)
-    learning.evaluate([1])
-    assert learning.result["deployed"]["sum"] == 1.0
 
 
 def test_a_miner_of_the_script_s_own_is_called_by_its_name() -> None:
@@ -290,12 +282,6 @@ def test_a_miner_of_the_script_s_own_is_called_by_its_name() -> None:
     Path("inputs/model").write_text("1")
     learning = IncrementalLearning(Scores(), {"method": "Above", "param": {"limit": 3}})
     assert [learning.inference(value)[2] for value in (2.0, 5.0)] == [False, True]
-
-
-def test_a_save_that_writes_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Scores, "save", lambda self, path: None)
-    with pytest.raises(FileNotFoundError, match="save has not written"):
-        IncrementalLearning(Scores).train([1.0])
 
 
 def test_lines_are_features_and_labels_as_sedna_reads_them(folder: Path) -> None:

@@ -16,13 +16,7 @@ from trackside.aggregates import documents
 from trackside.aggregates.run.aggregate import RUN
 from trackside.aggregates.run.step_messages import StepState
 from trackside.compat.clearml import PipelineController
-from trackside.compat.clearml.arguments import (
-    FIRST_RELEASE,
-    METHODS,
-    REFUSED_METHODS,
-    Argument,
-    Support,
-)
+from trackside.compat.clearml.arguments import FIRST_RELEASE, METHODS, REFUSED_METHODS, Argument, Support
 from trackside.compat.clearml.conversion import PipelineNode, convert_references
 from trackside.compat.clearml.nodes import STATUS_OF_STEP
 from trackside.contracts.resources import RetryPolicy
@@ -38,11 +32,8 @@ OURS = {"task_types", "step"}
 NESTED: dict[str, type[BaseModel]] = {"retry": RetryPolicy, "mirror": StepMirror}
 
 
-def test_the_page_is_of_the_release_that_the_names_are_of() -> None:
+def test_the_page_is_of_the_release_of_the_names_and_every_method_has_its_row() -> None:
     assert f"clearml\n{NAMES['release']}" in PAGE
-
-
-def test_every_method_of_the_original_has_its_row_and_every_row_is_one() -> None:
     found = {named(row[0])[0]: row[1] for row in rows("## Methods")}
     properties = {"task", "id", "tags", "version"}
     assert set(found) | properties == {*ORIGINAL, *NAMES["controller"]["properties"]} - {"__init__"}
@@ -85,13 +76,10 @@ def test_every_message_that_the_page_names_is_one() -> None:
     assert words - ours <= known and len(words) > 6
 
 
-def test_every_command_of_a_run_has_its_row_and_its_method() -> None:
+def test_every_command_of_a_run_and_every_field_of_a_node_has_its_row() -> None:
     found = {named(row[1])[0]: named(row[2])[0] for row in rows("## Commands")}
     assert set(found) == {kind.__name__ for kind in RUN.commands}
     assert all(callable(getattr(PipelineRun, method)) for method in found.values())
-
-
-def test_every_field_of_a_node_has_its_row_and_those_that_are_kept_are_there() -> None:
     table = rows("## Fields of a node")
     assert sorted(name for row in table for name in named(row[0])) == sorted(NAMES["controller"]["Node"])
     kept = {name for row in table for name in named(row[0]) if not row[1].startswith("-")}
@@ -99,18 +87,12 @@ def test_every_field_of_a_node_has_its_row_and_those_that_are_kept_are_there() -
     assert kept == own
 
 
-def test_every_state_of_a_step_is_on_the_page_as_the_code_converts_it() -> None:
+def test_every_state_of_a_step_reference_and_action_is_on_the_page_as_the_code_has_it() -> None:
     found = {state: row[0] for row in rows("## States of steps") for state in named(row[1])}
     assert found == {state.value: STATUS_OF_STEP[state] for state in StepState}
-
-
-def test_the_references_of_the_page_are_converted_so() -> None:
     for original, ours, _ in rows("## References"):
         if original != "-":
             assert convert_references(named(original)[0]) == named(ours)[0]
-
-
-def test_the_actions_after_a_failure_are_those_of_a_definition() -> None:
     words = {named(row[1])[0] for row in rows("## When a step fails")[:-1]}
     assert words <= set(get_args(EndAction)) and len(words) == 3
 

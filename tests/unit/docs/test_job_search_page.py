@@ -24,19 +24,13 @@ def in_first_column(head: str) -> set[str]:
     return {name for row in rows_below(PAGE, head) for name in named(row[0])}
 
 
-def test_the_page_has_every_field_and_every_statistic() -> None:
+def test_the_page_has_every_field_and_statistic_and_what_it_shows_can_be_parsed() -> None:
     assert in_first_column("| field |") == set(FIELDS)
     assert in_first_column("| statistic |") == set(STATISTICS)
-
-
-def test_the_conditions_of_the_page_can_be_parsed() -> None:
     conditions = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)[0].splitlines()
     assert len(conditions) == 3
     for condition in conditions:
         parse_condition(condition)
-
-
-def test_each_filter_of_mindinsight_has_a_name_that_can_be_searched() -> None:
     table = PAGE[PAGE.index("| MindInsight |") :]
     for name in re.findall(r"`((?:params|metrics)\.[^`]+)`", table):
         parse_name(name, "where")

@@ -47,9 +47,7 @@ def test_every_link_points_at_a_file_and_a_heading() -> None:
 
 
 def test_every_page_of_the_documentation_is_linked_from_an_index() -> None:
-    linked = {
-        target for page in pages() if page.name in ("README.md", "nni.md") for _, target, _ in links(page)
-    }
+    linked = {to for page in pages() if page.name in ("README.md", "nni.md") for _, to, _ in links(page)}
     docs = {page for page in pages() if page.parent.is_relative_to(ROOT / "docs")}
     assert {str(page.relative_to(ROOT)) for page in docs - linked} == set()
 

@@ -202,8 +202,6 @@ def joined() -> JobLog:
         ("Deployment", DEPLOYMENT),
     ],
 )
-def test_a_diagram_of_incremental_jobs_has_every_state_and_the_transitions_that_the_fold_permits(
-    subject: str, names: set[str]
-) -> None:
+def test_a_diagram_of_jobs_has_every_state_and_transition_of_the_fold(subject: str, names: set[str]) -> None:
     assert drawn(subject) == permitted()[subject]
     assert {state for before, _, after in drawn(subject) for state in (before, after)} - {START} == names

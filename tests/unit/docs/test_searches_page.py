@@ -40,16 +40,13 @@ def test_the_table_of_types_is_that_of_the_contracts() -> None:
             assert theirs == f"`[{', '.join(listed)}]`"
 
 
-def test_the_table_of_tuners_has_every_option() -> None:
+def test_the_tables_of_tuners_and_assessors_have_every_option() -> None:
     rows = table("| tuner | method |")
     assert rows.keys() == TUNERS.keys()
     for name, (_, options) in rows.items():
         listed = re.findall(r"`(\w+)`", options)
         listed = [*TUNERS["nsga2"].options, *listed] if options.startswith("the same") else listed
         assert listed == list(TUNERS[name].options)
-
-
-def test_the_table_of_assessors_has_every_option() -> None:
     rows = table("| assessor | stops a trial |")
     assert list(rows) == list(ASSESSORS)
     before: list[str] = []

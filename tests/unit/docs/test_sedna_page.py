@@ -53,10 +53,15 @@ def find(dotted: str) -> Any:
     return getattr(import_module(f"trackside.{module}"), name)
 
 
-def test_every_part_of_the_original_has_one_row() -> None:
+def test_every_part_of_the_original_has_one_row_and_every_name_of_a_script_is_one() -> None:
     found = [part.strip() for row in rows("## Every part of the original") for part in row[0].split(",")]
     assert len(found) == len(set(found))
     assert set(found) == PARTS
+    for row in rows("## Scripts"):
+        for dotted in named(row[0]):
+            name, _, method = dotted.partition(".")
+            assert not method or hasattr(getattr(sedna, name), method), dotted
+            assert hasattr(sedna, name), dotted
 
 
 @pytest.mark.parametrize("row", rows("## Every part of the original"), ids=lambda row: row[0])
@@ -68,28 +73,22 @@ def test_what_does_its_work_here_exists(row: list[str]) -> None:
         assert name in MESSAGES if "." not in name else find(name) is not None, name
 
 
-def test_every_message_that_the_page_names_is_one_and_every_command_of_a_job_is_on_it() -> None:
+def test_every_message_and_command_line_that_the_page_names_is_one() -> None:
     ours = {"TxtDataParse", "CSVDataParse", "BaseConfig", "IncrementalLearning", "ClassFactory"}
     words = {word for word in re.findall(r"`([A-Z][a-z]+[A-Za-z]+)`", PAGE) if re.search("[a-z][A-Z]", word)}
     assert words - ours <= MESSAGES and len(words) > 25
     assert {kind.__name__ for kind in RoundsType.commands} <= words
-
-
-def test_every_command_line_that_the_page_names_is_one() -> None:
     known = {name for commands in app.COMMANDS.values() for name in commands}
     used = [name for row in rows("## Commands") for name in named(row[1]) if re.fullmatch("[a-z-]+", name)]
     used += re.findall(r"trackside ([a-z-]+)", PAGE)
     assert set(used) <= known | {"convert", "models", "artifacts"} and len(set(used)) > 10
 
 
-def test_every_state_is_on_the_page() -> None:
+def test_every_state_and_every_field_of_a_job_is_on_the_page_and_none_of_ours_is_left_out() -> None:
     table = rows("## States")
     assert [named(row[1]) for row in table] == [[state.value] for state in StageState]
     assert [row[0] for row in table] == [state.value for state in StageState]
     assert all(f"`{state.value}`" in PAGE for state in JobStatus)
-
-
-def test_every_field_of_ours_that_the_page_names_is_one_and_none_is_left_out() -> None:
     paths = [path for row in rows("## Fields") for path in named(row[1]) + named(row[2])]
     paths = [path for path in paths if re.fullmatch(r"[a-z_]+(\.[a-z_]+)?", path) and path not in EXPLAINED]
     for path in paths:
@@ -98,22 +97,11 @@ def test_every_field_of_ours_that_the_page_names_is_one_and_none_is_left_out() -
         assert not inner or inner in NESTED[name].model_fields, path
     assert {path.partition(".")[0] for path in paths} | {"name"} == set(JobSpec.model_fields)
     assert {"url", "format", "credential"} <= set(DatasetSpec.model_fields)
-
-
-def test_every_field_of_a_job_of_sedna_has_its_row() -> None:
     told = " ".join(row[0] for row in rows("## Fields"))
     spec = kinds.SednaJobSpec.model_fields
     assert all(str(field.alias) in told for field in spec.values())
     deploy = {str(field.alias) for field in kinds.SednaDeploy.model_fields.values()}
     assert all(f"deploySpec.{name}" in told for name in deploy)
-
-
-def test_every_name_of_a_script_is_one_of_ours() -> None:
-    for row in rows("## Scripts"):
-        for dotted in named(row[0]):
-            name, _, method = dotted.partition(".")
-            assert not method or hasattr(getattr(sedna, name), method), dotted
-            assert hasattr(sedna, name), dotted
 
 
 def test_every_variable_of_a_script_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -127,8 +115,3 @@ def test_every_variable_of_a_script_is_set(monkeypatch: pytest.MonkeyPatch, tmp_
             (tmp_path / name).write_text("")
         found |= set(environment())
     assert found == told - {"MODEL_HOT_UPDATE", "LC_SERVER"}
-
-
-def test_the_page_is_short_and_its_lines_too() -> None:
-    assert len(PAGE.split()) < 2_500
-    assert [line for line in PAGE.splitlines() if len(line) > 120 and not line.startswith("|")] == []

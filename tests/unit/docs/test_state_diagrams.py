@@ -261,12 +261,8 @@ def batches() -> Iterable[Told]:
     stop = BatchStopRequested(command_id="c-1", reason="")
     done, stopped = BatchEnded(status=BatchStatus.DONE), BatchEnded(status=BatchStatus.STOPPED)
     name = batch_task_id(STREAM, 0, "1")
-    life: list[Message] = [
-        submitted(None, part=Part(kind="group", number=0, name="1")),
-        assigned(),
-        begun(),
-        ended(),
-    ]
+    part = Part(kind="group", number=0, name="1")
+    life: list[Message] = [submitted(None, part=part), assigned(), begun(), ended()]
     whole = [event.model_copy(update={"task_id": name}) for event in life]
     whole.append(GroupEnded(group=0, ends={"finished": 1}))
     yield after(batch_running(), *whole, done)

@@ -46,9 +46,13 @@ def test_the_training_of_the_page_writes_the_values_that_it_names(
     assert f"{sum(map(len, points.values()))} points, {len(items)} other values" in PAGE
 
 
-def test_its_files_are_a_catalogue_and_a_batch_of_its_task() -> None:
+def test_its_files_are_a_catalogue_and_a_batch_and_its_settings_and_entry_points_are_there() -> None:
     catalogue, tasks = (yaml.safe_load(block) for block in blocks("yaml"))
     assert {task["task_type"] for task in tasks["groups"][0]["tasks"]} == set(catalogue["tasks"])
+    named = set(re.findall(r"`(TRACKSIDE_\w+)`", PAGE))
+    settings = page("reference/settings.md")
+    assert {name for name in named if f"`{name}`" not in settings} == set() and len(named) > 6
+    assert f"`{GROUP}`" in PAGE and f"`{updaters.GROUP}`" in PAGE
 
 
 def test_every_command_of_summaries_that_the_page_names_is_one() -> None:
@@ -57,12 +61,6 @@ def test_every_command_of_summaries_that_the_page_names_is_one() -> None:
     named = set(re.findall(r"trackside summaries (\w+)", PAGE))
     named |= set(re.findall(r"^\| `(\w+)", PAGE[PAGE.index("| command |") :].split("\n\n")[0], re.MULTILINE))
     assert named <= known and len(named) > 12
-
-
-def test_every_setting_of_the_page_is_one() -> None:
-    named = set(re.findall(r"`(TRACKSIDE_\w+)`", PAGE))
-    settings = page("reference/settings.md")
-    assert {name for name in named if f"`{name}`" not in settings} == set() and len(named) > 6
 
 
 def test_the_limits_of_the_page_are_those_of_the_code() -> None:
@@ -77,7 +75,3 @@ def test_the_limits_of_the_page_are_those_of_the_code() -> None:
     assert pages.format(**sizes) in PAGE
     assert f"`--limit` up to {MAX_STEPS:,} |" in PAGE
     assert f"curves of the {SummaryIndexerSettings().cache_jobs} jobs" in PAGE.replace("\n", " ")
-
-
-def test_the_groups_of_entry_points_are_those_of_the_code() -> None:
-    assert f"`{GROUP}`" in PAGE and f"`{updaters.GROUP}`" in PAGE

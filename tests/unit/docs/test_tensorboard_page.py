@@ -100,26 +100,18 @@ def test_every_call_of_both_writers_has_its_row_and_those_that_are_kept_are_ther
     assert {row[1] for row in table} == {"kept", "-"}
 
 
-def test_every_call_of_tensorflow_and_mindspore_has_its_row() -> None:
+def test_every_call_page_plugin_and_http_read_of_the_others_has_its_row() -> None:
     expected = [f"tf.summary.{name}" for name in NAMES["tensorflow"]["tf.summary"]]
     expected += [f"mindspore.{name}" for name in NAMES["mindspore"]["calls"]]
     assert sorted(names("## tf.summary and MindSpore")) == sorted(expected)
-
-
-def test_every_page_of_mindinsight_has_its_row() -> None:
     shown = [page for row in rows("## Pages", 1) for page in row[0].split(", ")]
     assert sorted(shown) == sorted(NAMES["mindinsight"]["pages"])
-
-
-def test_every_plugin_of_tensorboard_is_a_page() -> None:
-    shown = {page.lower().replace(" ", "") for row in rows("## Pages") for page in row[0].split(", ")}
-    plugins = {plugin.replace("_", "") for plugin in NAMES["tensorboard"]["plugins"]}
-    assert plugins <= shown
-
-
-def test_every_http_read_has_its_row() -> None:
+    of_ours = {page.lower().replace(" ", "") for row in rows("## Pages") for page in row[0].split(", ")}
+    assert {plugin.replace("_", "") for plugin in NAMES["tensorboard"]["plugins"]} <= of_ours
     assert sorted(names("## HTTP")) == sorted(NAMES["mindinsight"]["routes"])
     assert sorted(names("## HTTP", 1)) == sorted(NAMES["tensorboard"]["routes"])
+    assert set(NAMES["mindinsight"]["kinds"]) <= set(BUILT_IN)
+    assert ", ".join(NAMES["mindinsight"]["statuses"]) in PAGE
 
 
 def test_every_part_of_the_data_manager_has_its_row() -> None:
@@ -139,11 +131,3 @@ def test_everything_of_ours_that_the_tables_name_is_there() -> None:
     options = {name for name in ours if name.startswith("-")}
     assert sorted(name for name in ours - options if not is_ours(name)) == []
     assert len(ours) > 60
-
-
-def test_every_kind_of_mindinsight_is_one_of_ours() -> None:
-    assert set(NAMES["mindinsight"]["kinds"]) <= set(BUILT_IN)
-
-
-def test_every_status_of_mindinsight_is_on_the_page() -> None:
-    assert ", ".join(NAMES["mindinsight"]["statuses"]) in PAGE

@@ -26,7 +26,7 @@ def test_a_sample_has_numbers_by_the_names_of_their_columns(
     assert numbers_of_sample(format_, sample, ["a", "b", "c"]) == numbers
 
 
-def test_the_newest_samples_are_compared_with_the_first_ones_once_there_are_both() -> None:
+def test_the_newest_samples_are_compared_with_the_first_ones_by_the_named_columns() -> None:
     window = DriftWindow(DriftSpec(detector="ks", reference=2, window=2), "txt")
     window.add([b"1", b"2", b"1"], ())
     assert window.value() is None
@@ -36,16 +36,10 @@ def test_the_newest_samples_are_compared_with_the_first_ones_once_there_are_both
     assert window.value() == 0.5
     window.add([b"6", b"7"], ())
     assert window.value() == 1
-
-
-def test_only_the_named_columns_are_compared() -> None:
     spec = DriftSpec(detector="ks", reference=2, window=2, columns=["b"])
     window = DriftWindow(spec, "csv")
     window.add([b"1,1", b"2,2", b"8,1", b"9,2"], ["a", "b"])
     assert window.value() == 0
-
-
-def test_samples_without_numbers_can_not_be_compared() -> None:
     window = DriftWindow(DriftSpec(detector="ks", reference=2, window=2), "txt")
     window.add([b"a", b"b", b"c", b"d"], ())
     with pytest.raises(ValueError, match="no column of the first samples has a number"):

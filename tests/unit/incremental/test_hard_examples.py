@@ -117,7 +117,9 @@ def test_a_file_that_is_not_whole_gets_nothing_until_it_is(tmp_path: Path) -> No
     assert store.end_window() == [] and path.read_text() == "a,b\n1,2\n"
 
 
-def test_a_disk_that_gets_full_leaves_no_half_line(tmp_path: Path) -> None:
+def test_a_disk_that_gets_full_leaves_no_half_line_and_a_process_appends_no_more_than_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "data.txt"
     path.write_text("first\n")
     target = dataset(path)
@@ -131,15 +133,12 @@ def test_a_disk_that_gets_full_leaves_no_half_line(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
     assert path.read_text() == "first\n"
-
-
-def test_a_process_appends_no_more_than_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hard_examples, "MAX_APPENDED_BYTES", 10)
-    target = dataset(tmp_path / "data.txt")
+    target = dataset(tmp_path / "other.txt")
     target.append(["12345678"])
     with pytest.raises(ValueError, match="has appended 9 bytes, which is the limit"):
         target.append(["9"])
-    assert (tmp_path / "data.txt").stat().st_size == 9
+    assert (tmp_path / "other.txt").stat().st_size == 9
 
 
 @pytest.mark.parametrize(

@@ -94,9 +94,7 @@ def test_a_manifest_of_a_dataset_that_is_another_one_now_is_not_written(
     assert f"dataset {path}: " in str(raised.value)
 
 
-def test_a_manifest_of_samples_that_were_never_observed_or_outside_of_the_output_is_not_written(
-    tmp_path: Path,
-) -> None:
+def test_a_manifest_of_unseen_samples_or_outside_of_the_output_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_bytes(TEN)
     with pytest.raises(DatasetError, match="end before sample 11") as raised:

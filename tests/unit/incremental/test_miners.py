@@ -43,9 +43,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "parameters", "scores", "hard"), CASES)
-def test_a_miner_decides_by_the_scores(
-    name: str, parameters: dict[str, Any], scores: Any, hard: bool
-) -> None:
+def test_a_miner_decides_by_scores(name: str, parameters: dict[str, Any], scores: Any, hard: bool) -> None:
     assert find_miner(name, parameters).is_hard(scores) is hard
 
 
@@ -63,12 +61,14 @@ def test_scores_that_a_miner_cannot_read_are_not_hard(name: str, scores: Any) ->
     assert find_miner(name).is_hard(scores) is False
 
 
-def test_a_random_miner_picks_its_share_and_the_same_again_with_the_same_seed() -> None:
+def test_a_random_miner_picks_its_share_by_its_seed_and_the_names_are_those_of_the_dispatcher() -> None:
     first, again, other = (find_miner("Random", {"seed": seed}) for seed in (7, 7, 8))
     picked = [first.is_hard(None) for _ in range(10_000)]
     assert picked == [again.is_hard(None) for _ in range(10_000)]
     assert picked != [other.is_hard(None) for _ in range(10_000)]
     assert 2_800 < sum(picked) < 3_200
+    for name, parameters in BUILT_IN_MINERS.items():
+        find_miner(name, dict.fromkeys(parameters, 1))
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,6 @@ def test_a_random_miner_picks_its_share_and_the_same_again_with_the_same_seed() 
 def test_an_unknown_miner_or_parameter_is_named(name: str, parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         find_miner(name, parameters)
-
-
-def test_the_names_that_the_dispatcher_checks_are_those_of_the_miners() -> None:
-    for name, parameters in BUILT_IN_MINERS.items():
-        find_miner(name, dict.fromkeys(parameters, 1))
 
 
 class Large:

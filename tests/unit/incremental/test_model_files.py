@@ -81,7 +81,7 @@ class Dangerous:
         return print, ("it was run",)
 
 
-def test_a_file_of_torch_that_would_run_code_is_refused(
+def test_a_file_of_torch_that_runs_code_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "model"

@@ -74,16 +74,13 @@ def test_a_shorter_file_over_a_longer_one_leaves_no_tail_and_folders_are_created
     assert (tmp_path / "a" / "b c" / "data.txt").read_bytes() == b"" and written.size_bytes == 0
 
 
-def test_a_new_file_can_be_read_by_all_and_a_replaced_one_keeps_its_mode(tmp_path: Path) -> None:
+def test_a_replaced_file_keeps_its_mode_and_a_link_leads_to_the_new_one(tmp_path: Path) -> None:
     path = tmp_path / "live.bin"
     write_output(str(path), None, [b"one"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     path.chmod(0o600)
     write_output(str(path), None, [b"two"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_what_a_link_leads_to_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "live").symlink_to("models/one")
     write_output(str(tmp_path / "live"), None, [b"new"])
@@ -130,9 +127,7 @@ def test_the_file_of_a_writer_that_is_only_slow_is_not_tidied_away(tmp_path: Pat
     assert (tmp_path / "slow").read_bytes() == written and not temporaries(tmp_path)
 
 
-def test_a_file_that_was_taken_for_a_leftover_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_taken_for_a_leftover_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = fcntl.flock
     taken: list[Path] = []
 

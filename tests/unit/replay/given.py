@@ -4,11 +4,14 @@ from collections.abc import Iterable
 
 from tests.unit.domain.given import Told
 from tests.unit.projections.given import Decision
+from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
 
 TOPICS = Topics(event_partitions=3)
+ELSEWHERE = Topics(prefix="other.", event_partitions=5)
+"""Topics of another installation."""
 FIRST_MS = 1_700_000_000_000
 
 
@@ -41,6 +44,12 @@ def events_of(log: MemoryLog, stream: str) -> list[Entry]:
     """Gives all entries of the partition of a stream."""
     topic = TOPICS.events
     return log._partition(topic.name, partition_of(stream, topic.partitions))
+
+
+def name_causes(records: Iterable[Record], *causes: str) -> None:
+    """Writes a cause into the envelope of each of the records."""
+    for record, cause in zip(records, causes, strict=True):
+        record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
 
 
 async def tell(log: MemoryLog, stream: str, told: Told) -> None:

@@ -30,10 +30,14 @@ async def written(job: JobLog) -> MemoryLog:
     log = MemoryLog(lambda: next(clock, job.now_ms))
     await log.ensure(TOPICS.shared)
     device = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=2**30)
-    about: Json = {"host": "here", "task_types": ["train"], "queues": ["default"], "after": {}}
-    joined = WorkerJoined(
-        worker_id="w1", incarnation="i-1", devices=[device], digests={"train": CODE}, **about
-    )
+    about: Json = {
+        "host": "here",
+        "task_types": ["train"],
+        "queues": ["default"],
+        "after": {},
+        "digests": {"train": CODE},
+    }
+    joined = WorkerJoined(worker_id="w1", incarnation="i-1", devices=[device], **about)
     await log.append(TOPICS.fleet.name, 0, [RecordWriter("worker", "w1").single("w1", joined)])
     await write_events(log, job.records)
     return log
@@ -75,14 +79,8 @@ async def test_a_version_goes_back_through_its_base_models_to_the_first_one() ->
     newest, *_, first = found["versions"]
     assert newest["base"] == {"model": MODEL, "version": 3, "sha256": digest("round 2")}
     assert newest["artifact"]["sha256"] == digest("round 3")
-    assert newest["code"] == {
-        "stream": JOB,
-        "task": f"{JOB}.r3.train.1",
-        "attempt": 1,
-        "task_type": "train",
-        "digest": CODE,
-        "worker": "w1",
-    }
+    task = {"stream": JOB, "task": f"{JOB}.r3.train.1", "attempt": 1, "task_type": "train"}
+    assert newest["code"] == {**task, "digest": CODE, "worker": "w1"}
     assert newest["parameters"]["epochs"] == 3
     assert (first["base"], first["code"], first["round"]) == (None, None, None)
     assert first["unknown"] == ["its task: the artifact is from outside"]
@@ -92,12 +90,9 @@ async def test_the_code_of_an_attempt_is_known_whose_acceptance_was_never_in_the
     accepted, adopted = three_rounds(), JobLog()
     adopted.now_ms, adopted.records = accepted.now_ms, [adopted_first(each) for each in accepted.records]
     for number in (2, 3):
-        of_accepted, of_adopted = (
-            await bill(await written(accepted), number),
-            await bill(await written(adopted), number),
-        )
-        assert of_adopted["versions"][0]["code"]["digest"] == CODE
-        assert of_adopted == of_accepted
+        found = await bill(await written(adopted), number)
+        assert found["versions"][0]["code"]["digest"] == CODE
+        assert found == await bill(await written(accepted), number)
 
 
 def adopted_first(record: Record) -> Record:
@@ -143,8 +138,9 @@ def _noted(begins: list[int], reader: Callable[[Mapping[TopicPartition, int]], A
     return reader(at)
 
 
-async def test_the_samples_of_a_round_have_their_ranges_and_digests() -> None:
-    newest = (await bill(await written(three_rounds()), 4))["versions"][0]
+async def test_the_samples_of_a_round_have_their_ranges_and_the_numbers_that_decided_are_there() -> None:
+    versions = (await bill(await written(three_rounds()), 4))["versions"]
+    newest = versions[0]
     samples = newest["round"]["samples"]
     assert (newest["round"]["job"], newest["round"]["number"]) == (JOB, 3)
     assert samples["train"]["ranges"] == [[20, 30]]
@@ -154,10 +150,6 @@ async def test_the_samples_of_a_round_have_their_ranges_and_digests() -> None:
     assert samples["train"]["dataset"]["url"] == "/srv/feed.txt"
     assert samples["eval"]["lines"] == 6
     assert samples["eval"]["ranges"] == [[0, 10], [10, 20], [20, 30]]
-
-
-async def test_the_numbers_that_decided_are_there_also_where_they_said_no() -> None:
-    versions = (await bill(await written(three_rounds()), 4))["versions"]
     decided = [each["round"]["decisions"][0] for each in versions[:-1]]
     assert [each["deploy"] for each in decided] == [True, False, True]
     assert decided[0]["trained"] == {"accuracy": 0.875}

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.unit.domain.given import STREAM, Told, accepted, received
-from tests.unit.replay.given import TOPICS, empty, tell
-from tests.unit.replay.test_transfer import ELSEWHERE, imported, written
+from tests.unit.replay.given import ELSEWHERE, TOPICS, empty, name_causes, tell
+from tests.unit.replay.test_transfer import imported, written
 from trackside.aggregates.batch.messages import BatchSpec, BatchStarted
 from trackside.contracts.children import ChildEnded, ChildRequested
 from trackside.eventlog.memory import MemoryLog
@@ -24,8 +24,7 @@ def batch_with_child() -> Told:
     told.tell(ChildRequested(child_id=f"{STREAM}.1.lr", kind="search", body={}))
     told.tell(ChildEnded(child_id=f"{STREAM}.1.lr", status="DONE", result={"trials": 3}))
     causes = (f"{STREAM}@0", f"{STREAM}@0", f"{STREAM}@2", f"{STREAM}.1.lr@70")
-    for record, cause in zip(told.records[1:], causes, strict=True):
-        record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
+    name_causes(told.records[1:], *causes)
     return told
 
 
@@ -45,9 +44,8 @@ async def test_why_shows_the_request_for_a_child_and_the_event_of_its_stream_tha
     assert found.own[1].outside == f"event {STREAM}.1.lr@70"
 
 
-async def test_a_batch_keeps_its_children_under_another_name(tmp_path: Path) -> None:
-    log, elsewhere = await log_with_child(), await empty()
-    await elsewhere.ensure(ELSEWHERE.shared)
+async def test_a_batch_keeps_its_children_under_another_name(elsewhere: MemoryLog, tmp_path: Path) -> None:
+    log = await log_with_child()
     await written(log, TOPICS, STREAM, tmp_path / "f")
     assert (await imported(elsewhere, tmp_path / "f", "last-year")).compared
     after = (await state_at(await find_stream(elsewhere, ELSEWHERE, "last-year"))).stream

@@ -58,9 +58,7 @@ def outcomes(log: ForgedLog, name: str) -> tuple[dict[int, Outcome], dict[int, b
     return found, states
 
 
-async def test_a_reader_of_one_stream_gives_each_event_the_outcome_that_it_has_for_services(
-    log: ForgedLog,
-) -> None:
+async def test_a_reader_of_one_stream_gives_each_event_the_outcome_of_services(log: ForgedLog) -> None:
     seen = set[Outcome]()
     for name in NAMES:
         recorded, expected = await find_stream(log, TOPICS, name), outcomes(log, name)[0]

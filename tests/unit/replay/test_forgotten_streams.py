@@ -28,13 +28,10 @@ async def forgotten_log() -> MemoryLog:
     return log
 
 
-async def test_a_forgotten_stream_has_no_state() -> None:
+async def test_a_forgotten_stream_has_no_state_and_before_that_its_key_is_missing() -> None:
     log = await forgotten_log()
     with pytest.raises(ForgottenStreamError, match="can't be read any more"):
         await state_at(await find_stream(log, TOPICS, STREAM), NOW)
-
-
-async def test_before_it_was_forgotten_its_key_is_missing() -> None:
     log = await forgotten_log()
     with pytest.raises(KeyMissingError, match="it was forgotten later"):
         await state_at(await find_stream(log, TOPICS, STREAM), PointInTime(offset=9))

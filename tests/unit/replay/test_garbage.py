@@ -12,6 +12,7 @@ from tests.unit.domain.given import (
     begun,
     ended,
     over,
+    received,
     record_of,
     search_running,
     submitted,
@@ -22,10 +23,8 @@ from tests.unit.domain.plausible_forgetting import EncryptedTold, forgotten, wit
 from tests.unit.domain.test_saved_artifacts import saved
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus
 from trackside.artifacts.errors import ArtifactDamaged, ArtifactMissing
-from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.store import Store
 from trackside.contracts.artifacts import ArtifactReference, ArtifactsForgotten
-from trackside.contracts.commands import CommandReceived, Source
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
 from trackside.contracts.topics import Topics
@@ -37,12 +36,6 @@ from trackside.replay.garbage.holders import Holders
 from trackside.replay.garbage.scan import HolderScan
 
 LATER_MS = 10_000_000
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    (tmp_path / "store").mkdir()
-    return Store(FileBlobs(tmp_path / "store"))
 
 
 def holders_of(told: Told) -> Holders:
@@ -68,12 +61,15 @@ def digests(blobs: list[Any]) -> set[str]:
     return {blob.sha256 for blob in blobs}
 
 
-def test_what_no_stream_refers_to_is_collected_once_it_is_old(store: Store) -> None:
+def test_what_no_stream_refers_to_is_collected_once_it_is_old_if_the_store_is_ours(store: Store) -> None:
     kept, unheld = store.put(b"kept"), store.put(b"unheld")
     told = task_active()
     told.tell(of(kept))
     assert digests(collected(told, store).unheld) == {unheld.sha256}
     assert collected(told, store, now_ms() - LATER_MS).unheld == []
+    store.put(b"of another installation")
+    with pytest.raises(AnotherStoreError, match="TRACKSIDE_STORE"):
+        collected(task_active(), store)
 
 
 def encrypted_with(reference: ArtifactReference) -> Told:
@@ -87,28 +83,30 @@ def encrypted_with(reference: ArtifactReference) -> Told:
     return told
 
 
-def test_a_stream_that_is_forgotten_holds_nothing(store: Store) -> None:
+def test_a_forgotten_stream_holds_nothing_and_one_without_its_key_is_not_known(store: Store) -> None:
     scan = store.put(b"scan")
-    told = encrypted_with(scan)
+    told, other = encrypted_with(scan), encrypted_with(scan)
     assert holders_of(told).held() == {scan.sha256}
     told.tell(forgotten(told.stream.commands_at))
     assert holders_of(told).held() == set()
+    other.records[:] = [without_key(record) for record in other.records]
+    assert holders_of(other).unread() == [other.stream.stream_id]
+    other.tell(forgotten(other.stream.commands_at))
+    assert holders_of(other).unread() == []
 
 
-def test_what_a_stream_refers_to_is_not_known_without_its_key(store: Store) -> None:
-    told = encrypted_with(store.put(b"scan"))
-    told.records[:] = [without_key(record) for record in told.records]
-    assert holders_of(told).unread() == [told.stream.stream_id]
-    told.tell(forgotten(told.stream.commands_at))
-    assert holders_of(told).unread() == []
-
-
-def test_an_artifact_that_had_no_effect_holds_nothing(store: Store) -> None:
+def test_what_had_no_effect_or_only_asks_to_forget_holds_nothing(store: Store) -> None:
     kept, stale = store.put(b"kept"), store.put(b"stale")
     told = task_active()
     told.tell(of(kept))
     told.tell(of(stale, number=2, name="other", incarnation="an-older-one"))
     assert digests(collected(told, store).unheld) == {stale.sha256}
+    kept, old = store.put(b"kept"), store.put(b"old")
+    told = task_active()
+    told.tell(of(kept))
+    asked = received(9, command_type="trackside.forget-artifacts.v1", body={"artifacts": [old.sha256]})
+    told.fold(record_of(asked, 0))
+    assert digests(collected(told, store).unheld) == {stale.sha256, old.sha256}
 
 
 def test_the_files_of_a_folder_are_held_with_it(store: Store, tmp_path: Path) -> None:
@@ -152,7 +150,7 @@ def three_checkpoints(store: Store, told: Told) -> list[ArtifactReference]:
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_a_checkpoint_that_its_rule_does_not_keep_is_forgotten_first_and_then_deleted(
+def test_a_checkpoint_that_its_rule_does_not_keep_is_forgotten_then_deleted(
     store: Store, is_over: bool
 ) -> None:
     told = task_active(concurrency=1, max_trials=1)
@@ -163,9 +161,7 @@ def test_a_checkpoint_that_its_rule_does_not_keep_is_forgotten_first_and_then_de
         told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
     found = collected(told, store)
     assert found.unheld == []
-    assert {stream: digests(blobs) for stream, blobs in found.checkpoints.items()} == {
-        "digits-1": {first.sha256}
-    }
+    assert {name: digests(each) for name, each in found.checkpoints.items()} == {"digits-1": {first.sha256}}
     told.tell(ArtifactsForgotten(command_id="c-9", artifacts=[first.sha256]))
     before_ms = now_ms() + LATER_MS
     rest = collected(told, store, before_ms)
@@ -199,36 +195,7 @@ def test_what_is_saved_again_while_it_is_collected_stays(store: Store) -> None:
     assert store.exists(again)
 
 
-def test_a_store_of_which_the_log_knows_nothing_is_not_collected(store: Store) -> None:
-    store.put(b"of another installation")
-    with pytest.raises(AnotherStoreError, match="TRACKSIDE_STORE"):
-        collected(task_active(), store)
-
-
-def test_a_record_that_only_asks_to_forget_holds_nothing(store: Store) -> None:
-    kept, old = store.put(b"kept"), store.put(b"old")
-    told = task_active()
-    told.tell(of(kept))
-    told.fold(
-        record_of(
-            CommandReceived(
-                command_id="c-9",
-                command_type="trackside.forget-artifacts.v1",
-                body={"artifacts": [old.sha256]},
-                digest="d",
-                source=Source(topic="trackside.commands", partition=0, offset=7),
-                publisher="cli",
-                rules=1,
-            ),
-            0,
-        )
-    )
-    assert digests(collected(told, store).unheld) == {old.sha256}
-
-
-def test_a_folder_of_an_imported_stream_may_be_elsewhere_and_is_held_where_it_is_here(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_folder_of_an_imported_stream_is_held_where_it_is_here(store: Store, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a").write_text("a")
     reference = store.put(tmp_path / "folder")

@@ -52,20 +52,14 @@ def test_what_made_the_value_comes_first() -> None:
     assert sum(one.share for one in found) == pytest.approx(1, abs=1e-4)
 
 
-def test_ten_values_are_enough_and_nine_are_not() -> None:
+def test_ten_values_are_enough_nine_are_not_and_a_search_over_nothing_has_no_shares() -> None:
     random = Random(7)
     trials = [drawn(random) for _ in range(10)]
     assert len(importances(search_of(trials))[0]) == 6
     with pytest.raises(TooFewTrialsError, match="s has 9 trials with a value"):
         importances(search_of(trials[1:]))
-
-
-def test_a_search_over_nothing_has_no_shares() -> None:
     found, _ = importances(search_of([({"x": 1}, float(at)) for at in range(12)]))
     assert [(one.parameter, one.share) for one in found] == [("x", 0.0)]
-
-
-def test_parameters_of_sub_spaces_stand_beside_the_others() -> None:
     given = {"a": 1, "b": {"_name": "n", "c": {"_name": "m", "d": 2}}}
     assert flattened(given) == {"a": 1, "b": "n", "b.c": "m", "b.c.d": 2}
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from tests.unit.projections.given import WORKER, search_decisions, write_small_history
+from tests.unit.projections.given import WORKER, search_decisions
 from tests.unit.projections.given_batches import eventful_batch
 from tests.unit.replay.given import FIRST_MS, TOPICS, empty, events_of, write
 from trackside.aggregates.registry import AGGREGATES
@@ -21,13 +21,6 @@ from trackside.replay.history.point_in_time import NOW, PointInTime
 from trackside.replay.history.recorded_stream import PastState, state_at, states_at
 
 
-@pytest.fixture
-async def log() -> MemoryLog:
-    written = await empty()
-    await write_small_history(written, TOPICS)
-    return written
-
-
 def folded(log: MemoryLog, stream: str, until: int) -> bytes:
     """Gives the state as a service has it that has folded the partition up to an offset."""
     streams = Streams(AGGREGATES)
@@ -39,9 +32,7 @@ def folded(log: MemoryLog, stream: str, until: int) -> bytes:
 
 
 @pytest.mark.parametrize("stream", ["one", "two", "tasks", "going", "open"])
-async def test_the_state_at_every_offset_is_what_a_service_had_folded_there(
-    log: MemoryLog, stream: str
-) -> None:
+async def test_the_state_at_every_offset_is_what_a_service_had_there(log: MemoryLog, stream: str) -> None:
     history = await find_stream(log, TOPICS, stream)
     compared = 0
     for entry in events_of(log, stream)[history.begin :]:
@@ -82,9 +73,13 @@ async def test_events_without_effect_are_counted(log: MemoryLog) -> None:
     assert (past.ignored, past.records) == (2, len(events_of(again, "s")))
 
 
-async def test_an_unknown_stream_is_named(log: MemoryLog) -> None:
+async def test_an_unknown_stream_is_named_and_a_past_says_where_it_is(log: MemoryLog) -> None:
     with pytest.raises(UnknownStreamError, match=r"unknown_stream: .*'none'"):
         await find_stream(log, TOPICS, "none")
+    past = await state_at(await find_stream(log, TOPICS, "one"))
+    assert asdict(past).keys() == {"stream", "last", "records", "ignored", "entry", "cached", "latest_ms"}
+    assert (past.entry, past.cached) == (past.last.offset, 0)
+    assert past.last.offset == past.stream.last_offset
 
 
 async def test_moments_that_a_stream_does_not_have_are_refused() -> None:
@@ -104,10 +99,3 @@ async def test_moments_that_a_stream_does_not_have_are_refused() -> None:
         assert (await anext(found)).last.offset == history.begin + 9
         with pytest.raises(BadRangeError, match="comes before the moment to start from"):
             await anext(found)
-
-
-async def test_a_past_says_where_it_is(log: MemoryLog) -> None:
-    past = await state_at(await find_stream(log, TOPICS, "one"))
-    assert asdict(past).keys() == {"stream", "last", "records", "ignored", "entry", "cached", "latest_ms"}
-    assert (past.entry, past.cached) == (past.last.offset, 0)
-    assert past.last.offset == past.stream.last_offset

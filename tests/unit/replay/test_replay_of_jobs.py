@@ -1,6 +1,7 @@
 """Replay of an incremental job: its state at a moment, why a round came to be, and a fork of it."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -61,26 +62,27 @@ def test_a_round_is_explained_by_its_samples_trigger_base_numbers_and_confirmati
         assert [text for text in texts if text.startswith(expected)], expected
 
 
-def parts(log: JobLog, count: int) -> None:
-    """Lets samples come in so many parts of two, and a round begin with them that ends."""
+@cache
+def twenty_parts() -> JobLog:
+    """Returns a job for which samples came in twenty parts of two, and whose rounds begin with many."""
     trigger = {"type": "condition", "metric": "num_of_samples", "operator": ">=", "threshold": 16}
+    log = JobLog()
     log.create(train={"task_type": "train", "check_period_s": 0, "trigger": trigger})
-    for _ in range(count):
+    for _ in range(20):
         log.append(2)
     log.work(100)
+    return log
 
 
 def test_the_causes_of_a_round_are_all_assignments_whose_samples_it_uses() -> None:
-    log = JobLog()
-    parts(log, 20)
+    log = twenty_parts()
     for number, expected in ((1, range(0, 20, 2)), (2, range(0, 40, 2))):
         assigned = [each for each in asked(log, str(number)).causes if each.what == "SamplesAssigned"]
         assert [each.said.partition(" to ")[0] for each in assigned] == [str(begin) for begin in expected]
 
 
 def test_of_many_causes_that_follow_events_of_one_stream_the_last_one_is_gone_back_to() -> None:
-    log = JobLog()
-    parts(log, 20)
+    log = twenty_parts()
     found = asked(log, "2")
     steps = [
         replace(step, origins=[StreamSubject("feed", f"@{step.offset}")]) if not step.task else step
@@ -93,8 +95,7 @@ def test_of_many_causes_that_follow_events_of_one_stream_the_last_one_is_gone_ba
 
 
 def test_many_causes_of_one_type_are_counted_and_what_a_round_has_decided_is_not_cut() -> None:
-    log = JobLog()
-    parts(log, 20)
+    log = twenty_parts()
     lines = [line.plain for line in drawn(asked(log, "2"), JOB)]
     shown = [at for at, line in enumerate(lines) if " SamplesAssigned " in line]
     assert len(shown) == SHOWN_CAUSES
@@ -129,12 +130,15 @@ def test_a_fork_begins_with_the_live_model_and_the_first_sample_that_no_round_us
     assert log.streams.by_id["digits-2"].root.round.train == (30, 35)
 
 
-def test_a_fork_within_a_round_uses_the_samples_of_that_round_again() -> None:
+def test_a_fork_within_a_round_uses_the_samples_of_that_round_again_and_has_fields_of_a_job_only() -> None:
     log = JobLog()
     log.create()
     log.append(10)
     assert log.job.round is not None
     assert fork_job(log.job, {}, "digits-2").first_sample == 0
+    for name in ("deploy.tigger.threshold", "dataset.name.x", "nothing"):
+        with pytest.raises(BadScenarioError):
+            fork_job(log.job, {name: 1}, "digits-2")
 
 
 def test_a_fork_replaces_no_file_of_the_recorded_job_unless_it_is_told_to() -> None:
@@ -147,12 +151,6 @@ def test_a_fork_replaces_no_file_of_the_recorded_job_unless_it_is_told_to() -> N
     assert made.command.output.url == job.spec.output.url
     assert made.command.deploy.copy_to is not None and not made.not_copied_to
     assert made.command.deploy.copy_to.url == "/srv/other.bin"
-
-
-@pytest.mark.parametrize("name", ["deploy.tigger.threshold", "dataset.name.x", "nothing"])
-def test_a_fork_with_a_field_that_a_job_has_not_is_refused(name: str) -> None:
-    with pytest.raises(BadScenarioError):
-        fork_job(recorded().job, {name: 1}, "digits-2")
 
 
 def test_the_state_at_two_moments_and_their_difference_show_the_live_model() -> None:

@@ -59,6 +59,8 @@ def test_a_rerun_lists_the_recorded_trials_in_order_with_the_recorded_seed() -> 
     assert isinstance(started, SearchStarted) and started.origin is not None
     assert (started.origin.kind, started.origin.stream, started.origin.offset) == ("rerun", "digits-1", 40)
     assert told.search.next_trial == 0
+    with pytest.raises(NotRecordedError, match="no trials"):
+        rerun_command(search_running().search, "digits-1", 3)
 
 
 def test_parameters_that_the_record_has_twice_are_tried_twice() -> None:
@@ -71,11 +73,6 @@ def test_parameters_that_the_record_has_twice_are_tried_twice() -> None:
         again.restore(number, sets[number])
     assert again.ask(2) == sets[2]
     assert batch_tuner(space, {"sets": sets}).ask(0) == sets[0]
-
-
-def test_a_search_without_trials_is_not_run_again() -> None:
-    with pytest.raises(NotRecordedError, match="no trials"):
-        rerun_command(search_running().search, "digits-1", 3)
 
 
 def test_a_fork_tells_what_had_ended_and_begins_with_what_had_not() -> None:
@@ -102,27 +99,21 @@ def test_a_fork_tells_why_trials_are_left_out() -> None:
     assert (wanted.first, wanted.first_outside) == ([search.trials[2].parameters], True)
 
 
-def test_no_suggestion_counts_that_was_asked_without_the_past() -> None:
-    told, events = decided(fork_search(two_ended_one_open(), "digits-1", 40, {}).command)
-    kinds = [type(event).__name__ for event in events]
-    assert kinds == ["CommandAccepted", "SearchStarted", "TrialsImported", "SearchUpdated", "TrialAdded"]
-    search = told.search
-    started_at = next(r.offset for r in told.records if isinstance(r.message, SearchStarted))
-    imported_at = next(r.offset for r in told.records if isinstance(r.message, TrialsImported))
-    assert search.opened[0] > imported_at > started_at
-    assert search.next_trial is None and search.next_added == 0
-    early = TrialSuggested(trial=0, parameters={"lr": 0.1}, seen=started_at)
-    assert told.tell(early) == [Outcome.OVERTAKEN]
-
-
-def test_the_tuner_knows_the_past_before_it_is_asked_for_the_first_trial() -> None:
+def test_no_suggestion_counts_that_was_asked_without_the_past_which_the_tuner_knows() -> None:
     search = two_ended_one_open()
     told, events = decided(fork_search(search, "digits-1", 40, {"max_trials": 9}).command)
-    assert isinstance(events[-1], TrialAdded)
-    added = TrialSuggested(
-        trial=0, parameters=events[-1].parameters, seen=told.search.opened[0], source="customized"
-    )
-    assert told.tell(added) == [Outcome.APPLIED]
+    kinds = [type(event).__name__ for event in events]
+    assert kinds == ["CommandAccepted", "SearchStarted", "TrialsImported", "SearchUpdated", "TrialAdded"]
+    offsets = {type(record.message): record.offset for record in told.records}
+    assert told.search.opened[0] > offsets[TrialsImported] > offsets[SearchStarted]
+    assert told.search.next_trial is None and told.search.next_added == 0
+    early = TrialSuggested(trial=0, parameters={"lr": 0.1}, seen=offsets[SearchStarted])
+    assert told.tell(early) == [Outcome.OVERTAKEN]
+    added = events[-1]
+    assert isinstance(added, TrialAdded)
+    opened = told.search.opened[0]
+    first = TrialSuggested(trial=0, parameters=added.parameters, seen=opened, source="customized")
+    assert told.tell(first) == [Outcome.APPLIED]
     items = TunerHistory().until(told.search, 0)
     assert items == [("imported", trial.parameters, trial.value) for trial in search.trials[:2]]
 
@@ -146,6 +137,9 @@ def test_another_tuner_begins_without_the_options_of_the_one_before() -> None:
     assert command.tuner.options == {"n_startup_trials": 3}
     assert command.assessor is not None and command.assessor.options == {"reduction_factor": 3}
     assert len(command.past) == sum(trial.parameters["lr"] <= 0.6 for trial in search.trials[:2])
+    found = parse_changes(['max_trials=40,space.opt={"type":"choice","values":["a,b","c"]}', "name=x"])
+    assert found["space.opt"] == {"type": "choice", "values": ["a,b", "c"]}
+    assert (found["max_trials"], found["name"]) == (40, "x")
 
 
 @pytest.mark.parametrize(
@@ -163,15 +157,6 @@ def test_what_can_not_be_set_is_said(texts: list[str], said: str) -> None:
         fork_search(two_ended_one_open(), "digits-1", 40, parse_changes(texts))
 
 
-def test_a_comma_within_brackets_parts_no_changes() -> None:
-    found = parse_changes(['max_trials=40,space.opt={"type":"choice","values":["a,b","c"]}', "name=x"])
-    assert found == {
-        "max_trials": 40,
-        "space.opt": {"type": "choice", "values": ["a,b", "c"]},
-        "name": "x",
-    }
-
-
 def test_a_past_that_is_not_of_the_space_is_refused_with_its_place() -> None:
     made = fork_search(two_ended_one_open(), "digits-1", 40, {}).command
     body = made.model_dump(mode="json")
@@ -181,7 +166,7 @@ def test_a_past_that_is_not_of_the_space_is_refused_with_its_place() -> None:
     assert (refused.code, refused.path.startswith("$.past[1].parameters")) == ("bad_parameters", True)
 
 
-def test_two_searches_are_put_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_searches_are_compared_by_the_steps_of_both(capsys: pytest.CaptureFixture[str]) -> None:
     old, new = two_ended_one_open(), two_ended_one_open()
     new.trials[1].value = 0.5
     new.trials[2].parameters = {"lr": 0.123}
@@ -194,9 +179,6 @@ def test_two_searches_are_put_beside_each_other(capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= screen.WIDTH
     assert "2 trials have the same parameters\n2 of them came as far in both" in said
-
-
-def test_a_trial_that_was_stopped_elsewhere_is_compared_by_the_steps_that_both_reported() -> None:
     old, new = two_ended_one_open(), two_ended_one_open()
     old.trials[1].reports = [(0, 0.25), (1, 0.5), (2, None)]
     new.trials[1].reports = [(0, 0.25), (1, 0.75)]

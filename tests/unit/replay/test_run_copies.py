@@ -7,13 +7,14 @@ import pytest
 
 from tests.unit.aggregates.run.given import DIGEST, RunLog, step
 from tests.unit.domain.given import STREAM
-from tests.unit.replay.given import empty
+from tests.unit.replay.given import ELSEWHERE
 from tests.unit.replay.recorded_runs import ONE, RecordedRun, finished_chain, recorded
-from tests.unit.replay.test_transfer import ELSEWHERE, imported, written
+from tests.unit.replay.test_transfer import imported, written
 from trackside.aggregates.run.messages import RestartFromStep
 from trackside.aggregates.run.state import Run, run_of
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
+from trackside.eventlog.memory import MemoryLog
 from trackside.replay.derive.fork import parse_changes
 from trackside.replay.derive.run_copy import end_of_step, fork_run, rerun_run
 from trackside.replay.find_stream import find_stream
@@ -53,9 +54,8 @@ async def test_a_run_is_run_again_with_its_references_and_its_seed() -> None:
     assert again.run.seed == log.run.seed
 
 
-async def test_a_rerun_of_an_imported_run_is_the_same(tmp_path: Path) -> None:
-    log, elsewhere = finished_chain(), await empty()
-    await elsewhere.ensure(ELSEWHERE.shared)
+async def test_a_rerun_of_an_imported_run_is_the_same(elsewhere: MemoryLog, tmp_path: Path) -> None:
+    log = finished_chain()
     await written(await log.write(), ONE, STREAM, tmp_path / "f")
     await imported(elsewhere, tmp_path / "f", STREAM)
     past = await state_at(await find_stream(elsewhere, ELSEWHERE, f"imported/{STREAM}"))
@@ -80,12 +80,16 @@ async def test_a_fork_takes_over_what_had_ended_with_its_results_and_artifacts()
     assert fork.run.status.value == "SUCCEEDED"
 
 
-async def test_a_changed_step_and_what_comes_after_it_run_again() -> None:
+async def test_a_changed_step_and_what_comes_after_it_run_again_or_nothing_if_nothing_is_left() -> None:
     run = await at(finished_chain())
     fork = forked(run, "train.parameters.lr=0.5")
     assert fork.states == {"prepare": "cached", "train": "queued", "report": "pending"}
     (submitted,) = [event for event in fork.written if isinstance(event, TaskSubmitted)]
     assert submitted.parameters == {"rows": 3, "lr": 0.5}
+    fork = forked(run)
+    assert (fork.submitted, fork.run.status.value) == ([], "SUCCEEDED")
+    fork.command(RestartFromStep(steps=["train"]))
+    assert fork.states == {"prepare": "cached", "train": "queued", "report": "pending"}
 
 
 async def test_a_changed_parameter_of_the_pipeline_runs_the_steps_that_refer_to_it() -> None:
@@ -102,11 +106,6 @@ async def test_a_changed_parameter_of_the_pipeline_runs_the_steps_that_refer_to_
     made = fork_run(run, "first", 50, {"pipeline.n": 4})
     assert (made.taken, made.to_run) == (["a"], ["b", "c", "d"])
     assert made.command.parameters == {"n": 4, "m": 1}
-
-
-async def test_a_fork_in_which_nothing_is_left_is_over_at_once() -> None:
-    fork = forked(await at(finished_chain()))
-    assert (fork.submitted, fork.run.status.value) == ([], "SUCCEEDED")
 
 
 async def test_what_failed_was_skipped_or_came_after_it_is_decided_again() -> None:
@@ -139,12 +138,6 @@ async def test_the_items_of_a_fan_out_are_taken_over_by_their_indexes() -> None:
     (submitted,) = [event for event in fork.written if isinstance(event, TaskSubmitted)]
     assert submitted.parameters["all"] == [{"n": 10}, None, {"n": 30}]
     assert submitted.parameters["ids"][2] == f"{STREAM}.each.2"
-
-
-async def test_a_step_that_was_taken_over_can_be_restarted_from() -> None:
-    fork = forked(await at(finished_chain()))
-    fork.command(RestartFromStep(steps=["train"]))
-    assert fork.states == {"prepare": "cached", "train": "queued", "report": "pending"}
 
 
 async def test_the_end_of_a_step_is_a_moment_to_fork_at() -> None:

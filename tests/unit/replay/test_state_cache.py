@@ -25,13 +25,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateCache:
     return StateCache(tmp_path / "states")
 
 
-@pytest.fixture
-async def log() -> MemoryLog:
-    written = await empty()
-    await write_small_history(written, TOPICS)
-    return written
-
-
 async def looks(log: MemoryLog, moments: Sequence[PointInTime], cache: StateCache | None) -> list[PastState]:
     history = await find_stream(log, TOPICS, "one")
     return [await state_at(history, moment, cache) for moment in moments]
@@ -42,12 +35,10 @@ def files(cache: StateCache) -> list[Path]:
 
 
 def same(one: PastState, other: PastState) -> bool:
-    return (dump(one.stream), one.last.offset, one.records, one.ignored) == (
-        dump(other.stream),
-        other.last.offset,
-        other.records,
-        other.ignored,
+    first, second = (
+        (dump(each.stream), each.last.offset, each.records, each.ignored) for each in (one, other)
     )
+    return first == second
 
 
 @pytest.mark.thorough
@@ -62,13 +53,10 @@ async def test_every_later_look_gives_what_the_first_one_gives(log: MemoryLog, c
     assert later.cached >= FEW
 
 
-async def test_a_later_look_folds_only_what_came_after(log: MemoryLog, cache: StateCache) -> None:
+async def test_a_later_look_folds_what_came_after_of_this_log_only(log: MemoryLog, cache: StateCache) -> None:
     first, again = await looks(log, [NOW, NOW], cache)
     assert first.cached == 0
     assert again.cached == again.records == first.records
-
-
-async def test_what_is_of_another_log_is_not_believed(log: MemoryLog, cache: StateCache) -> None:
     await looks(log, [NOW], cache)
     other = await empty()
     await write_small_history(other, TOPICS)  # the same events, under other ids
@@ -93,22 +81,17 @@ async def test_a_file_that_is_not_whole_is_passed_over(log: MemoryLog, cache: St
     assert later.cached == 0
 
 
-async def test_the_oldest_files_make_room(
+async def test_old_files_make_room(
     log: MemoryLog, cache: StateCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await looks(log, [NOW], cache)
     assert len(files(cache)) > 2
     monkeypatch.setattr(state_cache, "MAX_BYTES", files(cache)[-1].stat().st_size + 1)
     await looks(log, [PointInTime(offset=events_of(log, "one")[-5].offset)], cache)
-    await looks(await _grown(log), [NOW], StateCache(cache.folder))
+    grown = await empty()
+    await write_small_history(grown, TOPICS)
+    await looks(grown, [NOW], StateCache(cache.folder))
     assert len(files(cache)) <= 2
-
-
-async def _grown(log: MemoryLog) -> MemoryLog:
-    """Gives another log of the same stream, of which nothing is kept yet."""
-    other = await empty()
-    await write_small_history(other, TOPICS)
-    return other
 
 
 async def test_a_disk_that_takes_nothing_costs_nothing_but_time(log: MemoryLog, tmp_path: Path) -> None:

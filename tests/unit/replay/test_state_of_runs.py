@@ -4,10 +4,11 @@ from pathlib import Path
 
 from tests.unit.aggregates.run.given import step
 from tests.unit.domain.given import STREAM
-from tests.unit.replay.given import empty
+from tests.unit.replay.given import ELSEWHERE
 from tests.unit.replay.recorded_runs import ONE, RecordedRun, finished_chain, recorded
-from tests.unit.replay.test_transfer import ELSEWHERE, imported, written
+from tests.unit.replay.test_transfer import imported, written
 from trackside.cli.commands.replay.show import change_lines, show_past
+from trackside.eventlog.memory import MemoryLog
 from trackside.replay.causality.why import why
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.point_in_time import PointInTime
@@ -28,7 +29,7 @@ def offset_of(log: RecordedRun, task: str, what: str) -> int:
     )
 
 
-async def test_a_run_is_shown_with_its_steps_as_they_were_at_a_moment() -> None:
+async def test_a_run_is_shown_with_its_steps_as_they_were_and_what_changed_step_by_step() -> None:
     log = finished_chain()
     shown = state_view((await at(log, offset_of(log, "train", "TaskSubmitted"))).stream)
     steps = shown.parts["steps"]
@@ -36,6 +37,12 @@ async def test_a_run_is_shown_with_its_steps_as_they_were_at_a_moment() -> None:
     assert steps["train"]["resolved"] == {"${prepare.result.rows}": 3}
     assert steps["report"]["waits_for"] == ["train"]
     assert [each["step"] for each in shown.as_json()["steps"]] == ["prepare", "train", "report"]
+    log = finished_chain()
+    begun, over = offset_of(log, "train", "TaskSubmitted"), offset_of(log, "train", "AttemptEnded") + 1
+    before = state_view((await at(log, begun)).stream)
+    found = {each.subject: each for each in changes(before, state_view((await at(log, over)).stream))}
+    assert found["step train"].fields["state"] == ("queued", "succeeded")
+    assert "    state: queued -> succeeded" in change_lines(found["step train"])
 
 
 async def test_the_table_of_a_run_names_state_duration_and_values(capsys: object) -> None:
@@ -46,18 +53,8 @@ async def test_the_table_of_a_run_names_state_duration_and_values(capsys: object
     assert "run RUNNING" in out and "waits for train" in out and "prepare.result.rows" in out
 
 
-async def test_what_changed_of_a_run_is_said_step_by_step() -> None:
+async def test_a_run_is_the_same_under_another_name(elsewhere: MemoryLog, tmp_path: Path) -> None:
     log = finished_chain()
-    begun, over = offset_of(log, "train", "TaskSubmitted"), offset_of(log, "train", "AttemptEnded") + 1
-    before = state_view((await at(log, begun)).stream)
-    found = {each.subject: each for each in changes(before, state_view((await at(log, over)).stream))}
-    assert found["step train"].fields["state"] == ("queued", "succeeded")
-    assert "    state: queued -> succeeded" in change_lines(found["step train"])
-
-
-async def test_a_run_is_the_same_under_another_name(tmp_path: Path) -> None:
-    log, elsewhere = finished_chain(), await empty()
-    await elsewhere.ensure(ELSEWHERE.shared)
     await written(await log.write(), ONE, STREAM, tmp_path / "f")
     assert (await imported(elsewhere, tmp_path / "f", "last-year")).compared
     moved = await find_stream(elsewhere, ELSEWHERE, "last-year")
@@ -69,12 +66,10 @@ async def test_a_run_is_the_same_under_another_name(tmp_path: Path) -> None:
     assert len(found.own[0].also) == 1 and len(found.own[1].also) == 1
 
 
-async def test_the_items_and_children_of_an_imported_run_are_its_own(tmp_path: Path) -> None:
+async def test_the_items_and_tasks_of_an_imported_run_are_its(elsewhere: MemoryLog, tmp_path: Path) -> None:
     log = recorded(step("each", each=[1, 2]), step("last", "a", parameters={"of": "${a.id}"}), step("a"))
-    elsewhere = await empty()
     log.finish("each.1", {"n": 1})
     log.finish("a")
-    await elsewhere.ensure(ELSEWHERE.shared)
     await written(await log.write(), ONE, STREAM, tmp_path / "f")
     assert (await imported(elsewhere, tmp_path / "f", "last-year")).compared
     shown = state_view((await state_at(await find_stream(elsewhere, ELSEWHERE, "last-year"))).stream)

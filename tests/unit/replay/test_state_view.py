@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from tests.unit.domain.given import (
     assigned,
     begun,
@@ -45,21 +43,16 @@ def test_a_picture_of_a_search_has_its_trials_and_tasks_and_is_json() -> None:
     assert json.loads(json.dumps(taken.as_json()))["trials"][1]["trial"] == 1
 
 
-def test_a_picture_does_not_change_with_its_stream() -> None:
-    told = search_running()
-    told.tell(suggested(0), submitted(0))
-    taken = state_view(told.stream)
-    before = json.dumps(taken.as_json())
-    finish(told, 0, 0.75)
-    assert json.dumps(taken.as_json()) == before
-
-
 def test_changes_name_each_subject_with_the_fields_that_differ() -> None:
     told = search_running()
     told.tell(suggested(0), submitted(0))
     told.tell(assigned())
     told.tell(begun())
     before = state_view(told.stream)
+    text = json.dumps(before.as_json())
+    first = named(changes(None, before))
+    assert all(change.before is None for change in first.values())
+    assert first["search"].as_json()["changed"]["status"] == {"from": None, "to": "RUNNING"}
     told.tell(report(0, 0.25))
     told.tell(suggested(1), submitted(1))
     found = named(changes(before, state_view(told.stream)))
@@ -70,13 +63,7 @@ def test_changes_name_each_subject_with_the_fields_that_differ() -> None:
     assert found["trial 1"].before is None
     assert found["search"].fields["suggested_trials"] == (1, 2)
     assert changes(before, before) == []
-
-
-def test_the_first_change_of_all_is_from_nothing() -> None:
-    told = search_running()
-    found = named(changes(None, state_view(told.stream)))
-    assert all(change.before is None for change in found.values())
-    assert found["search"].as_json()["changed"]["status"] == {"from": None, "to": "RUNNING"}
+    assert json.dumps(before.as_json()) == text, "a picture does not change with its stream"
 
 
 async def test_a_picture_of_a_batch_has_its_groups_at_any_offset() -> None:
@@ -95,24 +82,17 @@ async def test_a_picture_of_a_batch_has_its_groups_at_any_offset() -> None:
     assert taken == end
 
 
-def test_labels_are_in_a_picture_once_the_stream_was_annotated() -> None:
+def test_labels_are_in_a_picture_once_the_stream_was_annotated_and_a_change_of_them_is_a_short_line() -> None:
     told = search_running()
     before = state_view(told.stream)
     assert "stream_labels" not in before.root
-    annotated = StreamAnnotated(command_id="c-1", added_tags=["paper"], note="for table 2", archived=True)
-    told.tell(annotated)
+    told.tell(StreamAnnotated(command_id="c-1", added_tags=["paper"], note="for table 2", archived=True))
     after = {"tags": ["paper"], "note": "for table 2", "archived": True}
     (change,) = changes(before, state_view(told.stream))
     assert change.fields == {"stream_labels": (None, after)}
-
-
-@pytest.mark.parametrize(
-    ("event", "text"),
-    [
+    for event, text in (
         ({"added_tags": ["a", "b"], "removed_tags": ["c"]}, "+a +b -c"),
         ({"note": "for table 2", "archived": True}, "archived, note: for table 2"),
         ({"note": "", "archived": False, "added_tags": ["a"]}, "+a, no longer archived, no note"),
-    ],
-)
-def test_a_change_of_labels_is_a_short_line(event: dict[str, object], text: str) -> None:
-    assert brief(StreamAnnotated.model_validate({"command_id": "c-1", **event})) == text
+    ):
+        assert brief(StreamAnnotated.model_validate({"command_id": "c-1", **event})) == text

@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, search
 from tests.unit.domain.plausible import Chance
 from tests.unit.domain.test_task_reuse import going_on
 from tests.unit.projections.given import write_small_history
-from tests.unit.replay.given import TOPICS, Clock, empty, tell
+from tests.unit.replay.given import ELSEWHERE, TOPICS, empty, name_causes, tell
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.streams import dump
@@ -39,26 +40,19 @@ from trackside.replay.transfer.import_stream import ImportSummary, import_file
 from trackside.replay.transfer.imported_streams import IMPORT, PLACE, TIME
 
 STREAMS = ["one", "two", "tasks", "halted", "going", "open"]
-ELSEWHERE = Topics(prefix="other.", event_partitions=5)
-
-
-@pytest.fixture
-async def log() -> MemoryLog:
-    written = await empty()
-    await write_small_history(written, TOPICS)
-    return written
-
-
-@pytest.fixture
-async def elsewhere() -> MemoryLog:
-    other = MemoryLog(Clock(1_900_000_000_000))
-    await other.ensure(ELSEWHERE.shared)
-    return other
 
 
 async def written(log: MemoryLog, topics: Topics, stream: str, path: Path) -> ExportSummary:
     with path.open("wb") as file:
         return await write_export(await find_stream(log, topics, stream), file.write)
+
+
+async def exported(told: Told, path: Path) -> MemoryLog:
+    """Writes what was told into a file; returns its log."""
+    log = await empty()
+    await tell(log, STREAM, told)
+    await written(log, TOPICS, STREAM, path)
+    return log
 
 
 async def imported(log: MemoryLog, path: Path, name: str = "") -> ImportSummary:
@@ -103,27 +97,19 @@ async def test_under_another_name_everything_but_the_names_is_the_same(
     )
 
 
-async def test_under_another_name_causes_in_the_stream_are_renamed_too(
-    elsewhere: MemoryLog, tmp_path: Path
-) -> None:
-    log, told = await empty(), search_running(max_trials=1, concurrency=1)
+async def test_under_another_name_causes_and_trials_have_it_too(elsewhere: MemoryLog, tmp_path: Path) -> None:
+    told, again = search_running(max_trials=1, concurrency=1), going_on()
     told.tell(suggested(0), submitted(0))
-    for record, cause in zip(told.records[-2:], (f"{STREAM}@2", "other@2"), strict=True):
-        record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
-    await tell(log, STREAM, told)
-    await written(log, TOPICS, STREAM, tmp_path / "f")
-    await imported(elsewhere, tmp_path / "f", "last-year")
+    name_causes(told.records[-2:], f"{STREAM}@2", "other@2")
+    for name, history in (("last-year", told), ("again", again)):
+        log = await empty()
+        await tell(log, STREAM, history)
+        await written(log, TOPICS, STREAM, tmp_path / name)
+        assert (await imported(elsewhere, tmp_path / name, name)).compared
     found = await why(await find_stream(elsewhere, ELSEWHERE, "last-year"), "0")
     assert [(step.cause, step.follows) for step in found.own] == [("last-year@2", 2), ("other@2", -1)]
-
-
-async def test_under_another_name_a_task_keeps_its_trials(elsewhere: MemoryLog, tmp_path: Path) -> None:
-    log = await empty()
-    await tell(log, STREAM, going_on())
-    await written(log, TOPICS, STREAM, tmp_path / "f")
-    assert (await imported(elsewhere, tmp_path / "f", "last-year")).compared
-    after = (await state_at(await find_stream(elsewhere, ELSEWHERE, "last-year"))).stream
-    assert after.root.trials[1].within == "last-year.0"
+    after = (await state_at(await find_stream(elsewhere, ELSEWHERE, "again"))).stream
+    assert after.root.trials[1].within == "again.0"
 
 
 def named(task: str) -> str:
@@ -134,11 +120,7 @@ def named(task: str) -> str:
 async def test_a_history_with_much_that_is_late_or_doubled_survives_too(
     elsewhere: MemoryLog, tmp_path: Path, seed: int
 ) -> None:
-    from random import Random
-
-    log = await empty()
-    await tell(log, STREAM, Chance(Random(seed)).history(250))
-    await written(log, TOPICS, STREAM, tmp_path / "f")
+    log = await exported(Chance(Random(seed)).history(250), tmp_path / "f")
     await imported(elsewhere, tmp_path / "f")
     before, after = await find_stream(log, TOPICS, STREAM), await find_stream(elsewhere, ELSEWHERE, STREAM)
     states = [await state_at(history) for history in (before, after)]
@@ -146,13 +128,9 @@ async def test_a_history_with_much_that_is_late_or_doubled_survives_too(
     assert states[0].ignored == states[1].ignored > 0
 
 
-async def test_waits_that_rest_on_append_times_come_out_as_they_were(
-    elsewhere: MemoryLog, tmp_path: Path
-) -> None:
+async def test_waits_that_rest_on_append_times_stay_as_they_are(elsewhere: MemoryLog, tmp_path: Path) -> None:
     """The retry was placed too early, then in time; the import is written years later, all at once."""
-    log = await empty()
-    await tell(log, STREAM, waiting_retry(backoff_s=0.015))
-    await written(log, TOPICS, STREAM, tmp_path / "f")
+    await exported(waiting_retry(backoff_s=0.015), tmp_path / "f")
     await imported(elsewhere, tmp_path / "f", "renamed")
     past = await state_at(await find_stream(elsewhere, ELSEWHERE, "renamed"))
     task = past.stream.tasks["renamed.0"]
@@ -160,13 +138,11 @@ async def test_waits_that_rest_on_append_times_come_out_as_they_were(
     assert 0 < task.not_before_ms <= task.attempt.assigned_ms < 1_800_000_000_000
 
 
-async def test_a_name_under_which_a_retry_would_wait_too_long_is_refused(
+async def test_a_name_by_which_a_retry_waits_too_long_is_refused(
     elsewhere: MemoryLog, tmp_path: Path
 ) -> None:
     """The wait of 20 ms is drawn from 18 to 22, by the task's name; the retry was placed after 20."""
-    log = await empty()
-    await tell(log, STREAM, waiting_retry(backoff_s=0.02))
-    await written(log, TOPICS, STREAM, tmp_path / "f")
+    await exported(waiting_retry(backoff_s=0.02), tmp_path / "f")
     refused = []
     for number in range(20):
         try:
@@ -190,7 +166,7 @@ def waiting_retry(backoff_s: float) -> Told:
     return told
 
 
-async def test_an_import_writes_nothing_that_a_service_reads(
+async def test_an_import_writes_nothing_for_services(
     log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path
 ) -> None:
     """Whatever is unfinished in it stays so: no command is answered, no task placed."""
@@ -228,10 +204,6 @@ async def test_a_name_that_is_there_is_refused(log: MemoryLog, elsewhere: Memory
         await imported(elsewhere, tmp_path / "f")
     with pytest.raises(BadNameError, match="bad_identifier"):
         await imported(elsewhere, tmp_path / "f", "no name")
-
-
-async def test_of_two_streams_with_one_name_the_live_one_is_meant(log: MemoryLog, tmp_path: Path) -> None:
-    await written(log, TOPICS, "one", tmp_path / "f")
     later = await empty()
     await import_file(later, TOPICS, tmp_path / "f")
     await write_small_history(later, TOPICS)
@@ -239,66 +211,38 @@ async def test_of_two_streams_with_one_name_the_live_one_is_meant(log: MemoryLog
     assert (await find_stream(later, TOPICS, "imported/one")).place[0] == TOPICS.imports.name
 
 
-def cut(lines: list[bytes]) -> None:
-    del lines[-1]
-
-
-def torn(lines: list[bytes]) -> None:
-    lines[-1] = lines[-1][:40]
-
-
-def dropped(lines: list[bytes]) -> None:
-    del lines[10]
-
-
-def swapped(lines: list[bytes]) -> None:
-    lines[10], lines[11] = lines[11], lines[10]
-
-
-def doubled(lines: list[bytes]) -> None:
-    lines.insert(10, lines[10])
-
-
-def changed(lines: list[bytes]) -> None:
-    lines[10] = lines[10].replace(b"offset", b"Offset", 1)
-
-
-def appended(lines: list[bytes]) -> None:
-    lines.append(lines[-1])
+Lines = list[bytes]
 
 
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (cut, "file_damaged: the file ends at line 79, without its trailer"),
-        (torn, "file_damaged: line 80 is not JSON: the file was cut off or changed here"),
-        (dropped, "file_damaged: line 11 was changed, or lines before it are missing"),
-        (swapped, "file_damaged: line 11 was changed"),
-        (doubled, "file_damaged: line 12 was changed"),
-        (changed, "file_damaged: line 11 was changed"),
-        (appended, "file_damaged: line 81 was changed"),
+        (lambda them: them[:-1], "the file ends at line 79, without its trailer"),
+        (lambda them: [*them[:-1], them[-1][:40]], "line 80 is not JSON: the file was cut off or changed"),
+        (lambda them: [*them[:10], *them[11:]], "line 11 was changed, or lines before it are missing"),
+        (lambda them: [*them[:10], them[11], them[10], *them[12:]], "line 11 was changed"),
+        (lambda them: [*them[:11], *them[10:]], "line 12 was changed"),
+        (lambda them: [*them[:10], them[10].replace(b"offset", b"Offset", 1), *them[11:]], "line 11 was"),
+        (lambda them: [*them, them[-1]], "line 81 was changed"),
     ],
+    ids=["cut", "torn", "dropped", "swapped", "doubled", "changed", "appended"],
 )
 async def test_a_damaged_file_is_refused_and_its_first_bad_line_named(
-    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, harm: Callable[[list[bytes]], None], said: str
+    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, harm: Callable[[Lines], Lines], said: str
 ) -> None:
     path = tmp_path / "f"
     await written(log, TOPICS, "one", path)
-    lines = path.read_bytes().splitlines(keepends=True)
-    harm(lines)
-    path.write_bytes(b"".join(lines))
+    path.write_bytes(b"".join(harm(path.read_bytes().splitlines(keepends=True))))
     with pytest.raises(DamagedFileError) as caught:
         await imported(elsewhere, path)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(f"file_damaged: {said}")
     with pytest.raises(UnknownStreamError):
         await find_stream(elsewhere, ELSEWHERE, "one")
 
 
-async def test_any_single_byte_that_is_changed_is_noticed(
+async def test_each_changed_byte_is_noticed(
     log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, seed: int
 ) -> None:
-    from random import Random
-
     path, chance = tmp_path / "f", Random(seed)
     await written(log, TOPICS, "tasks", path)
     whole = path.read_bytes()
@@ -309,13 +253,18 @@ async def test_any_single_byte_that_is_changed_is_noticed(
             await imported(elsewhere, path)
 
 
-def rewritten(path: Path, change: Callable[[list[dict[str, object]]], None]) -> None:
+Changes = dict[int, dict[str, object]]
+"""Fields by the number of their line."""
+
+
+def rewritten(path: Path, changes: Changes) -> None:
     """Changes a file and makes its checks good, as its exporter could have written it."""
     bodies = [json.loads(line) for line in path.read_bytes().splitlines()]
     for body in bodies:
         body.pop("check")
         body.pop("sha256", None)
-    change(bodies)
+    for at, fields in changes.items():
+        bodies[at].update(fields)
     lines = LineWriter()
     with path.open("wb") as file:
         for body in bodies:
@@ -339,21 +288,11 @@ def rewritten(path: Path, change: Callable[[list[dict[str, object]]], None]) -> 
     ],
 )
 async def test_what_no_release_like_this_would_write_is_refused(
-    log: MemoryLog,
-    elsewhere: MemoryLog,
-    tmp_path: Path,
-    changes: dict[int, dict[str, object]],
-    kind: type[ReplayError],
-    said: str,
+    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, changes: Changes, kind: type[ReplayError], said: str
 ) -> None:
     path = tmp_path / "f"
     await written(log, TOPICS, "one", path)
-
-    def change(bodies: list[dict[str, object]]) -> None:
-        for at, changed_fields in changes.items():
-            bodies[at].update(changed_fields)
-
-    rewritten(path, change)
+    rewritten(path, changes)
     with pytest.raises(kind, match=said):
         await imported(elsewhere, path)
 
@@ -363,19 +302,16 @@ async def test_a_file_of_another_fold_is_imported_without_comparing_states(
 ) -> None:
     path = tmp_path / "f"
     await written(log, TOPICS, "one", path)
-    rewritten(path, lambda bodies: bodies[-1].update({"fold": "1.0.other", "state_sha256": "0"}))
+    rewritten(path, {-1: {"fold": "1.0.other", "state_sha256": "0"}})
     assert fold_name() != "1.0.other"
     assert not (await imported(elsewhere, path)).compared
 
 
-@pytest.mark.parametrize("octets", [b"", b"\n", b"{}\n", b"[1]\n", b"\xff\n", b"[" * 100_000])
-async def test_what_is_no_export_is_refused(elsewhere: MemoryLog, tmp_path: Path, octets: bytes) -> None:
-    (tmp_path / "f").write_bytes(octets)
-    with pytest.raises(DamagedFileError, match="line 1 is not the header of an exported stream"):
-        await imported(elsewhere, tmp_path / "f")
-
-
-async def test_a_packed_file_is_told_from_a_damaged_one(elsewhere: MemoryLog, tmp_path: Path) -> None:
+async def test_what_is_no_export_or_is_packed_is_refused(elsewhere: MemoryLog, tmp_path: Path) -> None:
+    for octets in (b"", b"\n", b"{}\n", b"[1]\n", b"\xff\n", b"[" * 100_000):
+        (tmp_path / "f").write_bytes(octets)
+        with pytest.raises(DamagedFileError, match="line 1 is not the header of an exported stream"):
+            await imported(elsewhere, tmp_path / "f")
     (tmp_path / "f").write_bytes(gzip.compress(b"{}"))
     with pytest.raises(UnsupportedFileError, match="packed with gzip; unpack it first, with gunzip"):
         await imported(elsewhere, tmp_path / "f")

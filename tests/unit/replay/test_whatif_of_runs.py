@@ -28,23 +28,19 @@ def simulated(recording: RunRecording, devices: int = 100, **fields: object) -> 
     return simulate_run(recording, RunScenario("test", devices, **fields))  # type: ignore[arg-type]
 
 
-async def test_a_recorded_run_has_durations_results_and_artifacts_of_its_tasks() -> None:
+async def test_a_recorded_run_has_what_its_tasks_had_and_a_chain_takes_the_sum_of_its_durations() -> None:
     recording = await read(finished_chain())
     prepare = recording.traces["prepare", 0]
     assert (prepare.end, prepare.result, list(prepare.artifacts)) == ("finished", {"rows": 3}, ["table"])
     assert prepare.busy_ms > 0 and prepare.wait_ms > 0
     assert [each.step for each in recording.path] == ["prepare", "train", "report"]
     assert recording.status == "SUCCEEDED" and recording.devices == 1
-
-
-async def test_a_chain_takes_the_sum_of_its_durations() -> None:
     found = simulated(await read(finished_chain(), prepare=1_000, train=5_000, report=700))
     assert found.status == "SUCCEEDED"
     assert 6_700 <= found.makespan_ms < 6_800
     assert found.device_ms == 6_700
-    assert [(each.step, round(each.duration_s)) for each in found.path] == [
-        ("prepare", 1), ("train", 5), ("report", 1),
-    ]  # fmt: skip
+    took = [(each.step, round(each.duration_s)) for each in found.path]
+    assert took == [("prepare", 1), ("train", 5), ("report", 1)]
     assert found.states == {"prepare": "succeeded", "train": "succeeded", "report": "succeeded"}
 
 
@@ -64,16 +60,13 @@ async def test_the_number_of_devices_and_the_limit_of_the_run_make_a_fan_out_lon
     assert simulated(recording, 2).device_use > 0.9
 
 
-async def test_the_critical_path_goes_through_the_slower_branch() -> None:
+async def test_the_critical_path_goes_through_the_slower_branch_and_a_longer_task_is_better_first() -> None:
     log = recorded(step("a"), step("slow", "a"), step("fast", "a"), step("end", "slow", "fast"))
     for name in ("a", "fast", "slow", "end"):
         log.finish(name)
     assert [each.step for each in critical_path(log.run)] == ["a", "slow", "end"]
     recording = await read(log, a=10, slow=100, fast=9_000, end=10)
     assert [each.step for each in simulated(recording).path] == ["a", "fast", "end"]
-
-
-async def test_a_longer_task_first_is_better_than_last() -> None:
     log = recorded(*(step(f"s{number}") for number in range(5)))
     for number in range(5):
         log.finish(f"s{number}")
@@ -122,30 +115,22 @@ async def test_a_run_that_goes_on_is_carried_on_with_the_median_of_its_steps() -
     assert (found.makespan_ms // 1_000, found.guessed) == (4, ("each",))
 
 
-async def test_a_fleet_that_is_too_small_is_refused() -> None:
-    log = recorded(step("a", resources={"devices": 4}))
-    with pytest.raises(BadScenarioError, match="needs 4 devices, test has 2"):
-        simulated(await read(log), 2)
+@pytest.mark.thorough
+async def test_a_thousand_items_are_simulated_in_seconds() -> None:
+    recording = await read(recorded(step("each", each=list(range(1_000)))))
+    recording.traces["each", 0] = ItemTrace(0, 1, 0, 1_000, end="finished")
+    assert simulated(recording, 10).makespan_ms // 1_000 == 101
 
 
 async def test_every_fleet_is_combined_with_every_policy() -> None:
     recording = await read(fan_out(), each=1_000, join=0)
     found = compare_run(recording, RunGrid(workers=(1, 4), slots=2, on_end=("skip", "fail")))
-    assert [each.scenario.name for each in found.results] == [
-        "as recorded",
-        *("2 x 1".join(()) or name for name in (
-            "1 x 2 devices, on_end skip", "1 x 2 devices, on_end fail",
-            "4 x 2 devices, on_end skip", "4 x 2 devices, on_end fail",
-        )),
-    ]  # fmt: skip
+    fleets = [f"{workers} x 2 devices, on_end {on_end}" for workers in (1, 4) for on_end in ("skip", "fail")]
+    assert [each.scenario.name for each in found.results] == ["as recorded", *fleets]
     assert found.saved(found.results[3]) > 0.5
     assert found.as_json()["scenarios"][1]["devices"] == 2
-
-
-async def test_a_thousand_items_are_simulated_in_seconds() -> None:
-    recording = await read(recorded(step("each", each=list(range(1_000)))))
-    recording.traces["each", 0] = ItemTrace(0, 1, 0, 1_000, end="finished")
-    assert simulated(recording, 10).makespan_ms // 1_000 == 101
+    with pytest.raises(BadScenarioError, match="needs 4 devices, test has 2"):
+        simulated(await read(recorded(step("a", resources={"devices": 4}))), 2)
 
 
 def compiled(*steps: object, **fields: object) -> PipelineSpec:

@@ -15,10 +15,8 @@ from tests.unit.domain.given import (
     submitted,
     suggested,
 )
-from tests.unit.projections.given import write_small_history
-from tests.unit.replay.given import TOPICS, empty, tell
+from tests.unit.replay.given import TOPICS, empty, name_causes, tell
 from trackside.aggregates.search.messages import SearchEnded, SearchStatus, TrialStatus
-from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of
@@ -27,13 +25,6 @@ from trackside.replay.causality.causes import Step
 from trackside.replay.causality.why import Why, why
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import UnknownSubjectError
-
-
-@pytest.fixture
-async def log() -> MemoryLog:
-    written = await empty()
-    await write_small_history(written, TOPICS)
-    return written
 
 
 async def asked(log: MemoryLog, stream: str, subject: str) -> Why:
@@ -46,9 +37,11 @@ async def asked_of(told: Told, subject: str) -> Why:
     return await asked(log, STREAM, subject)
 
 
-def name(record: Record, cause: str) -> None:
-    """Writes a cause into the envelope of a record."""
-    record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
+def waiting_trial() -> Told:
+    """Tells a search whose only trial waits for a device."""
+    told = search_running(max_trials=1, concurrency=1)
+    told.tell(suggested(0), submitted(0))
+    return told
 
 
 def names(steps: list[Step]) -> list[str]:
@@ -65,7 +58,7 @@ SUBJECTS = [
 
 
 @pytest.mark.parametrize(("stream", "subject"), SUBJECTS)
-async def test_every_chain_begins_with_a_command_and_has_no_gap(
+async def test_every_chain_begins_with_a_command_without_gap(
     log: MemoryLog, stream: str, subject: str
 ) -> None:
     found = await asked(log, stream, subject)
@@ -99,8 +92,7 @@ async def test_a_trial_rests_on_the_end_that_opened_its_slot() -> None:
 
 
 async def test_what_had_no_effect_is_there_and_rests_on_nothing() -> None:
-    told = search_running(max_trials=1, concurrency=1)
-    told.tell(suggested(0), submitted(0))
+    told = waiting_trial()
     told.tell(assigned())
     told.tell(assigned())
     told.tell(begun())
@@ -114,8 +106,7 @@ async def test_what_had_no_effect_is_there_and_rests_on_nothing() -> None:
 
 
 async def test_an_early_stop_rests_on_the_report_that_the_assessor_saw() -> None:
-    told = search_running(max_trials=1, concurrency=1)
-    told.tell(suggested(0), submitted(0))
+    told = waiting_trial()
     told.tell(assigned())
     told.tell(begun())
     told.tell(report(1, 0.5))
@@ -131,18 +122,15 @@ async def test_an_early_stop_rests_on_the_report_that_the_assessor_saw() -> None
     assert names(list(found.then)) == ["SearchEnded"]
 
 
-async def test_a_stopped_task_rests_on_the_wish_to_stop_its_batch(log: MemoryLog) -> None:
-    found = await asked(log, "halted", "1.2")
-    assert [step.what for step in found.causes][-1] == "BatchStopRequested"
-    assert found.own[-1].follows == found.causes[-1].offset
-
-
-async def test_a_second_attempt_begins_where_the_first_one_ended(log: MemoryLog) -> None:
+async def test_a_second_attempt_and_a_stopped_task_rest_on_what_ended_them(log: MemoryLog) -> None:
     found = await asked(log, "one", "1/2")
     assert {step.attempt for step in found.own} == {2}
     assert found.own[0].what == "TaskAssigned"
     before = next(step for step in found.causes if step.offset == found.own[0].follows)
     assert (before.what, before.said, before.role) == ("AttemptEnded", "lost", "scheduler")
+    found = await asked(log, "halted", "1.2")
+    assert [step.what for step in found.causes][-1] == "BatchStopRequested"
+    assert found.own[-1].follows == found.causes[-1].offset
 
 
 async def test_a_command_leads_to_the_end_of_what_it_began(log: MemoryLog) -> None:
@@ -153,31 +141,19 @@ async def test_a_command_leads_to_the_end_of_what_it_began(log: MemoryLog) -> No
     assert (names(list(late.own)), list(late.then)) == (["CommandReceived", "CommandRefused"], [])
 
 
-async def test_a_cause_that_an_event_names_itself_counts_before_what_its_guard_rests_on() -> None:
-    told = search_running(max_trials=1, concurrency=1)
-    told.tell(suggested(0), submitted(0))
+async def test_a_cause_that_an_event_names_itself_counts_and_one_that_is_not_there_is_shown() -> None:
+    told = waiting_trial()
     told.tell(assigned())
     told.tell(begun())
-    for record, cause in zip(told.records[-2:], (f"{STREAM}@0", "somewhere-else"), strict=True):
-        name(record, cause)
+    causes = (f"{STREAM}@0", f"{STREAM}@900", "other@4", "no@offset")
+    name_causes(told.records[-4:], *causes)
     found = await asked_of(told, "0")
-    by_name = {step.what: step for step in found.own}
-    assert by_name["TaskAssigned"].follows == 0
-    assert by_name["TaskAccepted"].follows == -1
-    assert by_name["TaskAccepted"].outside == "message somewhere-else"
-
-
-async def test_a_cause_is_found_by_its_stream_and_offset() -> None:
-    told = search_running(max_trials=1, concurrency=1)
-    told.tell(suggested(0), submitted(0))
-    told.tell(assigned())
-    told.tell(begun())
-    for record, cause in zip(told.records[-2:], (f"{STREAM}@1", "another@1"), strict=True):
-        name(record, cause)
-    found = await asked_of(told, "0")
-    by_name = {step.what: step for step in found.own}
-    assert (by_name["TaskAssigned"].follows, by_name["TaskAssigned"].outside) == (1, "")
-    assert (by_name["TaskAccepted"].follows, by_name["TaskAccepted"].outside) == (-1, "event another@1")
+    assert [(step.cause, step.follows, step.outside) for step in found.own] == [
+        (causes[0], 0, ""),
+        (causes[1], -1, f"event {STREAM}@900"),
+        (causes[2], -1, "event other@4"),
+        (causes[3], -1, "message no@offset"),
+    ]
 
 
 async def test_the_causes_of_a_log_that_names_none_are_guessed_and_that_is_said(log: MemoryLog) -> None:
@@ -189,64 +165,37 @@ async def test_the_causes_of_a_log_that_names_none_are_guessed_and_that_is_said(
 
 
 async def test_a_log_that_names_causes_is_never_guessed_about() -> None:
-    told = search_running(max_trials=1, concurrency=1)
-    told.tell(suggested(0), submitted(0))
+    told = waiting_trial()
     told.tell(assigned())
     told.tell(assigned())
     told.tell(begun())
     told.tell(report(1, 0.5))
-    for record, cause in zip(told.records[1:], (0, 0, 2, 2, 4, 4, 5, None), strict=True):
-        name(record, "" if cause is None else cause_of(STREAM, cause))
+    causes = [cause_of(STREAM, at) for at in (0, 0, 2, 2, 4, 4, 5)]
+    name_causes(told.records[1:], *causes, "")
     found = await asked_of(told, "0")
     assert found.guessed == "none"
-    assert [(step.offset, step.follows) for step in found.own] == [
-        (3, 2),
-        (4, 2),
-        (5, 4),
-        (6, 4),
-        (7, 5),
-        (8, -1),
-    ]
+    assert [step.offset for step in found.own] == [3, 4, 5, 6, 7, 8]
+    assert [step.follows for step in found.own] == [2, 2, 4, 4, 5, -1]
     assert [step.offset for step in found.causes] == [0, 1, 2]
     assert not any(step.guessed for step in (*found.causes, *found.own))
     assert found.own[3].outcome is Outcome.DUPLICATE
 
 
 async def test_only_what_comes_before_the_first_named_cause_is_guessed() -> None:
-    told = search_running(max_trials=1, concurrency=1)
-    told.tell(suggested(0), submitted(0))
+    told = waiting_trial()
     told.tell(assigned())
-    name(told.records[-1], cause_of(STREAM, 4))
+    name_causes(told.records[-1:], cause_of(STREAM, 4))
     told.tell(begun())
     found = await asked_of(told, "0")
-    assert [(step.follows, step.guessed) for step in found.own] == [
-        (2, True),
-        (3, True),
-        (4, False),
-        (-1, False),
-    ]
+    follows = [(step.follows, step.guessed) for step in found.own]
+    assert follows == [(2, True), (3, True), (4, False), (-1, False)]
     assert found.guessed == "some"
-
-
-async def test_causes_in_another_stream_or_not_in_the_log_are_shown_as_they_are() -> None:
-    told = search_running(max_trials=1, concurrency=1)
-    told.tell(suggested(0), submitted(0))
-    told.tell(assigned())
-    told.tell(begun())
-    for record, cause in zip(told.records[-3:], ("other@4", f"{STREAM}@900", "no@offset"), strict=True):
-        name(record, cause)
-    found = await asked_of(told, "0")
-    outside = ["event other@4", f"event {STREAM}@900", "message no@offset"]
-    assert [step.outside for step in found.own[-3:]] == outside
-    assert [step.cause for step in found.own[-3:]] == ["other@4", f"{STREAM}@900", "no@offset"]
 
 
 async def test_an_unknown_subject_is_told_what_there_is(log: MemoryLog) -> None:
     with pytest.raises(UnknownSubjectError, match=r"tasks 0 to 2.*one-start"):
         await asked(log, "one", "9")
-    alone = search_running(max_trials=1, concurrency=1)
-    alone.tell(suggested(0), submitted(0))
     with pytest.raises(UnknownSubjectError, match="it has task 0, attempts such as 0/1"):
-        await asked_of(alone, "9")
+        await asked_of(waiting_trial(), "9")
     with pytest.raises(UnknownSubjectError):
         await asked(log, "one", "1/7")

@@ -25,35 +25,25 @@ def whats(steps: list[Step]) -> list[str]:
     return [each.what for each in steps]
 
 
-async def test_the_events_of_a_step_are_those_of_its_tasks_too() -> None:
-    found = await asked(finished_chain(), "train")
-    assert found.subject.name == "step train"
-    assert whats([*found.own]) == [
-        *("StepReady", "StepResolved", "TaskSubmitted", "TaskAssigned", "TaskAccepted", "AttemptEnded"),
-        "StepEnded",
-    ]
-    assert whats([*found.causes])[:3] == ["CommandReceived", "CommandAccepted", "RunStarted"]
-    assert whats([*found.then]) == ["StepReady"]
-
-
-async def test_a_step_rests_on_the_end_of_the_step_that_it_needs_and_on_what_its_values_come_from() -> None:
+async def test_the_events_of_a_step_are_those_of_its_tasks_and_rest_on_what_it_needs_and_its_values() -> None:
     log = finished_chain()
     found = await asked(log, "train")
+    assert found.subject.name == "step train"
+    of_task = ("TaskSubmitted", "TaskAssigned", "TaskAccepted", "AttemptEnded")
+    assert whats([*found.own]) == ["StepReady", "StepResolved", *of_task, "StepEnded"]
+    assert whats([*found.causes])[:3] == ["CommandReceived", "CommandAccepted", "RunStarted"]
+    assert whats([*found.then]) == ["StepReady"]
     ready, resolved = found.own[:2]
     before = {each.offset: each for each in found.causes}
     assert [(before[at].what, before[at].part) for at in ready.also] == [("StepEnded", "step prepare")]
     assert [before[at].what for at in resolved.also] == ["AttemptEnded"]
     assert log.records[resolved.also[0]].message.task_id == f"{STREAM}.prepare"  # type: ignore[attr-defined]
-
-
-async def test_a_task_of_a_step_rests_on_what_made_its_step_ready() -> None:
-    found = await asked(finished_chain(), f"{STREAM}.train")
+    found = await asked(log, f"{STREAM}.train")
     assert found.subject.task == f"{STREAM}.train"
-    own = [each.what for each in found.causes if each.part == "step train"]
-    assert own == ["StepReady", "StepResolved"]
+    assert [each.what for each in found.causes if each.part == "step train"] == ["StepReady", "StepResolved"]
 
 
-async def test_a_run_that_failed_rests_on_the_steps_for_which_it_failed() -> None:
+async def test_a_run_that_failed_and_a_step_that_was_omitted_rest_on_the_steps_that_failed() -> None:
     log = recorded(step("a"), step("b"), step("c", "a", "b"))
     log.finish("a", end=AttemptEnd.FAILED)
     log.finish("b")
@@ -61,9 +51,6 @@ async def test_a_run_that_failed_rests_on_the_steps_for_which_it_failed() -> Non
     found = await asked(log, f"@{offset}")
     before = {each.offset: each for each in found.causes}
     assert [before[at].said for at in found.own[0].also] == ["step a failed"]
-
-
-async def test_a_step_that_was_omitted_names_the_end_of_the_step_before() -> None:
     log = recorded(step("a"), step("b", "a"))
     log.finish("a", end=AttemptEnd.FAILED)
     found = await asked(log, "b")
@@ -93,7 +80,7 @@ def _offset(log: RecordedRun, kind: type) -> int:
     return next(record.offset for record in log.records if isinstance(record.message, kind))
 
 
-async def test_most_items_of_a_step_with_many_are_counted() -> None:
+async def test_most_items_of_a_step_with_many_are_counted_and_an_unknown_step_is_named() -> None:
     log = recorded(step("each", each=list(range(9))))
     for index in range(9):
         log.finish(f"each.{index}")
@@ -101,8 +88,5 @@ async def test_most_items_of_a_step_with_many_are_counted() -> None:
     lines = [line.plain.strip() for line in drawn(found)]
     assert any("events of 6 tasks" in line for line in lines) and len(lines) < 40
     assert (await asked(log, "each.7")).subject.task == f"{STREAM}.each.7"
-
-
-async def test_an_unknown_step_is_answered_with_what_there_is() -> None:
     with pytest.raises(UnknownSubjectError, match="step prepare to step report"):
         await asked(finished_chain(), "nothing")

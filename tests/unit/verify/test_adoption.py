@@ -53,9 +53,7 @@ def test_an_attempt_that_its_next_incarnations_adopt_is_no_finding(then: Sequenc
     ],
     ids=["worker", "earlier", "late", "twice", "placement", "earlier_writes", "ended"],
 )
-def test_an_adoption_that_should_have_no_effect_is_found(
-    wrong: Sequence[Event], invariant: str, said: str
-) -> None:
+def test_an_adoption_without_right_is_found(wrong: Sequence[Event], invariant: str, said: str) -> None:
     told = told_of(*wrong)
     assert any(each == invariant and said in message for each, message in found(told)), found(told)
     assert found(told, lax=False) == []

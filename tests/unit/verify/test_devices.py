@@ -139,10 +139,7 @@ ON_GPU = ("begin", "a", "gpu-0", {"cuda": 5})
             [ON_GPU, ("begin", "b", "gpu-0", {"cuda": 4})],
             ["device w1/gpu-0 has 8589934592 bytes of memory, and 9663676416 are reserved: task b next to a"],
         ),
-        (
-            [ON_GPU, ("begin", "b", "gpu-0", {"cuda": 1, "whole": True})],
-            ["device w1/gpu-0 has task b while it has a"],
-        ),
+        ([ON_GPU, ("begin", "b", "gpu-0", {"cuda": 1, "whole": True})], [BOTH.replace("cpu", "gpu")]),
         # A host has as many tasks, and as much memory, as it takes.
         ([("begin", name, "gpu-0") for name in "abc"], ["host w1 has 3 tasks, it takes 2"]),
         (

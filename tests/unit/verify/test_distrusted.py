@@ -33,14 +33,9 @@ def findings(log: SignedPartition) -> list[str]:
 
 @pytest.mark.parametrize(
     ("signers", "found"),
-    [
-        ([None, W1], []),
-        ([W1, None], []),
-        ([new_signer(), W1], []),
-        ([W1, W1], ["INV-7"]),
-    ],
+    [([None, W1], []), ([W1, None], []), ([new_signer(), W1], []), ([W1, W1], ["INV-7"])],
 )
-def test_a_record_that_is_not_the_workers_does_not_use_its_number(
+def test_another_record_does_not_use_its_number(
     signers: list[DecisionSigner | None], found: list[str]
 ) -> None:
     log = requiring()

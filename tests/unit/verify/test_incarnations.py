@@ -49,9 +49,7 @@ def incarnations(*then: Event) -> IncarnationChecks:
         ([LOST, joined("i2")], 10, ""),
     ],
 )
-def test_an_incarnation_acts_between_its_join_and_its_leave(
-    then: list[Event], sequence: int, said: str
-) -> None:
+def test_an_incarnation_acts_between_join_and_leave(then: list[Event], sequence: int, said: str) -> None:
     fleet = incarnations(*then)
     accepted = TaskAccepted(task_id="s.0", attempt=1, placement=1, incarnation="i1")
     fleet.check_event("i1", at(accepted, 0, sequence))

@@ -149,10 +149,14 @@ async def test_honest_histories_have_no_findings(log: MemoryLog) -> None:
     assert {name for name in looked_at if verdict.checked.get(name, 0) > 0} == looked_at
 
 
-async def test_an_event_that_the_fold_ignores_is_no_finding(log: MemoryLog) -> None:
+async def test_what_the_fold_ignores_is_no_finding_nor_a_stop_that_came_too_late(log: MemoryLog) -> None:
     planned = list(search_decisions("s"))
     late = AttemptEnded.model_validate({**of(), "end": AttemptEnd.FAILED})
     await plant(log, "s", [*planned, [WORKER.single("s", late)], planned[3]])
+    assert await verify(log, TOPICS) == []
+    planned = list(search_decisions("s", trials=1))
+    late = [TaskStopRequested(task_id=name, reason="user") for name in ("s.0", "s.9")]
+    await plant(log, "s", [*planned[:4], DISPATCHER.decision("s", late)])
     assert await verify(log, TOPICS) == []
 
 
@@ -163,9 +167,7 @@ async def test_a_record_that_no_service_can_read_is_told_of(log: MemoryLog) -> N
     assert verdict.undecodable == [f"{TOPICS.events.name}-1@0"]
 
 
-async def test_a_command_without_an_answer_is_found_and_may_still_be_answered_in_a_live_log(
-    log: MemoryLog,
-) -> None:
+async def test_a_command_without_an_answer_is_found_and_open_in_a_live_log(log: MemoryLog) -> None:
     await plant(log, "s", [[DISPATCHER.single("s", command_received("s", "c", "trackside.x.v1", 4))]])
     (found,) = await verify(log, TOPICS)
     assert (found.invariant, found.topic, found.offset) == ("INV-1", TOPICS.events.name, 0)
@@ -207,9 +209,7 @@ async def test_a_task_that_ends_twice_is_found(log: MemoryLog) -> None:
 
 
 async def test_a_task_left_behind_by_its_stream_is_found(log: MemoryLog) -> None:
-    extra = TaskSubmitted(
-        task_id="s.extra", task_type="digits", parameters={}, part=Part(kind="trial", number=0)
-    )
+    extra = TaskSubmitted(task_id="s.extra", task_type="digits", parameters={}, part=submitted(0).part)
     planned = list(search_decisions("s", trials=1))
     await plant(log, "s", [*planned[:-1], [DISPATCHER.single("s", extra)], planned[-1]])
     found = await verify(log, TOPICS, lax(TaskSubmitted))
@@ -241,9 +241,7 @@ async def test_attempts_that_are_not_in_line_are_found(
     assert lost in found.message
 
 
-async def test_an_end_that_a_worker_recovered_may_have_been_before_the_next_attempt_on_its_device(
-    log: MemoryLog,
-) -> None:
+async def test_an_end_that_a_worker_recovered_may_be_before_the_next_attempt(log: MemoryLog) -> None:
     one, two = search_decisions("one", trials=1), search_decisions("two", trials=1)
     await plant(log, "one", islice(one, 9))
     NUMBERS[log]["i1"] += 1  # the end, which was in no partition yet when the worker crashed
@@ -297,13 +295,6 @@ async def test_a_torn_decision_is_found(log: MemoryLog) -> None:
     (found,) = await verify(log, TOPICS)
     assert (found.invariant, found.offset) == ("INV-9", 3)
     assert "of the 2 events of this decision only 1 are there" in found.message
-
-
-async def test_a_stop_that_came_too_late_does_not_tear_a_decision(log: MemoryLog) -> None:
-    planned = list(search_decisions("s", trials=1))
-    late = [TaskStopRequested(task_id=name, reason="user") for name in ("s.0", "s.9")]
-    await plant(log, "s", [*planned[:4], DISPATCHER.decision("s", late)])
-    assert await verify(log, TOPICS) == []
 
 
 async def test_a_secret_is_found_wherever_it_is(log: MemoryLog) -> None:

@@ -72,9 +72,7 @@ def _named(digest: str, source: str = "digits-1/digits-1.7/weights@1") -> Event:
         (added(), ""),
     ],
 )
-def test_a_version_is_compared_with_what_its_task_has_saved(
-    named: Event, message: str, model_first: bool
-) -> None:
+def test_a_version_is_compared_with_what_was_saved(named: Event, message: str, model_first: bool) -> None:
     findings = Findings()
     checks = ArtifactChecks(findings)
     record = record_of(_saved("a" * 64), 5)

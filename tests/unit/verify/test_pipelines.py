@@ -50,8 +50,6 @@ def test_a_pipeline_whose_runs_are_in_order_is_no_finding() -> None:
         ([ScheduleDeleted(command_id="c-8", change=2, name="a")], "INV-10", "there is no schedule a"),
     ],
 )
-def test_what_a_pipeline_must_not_do_is_a_finding(
-    events: Sequence[Event], invariant: str, message: str
-) -> None:
+def test_what_a_pipeline_must_not_do_is_found(events: Sequence[Event], invariant: str, message: str) -> None:
     findings = found(*events)
     assert [each for each, text in findings if message in text] == [invariant], findings

@@ -49,13 +49,16 @@ def over(name: str, status: StepState = StepState.SUCCEEDED) -> StepEnded:
     return StepEnded(step=name, status=status)
 
 
-def test_a_log_as_it_is_written_has_no_finding() -> None:
+def test_a_log_as_it_is_written_has_no_finding_and_more_at_once_than_a_run_allows_has_one() -> None:
     log = log_of()
     log.finish("b")
     log.command("trackside.approve-gate.v1", {"step": "g"})
     log.finish("c")
     assert log.run.over
     assert found(log) == []
+    log = log_of()
+    names = [text for name, text in found(log, StepReady(step="c"), submitted("c")) if name == "INV-12"]
+    assert names == ["2 tasks and children at once, the concurrency is 1"]
 
 
 def revived(number: int) -> RunRevived:
@@ -88,11 +91,7 @@ ENDED, SUCCEEDED = RunEnded(status=RunStatus.FAILED), RunEnded(status=RunStatus.
         ((RunPaused(command_id="c-9", change=1), StepReady(step="c")), "INV-10", "the run begins nothing"),
         ((revived(1),), "INV-10", "the run is not over"),
         ((ENDED, revived(2)), "INV-10", "it was revived 0 times"),
-        (
-            (StepSkipped(step="c", by="operator"), ENDED, revived(1)),
-            "INV-11",
-            "step c is kept, and b, which it",
-        ),
+        ((StepSkipped(step="c", by="operator"), ENDED, revived(1)), "INV-11", "c is kept, and b, which it"),
     ],
 )
 def test_what_goes_against_the_order_of_steps_is_found(events: Any, invariant: str, message: str) -> None:
@@ -108,9 +107,3 @@ def test_a_step_that_ends_otherwise_than_its_task_is_found(end: AttemptEnd, stat
     at = next(at for at, record in enumerate(log.records) if isinstance(record.message, StepEnded))
     log.records[at].message = over("a", status)
     assert ("INV-11", f"step a ends as {status.value}, and what it has begun did not") in found(log)
-
-
-def test_more_at_once_than_a_run_allows_is_found() -> None:
-    log = log_of()
-    names = [text for name, text in found(log, StepReady(step="c"), submitted("c")) if name == "INV-12"]
-    assert names == ["2 tasks and children at once, the concurrency is 1"]

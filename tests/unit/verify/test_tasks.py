@@ -92,10 +92,7 @@ def _again(told: Told) -> None:
         ([given(2)], "instruction 2 of digits-1.0 is given too late"),
         ([ended(), checkpointed(1)], "had ended before"),
         ([ended(), ended()], "had ended before"),
-        (
-            [status(TaskStatus.TRAINING), status(TaskStatus.LOADING)],
-            "TaskStatusChanged of task",
-        ),
+        ([status(TaskStatus.TRAINING), status(TaskStatus.LOADING)], "TaskStatusChanged of task"),
         ([interrupted(2)], "TaskInterrupted of task digits-1.0 is not legal now"),
         ([report(1, 0.5)] * 2, "MetricReported of task digits-1.0 is not legal now"),
         ([report(1, 0.5, final=True)] * 2, "MetricReported of task digits-1.0 is not legal now"),
@@ -139,21 +136,15 @@ def test_a_placement_that_has_not_begun_saves_and_continues_nothing(say: Callabl
     assert any("is not of a placement that runs" in text for _, text in found(told))
 
 
-def test_a_service_that_waits_too_short_after_its_second_failure_is_found() -> None:
+def test_a_service_that_is_placed_before_it_may_be_and_a_device_that_no_task_needs_are_found() -> None:
+    told = task_active(service={})
+    _again(told)
+    assert any("before it may be" in text for _, text in found(told))
     told = task_active(service={})
     fail(told)
     told.tell(ended(AttemptEnd.FAILED, attempt=2))
     told.next_offset += 12_000
     told.tell(assigned(attempt=3))
     assert any("before it may be" in text for _, text in found(told))
-
-
-def test_a_device_that_a_task_without_devices_gets_is_found() -> None:
     told = task_active(resources={"devices": 0})
     assert [invariant for invariant, _ in found(told)] == ["INV-4"]
-
-
-def test_a_service_that_is_placed_again_at_once_is_found() -> None:
-    told = task_active(service={})
-    _again(told)
-    assert any("before it may be" in text for _, text in found(told))
