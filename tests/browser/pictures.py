@@ -12,35 +12,16 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser import showcase
-from tests.browser.conftest import Site, running_site, started_chromium, wait_for_charts
+from tests.browser.conftest import running_site, started_chromium, wait_for_charts
 
 OUT = Path(__file__).parents[2] / "docs" / "pictures"
 WIDE, NARROW = (1280, 1600), (390, 1500)
 """Sizes of a picture in pixels: its width, and the height that it is cut at."""
 COLOURS = 256
 VIEWS = (
-    "home",
-    "experiments",
-    "search",
-    "trials",
-    "parameters",
-    "trial",
-    "output",
-    "events",
-    "past",
-    "compare",
-    "batch",
-    "summaries",
-    "run",
-    "step",
-    "pipeline",
-    "rounds",
-    "round",
-    "bill",
-    "model",
-    "dataset",
-    "fleet",
-    "log",
+    *("home", "experiments", "search", "trials", "parameters", "trial", "output", "events", "past"),
+    *("compare", "batch", "summaries", "run", "step", "pipeline", "rounds", "round", "bill", "model"),
+    *("dataset", "fleet", "log"),
 )
 DARK = ("search", "run", "parameters", "fleet")
 """Views whose narrow picture is in the dark."""
@@ -51,37 +32,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("views", nargs="*", help=f"some of {', '.join(VIEWS)}, whatif; all by default")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the pictures")
-    parser.add_argument("--site", type=Path, help="folder of a stack that is filled and runs")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = started_chromium(playwright)
         if browser is None:
             parser.error("there is no Chromium: apt install chromium")
-        if asked.site:
-            take_pictures(browser, Site.of(asked.site), asked.views, asked.out)
-            return
         with tempfile.TemporaryDirectory() as folder, running_site(Path(folder)) as site:
-            showcase.fill(site.folder)
-            take_pictures(browser, site, asked.views, asked.out)
+            addresses = showcase.fill(site.folder).views()
+            for view in asked.views or [*VIEWS, "whatif"]:
+                take_pictures(browser, view, site.address + addresses[view], asked.out)
 
 
-def take_pictures(browser: Browser, site: Site, views: list[str], out: Path) -> None:
-    """Takes the pictures of some views, or of all."""
-    addresses = showcase.SHOWCASE.views()
-    for view in views or [*VIEWS, "whatif"]:
-        for suffix, (width, height) in (("", WIDE), ("-narrow", NARROW)):
-            dark = bool(suffix) and view in DARK
-            context = browser.new_context(
-                viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
-            )
-            page = context.new_page()
-            page.goto(site.address + addresses[view])
-            _prepare(page, view)
-            wait_for_charts(page)
-            shown = page.screenshot(animations="disabled")
-            _save(shown, height, out / f"console-{view}{suffix}.png")
-            context.close()
+def take_pictures(browser: Browser, view: str, address: str, out: Path) -> None:
+    """Takes the wide and the narrow picture of a view."""
+    for suffix, (width, height) in (("", WIDE), ("-narrow", NARROW)):
+        dark = bool(suffix) and view in DARK
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+        )
+        page = context.new_page()
+        page.goto(address)
+        _prepare(page, view)
+        wait_for_charts(page)
+        shown = page.screenshot(animations="disabled")
+        _save(shown, height, out / f"console-{view}{suffix}.png")
+        context.close()
 
 
 def _prepare(page: Page, view: str) -> None:

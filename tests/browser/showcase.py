@@ -1,129 +1,21 @@
 """Experiments of each kind, which end within a minute, and the addresses of all views of them.
 
-Tests of all pages use it, and the pictures of the documentation are made with it.
+Tests of all pages use it, and the pictures of the documentation are made with it. Its task types are in
+`tests.e2e.shared_tasks`.
 """
 
 import re
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, fields
+from functools import partial
 
 from tests.e2e.harness import UserFolder
 from tests.polling import poll_until_sync
 from trackside.console.pages.catalogue import SITE
 
-TASKS = '''
-import json
-import math
-import random
-import time
-
-from trackside.incremental import InferenceService
-from trackside.sdk import SummaryWriter, Task, trial
-
-STEPS = 30
-
-
-class Fit(Task):
-    """Follows a learning curve, which depends on its parameters."""
-
-    def train(self, device):
-        asked = trial.parameters()
-        rate, depth = float(asked.get("rate", 0.01)), int(asked.get("depth", 3))
-        noise = random.Random(json.dumps(asked, sort_keys=True, default=str))
-        floor = 0.04 + 0.06 * (math.log10(rate) + 2) ** 2 + 0.012 * abs(depth - 4)
-        if asked.get("optimizer") == "sgd":
-            floor += 0.03
-        print(f"{depth} layers, learning rate {rate:.4g}", flush=True)
-        for step in range(STEPS):
-            loss = floor + math.exp(-step * (0.1 + 4 * rate)) + noise.uniform(0, 0.02)
-            trial.report(loss, step=step)
-            print(f"step {step}: loss {loss:.4f}", flush=True)
-            time.sleep(0.01)
-        trial.save("weights", json.dumps(asked).encode(), kind="model", metadata={"format": "json"})
-        trial.result(loss)
-        return {"loss": loss}
-
-
-class Record(Task):
-    """Records summaries of each kind."""
-
-    def train(self, device):
-        import numpy as np
-        import torch
-
-        chance = np.random.default_rng(3)
-        with SummaryWriter() as writer:
-            for step in range(20):
-                noise = chance.uniform(0, 0.03)
-                writer.add_scalar("loss/train", math.exp(-step / 6) + noise, step)
-                writer.add_scalar("loss/validation", math.exp(-step / 7) + 0.08 + noise, step)
-                writer.add_histogram("weights", chance.normal(step / 20, 1 + step / 20, 1000), step)
-            for step in range(0, 20, 5):
-                y, x = np.mgrid[0:32, 0:32] / 31
-                picture = np.sin(x * 3 + step / 5) * np.cos(y * 4) / 2 + 0.5
-                writer.add_image("digit", picture, step, dataformats="HW")
-                writer.add_text("notes", f"after {step} steps the loss is still falling", step)
-            writer.add_hparams({"rate": 0.01, "depth": 4}, {"accuracy": 0.93})
-            writer.add_graph(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()), torch.zeros(1, 4))
-        return {"loss": 0.1}
-
-
-class Prepare(Task):
-    """Saves samples for the next step."""
-
-    def train(self, device):
-        time.sleep(0.3)
-        trial.save("samples", b"1 2 3", kind="data")
-        return {"rows": 1797}
-
-
-class Fail(Task):
-    """Fails, as tasks do."""
-
-    def train(self, device):
-        print("reading the samples", flush=True)
-        raise FileNotFoundError("samples/2026-11.csv: no such file")
-
-
-class Learn(Task):
-    """Trains the model of a round."""
-
-    def train(self, device):
-        lines = trial.input("samples").read_bytes()
-        model = trial.input("model").read_bytes() + lines
-        trial.save("learned", model, kind="model", metadata={"format": "file"})
-        return {"samples": lines.count(b"\\n")}
-
-
-class Compare(Task):
-    """Compares the model of a round with the live one: each sample helps."""
-
-    def train(self, device):
-        def accuracy(name):
-            return 1 - 0.5 * math.exp(-trial.input(name).read_bytes().count(b"\\n") / 12)
-
-        return {name: {"accuracy": round(accuracy(name), 4)} for name in ("trained", "deployed")}
-
-
-class Answer(InferenceService):
-    """Serves a model."""
-
-    def predict(self, model, inputs):
-        return {"digit": 7}
-'''
-TYPES = """
-  fit: {entry: showcase_tasks:Fit, path: .}
-  record: {entry: showcase_tasks:Record, path: .}
-  prepare: {entry: showcase_tasks:Prepare, path: .}
-  fail: {entry: showcase_tasks:Fail, path: .}
-  learn: {entry: showcase_tasks:Learn, path: .}
-  compare: {entry: showcase_tasks:Compare, path: .}
-  answer: {entry: showcase_tasks:Answer, path: ., runner: service}
-"""
 SEARCH = """
 kind: search
 name: {name}
-task_type: fit
+task_type: curve
 direction: minimize
 max_trials: {trials}
 concurrency: 2
@@ -141,8 +33,8 @@ name: baselines
 groups:
   - name: rates
     tasks:
-      - {name: slow, task_type: fit, parameters: {rate: 0.001}}
-      - {name: fast, task_type: fit, parameters: {rate: 0.1}}
+      - {name: slow, task_type: curve, parameters: {rate: 0.001}}
+      - {name: fast, task_type: curve, parameters: {rate: 0.1}}
   - name: records
     tasks:
       - {name: recorded, task_type: record}
@@ -155,11 +47,11 @@ parameters:
 steps:
   - {name: data, task_type: prepare}
   - name: training
-    task_type: fit
+    task_type: curve
     parameters: {rate: "${pipeline.rate}", depth: 4}
     inputs: {samples: "${data.artifacts.samples}"}
   - name: baseline
-    task_type: fit
+    task_type: curve
     parameters: {rate: 0.001}
     inputs: {samples: "${data.artifacts.samples}"}
   - name: approval
@@ -177,7 +69,7 @@ kind: pipeline
 name: weekly
 steps:
   - {name: data, task_type: fail}
-  - {name: training, task_type: fit, needs: [data]}
+  - {name: training, task_type: curve, needs: [data]}
 """
 DATASET = """
 kind: dataset
@@ -187,9 +79,9 @@ look_s: 0.2
 JOB = """
 kind: rounds
 name: digits
-dataset: {{name: camera, train_prob: 0.8}}
-model: digits
-initial_model: digits@1
+dataset: {{name: {dataset}, train_prob: 0.8}}
+model: {model}
+initial_model: {model}@1
 train:
   task_type: learn
   check_period_s: 0
@@ -201,7 +93,6 @@ deploy:
   services: [{{name: reader, task_type: answer, needs: {{resources: {{devices: 0}}}}}}]
 output: {{url: {folder}/output}}
 """
-ROUNDS = 5
 SAMPLES = 10
 """Samples that come before each round."""
 
@@ -213,12 +104,21 @@ class Showcase:
     search: str = "digits-tpe"
     other_search: str = "digits-short"
     batch: str = "baselines-1"
-    run: str = "nightly-1"
     failed_run: str = "weekly-1"
     job: str = "digits-rounds"
     model: str = "digits"
     dataset: str = "camera"
     pipeline: str = "nightly"
+
+    @classmethod
+    def ending(cls, ends: str) -> "Showcase":
+        """Returns ids with these ends, so that a stack may have several showcases."""
+        return cls(*(f"{each.default}{ends}" for each in fields(cls)))
+
+    @property
+    def run(self) -> str:
+        """The run that waits at its gate."""
+        return f"{self.pipeline}-1"
 
     def views(self) -> dict[str, str]:
         """Returns the addresses of all views, by name; the state of a view may be in its address."""
@@ -273,24 +173,14 @@ class Showcase:
         }
 
 
-SHOWCASE = Showcase()
-
-
-def write_tasks(folder: Path) -> None:
-    """Adds the task types to the catalogue of a folder; before its stack starts."""
-    (folder / "showcase_tasks.py").write_text(TASKS)
-    with (folder / "catalogue.yaml").open("a") as catalogue:
-        catalogue.write(TYPES)
-
-
-def fill(home: UserFolder) -> Showcase:
-    """Runs experiments of each kind on the stack of a folder; the run waits at its gate, the job goes on."""
+def fill(home: UserFolder, ends: str = "", rounds: int = 5) -> Showcase:
+    """Runs experiments of each kind from a folder; the run waits at its gate, the job goes on."""
+    found = Showcase.ending(ends)
 
     def submit(name: str, spec: str) -> None:
         (home.path / f"{name}.yaml").write_text(spec)
         home.run_ok("submit", f"{name}.yaml", "--id", name)
 
-    found = SHOWCASE
     submit(found.search, SEARCH.format(name="digits", trials=24))
     submit(found.other_search, SEARCH.format(name="digits, short", trials=8))
     submit(found.batch, BATCH)
@@ -302,31 +192,24 @@ def fill(home: UserFolder) -> Showcase:
     home.run("watch", found.batch)
     home.run_ok("annotate", found.search, "--tag", "baseline", "--tag", "paper", "--note", "For table 2")
     home.run_ok("models", "register", found.model)
-    home.run_ok(
-        "models",
-        "add",
-        found.model,
-        "--from",
-        f"{found.batch}/{found.batch}.1.slow/weights",
-        "--format",
-        "file",
-    )
+    weights = f"{found.batch}/{found.batch}.1.slow/weights"
+    home.run_ok("models", "add", found.model, "--from", weights, "--format", "file")
     samples = home.path / "samples.txt"
     samples.touch()
     submit(found.dataset, DATASET.format(folder=home.path))
-    submit(found.job, JOB.format(folder=home.path))
-    for number in range(ROUNDS):
+    submit(found.job, JOB.format(folder=home.path, dataset=found.dataset, model=found.model))
+    for number in range(1, rounds + 1):
         with samples.open("a") as file:
             file.writelines(f"sample {number}.{each}\n" for each in range(SAMPLES))
-        poll_until_sync(lambda ended=number + 1: len(_ended_rounds(home, found.job)) >= ended)  # type: ignore[misc]
+        poll_until_sync(partial(_has_ended, home, found.job, number))
     poll_until_sync(
         lambda: [each["state"] for each in home.json_output("show", found.run)["gates"]] == ["open"]
     )
     return found
 
 
-def _ended_rounds(home: UserFolder, job: str) -> list[object]:
-    return [row for row in home.json_output("rounds", job) if row["status"] == "completed"]
+def _has_ended(home: UserFolder, job: str, rounds: int) -> bool:
+    return [row["status"] for row in home.json_output("rounds", job)].count("completed") >= rounds
 
 
 def unvisited(addresses: list[str]) -> list[str]:

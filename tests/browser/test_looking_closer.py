@@ -1,4 +1,4 @@
-"""Output that is followed, summaries, comparisons and what-ifs, in a real browser."""
+"""Output that is followed, summaries and what-ifs, in a real browser."""
 
 import re
 
@@ -7,33 +7,39 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Site
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 def talking(site: Site, name: str) -> str:
     """Submits a task that talks, and returns the path of its page."""
-    batch = site.submit("kind: tasks\ngroups: [{tasks: [{task_type: talking}]}]\n", name)
+    batch = site.folder.submit(name, "kind: tasks\ngroups: [{tasks: [{task_type: talking}]}]\n")
     return f"/tasks/{batch}/{batch}.1.1"
 
 
+def talked(site: Site, name: str) -> str:
+    """Lets a task talk to its end, and returns the path of its page."""
+    site.folder.release(site.folder.id(name))
+    path = talking(site, name)
+    site.folder.run_ok("watch", path.split("/")[2])
+    return path
+
+
 def test_output_is_followed_until_its_task_ends(site: Site, page: Page) -> None:
-    site.hold()
     path = talking(site, "followed")
     page.goto(f"{site.address}{path}/output")
     lines = page.get_by_role("log")
     expect(lines).to_contain_text("before 2")
     expect(lines).to_contain_text("<img src=x")
     expect(lines).not_to_contain_text("after the wait")
-    site.release()
+    site.folder.release(path.split("/")[2])
     expect(lines).to_contain_text("after the wait")
     expect(lines).to_contain_text("It has ended.")
     assert page.evaluate("window.hacked") is None
 
 
+@pytest.mark.long
 def test_output_is_searched_and_downloaded(site: Site, page: Page) -> None:
-    site.release()
-    path = talking(site, "searched")
-    site.folder.run_ok("watch", path.split("/")[2])
+    path = talked(site, "searched")
     page.goto(f"{site.address}{path}/output")
     expect(page.get_by_role("log")).to_contain_text("after the wait")
     page.get_by_label("Search lines").fill("BEFORE 1")
@@ -51,12 +57,10 @@ def test_output_is_searched_and_downloaded(site: Site, page: Page) -> None:
     ]
 
 
+@pytest.mark.long
 def test_images_are_shown_at_the_step_of_the_slider(site: Site, page: Page) -> None:
-    site.release()
-    path = talking(site, "pictured")
-    batch = path.split("/")[2]
-    site.folder.run_ok("watch", batch)
-    page.goto(f"{site.address}/experiments/{batch}/summaries?kind=image")
+    batch = talked(site, "pictured").split("/")[2]
+    page.goto(f"{site.page_of(batch)}/summaries?kind=image")
     picture = page.get_by_role("img", name=re.compile("<b>picture"))
     expect(picture).to_have_attribute("src", re.compile("step=2&"))
     assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 8
@@ -67,17 +71,12 @@ def test_images_are_shown_at_the_step_of_the_slider(site: Site, page: Page) -> N
     expect(page.locator("figure canvas").first).to_be_visible()
 
 
-def test_two_searches_are_compared_and_one_is_re_evaluated(site: Site, page: Page) -> None:
-    site.release()
-    first, second = site.search("one", trials=4), site.search("other", trials=5)
-    for each in (first, second):
-        site.folder.run_ok("watch", each)
-    page.goto(f"{site.address}/compare?id={first}&id={second}")
-    expect(page.locator("#best")).to_contain_text(first)
-    expect(page.get_by_role("region", name="Parameters that differ")).to_contain_text("max_trials")
-    page.goto(f"{site.address}/compare?id={first}")
-    expect(page.get_by_role("alert")).to_contain_text("2 to 20 different ids")
-    page.goto(f"{site.address}/experiments/{first}/whatif")
+@pytest.mark.long
+def test_a_search_is_evaluated_again_with_other_workers(site: Site, page: Page) -> None:
+    search = site.search("evaluated")
+    site.folder.release(search)
+    site.folder.run_ok("watch", search)
+    page.goto(f"{site.page_of(search)}/whatif")
     page.get_by_label("Workers").fill("1, 2")
     page.get_by_role("button", name="Compare", exact=True).click()
     expect(page.get_by_role("region", name="Scenarios")).to_contain_text("2 x 1 devices")
