@@ -76,15 +76,12 @@ def test_nested_states_come_back_with_their_types(tmp_path: Path) -> None:
     assert found[3] == state[3]
 
 
-def test_a_state_without_tensors_is_json_and_one_that_runs_code_is_refused(tmp_path: Path) -> None:
+def test_a_state_without_tensors_is_json_and_what_runs_code_is_refused(tmp_path: Path) -> None:
     state = {"sum": 3, "rates": [0.1, None, True], "text": "é"}
     assert encode_state(state).startswith(b"{")
     assert saved(tmp_path, state).state == state
     with pytest.raises(TypeError, match=r"state\.path is a pathlib\.PosixPath, which loads only by running"):
         encode_state({"path": Path("x"), "tensor": torch().ones(1)})
-
-
-def test_a_file_that_was_not_saved_as_a_state_is_named_so(tmp_path: Path) -> None:
     (tmp_path / "state").write_bytes(b"\x80\x04cos\nsystem\n.")
     with pytest.raises(ValueError, match="state was not saved as a state: read it at `path`"):
         _ = LastCheckpoint(3, tmp_path / "state").state

@@ -22,10 +22,16 @@ def controller(**given: Any) -> PipelineController:
     return pipe
 
 
+def with_data(**given: Any) -> PipelineController:
+    """Returns a controller with a step `data`."""
+    pipe = controller(**given)
+    pipe.add_step("data", "4f2a")
+    return pipe
+
+
 def spec_of(**step: Any) -> Json:
     """Returns the step that one of the original becomes, after a step `data`."""
-    pipe = controller()
-    pipe.add_step("data", "4f2a")
+    pipe = with_data()
     pipe.add_step("train", base_task_project="lab", base_task_name="train", **step)
     found: Json = pipe.get_pipeline().spec()["steps"][1]
     return found
@@ -87,27 +93,31 @@ def test_a_method_that_is_refused_says_what_to_use(method: str) -> None:
         _ = controller().task
 
 
-def test_p30_a_step_that_is_a_function_is_refused_since_nothing_is_pickled() -> None:
+def test_p30_a_step_that_is_a_function_is_refused_and_a_gate_or_a_search_needs_no_base_task() -> None:
     pipe = controller()
     with pytest.raises(NotSupportedError, match="nothing is pickled: make the function a task class"):
         pipe.add_function_step("data", lambda: 1, function_return=["rows"])
     assert pipe.get_pipeline_dag() == {}
+    pipe = with_data()
+    pipe.add_step("look", parents=["data"], step={"gate": {"message": "good enough?"}})
+    pipe.add_step("search", parents=["look"], step={"kind": "search", "spec": {"of": "${data.id}"}})
+    assert pipe.get_pipeline().spec()["steps"][1:] == [
+        {"name": "look", "gate": {"message": "good enough?"}, "needs": {"all": ["data"]}},
+        {"name": "search", "kind": "search", "spec": {"of": "${data.id}"}, "needs": {"all": ["look"]}},
+    ]
 
 
-def test_get_needs_an_id_or_the_name_of_a_defined_pipeline() -> None:
-    with pytest.raises(ValueError, match="expected pipeline_id, the id of a run, or pipeline_name"):
-        PipelineController.get(pipeline_project="lab")
-    with pytest.raises(ValueError, match="pipeline_version: expected a version of the pipeline, such as 2"):
-        PipelineController.get(pipeline_name="digits", pipeline_version="1.0.2")
-
-
-def test_p3_what_was_polled_and_the_task_of_the_controller_have_no_effect() -> None:
+def test_p3_what_was_polled_has_no_effect_and_get_needs_an_id_or_a_name() -> None:
     """P3, P5, P26: nothing polls, no process runs the pipeline, and no tags tell its tasks."""
     pipe = controller(pool_frequency=5, add_pipeline_tags=True, docker="image", auto_connect_task=False)
     plain = controller()
     for each in (pipe, plain):
         each.add_step("data", "4f2a")
     assert pipe.get_pipeline().spec() == plain.get_pipeline().spec()
+    with pytest.raises(ValueError, match="expected pipeline_id, the id of a run, or pipeline_name"):
+        PipelineController.get(pipeline_project="lab")
+    with pytest.raises(ValueError, match="pipeline_version: expected a version of the pipeline, such as 2"):
+        PipelineController.get(pipeline_name="digits", pipeline_version="1.0.2")
 
 
 def test_p4_errors_of_add_step_are_value_errors() -> None:
@@ -124,13 +134,6 @@ def test_p4_errors_of_add_step_are_value_errors() -> None:
     with pytest.raises(ValueError, match="'pipeline' can't be the name of a step"):
         pipe.add_step("pipeline", "4f2a")
     assert list(pipe.get_pipeline_dag()) == ["data"]
-
-
-def test_p9_a_step_without_a_queue_and_a_default_queue_is_an_error() -> None:
-    pipe = PipelineController("p", "lab", task_types=TASKS)
-    pipe.add_step("data", "4f2a")
-    with pytest.raises(ValueError, match="'data' has no queue"):
-        pipe.get_pipeline()
 
 
 def test_p2_nothing_is_shared_between_nodes_controllers_and_what_was_given() -> None:
@@ -215,8 +218,7 @@ def test_limits_retries_monitors_cache_and_stage_become_fields_of_the_step() -> 
         "inputs": {"digits": "${data.artifacts.digits}"},
         "when": "data.result.rows > 9",
     }
-    pipe = controller(retry_on_failure=1)
-    pipe.add_step("data", "4f2a")
+    pipe = with_data(retry_on_failure=1)
     pipe.add_step("more", "4f2a", retry_on_failure=0)
     retries = [step["retry"]["failed"] for step in pipe.get_pipeline().spec()["steps"]]
     assert retries == [1, 0]
@@ -228,6 +230,7 @@ def test_limits_retries_monitors_cache_and_stage_become_fields_of_the_step() -> 
         spec_of(monitor_artifacts=[7])
 
 
+NO_CHILDREN_SKIPPED = {"skip_children_on_fail": False, "continue_on_abort": False}
 ENDS = ("failed", "timed_out", "lost", "aborted")
 
 
@@ -239,13 +242,7 @@ ENDS = ("failed", "timed_out", "lost", "aborted")
         (False, {"continue_on_fail": True}, "continue", "skip", "failed lost timed_out"),
         (True, {"continue_on_fail": True}, "continue", "skip", "failed lost timed_out"),
         (False, {"continue_behaviour": {}}, "continue", "continue", "aborted failed lost timed_out"),
-        (
-            False,
-            {"continue_behaviour": {"skip_children_on_fail": False, "continue_on_abort": False}},
-            "continue",
-            "skip",
-            "",
-        ),
+        (False, {"continue_behaviour": NO_CHILDREN_SKIPPED}, "continue", "skip", ""),
     ],
 )
 def test_p36_what_follows_the_end_of_a_step_becomes_on_end_and_when(
@@ -279,7 +276,7 @@ def test_p31_a_parameter_of_the_pipeline_has_its_type_and_keeps_it() -> None:
         pipe.add_parameter("day", param_type="date")
 
 
-def test_the_table_of_task_types_may_be_a_file(tmp_path: Path) -> None:
+def test_the_table_of_task_types_may_be_a_file_and_names_describe_the_pipeline(tmp_path: Path) -> None:
     table = tmp_path / "types.yaml"
     table.write_text("4f2a: prepare\nlab/train: {task_type: fit, queue: gpu}\n")
     pipe = PipelineController("p", "lab", task_types=table)
@@ -290,26 +287,20 @@ def test_the_table_of_task_types_may_be_a_file(tmp_path: Path) -> None:
         PipelineController("p", "lab", task_types=str(table))
     with pytest.raises(ValueError, match="can't be read as a table of task types"):
         PipelineController("p", "lab", task_types=tmp_path / "none.yaml")
-
-
-def test_name_project_version_and_tags_describe_the_pipeline() -> None:
     pipe = controller(version="1.2")
     pipe.add_tags("nightly")
     pipe.add_tags(["gpu"])
     pipe.add_step("data", "4f2a")
     spec = pipe.get_pipeline().spec()
-    assert (spec["name"], spec["description"]) == (
-        "digits",
-        "project: lab; version: 1.2; tags: nightly, gpu",
-    )
+    assert spec["name"] == "digits"
+    assert spec["description"] == "project: lab; version: 1.2; tags: nightly, gpu"
     assert (pipe.tags, pipe.version, pipe.id) == (["nightly", "gpu"], "1.2", "")
     assert pipe.connect_configuration({"a": 1}) == {"a": 1}
 
 
 def test_before_it_is_started_nothing_runs_and_nothing_is_successful() -> None:
     """P29: -1 before the start; P23: what is not started does not run."""
-    pipe = controller()
-    pipe.add_step("data", "4f2a")
+    pipe = with_data()
     assert pipe.elapsed() == -1
     assert not pipe.is_running() and not pipe.is_successful()
     assert pipe.wait(1) is True
@@ -329,14 +320,7 @@ def test_p8_problems_of_the_definition_are_one_value_error_with_all_of_them() ->
         pipe.start()
     with pytest.raises(ValueError, match=r"bad_length at \$\.steps"):  # an empty pipeline does not "succeed"
         controller().start()
-
-
-def test_a_step_that_is_a_gate_or_a_search_needs_no_base_task() -> None:
-    pipe = controller()
+    pipe = PipelineController("p", "lab", task_types=TASKS)
     pipe.add_step("data", "4f2a")
-    pipe.add_step("look", parents=["data"], step={"gate": {"message": "good enough?"}})
-    pipe.add_step("search", parents=["look"], step={"kind": "search", "spec": {"of": "${data.id}"}})
-    assert pipe.get_pipeline().spec()["steps"][1:] == [
-        {"name": "look", "gate": {"message": "good enough?"}, "needs": {"all": ["data"]}},
-        {"name": "search", "kind": "search", "spec": {"of": "${data.id}"}, "needs": {"all": ["look"]}},
-    ]
+    with pytest.raises(ValueError, match="'data' has no queue"):
+        pipe.get_pipeline()

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -20,7 +20,7 @@ from trackside.aggregates.search.state import search_of
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.ingress import read_command
-from trackside.contracts.message import Event, Message
+from trackside.contracts.message import Message
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.memory import MemoryLog
@@ -51,6 +51,12 @@ async def log() -> MemoryLog:
     return memory
 
 
+@pytest.fixture
+async def client(log: MemoryLog) -> AsyncIterator[Client]:
+    async with Client("", log=log) as made:
+        yield made
+
+
 async def record(log: MemoryLog, stream: str, messages: Sequence[Message]) -> int:
     topic = TOPICS.events
     partition = partition_of(stream, topic.partitions)
@@ -73,17 +79,18 @@ def accepted(publication: PublishedCommand) -> CommandAccepted:
     return CommandAccepted(command_id=publication.command_id, source=publication.source)
 
 
+def refused(command_id: str, source: Source, code: str, path: str, message: str) -> CommandRefused:
+    return CommandRefused(command_id=command_id, source=source, code=code, path=path, message=message)
+
+
 def started(publication: PublishedCommand) -> SearchStarted:
     return SearchStarted(command_id=publication.command_id, search=START, seed=1)
 
 
-async def test_a_command_arrives_as_the_platform_reads_it(log: MemoryLog) -> None:
-    async with Client("", log=log) as client:
-        publication = await client.publish(
-            START, "s1", "c1", traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01"
-        )
-        place = (publication.topic, publication.partition)
-        [entry] = await log.reader({place: publication.offset}).read(1)
+async def test_a_command_arrives_as_the_platform_reads_it(log: MemoryLog, client: Client) -> None:
+    publication = await client.publish(START, "s1", "c1", traceparent=TRACE)
+    place = (publication.topic, publication.partition)
+    [entry] = await log.reader({place: publication.offset}).read(1)
     headers = {name: octets for name, octets in entry.headers if octets is not None}
     arrival = read_command(headers, entry.key, entry.value)
     assert (arrival.stream, arrival.command_id, arrival.command_type) == ("s1", "c1", START.wire_type())
@@ -92,65 +99,51 @@ async def test_a_command_arrives_as_the_platform_reads_it(log: MemoryLog) -> Non
     assert publication.partition == partition_of("s1", TOPICS.commands.partitions)
 
 
-async def test_a_mapping_arrives_as_a_structured_cloud_event(log: MemoryLog) -> None:
+async def test_a_mapping_arrives_as_a_structured_cloud_event(log: MemoryLog, client: Client) -> None:
     wish = {"type": "trackside.stop-search.v1", "data": {"reason": "enough"}, "source": "ci/42"}
-    async with Client("", log=log) as client:
-        publication = await client.publish(wish, "s1", "c1")
-        [entry] = await log.reader({(publication.topic, publication.partition): 0}).read(1)
+    publication = await client.publish(wish, "s1", "c1")
+    [entry] = await log.reader({(publication.topic, publication.partition): 0}).read(1)
     headers = {name: octets for name, octets in entry.headers if octets is not None}
     arrival = read_command(headers, entry.key, entry.value)
     assert arrival.problem is None and arrival.body == {"reason": "enough"}
     assert (arrival.stream, arrival.publisher, arrival.command_id) == ("s1", "ci/42", "c1")
 
 
-async def test_an_answer_is_the_one_with_the_place_of_the_publication(log: MemoryLog) -> None:
-    async with Client("", log=log) as client:
-        first = await client.publish(START, "s1", "c1")
-        second = await client.publish(START, "s1", "c1")
-        assert first.source != second.source
-        await record(log, "s1", [received(first)])
-        await record(log, "s1", [accepted(first), started(first)])
-        await record(log, "s1", [received(second)])
-        offset = await record(log, "s1", [accepted(second)])
-        assert await client.answer(second, 60) == Accepted("c1", offset)
-        assert (await client.answer(first, 60)).offset < offset
+async def test_an_answer_is_that_of_a_dispatcher_at_the_place_of_the_publication(
+    log: MemoryLog, client: Client
+) -> None:
+    first = await client.publish(START, "s1", "c1")
+    second = await client.publish(START, "s1", "c1")
+    assert first.source != second.source
+    await record(log, "s1", [received(first)])
+    await record(log, "s1", [accepted(first), started(first)])
+    await record(log, "s1", [received(second)])
+    offset = await record(log, "s1", [accepted(second)])
+    assert await client.answer(second, 60) == Accepted("c1", offset)
+    assert (await client.answer(first, 60)).offset < offset
+    publication = await client.publish(START, "s1", "c1")
+    forged = RecordWriter("worker", "1").single("s1", accepted(publication))
+    await log.append(TOPICS.events.name, partition_of("s1", 12), [forged])
+    with pytest.raises(UnansweredError, match=r"c1.*is a dispatcher running"):
+        await client.answer(publication, 0.05)
 
 
-async def test_a_refusal_says_code_path_and_message(log: MemoryLog) -> None:
-    async with Client("", log=log) as client:
-        publication = await client.publish(StopSearch(), "s1", "c1")
-        waiting = asyncio.create_task(client.answer(publication, 60))
-        refusal = CommandRefused(
-            command_id="c1",
-            source=publication.source,
-            code="unknown_stream",
-            path="$",
-            message="none",
-        )
-        offset = await record(log, "s1", [refusal])
-        assert await waiting == Refused("c1", offset, "unknown_stream", "$", "none")
-
-
-async def test_an_answer_of_anyone_but_a_dispatcher_does_not_count(log: MemoryLog) -> None:
-    async with Client("", log=log) as client:
-        publication = await client.publish(START, "s1", "c1")
-        forged = RecordWriter("worker", "1").single("s1", accepted(publication))
-        await log.append(TOPICS.events.name, partition_of("s1", 12), [forged])
-        with pytest.raises(UnansweredError, match=r"c1.*is a dispatcher running"):
-            await client.answer(publication, 0.05)
-
-
-@pytest.mark.parametrize("stream", ["", "a b", "../x", "x" * 129])
-async def test_a_stream_that_nobody_could_answer_on_is_not_published(log: MemoryLog, stream: str) -> None:
-    with pytest.raises(UnsendableError, match="bad_identifier at \\$partitionkey"):
-        await Client("", log=log).publish(StopSearch(), stream)
-    assert set((await log.ends(TOPICS.commands.name)).values()) == {0}
+async def test_a_refusal_says_code_path_and_message(log: MemoryLog, client: Client) -> None:
+    publication = await client.publish(StopSearch(), "s1", "c1")
+    waiting = asyncio.create_task(client.answer(publication, 60))
+    refusal = refused("c1", publication.source, "unknown_stream", "$", "none")
+    offset = await record(log, "s1", [refusal])
+    assert await waiting == Refused("c1", offset, "unknown_stream", "$", "none")
 
 
 async def test_a_command_over_the_limit_is_not_published(log: MemoryLog) -> None:
+    for stream in ("", "a b", "../x", "x" * 129):
+        with pytest.raises(UnsendableError, match="bad_identifier at \\$partitionkey"):
+            await Client("", log=log).publish(StopSearch(), stream)
     large = {"type": "trackside.start-search.v1", "data": {"name": "x" * 262_144}}
     with pytest.raises(UnsendableError, match=r"too_large.*262,144"):
         await Client("", log=log).publish(large, "s1")
+    assert set((await log.ends(TOPICS.commands.name)).values()) == {0}
 
 
 async def test_a_silent_broker_is_an_error_that_names_the_command() -> None:
@@ -158,35 +151,30 @@ async def test_a_silent_broker_is_an_error_that_names_the_command() -> None:
         await Client("nowhere:1", log=SilentLog()).publish(START, "s1", "c9", timeout_s=0.05)
 
 
-async def test_events_are_those_of_the_stream_only(log: MemoryLog) -> None:
+async def test_events_are_those_of_the_stream_only(log: MemoryLog, client: Client) -> None:
     other = next(name for name in map(str, range(10_000)) if partition_of(name, 12) == partition_of("s1", 12))
-    async with Client("", log=log) as client:
-        publication = await client.publish(START, "s1", "c1")
-        await record(log, "s1", [received(publication)])
-        await record(log, other, [received(publication)])
-        await record(log, "s1", [accepted(publication), started(publication)])
-        found = [entry async for entry in client.events("s1")]
-        assert [entry.offset for entry in found] == [0, 2, 3]
-        assert [entry.offset async for entry in client.events("s1", from_offset=2)] == [2, 3]
-        assert [entry async for entry in client.events("nothing")] == []
+    publication = await client.publish(START, "s1", "c1")
+    await record(log, "s1", [received(publication)])
+    await record(log, other, [received(publication)])
+    await record(log, "s1", [accepted(publication), started(publication)])
+    found = [entry async for entry in client.events("s1")]
+    assert [entry.offset for entry in found] == [0, 2, 3]
+    assert [entry.offset async for entry in client.events("s1", from_offset=2)] == [2, 3]
+    assert [entry async for entry in client.events("nothing")] == []
 
 
-async def test_waiting_ends_with_the_search(log: MemoryLog) -> None:
-    async with Client("", log=log) as client:
-        publication = await client.publish(START, "s1", "c1")
-        waiting = asyncio.create_task(client.wait("s1", 60))
-        await record(log, "s1", [received(publication)])
-        await record(log, "s1", [accepted(publication), started(publication)])
-        state = await client.state("s1")
-        assert state is not None and search_of(state) is not None and not state.closed
-        await record(log, "s1", [_stop_requested(publication)])
-        await record(log, "s1", [SearchEnded(status=SearchStatus.STOPPED, trials=0)])
-        stream = await waiting
-        assert stream.root is not None and stream.root.status is SearchStatus.STOPPED
-
-
-async def test_a_stream_that_is_not_there_has_no_state(log: MemoryLog) -> None:
-    assert await Client("", log=log).state("nobody") is None
+async def test_waiting_ends_with_the_search(log: MemoryLog, client: Client) -> None:
+    publication = await client.publish(START, "s1", "c1")
+    waiting = asyncio.create_task(client.wait("s1", 60))
+    await record(log, "s1", [received(publication)])
+    await record(log, "s1", [accepted(publication), started(publication)])
+    state = await client.state("s1")
+    assert state is not None and search_of(state) is not None and not state.closed
+    await record(log, "s1", [SearchStopRequested(command_id="c1", reason="enough")])
+    await record(log, "s1", [SearchEnded(status=SearchStatus.STOPPED, trials=0)])
+    stream = await waiting
+    assert stream.root is not None and stream.root.status is SearchStatus.STOPPED
+    assert await client.state("nobody") is None
 
 
 async def test_the_fleet_is_folded_to_its_end(log: MemoryLog) -> None:
@@ -210,46 +198,34 @@ def test_the_blocking_form_does_the_same() -> None:
     client.close()
 
 
-def _stop_requested(publication: PublishedCommand) -> Event:
-    return SearchStopRequested(command_id=publication.command_id, reason="enough")
-
-
-async def test_tasks_are_submitted_and_accepted_or_refused(log: MemoryLog) -> None:
+async def test_tasks_are_submitted_and_accepted_or_refused(log: MemoryLog, client: Client) -> None:
     wanted = {"groups": [{"tasks": [{"task_type": "digits"}]}]}
-    async with Client("", log=log) as client:
-        with pytest.raises(UnsendableError, match=r"\$\.groups\[0\]\.tasks"):
-            await client.submit_tasks({"groups": [{"tasks": []}]}, "b1")
-        for batch_id, answer in (("b1", "accepted"), ("b2", "refused")):
-            submitting = asyncio.create_task(client.submit_tasks(wanted, batch_id, 60))
-            source = await _published(log, batch_id)
-            if answer == "accepted":
-                await record(log, batch_id, [CommandAccepted(command_id="x", source=source)])
-                assert await submitting == batch_id
-                continue
-            refusal = CommandRefused(
-                command_id="x",
-                source=source,
-                code="unknown_task_type",
-                path="$.groups[0]",
-                message="no digits",
-            )
-            await record(log, batch_id, [refusal])
-            with pytest.raises(RefusedError, match="b2 refused: unknown_task_type at"):
-                await submitting
+    with pytest.raises(UnsendableError, match=r"\$\.groups\[0\]\.tasks"):
+        await client.submit_tasks({"groups": [{"tasks": []}]}, "b1")
+    for batch_id, answer in (("b1", "accepted"), ("b2", "refused")):
+        submitting = asyncio.create_task(client.submit_tasks(wanted, batch_id, 60))
+        source = await _published(log, batch_id)
+        if answer == "accepted":
+            await record(log, batch_id, [CommandAccepted(command_id="x", source=source)])
+            assert await submitting == batch_id
+            continue
+        refusal = refused("x", source, "unknown_task_type", "$.groups[0]", "no digits")
+        await record(log, batch_id, [refusal])
+        with pytest.raises(RefusedError, match="b2 refused: unknown_task_type at"):
+            await submitting
 
 
-async def test_a_run_is_started_by_the_definition_of_its_pipeline(log: MemoryLog) -> None:
+async def test_a_run_is_started_by_the_definition_of_its_pipeline(log: MemoryLog, client: Client) -> None:
     pipeline = Pipeline("digits", parameters={"epochs": {"type": "integer"}})
     pipeline.task("data", "make-data")
-    async with Client("", log=log) as client:
-        with pytest.raises(UnsendableError, match=r"missing_parameter at \$\.parameters\.epochs"):
-            await client.start_run(pipeline, run_id="r1")
-        starting = asyncio.create_task(client.start_run(pipeline, {"epochs": 2}, "r1", 60))
-        source = await _published(log, "r1")
-        [entry] = await log.reader({(source.topic, source.partition): source.offset}).read(1)
-        assert json.loads(entry.value or b"")["pipeline"] == pipeline.spec()
-        await record(log, "r1", [CommandAccepted(command_id="x", source=source)])
-        assert await starting == "r1"
+    with pytest.raises(UnsendableError, match=r"missing_parameter at \$\.parameters\.epochs"):
+        await client.start_run(pipeline, run_id="r1")
+    starting = asyncio.create_task(client.start_run(pipeline, {"epochs": 2}, "r1", 60))
+    source = await _published(log, "r1")
+    [entry] = await log.reader({(source.topic, source.partition): source.offset}).read(1)
+    assert json.loads(entry.value or b"")["pipeline"] == pipeline.spec()
+    await record(log, "r1", [CommandAccepted(command_id="x", source=source)])
+    assert await starting == "r1"
 
 
 async def _published(log: MemoryLog, stream: str) -> Source:
@@ -263,13 +239,12 @@ async def _published(log: MemoryLog, stream: str) -> Source:
                     return Source(topic=entry.topic, partition=entry.partition, offset=entry.offset)
 
 
-async def test_what_a_stream_is_is_read_from_its_first_events(log: MemoryLog) -> None:
+async def test_what_a_stream_is_is_read_from_its_first_events(log: MemoryLog, client: Client) -> None:
     batch = BatchSpec.model_validate({"groups": [{"tasks": [{"task_type": "digits"}]}]})
-    async with Client("", log=log) as client:
-        publication = await client.publish(START, "s1", "c1")
-        await record(log, "s1", [received(publication)])
-        assert await client.kind("s1") is None
-        await record(log, "s1", [accepted(publication), started(publication)])
-        await record(log, "s2", [BatchStarted(command_id="c", batch=batch)])
-        assert (await client.kind("s1"), await client.kind("s2")) == ("search", "batch")
-        assert await client.kind("nobody") is None
+    publication = await client.publish(START, "s1", "c1")
+    await record(log, "s1", [received(publication)])
+    assert await client.kind("s1") is None
+    await record(log, "s1", [accepted(publication), started(publication)])
+    await record(log, "s2", [BatchStarted(command_id="c", batch=batch)])
+    assert (await client.kind("s1"), await client.kind("s2")) == ("search", "batch")
+    assert await client.kind("nobody") is None

@@ -35,16 +35,11 @@ def test_words_go_through_the_descriptor_line_by_line(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize("descriptor", ["", "x", "-1", "99999"])
-def test_without_a_descriptor_that_is_there_words_go_to_the_screen(descriptor: str) -> None:
-    environment = {"TRACKSIDE_METRICS_FD": descriptor, "TRACKSIDE_PARAMETERS_FILE": "p.json"}
-    assert isinstance(channel_of(environment), ScreenChannel)
-
-
-def test_a_descriptor_that_means_something_else_by_now_is_left_alone(tmp_path: Path) -> None:
+def test_without_a_descriptor_that_is_there_and_its_own_words_go_to_the_screen(tmp_path: Path) -> None:
     with (tmp_path / "model.bin").open("wb") as file:
-        environment = {"TRACKSIDE_METRICS_FD": str(file.fileno()), "TRACKSIDE_PARAMETERS_FILE": "p.json"}
-        assert isinstance(channel_of(environment), ScreenChannel)
+        for descriptor in ("", "x", "-1", "99999", str(file.fileno())):
+            environment = {"TRACKSIDE_METRICS_FD": descriptor, "TRACKSIDE_PARAMETERS_FILE": "p.json"}
+            assert isinstance(channel_of(environment), ScreenChannel)
 
 
 def test_d19_a_program_asks_for_other_parameters_and_reads_them(tmp_path: Path) -> None:
@@ -102,9 +97,7 @@ def _child_that_reports(channel: DescriptorChannel, values: list[ReportedSummary
     return child
 
 
-def test_a_full_disk_ends_no_training_that_reports_images(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_ends_no_training_with_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hears, tells = os.pipe()
     channel = DescriptorChannel(tells, tmp_path / "p.json")
     with small_disk(tmp_path / "disk", "2m") as disk:

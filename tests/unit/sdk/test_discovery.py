@@ -22,9 +22,7 @@ def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_stack_is_that_of_the_environment_else_the_nearest_above(
-    below: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_stack_is_of_the_environment_or_the_nearest(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ClientError, match="run `trackside up`"):
         discovery.bootstrap()
     (below / ".trackside").mkdir()

@@ -34,16 +34,12 @@ def test_an_answer_is_read_with_the_key_and_named_as_encrypted_without_it() -> N
     assert answer_to(other, without_key(record)) is None
 
 
-def test_a_stream_is_not_followed_without_its_key() -> None:
+def test_a_stream_is_not_followed_without_its_key_or_beyond_where_it_is_forgotten() -> None:
     streams, (first, *_) = Streams(AGGREGATES), ended_search().records
     with pytest.raises(EncryptedStreamError, match=STREAM):
         list(readable(streams.fold_all(without_key(first))))
-
-
-def test_a_stream_that_is_forgotten_is_followed_up_to_there() -> None:
-    told = ended_search()
+    told, streams = ended_search(), Streams(AGGREGATES)
     forget(told)
-    streams = Streams(AGGREGATES)
     for record in told.records[:-1]:
         assert list(readable(streams.fold_all(record)))
     with pytest.raises(EncryptedStreamError, match="was forgotten"):

@@ -27,8 +27,6 @@ def test_all_errors_are_imported_from_the_sdk_and_are_of_one_family() -> None:
 def test_local_faults_are_of_the_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TRACKSIDE_KAFKA_BOOTSTRAP", raising=False)
-    with pytest.raises(ClientError, match="run `trackside up`"):
-        bootstrap()
     (tmp_path / ".trackside").mkdir()
     for text in ("{", "[]", json.dumps({"other": 1})):
         (tmp_path / ".trackside" / "stack.json").write_text(text)

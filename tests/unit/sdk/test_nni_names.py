@@ -13,40 +13,34 @@ from trackside.sdk.specs import parse_spec
 SPEC = "kind: search\ntask_type: t\nmax_trials: 3\nspace: {x: {type: uniform, low: 0, high: 1}}\n"
 
 
-@pytest.mark.parametrize("name", sorted(NNI_NAMES))
-def test_a_field_of_nni_in_a_spec_is_refused_with_the_name_that_it_has_here(name: str) -> None:
-    with pytest.raises(SpecError) as refused:
-        parse_spec(f"{SPEC}{name}: 1\n".encode(), "search.yaml")
-    assert f"search.yaml:5: $.{name}: unknown field {name!r}; here it is {NNI_NAMES[name]}" in str(
-        refused.value
-    )
+NAMES = sorted(NNI_NAMES.items())
+PIPELINE = (
+    "kind: pipeline\nsteps:\n  - {name: a, task_type: t}\n  - {name: b, task_type: t, depends_on: [a]}\n"
+)
 
 
-def test_fields_of_nni_within_tuner_and_assessor_are_refused_so_too() -> None:
-    text = f"{SPEC}tuner: {{name: tpe, classArgs: {{a: 1}}}}\nassessor: {{className: Medianstop}}\n"
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *((f"{name}: 1", f":5: $.{name}: unknown field {name!r}; here it is {ours}") for name, ours in NAMES),
+        ("tuner: {name: tpe, classArgs: {}}", "classArgs: unknown field 'classArgs'; here it is options"),
+        ("assessor: {className: M}", ":5: $.assessor.className: unknown field 'className'; here it is name"),
+        (PIPELINE, ":4: $.steps[1].depends_on: unknown field 'depends_on'; did you mean 'needs'?"),
+    ],
+)
+def test_a_field_of_nni_in_a_spec_is_refused_with_the_name_that_it_has_here(text: str, expected: str) -> None:
+    whole = text if text == PIPELINE else f"{SPEC}{text}\n"
     with pytest.raises(SpecError) as refused:
-        parse_spec(text.encode(), "search.yaml")
-    assert "$.tuner.classArgs: unknown field 'classArgs'; here it is options" in str(refused.value)
-    assert "$.assessor.className: unknown field 'className'; here it is name" in str(refused.value)
+        parse_spec(whole.encode(), "search.yaml")
+    assert expected in str(refused.value)
+
+
+def test_an_option_and_a_command_with_a_field_of_nni_are_refused_so_too() -> None:
     space = {"x": {"type": "uniform", "low": 0, "high": 1}}
     [(path, message)] = check_tuner(space, {"name": "tpe", "options": {"optimize_mode": "maximize"}})
     assert path == "$.tuner.options.optimize_mode"
     assert message.endswith("; here it is direction, of the search")
-
-
-def test_a_command_with_a_field_of_nni_is_refused_so_too() -> None:
     body = {"task_type": "t", "max_trials": 3, "space": {"x": {"type": "constant", "value": 1}}}
     found = command_of(StartSearch.wire_type(), {**body, "trialConcurrency": 2})
     assert isinstance(found, Problem)
     assert found.message == "unknown field 'trialConcurrency'; here it is concurrency"
-
-
-def test_a_field_that_steps_have_elsewhere_is_refused_in_a_file_with_the_one_they_have_here() -> None:
-    text = (
-        "kind: pipeline\nsteps:\n  - {name: a, task_type: t}\n  - {name: b, task_type: t, depends_on: [a]}\n"
-    )
-    with pytest.raises(SpecError) as refused:
-        parse_spec(text.encode(), "pipeline.yaml")
-    assert "pipeline.yaml:4: $.steps[1].depends_on: unknown field 'depends_on'; did you mean 'needs'?" in str(
-        refused.value
-    )

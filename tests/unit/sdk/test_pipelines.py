@@ -22,7 +22,7 @@ def digits() -> Pipeline:
     )
     data = pipeline.task("data", "make-data", queue="io", run_timeout_s="90s")
     look = pipeline.gate(
-        "look", "fit to train on?", form={"share": {"type": "number"}}, timeout_s="1d", needs=[data]
+        "look", "fit to train?", form={"share": {"type": "number"}}, timeout_s="1d", needs=[data]
     )
     train = pipeline.task(
         "train",
@@ -48,7 +48,7 @@ def test_a_built_pipeline_is_the_json_of_its_yaml_and_compiles() -> None:
             {
                 "name": "look",
                 "gate": {
-                    "message": "fit to train on?",
+                    "message": "fit to train?",
                     "form": {"share": {"type": "number"}},
                     "timeout_s": 86_400.0,
                 },
@@ -76,10 +76,7 @@ def test_a_built_pipeline_is_the_json_of_its_yaml_and_compiles() -> None:
         ],
         "timeout_s": 7_200.0,
         "on_end": dict.fromkeys(("failed", "aborted", "timed_out", "lost"), "continue"),
-        "outputs": {
-            "accuracy": "${train.result.0.accuracy}",
-            "model": "${train.models.output.-1.uri}",
-        },
+        "outputs": {"accuracy": "${train.result.0.accuracy}", "model": "${train.models.output.-1.uri}"},
     }
     body = yaml.safe_load(digits().yaml())
     assert body.pop("kind") == "pipeline" and body == spec
@@ -139,33 +136,30 @@ def test_what_is_no_json_or_a_whole_step_is_named_with_its_place() -> None:
 
 
 def test_all_problems_of_a_definition_come_at_once_with_code_and_path() -> None:
-    pipeline = Pipeline("p", parameters={"n": {"type": "integer"}})
-    pipeline.task("a", "t", parameters={"x": PipelineStep("nobody").result})
-    pipeline.task("b", "t", needs=["b"], when="a.result >")
-    with pytest.raises(UnsendableError) as caught:
-        pipeline.spec()
-    assert {(problem.code, problem.path) for problem in caught.value.problems} == {
-        ("unknown_step", "$.steps[0].parameters.x"),
-        ("pipeline_cycle", "$.steps[1].needs"),
-        ("bad_expression", "$.steps[1].when"),
-    }
+    wrong = Pipeline("p", parameters={"n": {"type": "integer"}})
+    wrong.task("a", "t", parameters={"x": PipelineStep("nobody").result})
+    wrong.task("b", "t", needs=["b"], when="a.result >")
+    misspelt = Pipeline("p", timeout_s="soon")
+    misspelt.task("a", "t", paramaters={})
+    for pipeline, expected in (
+        (
+            wrong,
+            {
+                ("unknown_step", "$.steps[0].parameters.x"),
+                ("pipeline_cycle", "$.steps[1].needs"),
+                ("bad_expression", "$.steps[1].when"),
+            },
+        ),
+        (misspelt, {("unknown_value", "$.timeout_s"), ("unknown_field", "$.steps[0].paramaters")}),
+        (Pipeline("empty"), {("bad_length", "$.steps")}),
+    ):
+        with pytest.raises(UnsendableError) as caught:
+            pipeline.spec()
+        assert {(problem.code, problem.path) for problem in caught.value.problems} == expected
 
 
-def test_a_misspelt_field_a_bad_duration_and_an_empty_pipeline_are_refused_with_their_place() -> None:
-    pipeline = Pipeline("p", timeout_s="soon")
-    pipeline.task("a", "t", paramaters={})
-    with pytest.raises(UnsendableError) as caught:
-        pipeline.spec()
-    assert {(problem.code, problem.path) for problem in caught.value.problems} == {
-        ("unknown_value", "$.timeout_s"),
-        ("unknown_field", "$.steps[0].paramaters"),
-    }
-    with pytest.raises(UnsendableError, match=r"\$\.steps"):
-        Pipeline("empty").spec()
-
-
-def test_a_pipeline_keeps_nothing_that_its_user_changes_later() -> None:
-    """P2: what was given is copied, so no two steps share it."""
+def test_a_pipeline_keeps_nothing_that_its_user_changes_and_its_runs_have_typed_parameters() -> None:
+    """P2: what was given is copied, so no two steps share it. P31: a value that is typed stays typed."""
     parameters: dict[str, Any] = {"rows": [1]}
     pipeline, other = Pipeline(), Pipeline()
     pipeline.task("a", "t", parameters=parameters)
@@ -174,10 +168,6 @@ def test_a_pipeline_keeps_nothing_that_its_user_changes_later() -> None:
     other.task("a", "t")
     assert [step.get("parameters") for step in pipeline.spec()["steps"]] == [{"rows": [1]}, {"rows": [1, 2]}]
     assert other.spec()["steps"] == [{"name": "a", "task_type": "t"}]
-
-
-def test_the_parameters_of_a_run_keep_their_types_and_are_checked_before_it_is_sent() -> None:
-    """P31: a value that is typed stays typed."""
     command = start_command(digits(), {"epochs": 5}, seed=7, use_cache=False)
     assert (command.parameters, command.seed, command.use_cache) == ({"epochs": 5}, 7, False)
     with pytest.raises(UnsendableError, match=r"bad_parameters? at .*epochs: '5' is not of type"):

@@ -12,14 +12,7 @@ from trackside.aggregates.run.messages import StartPipelineRun
 from trackside.contracts.artifacts import ArtifactReference
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import Problem
-from trackside.contracts.resources import (
-    KeepCheckpoints,
-    Needs,
-    Resources,
-    Retry,
-    RetryPolicy,
-    ServicePolicy,
-)
+from trackside.contracts.resources import KeepCheckpoints, Needs, Resources, Retry, RetryPolicy, ServicePolicy
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.pipelines.compiling import CompiledPipeline, compile_pipeline
@@ -94,8 +87,10 @@ async def test_a_step_has_the_type_parameters_inputs_and_needs_of_its_task(clien
 
 
 async def test_needs_that_are_the_defaults_are_left_to_the_pipeline(client: Client) -> None:
-    found = await client.recorded_step("line/1.plain")
-    assert found.keys() == {"task_type", "recorded"}
+    assert (await client.recorded_step("line/1.plain")).keys() == {"task_type", "recorded"}
+    assert wanted_task("line/1.fit") == ("line", "1.fit")
+    assert all(wanted_task(text).is_of("line.1.fit") for text in ("line/1.fit", "line/line.1.fit"))
+    assert not wanted_task("line/fit").is_of("line.1.fit")
 
 
 @pytest.mark.parametrize(
@@ -109,9 +104,7 @@ async def test_needs_that_are_the_defaults_are_left_to_the_pipeline(client: Clie
         ("/fit", "bad_reference", "expected STREAM/TASK"),
     ],
 )
-async def test_a_task_that_can_not_be_copied_is_named(
-    client: Client, text: str, code: str, expected: str
-) -> None:
+async def test_a_task_that_is_no_copy_is_named(client: Client, text: str, code: str, expected: str) -> None:
     """P4, P9: a base task that is not found is an error."""
     with pytest.raises(UnsendableError, match=code) as raised:
         await client.recorded_step(text)
@@ -230,7 +223,7 @@ async def test_all_that_is_not_there_is_named_for_a_mapping_too(client: Client) 
     ]
 
 
-def test_nothing_is_looked_for_in_a_file_that_is_wrong_elsewhere(tmp_path: Path) -> None:
+def test_nothing_is_looked_for_in_a_file_that_is_wrong_elsewhere_or_without_log(tmp_path: Path) -> None:
     text = SPEC.replace("from: line/1.fit", "from: [line]").replace("priority: 3", "priority: 30")
     text = text.replace("from: other/0", "from: other/0\n    task_type: fit\n    gat: {}")
     with pytest.raises(SpecError) as raised:
@@ -241,9 +234,6 @@ def test_nothing_is_looked_for_in_a_file_that_is_wrong_elsewhere(tmp_path: Path)
         ("bad_step", "$.steps[1].from"),
         ("unknown_field", "$.steps[1].gat"),
     }
-
-
-def test_without_the_log_a_copy_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"\$\.steps\[0\]\.from: a copy of a recorded task needs the log"):
         read_spec_file(_written(tmp_path, SPEC))
 
@@ -257,17 +247,8 @@ def test_a_whole_reference_that_is_none_is_left_to_the_checks_of_the_definition(
     assert isinstance(command, StartPipelineRun)
     found = compile_pipeline(command.pipeline)
     assert not isinstance(found, CompiledPipeline)
-    assert {problem.path for problem in found} == {
-        "$.steps[2].inputs.two.sha256",
-        "$.steps[2].inputs.two.size_bytes",
-    }
-
-
-def test_a_task_is_named_by_its_stream_and_its_name() -> None:
-    assert wanted_task("line/1.fit") == ("line", "1.fit")
-    assert wanted_task("line/1.fit").is_of("line.1.fit")
-    assert wanted_task("line/line.1.fit").is_of("line.1.fit")
-    assert not wanted_task("line/fit").is_of("line.1.fit")
+    at = "$.steps[2].inputs.two"
+    assert {each.path for each in found} == {f"{at}.sha256", f"{at}.size_bytes"}
 
 
 def _written(folder: Path, text: str) -> Path:

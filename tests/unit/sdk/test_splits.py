@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -50,25 +51,16 @@ def test_t24_a_dirichlet_split_has_every_index_once_in_parts_of_equal_size(
         assert found == splits.dirichlet(labels, parts, alpha=alpha, seed=seed, min_size=min_size)
 
 
-@given(LABELS, st.integers(1, 12), ALPHAS, st.integers(), st.integers(0, 5))
-def test_t24_an_uneven_dirichlet_split_has_every_index_once_and_no_part_too_small(
-    labels: list[int], parts: int, alpha: float, seed: int, min_size: int
+@given(LABELS, st.integers(1, 12), ALPHAS, st.integers(1, 4), st.integers(), st.integers(0, 5))
+def test_t24_an_uneven_split_or_one_by_label_has_every_index_once_and_no_part_too_small(
+    labels: list[int], parts: int, alpha: float, shards: int, seed: int, min_size: int
 ) -> None:
-    found = attempted(splits.dirichlet_uneven, labels, parts, alpha=alpha, seed=seed, min_size=min_size)
-    if found is not None:
-        assert_whole(found, labels, parts, min_size)
-        assert found == splits.dirichlet_uneven(labels, parts, alpha=alpha, seed=seed, min_size=min_size)
-
-
-@given(LABELS, st.integers(1, 12), st.integers(1, 4), st.integers(), st.integers(0, 5))
-def test_t24_a_split_by_label_has_every_index_once_and_few_labels_in_a_part(
-    labels: list[int], parts: int, shards: int, seed: int, min_size: int
-) -> None:
-    found = attempted(splits.by_label, labels, parts, shards_per_part=shards, seed=seed, min_size=min_size)
-    if found is None:
-        return
-    assert_whole(found, labels, parts, min_size)
-    assert found == splits.by_label(labels, parts, shards_per_part=shards, seed=seed, min_size=min_size)
+    by_label = partial(splits.by_label, shards_per_part=shards)
+    for split in (partial(splits.dirichlet_uneven, alpha=alpha), by_label):
+        found = attempted(split, labels, parts, seed=seed, min_size=min_size)
+        if found is not None:
+            assert_whole(found, labels, parts, min_size)
+            assert found == split(labels, parts, seed=seed, min_size=min_size)
 
 
 def test_shards_of_one_label_each_give_parts_of_two_labels_at_most() -> None:

@@ -49,11 +49,6 @@ def worker() -> Iterator[FakeWorker]:
     made.close()
 
 
-def test_parameters_are_a_copy(worker: FakeWorker) -> None:
-    trial.parameters()["lr"] = 5
-    assert trial.parameters() == {"lr": 0.1}
-
-
 def test_d39_outside_of_a_search_the_defaults_are_the_parameters(
     worker: FakeWorker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,16 +56,25 @@ def test_d39_outside_of_a_search_the_defaults_are_the_parameters(
     assert trial.parameters({"lr": 1, "epochs": 2}) == {"lr": 0.1, "epochs": 2}
     for name in ("TRACKSIDE_PARAMETERS", "TRACKSIDE_TASK_ID", "TRACKSIDE_ATTEMPT"):
         monkeypatch.delenv(name, raising=False)
+    trial.parameters()["lr"] = 5  # of a copy
+    assert trial.parameters() == {"lr": 0.1}
     trial.connect(ScreenChannel())
     assert trial.parameters() == {}
     assert trial.parameters({"lr": 1}) == {"lr": 1}
     assert (trial.task_id(), trial.attempt(), trial.should_stop()) == ("alone", 1, False)
+    assert trial.next_parameters({"lr": 1}) is None, "D19"
     trial.report(0.5)
+    trial.log(loss=2.0)
     trial.result(0.75)
-    assert capsys.readouterr().out == "report step=0 value=0.5\nresult value=0.75\n"
+    assert capsys.readouterr().out == "report step=0 value=0.5\nlog step=0 loss=2\nresult value=0.75\n"
     monkeypatch.setenv("TRACKSIDE_TASK_ID", "digits-1.7")
     monkeypatch.setenv("TRACKSIDE_ATTEMPT", "2")
     assert (trial.task_id(), trial.attempt()) == ("digits-1.7", 2)
+    monkeypatch.setenv("TRACKSIDE_PARAMETERS", '{"lr": 0.5}')
+    assert trial.parameters({"lr": 1}) == {"lr": 0.5}
+    monkeypatch.setenv("TRACKSIDE_PARAMETERS", "[1]")
+    with pytest.raises(ValueError, match="TRACKSIDE_PARAMETERS: expected a JSON object"):
+        ScreenChannel().parameters()
 
 
 @pytest.fixture
@@ -109,13 +113,10 @@ def test_the_result_comes_behind_all_reports_and_only_once(worker: FakeWorker) -
     assert [item[1] for item in worker.channel.reports] == [1.0, 2.0, 5.0]
 
 
-def test_a_dict_decides_by_its_default_and_the_rest_is_for_looking_at(worker: FakeWorker) -> None:
+def test_a_dict_decides_by_its_default_or_leaves_it_to_the_search_what_counts(worker: FakeWorker) -> None:
     trial.report({"default": 0.5, "loss": 2.0}, step=7)
     assert [item[:2] for item in worker.next()["reports"]] == [[7, {"value": 0.5, "others": {"loss": 2.0}}]]
     assert [[item[0], item[1], item[3]] for item in worker.next()["points"]] == [["loss", 7, 2.0]]
-
-
-def test_a_dict_without_a_default_leaves_it_to_the_search_which_numbers_count(worker: FakeWorker) -> None:
     trial.result({"accuracy": 0.5, "latency": math.inf})
     worker.channel.flush()
     assert worker.next() == {"final": {"value": None, "others": {"accuracy": 0.5, "latency": "inf"}}}
@@ -131,9 +132,11 @@ def test_points_without_a_step_are_counted_by_tag(worker: FakeWorker) -> None:
     assert said == [["loss", 0], ["accuracy", 0], ["loss", 1], ["loss", 2]]
 
 
-def test_a_value_that_is_not_finite_travels_by_its_name(worker: FakeWorker) -> None:
-    trial.report(-math.inf)
+def test_a_step_that_does_not_rise_is_refused(worker: FakeWorker) -> None:
+    trial.report(-math.inf, step=4)
     assert worker.next()["reports"][0][1] == "-inf"
+    with pytest.raises(ValueError, match="step 4 is not above the last one; expected 5 or more"):
+        trial.report(1, step=4)
 
 
 def test_what_is_no_number_is_refused_where_it_was_said(worker: FakeWorker) -> None:
@@ -144,37 +147,6 @@ def test_what_is_no_number_is_refused_where_it_was_said(worker: FakeWorker) -> N
     for numbers in ({}, {str(number): 0.5 for number in range(101)}):
         with pytest.raises(ValueError, match="result: expected 1 to 100 numbers"):
             trial.result(numbers)
-
-
-def test_a_step_that_does_not_rise_is_refused(worker: FakeWorker) -> None:
-    trial.report(1, step=4)
-    with pytest.raises(ValueError, match="step 4 is not above the last one; expected 5 or more"):
-        trial.report(1, step=4)
-
-
-def test_without_a_worker_everything_is_printed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRACKSIDE_PARAMETERS", '{"lr": 0.5}')
-    trial.connect(ScreenChannel())
-    trial.report(trial.parameters()["lr"])
-    trial.log(loss=2.0)
-    trial.result(0.75)
-    assert not trial.should_stop()
-    assert capsys.readouterr().out.splitlines() == [
-        "report step=0 value=0.5",
-        "log step=0 loss=2",
-        "result value=0.75",
-    ]
-
-
-def test_parameters_that_are_no_object_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRACKSIDE_PARAMETERS", "[1]")
-    with pytest.raises(ValueError, match="TRACKSIDE_PARAMETERS: expected a JSON object"):
-        ScreenChannel().parameters()
-
-
-def test_a_task_without_train_says_so() -> None:
     task = Task()
     task.load()
     with pytest.raises(NotImplementedError, match="Task has no train"):
@@ -213,11 +185,6 @@ def test_d19_parameters_that_the_type_of_the_task_refuses_raise(worker: FakeWork
     assert worker.channel.requests == 1
 
 
-def test_d19_outside_of_a_search_there_is_no_next_trial() -> None:
-    trial.connect(ScreenChannel())
-    assert trial.next_parameters({"lr": 1}) is None
-
-
 def test_a_checkpoint_is_wanted_after_the_report_of_the_last_step_until_it_is_saved(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -233,7 +200,7 @@ def test_a_checkpoint_is_wanted_after_the_report_of_the_last_step_until_it_is_sa
     assert wanted == [False, True, False]
 
 
-def test_without_a_worker_only_a_file_of_this_host_is_fetched(
+def test_without_a_worker_only_files_here_are_fetched(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(trial, "_channel", ScreenChannel())

@@ -63,7 +63,7 @@ def test_d38_what_is_exported_is_read_back_as_it_was(
         ),
     ],
 )
-def test_lists_of_others_are_read_and_trials_without_a_value_are_left_out(
+def test_lists_of_others_are_read_without_trials_without_a_value(
     name: str, text: str, tmp_path: Path
 ) -> None:
     """D13, D38."""
@@ -83,13 +83,14 @@ def test_lists_of_others_are_read_and_trials_without_a_value_are_left_out(
         ("a.yaml", "- &a 1\n- *a\n", "a.yaml:2"),
     ],
 )
-def test_a_list_that_can_t_be_read_is_named_with_its_line(
-    name: str, text: str, said: str, tmp_path: Path
-) -> None:
+def test_a_list_that_can_t_be_read_is_named_by_line(name: str, text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(SpecError) as raised:
         read_trials(tmp_path / name)
     assert said in str(raised.value)
+
+
+SUCCEEDED = TrialStatus.SUCCEEDED
 
 
 def searched(objectives: list[dict[str, Any]], *trials: Trial) -> Stream:
@@ -104,13 +105,11 @@ def test_d38_only_trials_that_succeeded_with_a_value_are_exported_unless_all_are
     """D38: with who suggested each, and of which version of the space it is."""
     stream = searched(
         [],
-        Trial(0, {"x": 0.5}, 0, 0, status=TrialStatus.SUCCEEDED, value=0.25),
+        Trial(0, {"x": 0.5}, 0, 0, status=SUCCEEDED, value=0.25),
         Trial(1, {"x": 0.6}, 0, 0, status=TrialStatus.EARLY_STOPPED, value=0.5),
         Trial(2, {"x": 0.7}, 0, 0, status=TrialStatus.FAILED),
-        Trial(3, {"x": 0.8}, 0, 0, status=TrialStatus.SUCCEEDED, non_finite="nan"),
-        Trial(
-            4, {"x": 0.9}, 0, 0, status=TrialStatus.SUCCEEDED, value=1.0, source="customized", space_version=2
-        ),
+        Trial(3, {"x": 0.8}, 0, 0, status=SUCCEEDED, non_finite="nan"),
+        Trial(4, {"x": 0.9}, 0, 0, status=SUCCEEDED, value=1.0, source="customized", space_version=2),
         Trial(5, {"x": 1.0}, 0, 0),
     )
     rows = export_rows(stream)

@@ -66,42 +66,25 @@ def test_numbers_are_short(low: float, high: float, labels: str) -> None:
     assert " ".join(number_labels(ticks(low, high))) == labels
 
 
-def test_a_logarithmic_axis_has_powers_of_ten_unless_it_is_short() -> None:
+def test_numbers_are_short_and_a_logarithmic_axis_has_powers_of_ten_unless_it_is_short() -> None:
     assert log_ticks(1e-3, 50) == pytest.approx([1e-3, 1e-2, 1e-1, 1, 10])
     assert log_ticks(1e-30, 1) == pytest.approx([1e-28, 1e-21, 1e-14, 1e-7, 1])
     assert log_ticks(0.9, 6) == [1, 2, 5]
     assert log_ticks(3, 4) == pytest.approx([3, 3.2, 3.4, 3.6, 3.8, 4])
+    shown = [short_number(value) for value in (0.03125, 1234.5, -20_000, 1.25e6, 3e-9, 0.0, 9.9e17, 2e300)]
+    assert shown == ["0.03125", "1234", "-20k", "1.25M", "3e-09", "0", "9.9e+17", "2e+300"]
+    assert [short_number(value) for value in (math.nan, math.inf)] == ["nan", "inf"]
 
 
-def test_times_are_in_the_largest_unit_without_fractions() -> None:
+def test_times_are_in_the_largest_unit_without_fractions_and_moments_have_their_date_once_a_day() -> None:
     assert duration_labels(time_ticks(0, 100)) == ["0 s", "30 s", "60 s", "90 s"]
-    assert duration_labels(time_ticks(0, 3_000)) == [
-        "0 min",
-        "10 min",
-        "20 min",
-        "30 min",
-        "40 min",
-        "50 min",
-    ]
+    assert duration_labels(time_ticks(0, 3_000)) == [f"{minute} min" for minute in range(0, 60, 10)]
     assert duration_labels(time_ticks(0, 4 * DAY)) == ["0 d", "1 d", "2 d", "3 d", "4 d"]
     assert duration_labels(time_ticks(0, 0.5)) == ["0 s", "0.1 s", "0.2 s", "0.3 s", "0.4 s", "0.5 s"]
-
-
-def test_moments_have_their_date_once_a_day() -> None:
     begin = 1_700_000_000.0  # 2023-11-14 22:13:20
-    assert clock_labels(time_ticks(begin, begin + 4 * 3_600, 4)) == [
-        "11-14 23:00",
-        "11-15 00:00",
-        "01:00",
-        "02:00",
-    ]
+    hours = clock_labels(time_ticks(begin, begin + 4 * 3_600, 4))
+    assert hours == ["11-14 23:00", "11-15 00:00", "01:00", "02:00"]
     assert clock_labels(time_ticks(begin, begin + 3 * DAY, 3)) == ["2023-11-15", "2023-11-16", "2023-11-17"]
     assert clock_labels([begin, begin + 5]) == ["11-14 22:13:20", "22:13:25"]
     assert clock_labels([0.0, DAY]) == ["1970-01-01", "1970-01-02"]
     assert clock_labels([1e15]) == ["1000T"], "a number that is no date"
-
-
-def test_a_number_has_four_digits() -> None:
-    shown = [short_number(value) for value in (0.03125, 1234.5, -20_000, 1.25e6, 3e-9, 0.0, 9.9e17, 2e300)]
-    assert shown == ["0.03125", "1234", "-20k", "1.25M", "3e-09", "0", "9.9e+17", "2e+300"]
-    assert [short_number(value) for value in (math.nan, math.inf)] == ["nan", "inf"]

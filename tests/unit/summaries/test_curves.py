@@ -35,14 +35,15 @@ def same(found: NDArray[Any], *expected: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_smoothing_is_not_drawn_to_zero_at_first() -> None:
+def test_smoothing_is_of_finite_values_and_not_drawn_to_zero_at_first() -> None:
     same(smoothed(array(1, 2, 4), 0.5), 1, (0.25 * 1 + 0.5 * 2) / 0.75, (0.125 + 0.5 + 2) / 0.875)
-
-
-def test_smoothing_ignores_what_is_not_finite_and_leaves_it_there() -> None:
     found = smoothed(array(NAN, 1, INF, 2, NAN, 4, -INF), 0.5)
     without = smoothed(array(1, 2, 4), 0.5)
     same(found, NAN, without[0], INF, without[1], NAN, without[2], -INF)
+    assert smoothed(array(0.1, 0.1, NAN, 0.1), 0.9)[[0, 1, 3]].tolist() == [0.1, 0.1, 0.1]
+    assert smoothed(array(0.1, 0.7), 0).tolist() == [0.1, 0.7]
+    assert smoothed(array(), 0.9).tolist() == []
+    same(smoothed(array(5, 6), 1 - 1e-12), 5, 5.5)
 
 
 @given(VALUES, st.floats(0, 0.999))
@@ -58,13 +59,6 @@ def test_smoothing_is_a_weighted_mean_of_the_finite_values_so_far(values: list[f
         assert found == pytest.approx(mean, rel=1e-6, abs=1e-3)
 
 
-def test_a_constant_curve_and_weight_zero_stay_as_they_are() -> None:
-    assert smoothed(array(0.1, 0.1, NAN, 0.1), 0.9)[[0, 1, 3]].tolist() == [0.1, 0.1, 0.1]
-    assert smoothed(array(0.1, 0.7), 0).tolist() == [0.1, 0.7]
-    assert smoothed(array(), 0.9).tolist() == []
-    same(smoothed(array(5, 6), 1 - 1e-12), 5, 5.5)
-
-
 @pytest.mark.parametrize("weight", [1.0, -0.1, NAN, 2])
 def test_a_weight_out_of_its_range_is_refused(weight: float) -> None:
     with pytest.raises(ValueError, match="at least 0 and less than 1"):
@@ -77,15 +71,12 @@ def test_the_best_so_far_is_of_finite_values() -> None:
     assert best_so_far(array(), "max").tolist() == []
 
 
-def test_an_axis_is_steps_seconds_since_the_first_point_or_milliseconds() -> None:
+def test_an_axis_is_steps_seconds_or_milliseconds_and_a_range_includes_its_ends() -> None:
     times = steps(1_700_000_000_500, 1_700_000_001_500, 1_700_000_001_000)
     assert positions_of(steps(2**60 + 1, 2**60 + 2, 2**60 + 3), times, "step").tolist()[0] == 2**60 + 1
     assert positions_of(steps(1, 2, 3), times, "wall") is times
     same(positions_of(steps(1, 2, 3), times, "relative"), 0, 1, 0.5)
     assert positions_of(steps(), steps(), "relative").tolist() == []
-
-
-def test_a_range_includes_its_ends() -> None:
     at = steps(-1, 0, 2**60, 2**60 + 1)
     assert within(at).tolist() == [0, 1, 2, 3]
     assert within(at, low=0, high=2**60).tolist() == [1, 2]
@@ -107,32 +98,23 @@ def test_runs_are_aligned_by_step_and_each_position_says_of_how_many() -> None:
     same(found.std, 1, 0, 0, math.sqrt(8 / 3))
     same(found.least, 1, 2, 5, 4)
     same(found.greatest, 3, 2, 5, 8)
-
-
-def test_only_steps_that_all_runs_have_if_asked() -> None:
     found = spread_by_step(RUNS, "all")
     assert (found.positions.tolist(), found.count.tolist(), found.mean.tolist()) == ([4], [3], [6.0])
+    huge = [(steps(1), array(1.7e308)), (steps(1), array(1.5e308))]
+    same(spread_by_step(huge).mean, 1.6e308)
 
 
-def test_no_runs_and_runs_without_values_have_an_empty_spread() -> None:
-    for where in ("all", "some"):
-        assert spread_by_step([], where).mean.tolist() == []
-        assert spread_by_step([(steps(1), array(NAN))], where).least.tolist() == []
-        assert spread_by_time([(array(1), array(NAN))], where).count.tolist() == []
-
-
-def test_at_a_time_a_run_has_its_last_value_until_it_ends() -> None:
+def test_at_a_time_a_run_has_its_last_value_until_it_ends_and_runs_without_values_have_no_spread() -> None:
     slow, short = (array(0, 10), array(1, 3)), (array(0, 4, 2), array(10, 30, 20))
     found = spread_by_time([slow, short], points=6)
     assert found.positions.tolist() == [0, 2, 4, 6, 8, 10]
     assert found.count.tolist() == [2, 2, 2, 1, 1, 1]
     same(found.mean, 5.5, 10.5, 15.5, 1, 1, 3)
     assert spread_by_time([slow, short], "all", 6).positions.tolist() == [0, 2, 4]
-
-
-def test_very_large_values_have_a_mean() -> None:
-    huge = [(steps(1), array(1.7e308)), (steps(1), array(1.5e308))]
-    same(spread_by_step(huge).mean, 1.6e308)
+    for where in ("all", "some"):
+        assert spread_by_step([], where).mean.tolist() == []
+        assert spread_by_step([(steps(1), array(NAN))], where).least.tolist() == []
+        assert spread_by_time([(array(1), array(NAN))], where).count.tolist() == []
 
 
 @given(st.integers(0, 2**32))

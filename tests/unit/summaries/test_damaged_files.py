@@ -81,21 +81,19 @@ def test_reading_on_remembers_the_plugins_of_the_records_before(tmp_path: Path) 
     ]
 
 
-def test_records_longer_than_a_piece_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "PIECE", 64)
-    data = FILE + record("note", 9, 0, TextRows(["x" * 1000])) + RECORDS[1]
-    pieces = whole(written(tmp_path, data))
-    assert pieces[-1].end == len(data)
-    assert [item.value.texts for item in items_of(pieces)] == [["x" * 1000]]
-    assert len(scalars_of(pieces)["loss"]) == 7
-
-
-def test_a_record_that_is_too_long_is_passed_over_and_named(tmp_path: Path) -> None:
+def test_records_longer_than_a_piece_are_read_and_those_that_are_too_long_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     long = record("note", 9, 0, TextRows(["x" * 1000]))
     path = written(tmp_path, FILE + long + RECORDS[1])
     pieces = list(read(str(path), longest=500))
     assert [piece.problem for piece in pieces] == ["record_too_long", None]
     assert pieces[0].end == len(FILE + long)
+    assert len(scalars_of(pieces)["loss"]) == 7
+    monkeypatch.setattr(reading, "PIECE", 64)
+    pieces = whole(path)
+    assert pieces[-1].end == len(FILE + long + RECORDS[1])
+    assert [item.value.texts for item in items_of(pieces)] == [["x" * 1000]]
     assert len(scalars_of(pieces)["loss"]) == 7
 
 
@@ -109,18 +107,13 @@ def test_a_length_of_500_megabytes_waits_for_its_record_and_takes_no_memory(tmp_
     assert (piece.problem, piece.end) == ("damaged_length", len(FILE))
 
 
-def test_a_record_that_is_no_event_stops_the_file_there(tmp_path: Path) -> None:
+def test_a_file_of_another_format_or_with_a_record_that_is_no_event_stops_there(tmp_path: Path) -> None:
+    for first in (b"\xff\xff", b"", tensorboard_pb2.Event(file_version="x").SerializeToString()):
+        (piece,) = whole(written(tmp_path, frame(first)))
+        assert (piece.problem, piece.end) == ("unknown_format", 0)
     pieces = whole(written(tmp_path, FILE + frame(b"\xff\xff\xff") + RECORDS[1]))
     assert [(piece.problem, piece.end) for piece in pieces] == [("not_an_event", len(FILE))]
     assert len(scalars_of(pieces)["loss"]) == 6
-
-
-@pytest.mark.parametrize(
-    "first", [b"\xff\xff", b"", tensorboard_pb2.Event(file_version="x").SerializeToString()]
-)
-def test_a_file_of_another_format_is_named(tmp_path: Path, first: bytes) -> None:
-    (piece,) = whole(written(tmp_path, frame(first)))
-    assert (piece.problem, piece.end) == ("unknown_format", 0)
 
 
 def test_an_empty_file_holds_nothing_and_a_link_is_not_followed(tmp_path: Path) -> None:

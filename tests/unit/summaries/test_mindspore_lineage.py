@@ -59,7 +59,14 @@ def test_a_training_has_its_hyper_parameters_its_dataset_and_its_model() -> None
     assert (item.kind, item.tag, item.step, item.time_ms) == ("hparams", "lineage/train", 3, 2_000)
 
 
-def test_an_evaluation_has_its_metrics_also_those_that_are_not_json() -> None:
+def test_what_users_add_has_its_path_as_its_name_and_an_evaluation_its_metrics() -> None:
+    inner = UserDefinedInfo(map_double={"rate": 0.5})
+    info = UserDefinedInfo(map_str={"version": "v1"}, map_int32={"seed": 7}, map_dict={"deep": inner})
+    assert values_of(LineageEvent(user_defined_info=UserDefinedInfo(user_info=[info]))) == {
+        "user_defined/version": "v1",
+        "user_defined/seed": 7,
+        "user_defined/deep/rate": 0.5,
+    }
     dataset = EvaluationLineage.ValidDataset(valid_dataset_path="/data/test", valid_dataset_size=10_000)
     lineage = EvaluationLineage(metric='{"accuracy": 0.98, "by class": [1, 2]}', valid_dataset=dataset)
     assert values_of(LineageEvent(evaluation_lineage=lineage)) == {
@@ -71,16 +78,6 @@ def test_an_evaluation_has_its_metrics_also_those_that_are_not_json() -> None:
     for metric in ("0.98 or so", "[1]", "[" * 100_000):
         lineage = EvaluationLineage(metric=metric)
         assert values_of(LineageEvent(evaluation_lineage=lineage)) == {"metric/": metric}
-
-
-def test_what_users_add_has_its_path_as_its_name() -> None:
-    inner = UserDefinedInfo(map_double={"rate": 0.5})
-    info = UserDefinedInfo(map_str={"version": "v1"}, map_int32={"seed": 7}, map_dict={"deep": inner})
-    assert values_of(LineageEvent(user_defined_info=UserDefinedInfo(user_info=[info]))) == {
-        "user_defined/version": "v1",
-        "user_defined/seed": 7,
-        "user_defined/deep/rate": 0.5,
-    }
 
 
 def test_the_pipeline_of_a_dataset_is_a_graph_and_a_text_with_all_parameters() -> None:
@@ -115,24 +112,15 @@ def test_the_pipeline_of_a_dataset_is_a_graph_and_a_text_with_all_parameters() -
         "columns": ["image", "label"],
         "operations": [{"tensor_op_name": "Resize", "size": [32, 32], "weights": [0.1]}],
         "children": [
-            {
-                "op_type": "MnistDataset",
-                "dataset_dir": "/data",
-                "sampler": {"sampler_name": "RandomSampler"},
-            }
+            {"op_type": "MnistDataset", "dataset_dir": "/data", "sampler": {"sampler_name": "RandomSampler"}}
         ],
     }
 
 
-def test_reading_stops_at_a_record_that_is_no_lineage() -> None:
-    good = LineageEvent(train_lineage=TRAIN).SerializeToString()
-    file = BytesIO(frame(VERSION.SerializeToString()) + frame(good) + frame(b"\xff\xff\xff"))
+def test_reading_stops_at_a_record_that_is_no_lineage_and_goes_on_from_any_other() -> None:
+    first, good = frame(VERSION.SerializeToString()), LineageEvent(train_lineage=TRAIN).SerializeToString()
+    file = BytesIO(first + frame(good) + frame(b"\xff\xff\xff"))
     (piece,) = read_from(file, 0, LineageDecoder())
     assert (piece.problem, piece.records, piece.end) == ("not_an_event", 2, len(file.getvalue()) - 19)
-
-
-def test_a_file_is_read_on_from_any_record() -> None:
-    first = frame(VERSION.SerializeToString())
-    file = BytesIO(first + frame(LineageEvent(train_lineage=TRAIN).SerializeToString()))
-    (piece,) = read_from(file, len(first), LineageDecoder())
+    (piece,) = read_from(BytesIO(first + frame(good)), len(first), LineageDecoder())
     assert [item.tag for item in piece.decoded.segments[0].items] == ["lineage/train"]

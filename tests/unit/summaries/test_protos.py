@@ -14,14 +14,7 @@ PROTOS = sorted((SOURCES / "trackside/summaries/event_files/protos").glob("*.pro
 def test_the_module_is_what_protoc_makes_of_the_format(proto: Path, tmp_path: Path) -> None:
     """Where it is not: `make protos`."""
     path = proto.relative_to(SOURCES)
-    command = [
-        sys.executable,
-        "-m",
-        "grpc_tools.protoc",
-        "--proto_path=.",
-        f"--python_out={tmp_path}",
-        str(path),
-    ]
-    subprocess.run(command, cwd=SOURCES, check=True)
+    options = ["--proto_path=.", f"--python_out={tmp_path}"]
+    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *options, path], cwd=SOURCES, check=True)
     module = path.with_name(f"{path.stem}_pb2.py")
     assert (tmp_path / module).read_text() == (SOURCES / module).read_text()

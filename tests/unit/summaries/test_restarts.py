@@ -47,26 +47,18 @@ def test_a_falling_step_begins_again_and_an_equal_one_does_not() -> None:
     ]  # fmt: skip
 
 
-def test_each_tag_begins_again_apart_from_the_others() -> None:
+def test_each_tag_and_each_item_begins_again_apart_from_the_others() -> None:
     """S17."""
     records = [point("a", 5), point("b", 5), point("a", 2), point("b", 6), point("a", 3)]
     assert read_whole(*records) == [("a", 0, 5), ("a", 1, 2), ("a", 1, 3), ("b", 0, 5), ("b", 0, 6)]
-
-
-def test_the_start_of_a_session_begins_each_known_tag_again_once() -> None:
-    """S17."""
-    records = [START, point("a", 5), START, START, point("a", 2), point("b", 1), point("a", 3)]
-    assert read_whole(*records) == [("a", 0, 5), ("a", 1, 2), ("a", 1, 3), ("b", 0, 1)]
-
-
-def test_items_begin_again_too() -> None:
-    """S17."""
-    text = TextRows(["x"])
-    records = [record("note", step, 0, text) for step in (3, 4, 4, 1)]
+    records = [record("note", step, 0, TextRows(["x"])) for step in (3, 4, 4, 1)]
     assert read_whole(*records) == [("note", 0, 3), ("note", 0, 4), ("note", 0, 4), ("note", 1, 1)]
 
 
-def test_restarts_end_at_a_bound_and_the_last_session_has_the_rest(monkeypatch: Any) -> None:
+def test_a_start_of_a_session_begins_each_known_tag_again_once_up_to_a_bound(monkeypatch: Any) -> None:
+    """S17."""
+    records = [START, point("a", 5), START, START, point("a", 2), point("b", 1), point("a", 3)]
+    assert read_whole(*records) == [("a", 0, 5), ("a", 1, 2), ("a", 1, 3), ("b", 0, 1)]
     monkeypatch.setattr(restarts, "MAX_RESTARTS", 2)
     steps = [9, 8, 7, 6, 5]
     assert [n for _, n, _ in read_whole(*(point("a", step) for step in steps))] == [0, 1, 2, 2, 2]

@@ -78,27 +78,19 @@ def test_what_is_read_without_the_parser_is_what_the_parser_reads(bodies: list[b
         assert found == points_of([*bodies, *bodies])
 
 
-def test_records_of_known_tags_need_no_parser() -> None:
+def scalar(tag: str, step: int) -> bytes:
+    summary = Summary(value=[Summary.Value(tag=tag, simple_value=step)])
+    return Event(wall_time=1.5, step=step, summary=summary).SerializeToString()
+
+
+def test_records_of_known_tags_need_no_parser_up_to_a_number_of_tags() -> None:
     known = SimpleScalars()
     known.learn("loss")
-    bodies = [
-        Event(
-            wall_time=1.5, step=step, summary=Summary(value=[Summary.Value(tag="loss", simple_value=step)])
-        ).SerializeToString()
-        for step in (0, 1, 127, 128, 20_000, 2**40, 2**63 - 1)
-    ]
+    bodies = [scalar("loss", step) for step in (0, 1, 127, 128, 20_000, 2**40, 2**63 - 1)]
     assert known.take(bodies, 0) == len(bodies)
     assert known.take([*bodies, b"\x09"], 2) == len(bodies)
-
-
-def test_tags_beyond_the_limit_are_left_to_the_parser() -> None:
     known = SimpleScalars()
     for number in range(simple_scalars.MAX_TAGS + 1):
         known.learn(f"tag-{number}")
-    at_the_limit, beyond = (
-        Event(
-            wall_time=1.0, step=1, summary=Summary(value=[Summary.Value(tag=tag, simple_value=1.0)])
-        ).SerializeToString()
-        for tag in (f"tag-{simple_scalars.MAX_TAGS - 1}", f"tag-{simple_scalars.MAX_TAGS}")
-    )
-    assert known.take([at_the_limit, beyond], 0) == 1
+    last, beyond = (scalar(f"tag-{number}", 1) for number in (number - 1, number))
+    assert known.take([last, beyond], 0) == 1

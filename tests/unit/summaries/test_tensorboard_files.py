@@ -28,28 +28,18 @@ NUMBERS = [0.0, -1.5, 1e38, 1e-45, math.nan, math.inf, -math.inf, 3.1415927]
 STEPS = [-5, 0, 0, 3, 2, 2**53 + 1, 2**62, 7]
 
 
-def test_scalars_of_torch_are_read_point_for_point(tmp_path: Path) -> None:
-    torch_writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter(tmp_path)
+@pytest.mark.parametrize("library", ["torch.utils.tensorboard", "tensorboardX"])
+def test_scalars_of_other_writers_are_read_point_for_point(tmp_path: Path, library: str) -> None:
+    writer = pytest.importorskip(library).SummaryWriter(str(tmp_path))
+    new: dict[str, bool] = {"new_style": True} if library.startswith("torch") else {}
     for step, number in zip(STEPS, NUMBERS, strict=True):
-        torch_writer.add_scalar("loss", number, step, walltime=1e9 + step % 1000 / 7)
-        torch_writer.add_scalar("Größe/学習率\n", number, step, walltime=0.0, new_style=True)
-    torch_writer.close()
-    path = only_file(tmp_path)
-    found = scalars_of(whole(path))
-    assert len(found["loss"]) == len(found["Größe/学習率\n"]) == len(NUMBERS)
-    assert same(found, scalars_of_tensorboard(path))
-
-
-def test_scalars_of_tensorboardx_are_read_point_for_point(tmp_path: Path) -> None:
-    from tensorboardX import SummaryWriter
-
-    writer = SummaryWriter(str(tmp_path))
-    for step, number in zip(STEPS, NUMBERS, strict=True):
-        writer.add_scalar("loss", number, step)
+        writer.add_scalar("loss", number, step, walltime=1e9 + step % 1000 / 7)
+        writer.add_scalar("Größe/学習率\n", number, step, walltime=0.0, **new)
     writer.close()
     path = only_file(tmp_path)
-    assert len(scalars_of(whole(path))["loss"]) == len(NUMBERS)
-    assert same(scalars_of(whole(path)), scalars_of_tensorboard(path))
+    found = scalars_of(whole(path))
+    assert [len(points) for points in found.values()] == [len(NUMBERS)] * 2
+    assert same(found, scalars_of_tensorboard(path))
 
 
 def test_the_plugin_of_a_tag_is_remembered_from_its_first_record(tmp_path: Path) -> None:
@@ -76,9 +66,8 @@ def test_histograms_pictures_texts_and_hyper_parameters_of_torch_are_read(tmp_pa
     of_run = of_torch(tmp_path / "runs")
     of_run.add_hparams({"lr": 0.1, "adam": True, "name": "x"}, {"accuracy": 0.5}, run_name="run")
     of_run.close()
-    (histogram,) = [item for item in items_of(whole(only_file(tmp_path))) if item.kind == "histogram"]
-    (picture,) = [item for item in items_of(whole(only_file(tmp_path))) if item.kind == "image"]
-    (note,) = [item for item in items_of(whole(only_file(tmp_path))) if item.kind == "text"]
+    found = {item.kind: item for item in items_of(whole(only_file(tmp_path)))}
+    histogram, picture, note = (found[kind] for kind in ("histogram", "image", "text"))
     theirs = {value.tag: value for value in values_of_tensorboard(only_file(tmp_path))}
     assert sum(histogram.value.counts) == theirs["weights"].histo.num == 100
     assert (histogram.value.minimum, histogram.value.maximum) == (0.0, 99.0)

@@ -68,26 +68,17 @@ def test_first_last_least_and_greatest_of_every_bucket_stay(given: Points, limit
 
 
 @given(points(), LIMITS)
-def test_each_kind_of_value_that_is_not_finite_stays_in_its_bucket(given: Points, limit: int) -> None:
+def test_values_that_are_not_finite_stay_in_their_buckets_beyond_a_limit(given: Points, limit: int) -> None:
     kept = thinned(given, limit)
     for bucket in buckets_of(given, limit) if given else ():
         for is_kind in (math.isnan, math.inf.__eq__, (-math.inf).__eq__):
             of_kind = [at for at in bucket if is_kind(given[at][1])]
             assert not of_kind or of_kind[0] in kept
-
-
-@given(points(), LIMITS)
-def test_only_values_that_are_not_finite_exceed_the_limit(given: Points, limit: int) -> None:
-    kept = thinned(given, limit)
     most = max(4, limit)
     assert len(kept) <= most + 3 * max(1, limit // 4)
     if all(math.isfinite(value) for _, value in given):
         assert len(kept) <= most
-
-
-@given(points())
-def test_all_points_stay_without_a_limit(given: Points) -> None:
-    assert thinned(given, None) == list(range(len(given)))
+    assert thinned(given, None) == list(range(len(given))), "without a limit all stay"
 
 
 @given(points().filter(bool), LIMITS)
@@ -102,25 +93,19 @@ def test_times_in_seconds_are_steps_as_well(given: Points, limit: int) -> None:
         assert (shown.min(), shown.max()) == (finite.min(), finite.max())
 
 
-def test_seconds_that_are_equal_but_for_rounding_have_edges_that_do_not_fall() -> None:
-    steps = np.repeat([-9_223_372_036_854_776.0, -9_223_372_036_854_774.0], 20)  # neighbours as floats
-    kept = thin(steps, np.arange(40.0), 36).tolist()
-    assert kept == [0, 19, 20, 39]
-
-
-def test_a_single_spike_among_a_million_points_is_seen() -> None:
+def test_a_spike_among_a_million_points_and_steps_that_floats_do_not_tell_apart_are_kept() -> None:
     values = np.zeros(1_000_000)
     values[123_457], values[600_001] = 7.0, math.nan
     kept = thin(np.arange(1_000_000, dtype=np.int64), values, 400).tolist()
     assert {123_457, 600_001, 0, 999_999} <= set(kept) and len(kept) <= 401
-
-
-def test_steps_over_two_to_the_53rd_are_told_apart() -> None:
     steps = 2**62 + np.arange(8, dtype=np.int64)  # to a float, all are one step
     assert thin(steps, np.array([0.0, 9, 1, 2, 3, 4, -9, 5]), 4).tolist() == [0, 1, 6, 7]
     long = np.append(steps, 2**62 + 15)
     kept = thin(long, np.array([0, 9.0, 1, 2, 3, 4, -9, 5, 1]), 8).tolist()
     assert kept == [0, 1, 6, 7, 8], "two buckets of 8 steps each"
+    steps = np.repeat([-9_223_372_036_854_776.0, -9_223_372_036_854_774.0], 20)  # neighbours as floats
+    kept = thin(steps, np.arange(40.0), 36).tolist()
+    assert kept == [0, 19, 20, 39]
 
 
 @pytest.mark.parametrize(

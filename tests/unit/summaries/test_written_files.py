@@ -41,24 +41,17 @@ def test_a_histogram_keeps_its_first_left_edge(tmp_path: Path) -> None:
     assert item.value.left == [1.0, 1.0, 2.0] and item.value.right == [1.0, 2.0, 3.5]
 
 
-def test_scalars_as_tensors_are_scalars_to_tensorboard(tmp_path: Path) -> None:
-    path = written(
-        tmp_path, tensor_scalar("loss", 1, 1000, 0.1), tensor_scalar("exact", 1, 1000, 0.1, double=True)
-    )
+def test_scalars_as_tensors_and_graphs_are_those_to_tensorboard(tmp_path: Path) -> None:
+    graph = Graph([GraphNode("x", "Placeholder", [], []), GraphNode("y", "Relu", ["x"], ["z"], "cpu:0")])
+    scalars = tensor_scalar("loss", 1, 1000, 0.1), tensor_scalar("exact", 1, 1000, 0.1, double=True)
+    path = written(tmp_path, *scalars, graph_record(0, 1000, graph))
     points = scalars_of_tensorboard(path)
     assert points["loss"] == [(1, 1000, float(np.float32(0.1)))]
     assert points["exact"] == [(1, 1000, 0.1)]
-
-
-def test_a_graph_is_shown_with_its_edges(tmp_path: Path) -> None:
-    graph = Graph([GraphNode("x", "Placeholder", [], []), GraphNode("y", "Relu", ["x"], ["z"], "cpu:0")])
-    path = written(tmp_path, graph_record(0, 1000, graph))
     found = EventAccumulator(str(path))
     found.Reload()
-    assert [(node.name, node.op, list(node.input)) for node in found.Graph().node] == [
-        ("x", "Placeholder", []),
-        ("y", "Relu", ["x", "^z"]),
-    ]
+    nodes = [(node.name, node.op, list(node.input)) for node in found.Graph().node]
+    assert nodes == [("x", "Placeholder", []), ("y", "Relu", ["x", "^z"])]
     (item,) = items_of(whole(path))
     assert item.value == graph
 

@@ -42,11 +42,12 @@ def test_no_text_lies_over_another() -> None:
         assert apart, f"{one[4]} lies over {other[4]}"
 
 
-def test_names_end_before_the_bars_and_keep_their_mode() -> None:
+def test_names_end_before_the_bars_and_durations_are_in_the_largest_unit() -> None:
     names = [words for x, y, _, _, words in texts(asked(LONG)) if x == 20 and y > 92]
     assert max(map(len, names)) <= 36
     assert sum(name.endswith("(frozen)") for name in names) == 2
     assert sum(name.endswith("(freed)") for name in names) == 2
+    assert [duration(s) for s in (0.5, 119, 120, 7_200, 172_800)] == ["0.5 s", "119 s", "2 min", "2 h", "2 d"]
 
 
 def test_no_two_curves_look_alike_without_their_colours() -> None:
@@ -81,7 +82,3 @@ def test_the_page_has_the_numbers_as_a_table_and_needs_nothing_from_elsewhere() 
     assert (
         "overflow-x:auto" in html and "min-width:46rem" in html
     )  # a narrow window scrolls, it doesn't shrink
-
-
-def test_durations_are_in_the_largest_unit_of_which_there_are_two() -> None:
-    assert [duration(s) for s in (0.5, 119, 120, 7_200, 172_800)] == ["0.5 s", "119 s", "2 min", "2 h", "2 d"]

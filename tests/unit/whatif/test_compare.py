@@ -11,6 +11,7 @@ from tests.unit.projections.given import search_decisions
 from tests.unit.replay.given import TOPICS, empty, tell, write
 from tests.unit.whatif.given import BAD, GOOD, MEDIAN, recorded, trace
 from trackside.aggregates.search.messages import TrialStatus
+from trackside.cli.commands.replay.whatif import show
 from trackside.cli.render import screen
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import BadScenarioError, NotRecordedError
@@ -39,13 +40,9 @@ def test_a_hopeless_trial_is_stopped_and_its_slot_is_used_only_where_freed_slots
         assert search.device_ms == 20_000 - 3_900  # at its first report, and 100 ms more
     assert frozen.makespan_ms == recording.makespan_ms
     assert freed.makespan_ms == recording.makespan_ms - 3_900
-
-
-def test_a_trial_that_ends_before_its_stop_takes_effect_has_ended() -> None:
-    late = trace(2, [0.9, 0.9, 0.9, 0.01], busy_ms=4_050)
-    recording = recorded(trace(0, GOOD), trace(1, GOOD), late)
-    threshold = parse_assessor("threshold:lower=0.05")
-    search = resimulate(recording, Scenario("threshold", 1, 1, False, threshold))
+    late = trace(2, [0.9, 0.9, 0.9, 0.01], busy_ms=4_050)  # it ends before its stop takes effect
+    threshold = Scenario("threshold", 1, 1, False, parse_assessor("threshold:lower=0.05"))
+    search = resimulate(recorded(trace(0, GOOD), trace(1, GOOD), late), threshold)
     assert not any(trial.stopped for trial in search.trials)
 
 
@@ -57,12 +54,9 @@ def test_regret_says_that_the_best_trial_was_stopped_and_what_that_lost() -> Non
     assert row.best is not None and row.best.number == 0
     assert row.value_lost == pytest.approx(0.15)
     assert row.rank_of_best == 2
-
-
-def test_values_are_better_when_smaller_where_the_search_minimizes() -> None:
     recording = recorded(trace(0, BAD), trace(1, BAD), trace(2, GOOD), direction="minimize")
     found = compare(recording, ScenarioGrid(assessors=[MEDIAN]))
-    assert found.best is not None and found.best.number == 0
+    assert found.best is not None and found.best.number == 0, "smaller values are better"
     assert (found.results[1].stopped_trials, found.results[1].value_lost) == ((2,), 0.0)
 
 
@@ -74,7 +68,7 @@ def test_what_the_record_stopped_early_is_counted_as_unknown_where_it_goes_on() 
     assert any("1 trials were stopped early in the record" in line for line in found.assumptions)
 
 
-def test_more_devices_shorten_a_search_only_as_far_as_it_has_trials_at_once() -> None:
+def test_more_devices_and_another_order_matter_only_where_trials_wait() -> None:
     recording = recorded(*(trace(number, GOOD) for number in range(4)))
     found = compare(recording, ScenarioGrid(workers=[2]))
     assert [row.makespan_saved for row in found.results] == [0, 0]
@@ -82,9 +76,6 @@ def test_more_devices_shorten_a_search_only_as_far_as_it_has_trials_at_once() ->
     found = compare(recording, ScenarioGrid(workers=[2, 4], concurrency=4))
     assert [row.search.makespan_ms for row in found.results] == [20_000, 10_000, 5_000]
     assert [row.device_saved for row in found.results] == [0, 0, 0]
-
-
-def test_an_order_of_placement_matters_where_trials_wait() -> None:
     lengths = [1, 1, 1, 5]
     recording = recorded(*(trace(number, GOOD[:n]) for number, n in enumerate(lengths)))
     grid = ScenarioGrid(workers=[2], orders=["first-come", "longest-first"], concurrency=4)
@@ -140,9 +131,6 @@ def test_an_assessor_is_read_as_it_is_typed(text: str, expected: dict[str, Any])
 def test_an_assessor_that_is_none_is_said_with_what_is_expected(text: str, said: str) -> None:
     with pytest.raises(BadScenarioError, match=said):
         parse_assessor(text)
-
-
-def test_an_order_that_is_none_is_said_with_those_that_are() -> None:
     with pytest.raises(BadScenarioError, match="expected first-come, newest-first"):
         parse_placement_order("random")
 
@@ -159,22 +147,9 @@ def test_a_comparison_is_json_and_two_pictures() -> None:
     assert png(found).startswith(b"\x89PNG")
 
 
-def test_a_narrow_screen_leaves_columns_out_and_cuts_no_number(
+def test_the_table_fits_the_screen_and_a_narrow_one_leaves_columns_out(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trackside.cli.commands.replay.whatif import show
-
-    monkeypatch.setattr(screen, "WIDTH", 60)
-    found = compare(recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD)), ScenarioGrid([MEDIAN]))
-    show(found)
-    table = capsys.readouterr().out.partition("assumed:")[0]
-    assert "as recorded" in table and "median" in table and "…" not in table
-    assert "makespan" in table and "lost" in table and "rank" not in table
-
-
-def test_the_table_fits_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
-    from trackside.cli.commands.replay.whatif import show
-
     many = [parse_assessor("median:n_startup_trials=3,n_warmup_steps=5,interval_steps=2"), MEDIAN]
     show(compare(recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD)), ScenarioGrid(many)))
     said = capsys.readouterr().out
@@ -182,6 +157,12 @@ def test_the_table_fits_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
     assert "frozen" in said and "freed" in said and "assumed:" in said
     heading = next(line for line in said.splitlines() if line.startswith("scenario"))
     assert heading.split()[-3:] == ["best", "lost", "rank"]  # none of them is cut off
+    monkeypatch.setattr(screen, "WIDTH", 60)
+    found = compare(recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD)), ScenarioGrid([MEDIAN]))
+    show(found)
+    table = capsys.readouterr().out.partition("assumed:")[0]
+    assert "as recorded" in table and "median" in table and "…" not in table
+    assert "makespan" in table and "lost" in table and "rank" not in table
 
 
 async def test_what_a_trial_said_is_recorded_with_when_it_had_its_device() -> None:

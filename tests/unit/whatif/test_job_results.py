@@ -64,12 +64,9 @@ def _numbers(each: SimulatedRound) -> tuple[Any, ...]:
     return (each.number, times, each.train, each.trained, each.recorded, each.verdict, values, each.live)
 
 
-def test_thresholds_give_the_results_that_were_recorded(eventful: JobRecording) -> None:
+def test_scenarios_give_the_results_that_were_recorded(eventful: JobRecording) -> None:
     found = compare_job(eventful, JobGrid(thresholds=[0.005 * number for number in range(40)]))
     assert digest(found) == "01f662026b79d12a"
-
-
-def test_triggers_of_several_conditions_give_the_results_that_were_recorded(eventful: JobRecording) -> None:
     triggers = [
         above("accuracy", 0.7),
         {"type": "any_of", "triggers": [above("accuracy", 0.75), above("accuracy_delta", 0.05)]},
@@ -78,8 +75,5 @@ def test_triggers_of_several_conditions_give_the_results_that_were_recorded(even
     ]
     grid = JobGrid(deploy_triggers=[parse_deploy_trigger(json.dumps(each)) for each in triggers])
     assert digest(compare_job(eventful, grid)) == "6eb90c51ab807911"
-
-
-def test_other_begins_of_rounds_give_the_results_that_were_recorded(eventful: JobRecording) -> None:
     grid = JobGrid(thresholds=[0.0, 0.05], train_thresholds=[80, 100, 200], train_probs=[0.8, 0.9])
     assert digest(compare_job(eventful, grid)) == "d265a0077b23f6b6"

@@ -85,38 +85,35 @@ def live(comparison: JobComparison, at: int = -1) -> list[list[str]]:
     return [[comparison.name_of(each) for each in one.live] for one in comparison.results[at].rounds]
 
 
-def test_a_job_as_it_was_is_the_record() -> None:
+def test_as_recorded_or_with_the_recorded_trigger_a_job_is_the_record() -> None:
+    """The times at which rounds begin follow from the samples: simulated, they are those of the record."""
     recording = six_rounds()
     (base,) = compared(recording).results
     assert verdicts(base) == ["keep", "deploy", "keep", "deploy", "keep", "deploy"]
     assert [each.recorded for each in base.rounds] == [1, 2, 3, 4, 5, 6]
     assert base.live[-1][1] == (recording.rounds[-1].trained,)
     assert base.unknown_models == 0
-
-
-def test_the_trigger_of_train_as_recorded_begins_the_same_rounds() -> None:
-    """The times at which rounds begin follow from the samples: simulated, they are those of the record."""
     base, same = compared(six_rounds(), train_thresholds=[8], train_probs=[0.8]).results
     assert [each.fired_ms for each in same.rounds] == [each.fired_ms for each in base.rounds]
     assert [each.train for each in same.rounds] == [each.train for each in base.rounds]
     assert (verdicts(same), same.live) == (verdicts(base), base.live)
 
 
-def test_another_threshold_is_decided_by_what_was_measured_and_else_unknown() -> None:
+def test_another_threshold_is_decided_by_what_was_measured_until_too_many_models_may_be_live() -> None:
     found = compared(six_rounds(), thresholds=[0.05])
     assert verdicts(found.results[1])[:2] == ["deploy", "unknown"]
     assert live(found)[:2] == [["digits-model@2"], ["digits-model@2", "digits-model@3"]]
     second = found.results[1].rounds[1]
     assert second.reason == "digits-model@2 was not evaluated with these samples"
     assert not second.values
+    found = compared(recorded([0.6 + 0.03 * at for at in range(12)]), thresholds=[0.05])
+    assert found.results[1].rounds[-1].live == (ANY.digest,)
+    assert live(found)[-1] == ["unknown"]
 
 
-def test_a_threshold_that_nothing_reaches_is_known_as_long_as_the_live_model_is_the_recorded_one() -> None:
+def test_a_threshold_that_nothing_reaches_is_known_for_a_while_and_one_of_a_model_for_ever() -> None:
     found = compared(six_rounds(), thresholds=[0.3])
     assert verdicts(found.results[1]) == ["keep", "keep", *["unknown"] * 4]
-
-
-def test_a_condition_on_the_trained_model_alone_is_known_of_every_round() -> None:
     absolute = {"type": "condition", "metric": "accuracy", "operator": ">", "threshold": 0.64}
     found = compared(six_rounds(), deploy_triggers=[parse_deploy_trigger(json.dumps(absolute))])
     assert verdicts(found.results[1]) == ["keep", *["deploy"] * 5]
@@ -133,12 +130,6 @@ def test_a_round_that_certainly_deploys_makes_the_live_model_known_again() -> No
     assert live(found)[-1] == ["digits-model@7"]
 
 
-def test_more_than_eight_models_that_may_be_live_are_not_told_apart() -> None:
-    found = compared(recorded([0.6 + 0.03 * at for at in range(12)]), thresholds=[0.05])
-    assert found.results[1].rounds[-1].live == (ANY.digest,)
-    assert live(found)[-1] == ["unknown"]
-
-
 def test_rounds_with_other_samples_have_unknown_models_and_about_the_device_time_of_others() -> None:
     found = compared(six_rounds(), train_thresholds=[16])
     base, other = found.results
@@ -148,12 +139,16 @@ def test_rounds_with_other_samples_have_unknown_models_and_about_the_device_time
     assert base.device_ms == 12_000
     assert found.saved_ms(other) == 6_000
     assert any("median" in line for line in found.assumptions)
-
-
-def test_another_share_makes_all_models_unknown_but_not_when_rounds_begin() -> None:
-    found = compared(six_rounds(), train_probs=[0.4])
+    found = compared(six_rounds(), train_probs=[0.4])  # as many samples wait that are for training
     assert [each.train for each in found.results[1].rounds] == [(0, 20), (20, 40), (40, 60)]
     assert found.results[1].unknown_models == 3
+    log = JobLog()
+    trigger = {**EIGHT, "metric": "num_of_new_samples"}
+    log.create(train={"task_type": "train", "check_period_s": 0, "trigger": trigger})
+    for _ in range(4):
+        minute(log)
+    _, other = compared(log, train_thresholds=[16]).results
+    assert [each.train for each in other.rounds] == [(0, 20), (20, 40)]
 
 
 def test_a_model_from_another_base_is_unknown() -> None:
@@ -172,16 +167,6 @@ def test_a_forced_deployment_is_one_with_any_threshold() -> None:
     found = compared(log, thresholds=[0.9])
     assert verdicts(found.results[1]) == ["deploy"]
     assert found.results[1].rounds[0].reason == "forced by a command, as recorded"
-
-
-def test_a_rollback_is_as_recorded_where_its_model_was_live() -> None:
-    log = recorded([0.7])
-    log.command(JOB, "trackside.rollback-model.v1", {"version": 1})
-    log.work()
-    base, never = compared(log, thresholds=[0.3]).results
-    initial = read(log).initial
-    assert [models for _, models in base.live] == [(initial,), base.live[1][1], (initial,)]
-    assert [models for _, models in never.live] == [(initial,)]
 
 
 def test_a_deployment_that_no_person_was_asked_about_is_unknown() -> None:
@@ -227,6 +212,9 @@ def test_a_failed_round_returns_its_samples_in_every_scenario() -> None:
 def test_a_scenario_that_is_none_is_refused(grid: dict[str, Any], message: str) -> None:
     with pytest.raises(BadScenarioError, match=message):
         compared(one_round(), **grid)
+    for text in ("{", "1", "null", '{"type": "never"}'):
+        with pytest.raises(BadScenarioError, match="trigger"):
+            parse_deploy_trigger(text)
 
 
 def test_several_conditions_need_a_metric() -> None:
@@ -236,12 +224,6 @@ def test_several_conditions_need_a_metric() -> None:
         compared(log, thresholds=[0.3])
     found = compared(log, thresholds=[0.3], metric="accuracy")
     assert verdicts(found.results[1]) == ["deploy"]
-
-
-@pytest.mark.parametrize("text", ["{", "1", "null", '{"type": "never"}'])
-def test_a_trigger_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(BadScenarioError, match="trigger"):
-        parse_deploy_trigger(text)
 
 
 def test_a_comparison_as_json_names_models_and_says_what_is_unknown() -> None:
@@ -268,7 +250,7 @@ def test_a_picture_has_a_band_for_each_scenario(tmp_path: Path) -> None:
     assert {"train_prob 0.8", "train_prob 0.9"} <= set(texts), "which scenario a band is of is not cut"
 
 
-def test_the_command_prints_rounds_and_what_is_assumed(
+def test_the_command_prints_rounds_and_assumptions(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "live.svg"
@@ -280,40 +262,29 @@ def test_the_command_prints_rounds_and_what_is_assumed(
     assert path.read_bytes().startswith(b"<svg") and "written" in printed.err
 
 
-def test_a_table_of_scenarios_has_a_column_for_each_thing_that_they_change(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_table_of_scenarios_has_a_column_for_each_change(capsys: pytest.CaptureFixture[str]) -> None:
     options = TriggerOptions([0.05, 0.2], train_probs=[0.8, 0.4])
     whatif_job.compare(six_rounds(), options, as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:2] == ["accuracy_delta", "train_prob"]
-    assert [line.split()[:2] for line in lines[3:7]] == [
-        ["0.05", "0.8"],
-        ["0.05", "0.4"],
-        ["0.2", "0.8"],
-        ["0.2", "0.4"],
-    ]
+    shown = [line.split()[:2] for line in lines[3:7]]
+    assert shown == [["0.05", "0.8"], ["0.05", "0.4"], ["0.2", "0.8"], ["0.2", "0.4"]]
     assert lines[2].startswith("as recorded") and "…" not in "".join(lines)
 
 
-def test_the_rounds_of_a_scenario_show_a_rollback_where_it_was(capsys: pytest.CaptureFixture[str]) -> None:
-    log = recorded([0.7, 0.99])
-    log.command(JOB, "trackside.rollback-model.v1", {"version": 1})
-    log.work()
+def test_a_rollback_is_as_recorded_where_its_model_was_live(capsys: pytest.CaptureFixture[str]) -> None:
+    one, log = recorded([0.7]), recorded([0.7, 0.99])
+    for each in (one, log):
+        each.command(JOB, "trackside.rollback-model.v1", {"version": 1})
+        each.work()
+    initial = read(one).initial
+    base, never = compared(one, thresholds=[0.3]).results
+    assert [models for _, models in base.live] == [(initial,), base.live[1][1], (initial,)]
+    assert [models for _, models in never.live] == [(initial,)]
     whatif_job.compare(read(log), TriggerOptions([0.05]), as_json=False)
     lines = capsys.readouterr().out.splitlines()
     last = max(at for at, line in enumerate(lines) if line.split()[:1] == ["2"])
     assert "rollback" in lines[last + 1] and lines[last + 1].split()[-3:] == ["by", "a", "command"]
-
-
-def test_the_threshold_of_new_samples_can_be_changed_too() -> None:
-    trigger = {**EIGHT, "metric": "num_of_new_samples"}
-    log = JobLog()
-    log.create(train={"task_type": "train", "check_period_s": 0, "trigger": trigger})
-    for _ in range(4):
-        minute(log)
-    _, other = compared(log, train_thresholds=[16]).results
-    assert [each.train for each in other.rounds] == [(0, 20), (20, 40)]
 
 
 def test_options_of_searches_are_refused_for_jobs_and_the_other_way_round() -> None:

@@ -63,40 +63,22 @@ def test_a_damaged_value_is_read_or_refused_with_one_error(name: str, data: st.D
         BUILT_IN[name].lines(body, 80)
 
 
-@pytest.mark.parametrize("name", KINDS)
-@given(
-    st.dictionaries(st.sampled_from(["value", "dtype", "shape", "nodes", "x"]), ANY_JSON),
-    st.binary() | st.none(),
-)
-@settings(max_examples=30, deadline=None)
-def test_any_body_and_any_bytes_are_refused_with_one_error(name: str, body: Body, data: bytes | None) -> None:
-    with contextlib.suppress(BadValue):
-        BUILT_IN[name].unpack(body, data)
-
-
 @pytest.mark.parametrize("name", [name for name in KINDS if name != "image"])
 def test_a_body_that_only_describes_is_refused_without_its_data(name: str) -> None:
     with pytest.raises(BadValue, match="only describes its value; expected the value, or its data"):
         BUILT_IN[name].unpack({}, None)
 
 
-def test_an_image_with_other_bytes_than_its_body_says_is_refused() -> None:
-    packed = BUILT_IN["image"].pack(Image(b"one", 1, 1))
-    with pytest.raises(
-        BadValue, match="expected the digest 7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add"
-    ):
-        BUILT_IN["image"].unpack(packed.body, b"two")
-
-
 def test_an_error_says_what_it_is_and_what_was_expected() -> None:
     with pytest.raises(BadValue) as refused:
         BUILT_IN["histogram"].unpack({"value": {"left": [0], "right": [1], "counts": ["many"]}}, None)
-    assert (refused.value.what, refused.value.expected) == (
-        "counts of a histogram is 'many'",
-        'a number, "nan", "inf" or "-inf"',
-    )
+    expected = 'a number, "nan", "inf" or "-inf"'
+    assert (refused.value.what, refused.value.expected) == ("counts of a histogram is 'many'", expected)
     with pytest.raises(BadValue, match="2 left edges, 1 right edges and 1 counts; expected equally many"):
         BUILT_IN["histogram"].pack(Histogram([1, 2], [3], [1]))
+    packed = BUILT_IN["image"].pack(Image(b"one", 1, 1))
+    with pytest.raises(BadValue, match="expected the digest 7692c3ad3540bb803c020b3aee66cd88871232"):
+        BUILT_IN["image"].unpack(packed.body, b"two")
 
 
 def npy(array: Any, *, header: bytes | None = None) -> bytes:
@@ -107,7 +89,7 @@ def npy(array: Any, *, header: bytes | None = None) -> bytes:
     return data if header is None else data[:8] + len(header).to_bytes(2, "little") + header
 
 
-def test_an_array_is_never_unpickled() -> None:
+def test_an_array_is_never_unpickled_or_read_from_fewer_bytes_than_its_shape_needs() -> None:
     class Bomb:
         def __reduce__(self) -> tuple[Any, ...]:
             return (exec, ("raise SystemExit('it ran')",))
@@ -116,6 +98,10 @@ def test_an_array_is_never_unpickled() -> None:
         arrays.from_npy(npy(np.array([Bomb()], dtype=object)))
     with pytest.raises(BadValue, match="an array of 'object'"):
         BUILT_IN["tensor"].pack(np.array([Bomb()], dtype=object))
+    with pytest.raises(BadValue, match=r"15 bytes for an array of .\[2\].; expected as many as its shape"):
+        arrays.from_npy(npy(np.zeros(2))[:-1])
+    with pytest.raises(BadValue, match=r"0 bytes for an array of .\[1, 2\]."):
+        arrays.decode({"dtype": "int8", "shape": [1, 2], "base64": ""})
 
 
 @pytest.mark.parametrize(
@@ -139,24 +125,14 @@ def test_a_header_that_lies_costs_no_memory(header: bytes) -> None:
         arrays.from_npy(npy(np.zeros(1), header=header) + bytes(8))
 
 
-def test_an_array_with_fewer_bytes_than_its_shape_needs_is_refused() -> None:
-    with pytest.raises(BadValue, match=r"15 bytes for an array of .\[2\].; expected as many as its shape"):
-        arrays.from_npy(npy(np.zeros(2))[:-1])
-    with pytest.raises(BadValue, match=r"0 bytes for an array of .\[1, 2\]."):
-        arrays.decode({"dtype": "int8", "shape": [1, 2], "base64": ""})
-
-
-def test_values_over_the_limits_are_refused_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_over_the_limits_and_json_that_is_deep_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadValue, match="data that can't be read"):
+        BUILT_IN["graph"].unpack({}, b"[" * 100_000)
+    with pytest.raises(BadValue, match="NaN is not JSON"):
+        BUILT_IN["graph"].unpack({}, b"[NaN]")
     monkeypatch.setattr(bodies, "MAX_JSON_BYTES", 40_000)
     long = json.dumps({"texts": ["x" * 40_000], "shape": []}).encode()
     with pytest.raises(BadValue, match="40028 bytes of JSON; expected at most 40000 bytes"):
         BUILT_IN["text"].unpack({}, long)
     with pytest.raises(BadValue, match="40025 bytes as JSON; expected at most 40000 bytes"):
         BUILT_IN["text"].pack(TextRows(["x" * 40_000]))
-
-
-def test_json_deep_within_itself_is_refused() -> None:
-    with pytest.raises(BadValue, match="data that can't be read"):
-        BUILT_IN["graph"].unpack({}, b"[" * 100_000)
-    with pytest.raises(BadValue, match="NaN is not JSON"):
-        BUILT_IN["graph"].unpack({}, b"[NaN]")

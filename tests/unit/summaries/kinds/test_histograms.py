@@ -31,20 +31,14 @@ def test_few_buckets_hold_as_many_values_as_all_of_them(buckets: int) -> None:
     assert [few.minimum, few.maximum, few.total] == [whole.minimum, whole.maximum, whole.total]
 
 
-def test_buckets_of_different_widths_are_spread_over_equal_ones() -> None:
+def test_equal_buckets_lose_no_value_and_neighbours_are_joined_where_edges_are_not_finite() -> None:
     wide = Histogram([0.0, 1.0, 2.0], [1.0, 2.0, 10.0], [4.0, 4.0, 8.0])
     assert rebin(wide, 2).counts == pytest.approx([11.0, 5.0])
     assert rebin(wide, 3) is wide
-
-
-def test_values_in_a_bucket_of_no_width_are_not_lost() -> None:
     points = Histogram([0.0, 0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 2.0], [5.0, 1.0, 1.0, 7.0])
     assert sum(rebin(points, 2).counts) == pytest.approx(14.0)
     same = Histogram([3.0] * 4, [3.0] * 4, [1.0, 2.0, 3.0, 4.0])
     assert rebin(same, 2) == Histogram([3.0, 3.0], [3.0, 3.0], [3.0, 7.0])
-
-
-def test_neighbours_are_joined_where_edges_or_counts_are_not_finite() -> None:
     open_ended = Histogram([-math.inf, 0.0, 1.0], [0.0, 1.0, math.inf], [1.0, 2.0, 3.0])
     assert rebin(open_ended, 2) == Histogram([-math.inf, 1.0], [1.0, math.inf], [3.0, 3.0])
     endless = Histogram([0.0, 1.0, 2.0], [1.0, 2.0, 3.0], [math.inf, 1.0, math.inf])

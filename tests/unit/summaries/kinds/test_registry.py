@@ -26,9 +26,9 @@ TEXT = "no kind"
 """
 
 
-def install(folder: Path, monkeypatch: pytest.MonkeyPatch, entries: list[str], module: str = MODULE) -> None:
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, entries: list[str]) -> None:
     """Installs a package with these entry points: a module and its dist-info, as an installer leaves them."""
-    (folder / "sounds_for_test.py").write_text(module)
+    (folder / "sounds_for_test.py").write_text(MODULE)
     info = folder / "sounds_for_test-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sounds-for-test\nVersion: 1.0\n")
@@ -37,9 +37,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, entries: list[str], m
     monkeypatch.delitem(sys.modules, "sounds_for_test", raising=False)
 
 
-def test_a_kind_of_an_installed_package_is_found_next_to_the_built_in_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kind_of_an_installed_package_is_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, monkeypatch, ["audio = sounds_for_test:AUDIO"])
     kinds = registry.installed_kinds()
     assert set(kinds) == {*registry.BUILT_IN, "audio"}
@@ -59,11 +57,7 @@ def test_a_kind_of_an_installed_package_is_found_next_to_the_built_in_ones(
     ],
 )
 def test_a_kind_that_cannot_be_used_is_left_out_with_the_reason_in_the_log(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    entry: str,
-    reason: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, entry: str, reason: str
 ) -> None:
     install(tmp_path, monkeypatch, [entry])
     with caplog.at_level(logging.ERROR):
@@ -73,26 +67,16 @@ def test_a_kind_that_cannot_be_used_is_left_out_with_the_reason_in_the_log(
     assert "sounds-for-test" in caplog.text
 
 
-def test_a_module_that_raises_stops_no_other_kind(
+def test_a_module_that_raises_or_has_a_name_that_is_taken_stops_no_other_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    install(
-        tmp_path, monkeypatch, ["broken = broken_for_test:KIND", "good = sounds_for_test:AUDIO"],
-        MODULE.replace('"audio"', '"good"'),
-    )  # fmt: skip
+    install(tmp_path, monkeypatch, ["broken = broken_for_test:KIND", "audio = sounds_for_test:AUDIO"])
     (tmp_path / "broken_for_test.py").write_text("raise OSError('no sound card')")
-    kinds = registry.installed_kinds()
-    assert set(kinds) == {*registry.BUILT_IN, "good"}
-    assert "summary kind 'broken' of sounds-for-test is not available: no sound card" in caplog.text
-
-
-def test_of_two_packages_with_a_kind_of_the_same_name_one_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    install(tmp_path, monkeypatch, ["audio = sounds_for_test:AUDIO"])
     info = tmp_path / "other_sounds-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-sounds\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\naudio = zzz_for_test:AUDIO\n")
-    assert isinstance(registry.installed_kinds()["audio"], SummaryKind)
+    kinds = registry.installed_kinds()
+    assert set(kinds) == {*registry.BUILT_IN, "audio"} and isinstance(kinds["audio"], SummaryKind)
+    assert "summary kind 'broken' of sounds-for-test is not available: no sound card" in caplog.text
     assert "'audio' of other-sounds is not available: another package has a kind of this name" in caplog.text

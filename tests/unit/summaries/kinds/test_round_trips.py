@@ -79,7 +79,7 @@ def test_a_body_is_shown_without_control_characters(name: str, data: st.DataObje
         ("image", Image(b"\x89PNG", 1, 1)),
     ],
 )
-def test_what_is_too_long_or_of_other_characters_and_every_image_is_an_artifact(
+def test_what_is_too_long_or_has_other_characters_or_is_an_image_is_an_artifact(
     name: str, value: Any
 ) -> None:
     packed = BUILT_IN[name].pack(value)

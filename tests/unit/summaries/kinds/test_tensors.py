@@ -98,16 +98,13 @@ def test_values_of_several_blocks_are_joined(monkeypatch: pytest.MonkeyPatch) ->
     assert found.total == pytest.approx(finite.sum())
 
 
-def test_a_large_tensor_is_a_file_that_numpy_reads() -> None:
+def test_a_tensor_of_any_layout_is_stored_by_its_values_and_a_large_one_as_a_file_of_numpy() -> None:
     array = np.random.default_rng(1).normal(size=(100, 200)).astype(np.float32)
     packed = TENSOR.pack(array)
     assert packed.data is not None and packed.media_type == "application/x-npy"
     np.testing.assert_array_equal(np.load(io.BytesIO(packed.data), allow_pickle=False), array)
     assert packed.body["dtype"] == "float32" and packed.body["shape"] == [100, 200]
     assert len(packed.body["first"]) == 10 and "value" not in packed.body
-
-
-def test_an_array_of_any_layout_and_byte_order_is_stored_by_its_values() -> None:
     for array in (CUBE.astype(">i4"), np.asfortranarray(CUBE), CUBE[::-1, ::2]):
         found = TENSOR.unpack(*TENSOR.pack(array)[:2])
         np.testing.assert_array_equal(found, array)
@@ -154,12 +151,9 @@ def test_dims_that_do_not_fit_are_refused(dims: str, reason: str) -> None:
     assert reason in str(refused.value) and len(str(refused.value)) < 200
 
 
-def test_a_scalar_has_no_dimension_to_choose() -> None:
-    assert slice_of(np.array(4.5), "[]") == 4.5
-
-
 @given(st.text() | st.text(st.sampled_from("[]:,-0123 ")))
-def test_any_text_is_a_slice_or_refused(dims: str) -> None:
+def test_any_text_is_a_slice_or_refused_and_a_scalar_has_no_dimension_to_choose(dims: str) -> None:
+    assert slice_of(np.array(4.5), "[]") == 4.5
     with contextlib.suppress(ReadRefused):
         slice_of(CUBE, dims)
 
