@@ -14,7 +14,7 @@ from trackside.simulation.config import SimulationConfig
 from trackside.simulation.running_scenarios import SCENARIO_TYPES, AskingScenario
 from trackside.simulation.scenarios import StreamScenario
 
-pytestmark = pytest.mark.usefixtures("quiet_services")
+pytestmark = [pytest.mark.usefixtures("quiet_services"), pytest.mark.thorough]
 
 SEEDS = range(3)
 CONFIG = SimulationConfig(trials=12, workload=LONG_TASKS)
@@ -34,13 +34,13 @@ def outcomes(config: SimulationConfig) -> Counter[Outcome]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIO_TYPES, ids=lambda each: each.name)
-def test_tasks_of_all_kinds_are_adopted_by_workers_that_are_killed_often(
+def test_tasks_of_all_kinds_are_adopted_by_workers_killed_often(
     scenario: type[StreamScenario],
 ) -> None:
     assert outcomes(replace(CONFIG, scenario=scenario))[Outcome.APPLIED] > 0
 
 
-def test_a_task_that_asks_gets_its_answer_from_the_worker_that_has_adopted_it(
+def test_who_asks_gets_an_answer_from_the_worker_that_has_adopted_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(recovery, "RUNS_MEANWHILE", 1.0)
@@ -65,7 +65,7 @@ def test_an_attempt_that_was_lost_first_is_not_adopted() -> None:
     assert outcomes(replace(CONFIG, lease_s=0.4))[Outcome.OVERTAKEN] > 0
 
 
-def test_a_worker_that_has_the_journal_of_another_one_adopts_nothing_of_it(
+def test_a_worker_adopts_nothing_of_another_one_s_journal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(recovery, "ALL_END", 1.0)  # so it adopts nothing of its own

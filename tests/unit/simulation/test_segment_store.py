@@ -1,9 +1,11 @@
-"""Old entries of a long simulation are packed, and come out as they went in; heartbeats are forgotten."""
+"""Old entries of a long simulation are packed, or forgotten; the times of its tasks."""
 
 import pytest
 
+from tests.unit.domain.given import Told, adopted, assigned, begun, ended, submitted, suggested, task_queued
+from trackside.contracts.message import Event
 from trackside.eventlog.log import Entry
-from trackside.simulation.statistics import growth_of
+from trackside.simulation.statistics import TaskTimes, growth_of
 from trackside.simulation.virtual import segment_store
 from trackside.simulation.virtual.segment_store import SegmentStore, size_of
 
@@ -43,3 +45,25 @@ def test_what_is_forgotten_keeps_its_place_and_counts_as_grown() -> None:
     [grown] = growth_of({PLACE: store}).values()
     assert (grown.records, grown.octets) == (33, sum(map(size_of, entries)))
     assert growth_of({PLACE: entries}) == growth_of({PLACE: store})
+
+
+def times(*begins: Event) -> tuple[list[int], int]:
+    """Returns how long a task waited and ran, ms, whose worker begins with these events."""
+    told: Told = task_queued()
+    told.tell(assigned())
+    told.tell(*begins)
+    incarnation = told.task().attempt.incarnations[-1]
+    told.tell(suggested(1), submitted(1))
+    told.tell(ended(incarnation=incarnation))
+    found = TaskTimes()
+    for record in told.records:
+        found.note(record)
+    return found.queued_ms, found.used_ms
+
+
+def test_an_attempt_runs_from_its_acceptance_or_adoption_on() -> None:
+    assert times(adopted()) == times(begun())
+    assert times(adopted())[1] > 0
+    waited, ran = times(begun(), adopted())
+    assert waited == times(begun())[0]
+    assert ran > times(begun())[1]
