@@ -204,12 +204,34 @@ def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
         yield server
 
 
+def check(found: Mapping[str, list[bytes]], canaries: list[bytes], commands: bytes, planted: int) -> None:
+    """Looks for canaries: only so many records of the topic of commands have some."""
+    refused = b"refuses access (PermissionError: there is no key [redacted], [redacted])"
+    expected = {
+        "topics": [refused],
+        "tables": [refused, b"PASSWORD: [redacted]"],
+        "traces": [b"trackside.worker"],
+        "output": [b"refuses access", b"key [redacted] and [redacted] with password=[redacted]"],
+        "processes": [b"trackside.worker"],
+        "files": [b"using", b"there is no key [redacted], [redacted]"],
+    }
+    for place, contents in found.items():
+        for text in expected.get(place, []):
+            assert any(text in each for each in contents), (place, text)
+        leaks = [each for each in contents if any(canary in each for canary in canaries)]
+        if place == "topics":  # the two records that `verify-log` has named
+            known = [each for each in leaks if commands in each]
+            assert len(known) == planted
+            leaks = [each for each in leaks if each not in known]
+        assert not leaks, (place, [each[:300] for each in leaks])
+
+
 def test_planted_secrets_and_keys_are_in_no_topic_table_log_trace_file_or_list_of_processes(
     tmp_path: Path, s3: S3Server, stack: Servers, topic_prefix: str, database: str, leash: Path
 ) -> None:
     key, secret = demand_key(s3)
-    planted = (GIVEN, VARIABLE, PRINTED, RAISED, REFUSED, BROKEN, key, secret, OTHER_KEY, OTHER_SECRET)
-    canaries = [each.encode() for each in planted]
+    written = (GIVEN, VARIABLE, PRINTED, RAISED, REFUSED, BROKEN, key, secret, OTHER_KEY, OTHER_SECRET)
+    canaries = [each.encode() for each in written]
     traces, refusal = Answers(200), Answers(403, REFUSAL.format(key, secret).encode())
     other = Answers(403, REFUSAL.format(OTHER_KEY, OTHER_SECRET).encode())
     with traces.served() as traces_port, other.served() as other_port:
@@ -254,21 +276,4 @@ def test_planted_secrets_and_keys_are_in_no_topic_table_log_trace_file_or_list_o
     for place in places:
         assert f"INV-14 {place}" in verified, verified
     assert other.received and refusal.received
-    refused = b"refuses access (PermissionError: there is no key [redacted], [redacted])"
-    expected = {
-        "topics": [refused],
-        "tables": [refused, b"PASSWORD: [redacted]"],
-        "traces": [b"trackside.worker"],
-        "output": [b"refuses access", b"key [redacted] and [redacted] with password=[redacted]"],
-        "processes": [b"trackside.worker"],
-        "files": [b"using", b"there is no key [redacted], [redacted]"],
-    }
-    for place, contents in found.items():
-        for text in expected.get(place, []):
-            assert any(text in each for each in contents), (place, text)
-        leaks = [each for each in contents if any(canary in each for canary in canaries)]
-        if place == "topics":  # the two records that `verify-log` has named
-            known = [each for each in leaks if f"'{topic_prefix}trackside.commands'".encode() in each]
-            assert len(known) == len(places)
-            leaks = [each for each in leaks if each not in known]
-        assert not leaks, (place, [each[:300] for each in leaks])
+    check(found, canaries, f"'{topic_prefix}trackside.commands'".encode(), len(places))
