@@ -194,6 +194,7 @@ def joined() -> JobLog:
     return log
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("subject", "names"),
     [

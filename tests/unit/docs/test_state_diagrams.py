@@ -348,6 +348,7 @@ STATES: dict[str, type[Enum]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("subject", DIRECTED)
 def test_a_diagram_has_every_state_and_the_transitions_that_the_fold_permits(subject: str) -> None:
     permitted = set[Transition]()

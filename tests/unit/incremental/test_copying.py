@@ -182,6 +182,7 @@ def test_a_folder_is_no_model_that_is_read_as_a_file(tmp_path: Path) -> None:
     assert caught.value.code == "not_a_file"
 
 
+@pytest.mark.thorough
 def test_a_poller_sees_only_whole_files_while_their_writer_is_killed_again_and_again(tmp_path: Path) -> None:
     """I26, I28, I29: kill -9 at moments of a seed; each model that was read is one that was written."""
     chance = random.Random(os.environ[SEED_VARIABLE])

@@ -58,6 +58,7 @@ def outcomes(log: ForgedLog, name: str) -> tuple[dict[int, Outcome], dict[int, b
     return found, states
 
 
+@pytest.mark.thorough
 async def test_a_reader_of_one_stream_gives_each_event_the_outcome_of_services(log: ForgedLog) -> None:
     seen = set[Outcome]()
     for name in NAMES:
@@ -72,6 +73,7 @@ async def test_a_reader_of_one_stream_gives_each_event_the_outcome_of_services(l
     assert seen >= {Outcome.APPLIED, Outcome.OVERTAKEN}
 
 
+@pytest.mark.thorough
 async def test_a_stored_state_continues_with_the_keys_of_its_place(
     log: ForgedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +95,7 @@ async def test_a_stored_state_continues_with_the_keys_of_its_place(
     assert saved > 500
 
 
+@pytest.mark.thorough
 async def test_a_key_that_was_revoked_before_a_stored_state_counts_for_no_event_after_it(
     log: ForgedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +122,7 @@ async def test_a_key_that_was_revoked_before_a_stored_state_counts_for_no_event_
     assert fold(after.stream, after.last, AGGREGATES) is Outcome.APPLIED  # or this test would prove nothing
 
 
+@pytest.mark.thorough
 async def test_what_only_a_forger_has_written_is_no_stream(log: ForgedLog, tmp_path: Path) -> None:
     store = FolderPastStore(tmp_path)
     partition = partition_of(FORGED, TOPICS.event_partitions)
@@ -128,6 +132,7 @@ async def test_what_only_a_forger_has_written_is_no_stream(log: ForgedLog, tmp_p
             await find_stream(log, TOPICS, FORGED, past)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["", "again"])
 async def test_an_exported_stream_has_what_counts_and_folds_to_the_same_state_without_the_keys(
     log: ForgedLog, tmp_path: Path, name: str
@@ -145,6 +150,7 @@ async def test_an_exported_stream_has_what_counts_and_folds_to_the_same_state_wi
         assert dump(found.stream) == dump((await state_at(recorded)).stream)
 
 
+@pytest.mark.thorough
 async def test_one_stream_is_verified_as_all_are(log: ForgedLog) -> None:
     whole, alone = dict[int, Outcome](), dict[int, Outcome]()
     for name, found in (("", whole), ("one", alone)):
@@ -158,6 +164,7 @@ async def test_one_stream_is_verified_as_all_are(log: ForgedLog) -> None:
     assert Outcome.OVERTAKEN in alone.values()
 
 
+@pytest.mark.thorough
 async def test_what_the_sdk_copies_from_a_stream_is_not_forged(log: ForgedLog) -> None:
     async with AsyncClient("", log=log) as client:
         assert await client.kind("one") == "search"

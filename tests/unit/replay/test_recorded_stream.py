@@ -31,6 +31,7 @@ def folded(log: MemoryLog, stream: str, until: int) -> bytes:
     return dump(streams.by_id[stream])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stream", ["one", "two", "tasks", "going", "open"])
 async def test_the_state_at_every_offset_is_what_a_service_had_there(log: MemoryLog, stream: str) -> None:
     history = await find_stream(log, TOPICS, stream)
@@ -42,6 +43,7 @@ async def test_the_state_at_every_offset_is_what_a_service_had_there(log: Memory
     assert compared > 10
 
 
+@pytest.mark.thorough
 async def test_a_time_is_behind_all_that_was_written_by_then(log: MemoryLog) -> None:
     history = await find_stream(log, TOPICS, "one")
     for entry in events_of(log, "one")[history.begin :: 7]:

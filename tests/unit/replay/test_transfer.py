@@ -59,6 +59,7 @@ async def imported(log: MemoryLog, path: Path, name: str = "") -> ImportSummary:
     return await import_file(log, ELSEWHERE, path, name)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stream", STREAMS)
 async def test_an_imported_stream_is_the_exported_one(
     log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, stream: str
@@ -240,6 +241,7 @@ async def test_a_damaged_file_is_refused_and_its_first_bad_line_named(
         await find_stream(elsewhere, ELSEWHERE, "one")
 
 
+@pytest.mark.thorough
 async def test_each_changed_byte_is_noticed(
     log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, seed: int
 ) -> None:

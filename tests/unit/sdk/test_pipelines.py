@@ -90,6 +90,7 @@ TEXTS = st.text(min_size=1, max_size=8) | st.sampled_from(
 )
 
 
+@pytest.mark.thorough
 @given(path=st.lists(TEXTS, min_size=1, max_size=4), default=st.none() | TEXTS)
 def test_a_placeholder_reads_back_as_the_path_that_it_was_made_of_or_is_refused(
     path: list[str], default: str | None

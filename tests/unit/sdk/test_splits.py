@@ -51,6 +51,7 @@ def test_t24_a_dirichlet_split_has_every_index_once_in_parts_of_equal_size(
         assert found == splits.dirichlet(labels, parts, alpha=alpha, seed=seed, min_size=min_size)
 
 
+@pytest.mark.thorough
 @given(LABELS, st.integers(1, 12), ALPHAS, st.integers(1, 4), st.integers(), st.integers(0, 5))
 def test_t24_an_uneven_split_or_one_by_label_has_every_index_once_and_no_part_too_small(
     labels: list[int], parts: int, alpha: float, shards: int, seed: int, min_size: int
@@ -98,6 +99,7 @@ def test_a_tensor_of_labels_is_split_like_the_list_of_its_numbers() -> None:
     assert splits.by_label(Tensor(), 5, seed=1) == splits.by_label(DIGITS, 5, seed=1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("call", "reason"),
     [

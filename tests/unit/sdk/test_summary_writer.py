@@ -53,6 +53,7 @@ def test_arguments_of_tensorboardx_are_taken_too() -> None:
         assert [*ours] == [*inspect.signature(getattr(theirs, name)).parameters]
 
 
+@pytest.mark.thorough
 def test_a_task_that_writes_no_summaries_does_not_import_numpy() -> None:
     code = "import sys, trackside.sdk; from trackside.sdk import trial; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -114,6 +115,7 @@ def without_edge(histogram: Histogram) -> Histogram:
     return replace(histogram, left=left, right=right, counts=counts)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:`torch.jit.trace.*` is deprecated")  # torch's writer calls it
 def test_files_hold_what_those_of_torchs_writer_hold(tmp_path: Path) -> None:
     """S14: scalars, histograms, images, texts, tensors, graphs and hyper-parameters."""

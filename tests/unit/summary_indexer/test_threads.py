@@ -64,6 +64,7 @@ async def test_no_more_threads_run_than_are_set_even_if_their_callers_are_gone()
     assert await second == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("code", "said"), [(ENDS, "ended"), (STARTS_NOTHING, "imported")])
 def test_a_process_ends_with_a_read_that_blocks_and_an_import_starts_nothing(code: str, said: str) -> None:
     """S9: a loading thread that kept the process from ending, and a service that was made at import."""

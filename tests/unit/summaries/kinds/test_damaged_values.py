@@ -52,6 +52,7 @@ def damaged(draw: st.DrawFn, name: str) -> tuple[Body, bytes | None]:
     return body, draw(st.sampled_from([data, None, b"", data]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", KINDS)
 @given(st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

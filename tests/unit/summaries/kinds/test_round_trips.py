@@ -42,6 +42,7 @@ def test_each_built_in_kind_is_tried_and_the_two_kinds_of_graphs_are_stored_alik
     assert (first.pack, first.unpack, first.lines) == (second.pack, second.unpack, second.lines)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", KINDS)
 @given(st.data())
 @SLOW
@@ -57,6 +58,7 @@ def test_a_value_is_read_as_it_was_written(name: str, data: st.DataObject) -> No
     assert same(found, value)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", KINDS)
 @given(st.data(), st.sampled_from([20, 80, 200]))
 @SLOW

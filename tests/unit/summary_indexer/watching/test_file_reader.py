@@ -122,6 +122,7 @@ print(compare_files(folder, [ComparedFile(NAME, 10, "ab")]))
 """
 
 
+@pytest.mark.thorough
 def test_a_file_without_rights_is_named(tmp_path: Path) -> None:
     """S18: by a process that must obey them, also where the tests are run by root."""
     file_in(tmp_path, FILE)
