@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.chaos.alerts.prometheus import needs_prometheus, prometheus
 from tests.integration.console.given import Browser
 from trackside.console.live.alerts import watch_alerts

@@ -56,18 +56,15 @@ def batches(module_tables: str) -> Browser:
     return asyncio.run(write())
 
 
-async def test_a_pipeline_shows_its_numbered_runs_schedules_and_versions(pipelines: Browser) -> None:
+async def test_a_pipeline_shows_its_runs_schedules_versions_and_a_form_with_the_parameters_of_the_newest(
+    pipelines: Browser,
+) -> None:
     page = await pipelines.page(PIPELINE)
     assert all(f'id="run-{number}"' in page for number in (1, 2, 3))
     assert 'id="schedule-mornings"' in page and "0 6 * * *" in page
     assert 'name="text:schedule.cron" type="text" value="0 6 * * *"' in page, "a schedule is edited in place"
     assert "trackside.update-schedule.v1" in page
     assert f'href="{PIPELINE}/versions/2"' in page and f'href="{PIPELINE}/versions/1"' in page
-
-
-async def test_the_form_of_a_run_has_an_input_for_each_parameter_of_the_current_version(
-    pipelines: Browser,
-) -> None:
     page = await pipelines.page(PIPELINE)
     assert 'name="number:parameters.seed" type="number" step="1" value="7"' in page
     assert '<option value="&lt;b&gt;slow&lt;/b&gt;"' in page
@@ -84,7 +81,9 @@ async def test_runs_of_a_pipeline_are_filtered_by_their_status_and_cancelled_bef
     assert CancelPipelineRuns.wire_type() in page
 
 
-async def test_a_version_has_its_graph_and_what_differs_from_the_one_before(pipelines: Browser) -> None:
+async def test_a_version_has_its_graph_and_what_differs_and_the_durations_of_runs_have_failures_marked(
+    pipelines: Browser,
+) -> None:
     page = await pipelines.page(f"{PIPELINE}/versions/2")
     assert "What differs from" in page and "&#34;mode&#34;" in page
     graph = (await pipelines.chart(f"/data/pipelines/{STREAM}/2/graph")).meta
@@ -92,9 +91,6 @@ async def test_a_version_has_its_graph_and_what_differs_from_the_one_before(pipe
     assert graph["edges"] == [{"source": "prepare", "target": "train"}]
     with pytest.raises(PageNotFound, match="has no version 9"):
         await pipelines.page(f"{PIPELINE}/versions/9")
-
-
-async def test_the_durations_of_runs_are_a_chart_with_failures_marked(pipelines: Browser) -> None:
     found = await pipelines.chart(f"/data/pipelines/{STREAM}/durations")
     assert list(found.arrays["number"]) == [1, 2]
     assert [note["text"] for note in found.meta["annotations"]] == ["run 2 FAILED"]

@@ -57,7 +57,9 @@ async def test_a_version_that_was_live_can_be_live_again_and_that_which_is_canno
     assert RollbackModel.wire_type() in page
 
 
-async def test_a_round_shows_its_stages_with_tasks_and_why_it_was_decided_so(job: Browser) -> None:
+async def test_a_round_shows_why_it_was_decided_so_and_the_bill_of_the_live_model_goes_back_to_the_first(
+    job: Browser,
+) -> None:
     page = await job.page(f"{PAGE}/rounds/2")
     assert 'id="stage-train"' in page and f'href="/tasks/{JOB}/{JOB}.r2.train.1"' in page
     assert "accuracy_delta" in page and "Conditions of the deployment" in page
@@ -65,9 +67,6 @@ async def test_a_round_shows_its_stages_with_tasks_and_why_it_was_decided_so(job
         await job.page(f"{PAGE}/rounds/77")
     with pytest.raises(PageNotFound, match="no round abc"):
         await job.page(f"{PAGE}/rounds/abc")
-
-
-async def test_the_bill_of_the_live_model_goes_back_to_the_first_version(job: Browser) -> None:
     page = await job.page(f"{PAGE}/bill")
     assert f'id="version-{MODEL}-2"' in page and f'id="version-{MODEL}-1"' in page
     assert f'href="{PAGE}/rounds/1"' in page and "none: it is the first" in page

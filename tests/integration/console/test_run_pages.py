@@ -56,9 +56,14 @@ async def test_the_page_of_a_run_has_its_steps_and_offers_to_retry_those_that_fa
     assert 'data-src="/data/runs/' in page
 
 
-async def test_home_shows_a_run_that_waits_for_a_decision(gated: Browser) -> None:
+async def test_home_shows_a_run_that_waits_for_a_decision_and_a_viewer_sees_its_gate_without_a_form(
+    gated: Browser,
+) -> None:
     page = await gated.page("/")
     assert f'href="{RUN}"' in page.split("Ended lately")[0] and "A gate waits for a decision." in page
+    page = await gated.of(User("eve", Role.VIEWER)).page(RUN)
+    assert "good enough?" in page and "An operator can approve or reject it" in page
+    assert '<form class="command"' not in page
 
 
 async def test_steps_are_filtered_and_sorted_by_the_address(ended: Browser) -> None:
@@ -69,7 +74,9 @@ async def test_steps_are_filtered_and_sorted_by_the_address(ended: Browser) -> N
     assert "No step is like that" in await ended.page(f"{RUN}?text=nothing+like+this")
 
 
-async def test_the_graph_has_each_step_with_its_needs_and_marks_the_critical_path(ended: Browser) -> None:
+async def test_the_graph_has_each_step_and_marks_the_critical_path_and_the_timeline_has_those_that_were_ready(
+    ended: Browser,
+) -> None:
     found = (await ended.chart(f"/data/runs/{STREAM}/graph")).meta
     nodes = {node["id"]: node for node in found["nodes"]}
     assert nodes["check"]["state"] == "timed_out" and nodes["data"]["href"] == f"{RUN}/steps/data"
@@ -78,12 +85,9 @@ async def test_the_graph_has_each_step_with_its_needs_and_marks_the_critical_pat
     marked = [node["id"] for node in found["nodes"] if node["critical"]]
     assert marked == [each.step for each in critical_path(eventful().run)]
     assert {"data", "ok"} <= {*marked} and "tune" not in marked
-
-
-async def test_the_timeline_has_a_row_for_each_step_that_was_ready(ended: Browser) -> None:
-    found = await ended.chart(f"/data/runs/{STREAM}/timeline")
-    assert list(found.labels["row"]) == ["data", "train", "check", "ok"]
-    assert (found.arrays["start"] <= found.arrays["end"]).all()
+    timeline = await ended.chart(f"/data/runs/{STREAM}/timeline")
+    assert list(timeline.labels["row"]) == ["data", "train", "check", "ok"]
+    assert (timeline.arrays["start"] <= timeline.arrays["end"]).all()
 
 
 async def test_a_step_shows_its_tasks_why_it_failed_and_what_each_parameter_comes_from(
@@ -113,16 +117,15 @@ async def test_a_failed_item_of_a_step_is_begun_again_by_itself(tables: str) -> 
     assert "Begin item 0" not in page and "Stop item" not in page
 
 
-async def test_a_gate_asks_with_an_input_for_each_field_of_its_form(gated: Browser) -> None:
+async def test_a_gate_asks_for_each_field_of_its_form_and_what_follows_from_it_is_shown_as_it_is_written(
+    gated: Browser,
+) -> None:
     for address in (RUN, f"{RUN}/steps/ok"):
         page = await gated.page(address)
         assert 'name="number:inputs.epochs" type="number" step="1" min="1" value="5"' in page
         assert '<input type="hidden" name="flag:inputs.ship" value="false">' in page
         assert '<option value="production"' in page
         assert "trackside.reject-gate.v1" in page
-
-
-async def test_parameters_that_are_not_known_yet_are_shown_as_they_are_written(gated: Browser) -> None:
     page = await gated.page(f"{RUN}/steps/train")
     assert "${ok.result.epochs}" in page
     assert "the result of step ok" in page and f'href="{RUN}/steps/ok"' in page
@@ -132,12 +135,6 @@ async def test_parameters_that_are_not_known_yet_are_shown_as_they_are_written(g
 async def test_texts_of_publishers_are_text(gated: Browser) -> None:
     for address in (RUN, f"{RUN}/steps/data", f"{RUN}/steps/ok", f"{RUN}/steps/train"):
         assert HOSTILE not in await gated.page(address)
-
-
-async def test_a_viewer_sees_a_gate_and_has_no_form(gated: Browser) -> None:
-    page = await gated.of(User("eve", Role.VIEWER)).page(RUN)
-    assert "good enough?" in page and "An operator can approve or reject it" in page
-    assert '<form class="command"' not in page
 
 
 async def test_events_are_shown_as_a_list_and_as_a_tree_below_the_command_with_its_publisher(

@@ -86,7 +86,7 @@ async def test_commands_are_listed_with_their_answers_as_text(browser: Browser) 
     assert HOSTILE not in page and "&lt;img src=x" in commands
 
 
-async def test_accepted_commands_and_stops_of_the_assessor_are_marked_in_the_history(
+async def test_accepted_commands_and_stops_of_the_assessor_are_marked_in_the_history_and_in_curves(
     browser: Browser,
 ) -> None:
     found = await browser.chart("/data/searches/s/history")
@@ -95,9 +95,6 @@ async def test_accepted_commands_and_stops_of_the_assessor_are_marked_in_the_his
     assert [each["time"] for each in marks] == [1_200, 2_000]
     assert [each["x"] for each in marks] == [1, 1]
     assert marks[1]["text"] == "the assessor stopped a trial"
-
-
-async def test_a_curve_has_the_marks_of_its_own_time_at_its_steps(browser: Browser) -> None:
     found = await browser.chart("/data/tasks/s/s.0/curve?tag=loss")
     assert np.array_equal(found.arrays["step"], [0, 1_500, 3_000])
     assert [(each["kind"], each["x"]) for each in found.meta["annotations"]] == [

@@ -43,7 +43,9 @@ def browser(module_tables: str) -> Browser:
     return Browser(module_tables)
 
 
-async def test_each_selected_experiment_has_a_form_for_what_can_be_done_with_it(browser: Browser) -> None:
+async def test_each_selected_experiment_has_a_form_for_what_can_be_done_with_it_and_a_viewer_gets_none(
+    browser: Browser,
+) -> None:
     page = await browser.page("/selected?id=s00&id=s01&id=s02&id=s00")
     assert "3 selected" in page
     assert page.count('data-of="stop"') == 2 and page.count('data-of="archive"') == 2
@@ -51,9 +53,6 @@ async def test_each_selected_experiment_has_a_form_for_what_can_be_done_with_it(
     assert 'data-confirm-title="Stop 2 experiments?"' in page
     assert 'data-confirm-title="Archive 2 experiments?"' in page
     assert 'id="answer-s00"' in page and 'id="answer-s01"' in page
-
-
-async def test_a_viewer_gets_no_form(browser: Browser) -> None:
     page = await browser.of(VIEWER).page("/selected?id=s00")
     assert '<form class="command"' not in page and "data-send-all" not in page
     assert "log in as an operator" in page

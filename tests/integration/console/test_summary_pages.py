@@ -62,19 +62,15 @@ async def test_each_kind_of_value_is_a_tab_and_curves_come_first(browser: Browse
     assert "/data/summaries/scalars?job=one&amp;job=two&amp;tag=loss" in page
 
 
-async def test_a_curve_has_a_series_for_each_job(browser: Browser) -> None:
+async def test_charts_have_the_curves_of_each_job_the_buckets_of_each_step_and_axes_of_hyper_parameters(
+    browser: Browser,
+) -> None:
     found = await browser.chart("/data/summaries/scalars?job=one&job=two&tag=loss")
     assert list(found.labels["series"]) == ["one", "two"]
     assert found.arrays["value"].tolist() == [1.0, 0.5, 2.0, 0.25]
-
-
-async def test_a_histogram_is_a_cell_for_each_bucket_up_to_the_next_step(browser: Browser) -> None:
-    found = (await browser.chart("/data/summaries/histograms?job=one&tag=weights")).arrays
-    assert found["step"].tolist() == [0, 0, 5, 5] and found["step_high"].tolist() == [5, 5, 10, 10]
-    assert found["bin"].tolist() == [0, 1, 0, 1] and found["count"].tolist() == [3, 4, 7, 0]
-
-
-async def test_hyper_parameters_of_jobs_are_axes_with_the_last_values(browser: Browser) -> None:
+    cells = (await browser.chart("/data/summaries/histograms?job=one&tag=weights")).arrays
+    assert cells["step"].tolist() == [0, 0, 5, 5] and cells["step_high"].tolist() == [5, 5, 10, 10]
+    assert cells["bin"].tolist() == [0, 1, 0, 1] and cells["count"].tolist() == [3, 4, 7, 0]
     found = await browser.chart("/data/summaries/hparams?job=one&job=two")
     assert found.arrays["lr"].tolist() == [0.1, 0.2] and found.arrays["loss"].tolist() == [0.5, 0.25]
     assert [found.labels["opt"][place] for place in found.arrays["opt"]] == ["adam", "sgd"]
