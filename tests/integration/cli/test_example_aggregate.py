@@ -26,49 +26,41 @@ def registered() -> Iterator[None]:
         yield
 
 
-async def _ended_repeat() -> MemoryLog:
-    """Gives a log with a repeat of three runs, of which all have finished."""
-    log = await harness.new_log()
-    async with harness.dispatcher(log), harness.fleet(log, lambda parameters: float(parameters["run"])):
-        client = harness.client_of(log)
-        await client.publish(StartRepeat(name="seeds", task_type="noop", times=3), STREAM)
-        await client.wait(STREAM, 60)
-    return log
+@pytest.fixture(scope="module")
+def log() -> MemoryLog:
+    """Returns a log with a repeat of three runs, of which all have finished."""
+
+    async def run() -> MemoryLog:
+        log = await harness.new_log()
+        async with harness.dispatcher(log), harness.fleet(log, lambda parameters: float(parameters["run"])):
+            client = harness.client_of(log)
+            await client.publish(StartRepeat(name="seeds", task_type="noop", times=3), STREAM)
+            await client.wait(STREAM, 60)
+        return log
+
+    return asyncio.run(run())
 
 
 @pytest.fixture(scope="module")
-def filled(registered: None, module_database: str) -> str:
-    """Gives a database with the rows of a repeat."""
-
-    async def fill() -> None:
-        await write_rows(await _ended_repeat(), module_database, harness.TOPICS)
-
-    asyncio.run(fill())
-    return module_database
+def filled(log: MemoryLog, module_tables: str) -> str:
+    """Returns a database with the rows of the repeat."""
+    asyncio.run(write_rows(log, module_tables, harness.TOPICS))
+    return module_tables
 
 
 @pytest.mark.usefixtures("addresses")
-def test_it_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_listed_shown_with_its_tasks_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
     [row] = answer(capsys, "ls")
     assert (row["kind"], row["id"], row["status"]) == ("repeat", STREAM, "DONE")
     assert row["spec"]["times"] == 3, "JSON columns of any view are read as JSON"
     [line] = said(capsys, "ls").splitlines()[1:]
     assert line.split()[:6] == [STREAM, "repeat", "DONE", "3/3", "-", "seeds"]
-
-
-@pytest.mark.usefixtures("addresses")
-def test_it_is_shown_with_its_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line.split() for line in said(capsys, "show", STREAM).splitlines()]
     assert ["status", "DONE"] in lines
-    assert [line[:3] for line in lines if line[:1] and line[0].isdigit()] == [
-        [str(number), "noop", "ended"] for number in range(3)
-    ]
+    tasks = [line[:3] for line in lines if line[:1] and line[0].isdigit()]
+    assert tasks == [[str(number), "noop", "ended"] for number in range(3)]
     shown = answer(capsys, "show", STREAM)
     assert [len(shown[name]) for name in ("tasks", "commands")] == [3, 1]
-
-
-@pytest.mark.usefixtures("addresses")
-def test_it_has_a_report(capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(capsys, "report", STREAM)
     assert (found["kind"], found["name"], found["status"]) == ("repeat", "seeds", "DONE")
     [section] = found["sections"]
@@ -76,21 +68,16 @@ def test_it_has_a_report(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"repeat {STREAM} seeds: DONE" in said(capsys, "report", STREAM)
 
 
-async def test_it_is_watched_until_its_end(capsys: pytest.CaptureFixture[str]) -> None:
-    client = harness.client_of(await _ended_repeat())
-    stream, _ = await follow.until_end(client, STREAM, as_json=False)
+async def test_it_is_watched_until_its_end_and_its_past_is_shown(
+    log: MemoryLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream, _ = await follow.until_end(harness.client_of(log), STREAM, as_json=False)
     assert "3/3 runs ended" in capsys.readouterr().err
     follow.print_end(stream, as_json=False)
     assert capsys.readouterr().out.startswith(f"{STREAM} DONE: 3/3 runs in ")
     follow.print_end(stream, as_json=True)
     assert json.loads(capsys.readouterr().out)["repeat_id"] == STREAM
-
-
-async def test_its_state_at_a_point_in_time_is_shown_with_its_tasks(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    recorded = await find_stream(await _ended_repeat(), harness.TOPICS, STREAM)
+    recorded = await find_stream(log, harness.TOPICS, STREAM)
     show_past(recorded, await state_at(recorded))
     shown = capsys.readouterr().out
-    assert f"{STREAM}  repeat DONE, after offset" in shown
-    assert f"{STREAM}.2" in shown
+    assert f"{STREAM}  repeat DONE, after offset" in shown and f"{STREAM}.2" in shown

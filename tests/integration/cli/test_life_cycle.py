@@ -1,36 +1,29 @@
 """The commands that change a search, typed on a terminal, against services that run."""
 
-import asyncio
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration import command_line
-from tests.integration.installed import changes, installation, variables_of
+from tests.integration.cli.conftest import Tried, Typed
+from tests.integration.installed import event_of
 from tests.integration.projections.harness import query
 from tests.polling import poll_until
-from tests.stack import Servers
 from trackside.aggregates.search.messages import (
     SearchPaused,
     SearchResumed,
     SearchSpaceUpdated,
     SearchUpdated,
-    TrialAdded,
     TrialEnded,
     TrialsImported,
     TrialsRequested,
     TrialStatus,
     TrialSuggested,
 )
-from trackside.contracts.message import Event, Record
 from trackside.contracts.tasks import TaskAccepted
-from trackside.domain.stream import Stream
 from trackside.eventlog.settings import StackSettings
 
 SPEC = """
@@ -43,61 +36,20 @@ space:
   value: {type: uniform, low: 0, high: 1}
   seconds: {type: constant, value: SECONDS}
 """
-Tried = Callable[..., Awaitable[tuple[int, str, str]]]
-Typed = Callable[..., Awaitable[str]]
-
-
-@pytest.fixture(scope="module")
-def settings(
-    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StackSettings]:
-    with installation(stack, module_database, tmp_path_factory.mktemp("services")) as settings:
-        yield settings
 
 
 @pytest.fixture(autouse=True)
-def folder(settings: StackSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def specs(settings: StackSettings, tmp_path: Path) -> None:
     (tmp_path / "waits.yaml").write_text(SPEC.replace("SECONDS", "3600"))
     (tmp_path / "ends.yaml").write_text(SPEC.replace("SECONDS", "0").replace("9", "3"))
-    for name, value in variables_of(settings).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture
-def tried(capsys: pytest.CaptureFixture[str]) -> Tried:
-    """Gives a function that runs `trackside`: its exit code, stdout and stderr."""
-    return partial(asyncio.to_thread, command_line.tried, capsys)
-
-
-@pytest.fixture
-def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Gives a function that runs a command, which must end with 0, and gives what it printed."""
-    return partial(asyncio.to_thread, command_line.said, capsys)
-
-
-async def seen(settings: StackSettings, search: str, what: Callable[[Record, Stream], bool]) -> Record:
-    """Waits for the first event of a search that is so, and gives it."""
-    async with aclosing(changes(settings, search)) as followed:
-        async for record, stream in followed:
-            if what(record, stream):
-                return record
-    raise AssertionError("the search is over")
+async def begun(settings: StackSettings, search: str, trial: int) -> None:
+    await event_of(settings, search, TaskAccepted, lambda event: event.task_id == f"{search}.{trial}")
 
 
 def wrote(name: str, text: str) -> None:
     Path(name).write_text(text)
-
-
-async def begun(settings: StackSettings, search: str, trial: int) -> None:
-    task = f"{search}.{trial}"
-    await seen(
-        settings, search, lambda r, _: isinstance(r.message, TaskAccepted) and r.message.task_id == task
-    )
-
-
-def is_a(kind: type[Event]) -> Callable[[Record, Stream], bool]:
-    return lambda record, _: isinstance(record.message, kind)
 
 
 OTHER_SPACE = {
@@ -115,43 +67,33 @@ async def test_a_search_is_changed_by_every_command_while_it_goes_on(
     await begun(settings, search, 0)
 
     assert f"{search} accepted" in await typed("pause", search, "--reason", "lunch")
-    paused = await seen(settings, search, is_a(SearchPaused))
-    assert paused.message.reason == "lunch"  # type: ignore[attr-defined]
+    assert (await event_of(settings, search, SearchPaused)).reason == "lunch"
     await typed("stop-trial", search, "0")
-    ended = (await seen(settings, search, is_a(TrialEnded))).message
-    assert isinstance(ended, TrialEnded) and ended.status is TrialStatus.USER_CANCELED
+    assert (await event_of(settings, search, TrialEnded)).status is TrialStatus.USER_CANCELED
     await typed("resume", search)
-    resumed = await seen(settings, search, is_a(SearchResumed))
+    await event_of(settings, search, SearchResumed)
     await begun(settings, search, 1)
 
     await typed("update", search, "--max-trials", "20", "--goal", "0.99", "--max-duration", "2h")
-    updated = (await seen(settings, search, is_a(SearchUpdated))).message
-    assert isinstance(updated, SearchUpdated)
+    updated = await event_of(settings, search, SearchUpdated)
     assert (updated.max_trials, updated.goal, updated.max_duration_s) == (20, 0.99, 7200.0)
-
     wrote("space.json", json.dumps(OTHER_SPACE))
     await typed("update-space", search, "space.json")
-    spaced = (await seen(settings, search, is_a(SearchSpaceUpdated))).message
-    assert isinstance(spaced, SearchSpaceUpdated) and spaced.space_version == 2
-
+    assert (await event_of(settings, search, SearchSpaceUpdated)).space_version == 2
     wrote("past.csv", "value,parameters.value,parameters.seconds\n0.5,2.5,3600\n")
     await typed("import-trials", search, "past.csv")
-    imported = (await seen(settings, search, is_a(TrialsImported))).message
-    assert isinstance(imported, TrialsImported)
+    imported = await event_of(settings, search, TrialsImported)
     assert imported.trials[0].parameters == {"value": 2.5, "seconds": 3600}
 
     code, _, err = await tried("add-trial", search, "value=7", "sceonds=3600")
     assert code == 2 and "did you mean 'seconds'?" in err and "7 is not a number from 2.0 to 3.0" in err
     await typed("add-trial", search, "value=7", "--outside")
-    await seen(settings, search, is_a(TrialAdded))
     await typed("request-trials", search, "1")
-    await seen(settings, search, is_a(TrialsRequested))
+    await event_of(settings, search, TrialsRequested)
     await begun(settings, search, 2)  # beside trial 1, which still runs: the concurrency is 1
-    second = (await seen(settings, search, lambda r, s: _suggests(r, 2))).message
-    assert isinstance(second, TrialSuggested)
+    second = await event_of(settings, search, TrialSuggested, lambda event: event.trial == 2)
     assert (second.source, second.outside) == ("customized", ["value"])
     assert second.parameters == {"value": 7, "seconds": 3600}
-    assert resumed.offset < (await seen(settings, search, lambda r, _: _suggests(r, 1))).offset
 
     await typed("stop", search, "--wait")
     shown = await typed("show", search)
@@ -170,10 +112,6 @@ async def test_a_search_is_changed_by_every_command_while_it_goes_on(
 def origins(rows: list[dict[str, Any]]) -> list[tuple[str, int]]:
     """Gives who suggested the first three trials, and of which version of the space they are."""
     return [(row["source"], row["space_version"]) for row in rows[:3]]
-
-
-def _suggests(record: Record, trial: int) -> bool:
-    return isinstance(record.message, TrialSuggested) and record.message.trial == trial
 
 
 REFUSED = (
@@ -200,21 +138,6 @@ async def test_what_is_refused_is_said_in_one_line_and_exits_with_2(tried: Tried
     await typed("stop", search, "--wait")
 
 
-async def test_all_problems_of_a_spec_are_printed_with_their_lines(tried: Tried) -> None:
-    search = f"refused-{secrets.token_hex(3)}"
-    space = "space:\n  x: {type: uniform, low: 0, high: 1}\n"
-    wrote("fields.yaml", "kind: search\ntask_type: nope\nmax_trials: 0\nconcurrency: 0\n" + space)
-    code, _, err = await tried("submit", "fields.yaml", "--id", search)
-    assert code == 2 and "fields.yaml:3: $.max_trials: " in err and "fields.yaml:4: $.concurrency: " in err
-    wrote("asks.yaml", "kind: search\ntask_type: nope\nmax_trials: 1\ntuner:\n  name: tpee\n" + space)
-    code, _, err = await tried("submit", "asks.yaml", "--id", search)
-    assert code == 2 and f"{search} refused: asks.yaml:2: unknown_task_type at $.task_type: " in err
-    assert "asks.yaml:5: unknown_tuner at $.tuner.name: " in err
-    code, out, _ = await tried("submit", "asks.yaml", "--id", search, "--json")
-    found = [(problem["code"], problem["line"]) for problem in json.loads(out)["problems"]]
-    assert (code, found) == (2, [("unknown_task_type", 2), ("unknown_tuner", 5)])
-
-
 async def test_a_ping_is_answered_with_times(typed: Typed) -> None:
     """D21: nothing but an answer."""
     text = await typed("ping")
@@ -239,28 +162,25 @@ async def test_trials_that_were_exported_are_known_to_the_tuner_of_another_searc
     assert code == 0 and f"{search} has 3 trials with a value; importances need 10" in out
     shares = json.loads(await typed("importances", search, "--json"))
     assert (shares["objectives"], "importances need 10" in shares["message"]) == ([], True)
-    for name, text in (("a.json", await typed("export-trials", search)), ("c.csv", "")):
+    wrote("trials.json", json.dumps(rows))
+    both = {
+        "value": {"type": "uniform", "low": 0, "high": 1},
+        "seconds": {"type": "choice", "values": [0, 3600]},
+    }
+    wrote("both.json", json.dumps(both))
+    for file in ("trials.json", "trials.csv"):
         new = f"new-{secrets.token_hex(3)}"
-        file = name if text else "trials.csv"
-        if text:
-            wrote(name, text)
         await typed("submit", "waits.yaml", "--id", new)
-        space = {
-            "value": {"type": "uniform", "low": 0, "high": 1},
-            "seconds": {"type": "choice", "values": [0, 3600]},
-        }
-        wrote("both.json", json.dumps(space))
         await typed("update-space", new, "both.json")
         await typed("import-trials", new, file)
-        imported = (await seen(settings, new, is_a(TrialsImported))).message
-        assert isinstance(imported, TrialsImported)
-        told = [(past.parameters, past.value) for past in imported.trials]
+        told = [
+            (past.parameters, past.value) for past in (await event_of(settings, new, TrialsImported)).trials
+        ]
         assert told == [(row["parameters"], row["value"]) for row in rows]
         await typed("stop", new, "--wait")
     knows = f"knows-{secrets.token_hex(3)}"
     await typed("submit", "ends.yaml", "--id", knows, "--past", "trials.csv", "--wait")
-    known = (await seen(settings, knows, is_a(TrialsImported))).message
-    assert isinstance(known, TrialsImported) and len(known.trials) == 3
+    assert len((await event_of(settings, knows, TrialsImported)).trials) == 3
 
 
 async def test_tags_a_note_and_archiving_change_what_is_listed(
@@ -309,36 +229,37 @@ async def _has_labels(settings: StackSettings, rows: list[tuple[object, ...]]) -
     return await query(settings.postgres_dsn, select, names) == rows
 
 
-async def test_a_drained_device_gets_no_task_until_it_is_resumed(
+async def test_a_drained_device_gets_no_task_until_it_is_resumed_and_a_worker_is_all_its_devices(
     settings: StackSettings, tried: Tried, typed: Typed
 ) -> None:
-    await poll_until(partial(_is_draining, settings, [("cpu-0", False, None), ("cpu-1", False, None)]))
+    select = "SELECT device_id, draining, drain_reason FROM dashboards.devices ORDER BY 1"
+
+    async def are(first: str | None, second: str | None) -> None:
+        rows = [(f"cpu-{at}", reason is not None, reason) for at, reason in enumerate((first, second))]
+
+        async def found() -> bool:
+            return await query(settings.postgres_dsn, select) == rows
+
+        await poll_until(found)
+
+    await are(None, None)
     assert "w1 accepted" in await typed("drain", "w1/cpu-0", "--reason", "new fan")
-    await poll_until(partial(_is_draining, settings, [("cpu-0", True, "new fan"), ("cpu-1", False, None)]))
+    await are("new fan", None)
     search = f"drained-{secrets.token_hex(3)}"
     await typed("submit", "ends.yaml", "--id", search, "--wait")
     placed = "SELECT DISTINCT device_ids FROM placements WHERE stream_id = $1"
     assert await query(settings.postgres_dsn, placed, search) == [(["cpu-1"],)]
     listed = {row["device_id"]: row["state"] for row in json.loads(await typed("devices", "--json"))}
     assert listed["cpu-0"] == "drained"
-
     await typed("resume-device", "w1/cpu-0")
-    await poll_until(partial(_is_draining, settings, [("cpu-0", False, None), ("cpu-1", False, None)]))
+    await are(None, None)
     code, _, err = await tried("drain", "w1/cpu-9")
     assert code == 2 and "there are: w1/cpu-0, w1/cpu-1" in err
     code, _, err = await tried("drain", "cpu-0")
     assert code == 2 and "no worker 'cpu-0' has joined; newest: w1; expected WORKER/DEVICE" in err
 
-
-async def test_a_worker_is_drained_with_all_of_its_devices(settings: StackSettings, typed: Typed) -> None:
-    await poll_until(partial(_is_draining, settings, [("cpu-0", False, None), ("cpu-1", False, None)]))
     printed = await typed("drain", "w1", "--reason", "moved", "--command-id", f"moved-{secrets.token_hex(3)}")
     assert printed.count("w1 accepted") == 2
-    await poll_until(partial(_is_draining, settings, [("cpu-0", True, "moved"), ("cpu-1", True, "moved")]))
+    await are("moved", "moved")
     await typed("resume-device", "w1")
-    await poll_until(partial(_is_draining, settings, [("cpu-0", False, None), ("cpu-1", False, None)]))
-
-
-async def _is_draining(settings: StackSettings, rows: list[tuple[object, ...]]) -> bool:
-    select = "SELECT device_id, draining, drain_reason FROM dashboards.devices ORDER BY 1"
-    return await query(settings.postgres_dsn, select) == rows
+    await are(None, None)

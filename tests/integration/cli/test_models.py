@@ -9,13 +9,7 @@ from tests.integration.command_line import answer, said
 from tests.integration.projections.harness import all_rows, write_rows
 from tests.stack import Servers
 from tests.unit.dispatcher import harness
-from trackside.aggregates.model.messages import (
-    AddModelVersion,
-    ArchiveModel,
-    RegisterModel,
-    SetModelStage,
-    TagModel,
-)
+from trackside.aggregates.model.messages import RegisterModel, SetModelStage, TagModel
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.cli.app import call
@@ -30,7 +24,7 @@ from trackside.eventlog.memory import MemoryLog
 from trackside.replay.causality.why import why
 from trackside.replay.find_stream import find_stream
 from trackside.replay.rebuild.rebuild import rebuild
-from trackside.sdk.errors import RefusedError, UnsendableError
+from trackside.sdk.errors import UnsendableError
 from trackside.verify.log import verify_topics
 
 SEARCH, MODEL = "digits-1", "digits"
@@ -108,38 +102,34 @@ def log() -> MemoryLog:
 
 
 @pytest.fixture(scope="module")
-def filled(log: MemoryLog, module_database: str) -> str:
+def filled(log: MemoryLog, module_tables: str) -> str:
     """Gives a database with the rows of the log, which a rebuild leaves as they are."""
 
     async def fill() -> None:
-        await write_rows(log, module_database, harness.TOPICS)
-        before = await all_rows(module_database)
+        await write_rows(log, module_tables, harness.TOPICS)
+        before = await all_rows(module_tables)
         assert len(before["model_versions"]) == 2
-        await rebuild(log, harness.TOPICS, module_database, swap=True)
-        assert await all_rows(module_database) == before
+        await rebuild(log, harness.TOPICS, module_tables, swap=True)
+        assert await all_rows(module_tables) == before
 
     asyncio.run(fill())
-    return module_database
+    return module_tables
 
 
-@pytest.fixture
-def addresses(stack: Servers, filled: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def where(stack: Servers, addresses: None, topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", stack.kafka_bootstrap)  # it may have imported streams
     monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", topic_prefix)
-    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", filled)
     monkeypatch.setenv("COLUMNS", "120")
 
 
-@pytest.mark.usefixtures("addresses")
-def test_models_are_listed_with_the_version_in_production(capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_are_listed_with_the_version_in_production_and_shown_with_the_attempts_that_trained_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     [row] = answer(capsys, "models", "ls")
     assert (row["model_id"], row["versions"], row["production"], row["tags"]) == (MODEL, 2, 2, ["images"])
     assert said(capsys, "models", "ls").splitlines()[1].split()[:3] == [MODEL, "ACTIVE", "2"]
     assert [row["id"] for row in answer(capsys, "ls") if row["kind"] == "model"] == [MODEL]
-
-
-@pytest.mark.usefixtures("addresses")
-def test_a_version_is_shown_with_the_attempt_that_has_trained_it(capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(capsys, "models", "show", f"{MODEL}@2")
     names = ("id", "stage", "sha256", "format", "task_id", "attempt", "metrics", "tags", "comment")
     assert [found[name] for name in names] == [
@@ -154,7 +144,6 @@ def test_a_version_is_shown_with_the_attempt_that_has_trained_it(capsys: pytest.
     assert said(capsys, "models", "show", MODEL) == said(capsys, "show", MODEL)
 
 
-@pytest.mark.usefixtures("addresses")
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
@@ -174,7 +163,9 @@ def test_what_is_not_there_or_wrong_is_said(
     assert text in capsys.readouterr().err
 
 
-async def test_the_history_of_a_model_has_each_change_with_its_command(log: MemoryLog) -> None:
+async def test_the_history_of_a_model_has_each_change_with_its_command_and_its_log_no_findings(
+    log: MemoryLog,
+) -> None:
     changes = await changes_of(harness.client_of(log), MODEL)
     assert [change.what for change in changes] == [
         *("ModelRegistered", "ModelVersionAdded", "ModelVersionAdded"),
@@ -182,6 +173,8 @@ async def test_the_history_of_a_model_has_each_change_with_its_command(log: Memo
     ]
     assert changes[4].said == "version 2 production, which version 1 had"
     assert changes[5].said == "version 2 +checked" and all(change.command_id for change in changes)
+    report = await verify_topics(log, harness.TOPICS)
+    assert report.findings == [] and report.checked["INV-20"] == 2
 
 
 async def test_why_goes_back_from_a_version_to_the_command_that_began_the_search(log: MemoryLog) -> None:
@@ -195,11 +188,6 @@ async def test_why_goes_back_from_a_version_to_the_command_that_began_the_search
     assert whats.count("ArtifactSaved") == 2
     lines = [line.plain for line in drawn(found)]
     assert any(f"safetensors {SEARCH}/{SEARCH}.1/weights.safetensors@2" in line for line in lines)
-
-
-async def test_the_log_of_a_model_has_no_findings(log: MemoryLog) -> None:
-    report = await verify_topics(log, harness.TOPICS)
-    assert report.findings == [] and report.checked["INV-20"] == 2
 
 
 @pytest.mark.parametrize(
@@ -218,26 +206,6 @@ async def test_an_artifact_that_is_not_there_is_said(log: MemoryLog, source: str
     assert text in str(raised.value)
 
 
-async def test_a_version_is_refused_twice_and_in_an_archived_model() -> None:
-    log = await trained()
-    client = harness.client_of(log)
-    version = await client.model_version(f"{SEARCH}/1/weights.safetensors")
-    assert version.artifact.sha256 == DIGESTS[4], "the newest version"
-    async with harness.dispatcher(log):
-        await client.send(RegisterModel(), MODEL)
-        await client.send(version, MODEL)
-        with pytest.raises(RefusedError, match=f"version 1 of model {MODEL} has these bytes"):
-            await client.send(version, MODEL)
-        outside = {"uri": "https://example.org/m.pkl", "sha256": DIGESTS[7], "size_bytes": 1}
-        pickled = AddModelVersion.model_validate({"artifact": outside})
-        with pytest.raises(RefusedError, match="execute code"):
-            await client.send(pickled, MODEL)
-        await client.send(ArchiveModel(), MODEL)
-        with pytest.raises(RefusedError, match="is archived"):
-            await client.send(SetModelStage(version=1, stage="staging"), MODEL)
-
-
-@pytest.mark.usefixtures("addresses")
 def test_inputs_of_a_spec_are_resolved_from_the_read_models(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -251,7 +219,6 @@ def test_inputs_of_a_spec_are_resolved_from_the_read_models(
     assert f"model:{MODEL}@production: {weights}@2, " in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("addresses")
 @pytest.mark.parametrize(
     ("text", "code", "reason"),
     [
@@ -272,7 +239,6 @@ def test_an_input_that_nobody_has_is_refused_with_what_is_there(
     assert reason in found.message
 
 
-@pytest.mark.usefixtures("addresses")
 def test_inputs_must_be_in_the_store_and_files_are_saved_into_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +260,8 @@ def test_inputs_must_be_in_the_store_and_files_are_saved_into_it(
 
 async def test_a_program_gets_references_from_the_log(log: MemoryLog) -> None:
     client = harness.client_of(log)
+    newest = await client.model_version(f"{SEARCH}/1/weights.safetensors")
+    assert newest.artifact.sha256 == DIGESTS[4]
     for text, number in ((f"{SEARCH}/0/weights.safetensors", 1), (f"model:{MODEL}", 4)):
         assert (await client.reference(text)).sha256 == DIGESTS[number]
     for text in ("model:faces", f"model:{MODEL}@staging", f"{SEARCH}/0/other"):
