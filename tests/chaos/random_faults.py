@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.chaos.faults import PROGRAMS
-from tests.chaos.harness import SECURE, ended, rival, worker_folder
+from tests.chaos.harness import ended, rival, worker_folder
 from tests.chaos.processes import forkservers, processes_in
 from tests.chaos.proxy import Proxy
+from tests.chaos.settings import SECURE
 from trackside.cli.commands import stack_process as stacks
 from trackside.embedded import processes
 from trackside.embedded.stack import Stack

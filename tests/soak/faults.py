@@ -5,9 +5,9 @@ import random
 from collections.abc import Callable
 
 from tests.chaos.faults import PROGRAMS
-from tests.chaos.harness import SECURE
 from tests.chaos.proxy import Proxy
 from tests.chaos.random_faults import Injected, RandomFaults, pause
+from tests.chaos.settings import SECURE
 from tests.small_disk import SmallDisk
 from tests.soak.history import SoakHistory
 from tests.soak.measures import everything_is_ready

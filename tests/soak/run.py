@@ -17,10 +17,11 @@ from typing import Any
 import structlog
 
 from tests.chaos.assertions import rows_are_what_the_log_says
-from tests.chaos.harness import SECURE, start_stack
+from tests.chaos.harness import start_stack
 from tests.chaos.processes import processes_in
 from tests.chaos.proxy import Proxy, port_of_broker
 from tests.chaos.random_faults import pause
+from tests.chaos.settings import SECURE
 from tests.polling import poll_until
 from tests.small_disk import NotMountableError, SmallDisk, mounted_disk
 from tests.soak import experiments
