@@ -227,8 +227,8 @@ async def test_a_writer_killed_within_a_merge_leaves_what_the_next_one_uses(
     await chain._merge(store, place, found, 0)
     first.write_bytes(octets)
     second.with_suffix(".draft").write_bytes(b"half")
-    async with store.locked() as locked, FolderPastStore(store.folder).locked() as second:
-        assert (locked, second) == (True, False), "one writer at a time has the store"
+    async with store.locked() as locked, FolderPastStore(store.folder).locked() as other:
+        assert (locked, other) == (True, False), "one writer at a time has the store"
         await snapshot(log, store)
     assert not first.exists()
     assert not second.with_suffix(".draft").exists()
