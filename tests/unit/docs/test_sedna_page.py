@@ -42,7 +42,7 @@ PARTS = {
 """The types and functions of Sedna's manager of incremental-learning jobs."""
 MESSAGES = {kind.__name__ for kind in (*documents.messages(), *RoundsType.events, *RoundsType.commands)}
 STAGES: dict[str, type[BaseModel]] = {"train": StageSpec, "eval": EvalSpec, "deploy": DeploySpec}
-NESTED = {"dataset": JobDataset, "output": JobOutput, **STAGES}
+NESTED: dict[str, type[BaseModel]] = {"dataset": JobDataset, "output": JobOutput, **STAGES}
 EXPLAINED = {"hard_examples", "inference", "model_config.json"}
 """Words of the table that are no fields of a job: a field of a service, the name of one, and a file."""
 

@@ -154,9 +154,9 @@ async def test_what_the_fold_ignores_is_no_finding_nor_a_stop_that_came_too_late
     late = AttemptEnded.model_validate({**of(), "end": AttemptEnd.FAILED})
     await plant(log, "s", [*planned, [WORKER.single("s", late)], planned[3]])
     assert await verify(log, TOPICS) == []
-    planned = list(search_decisions("s", trials=1))
-    late = [TaskStopRequested(task_id=name, reason="user") for name in ("s.0", "s.9")]
-    await plant(log, "s", [*planned[:4], DISPATCHER.decision("s", late)])
+    planned = list(search_decisions("t", trials=1))
+    stops = [TaskStopRequested(task_id=name, reason="user") for name in ("t.0", "t.9")]
+    await plant(log, "t", [*planned[:4], DISPATCHER.decision("t", stops)])
     assert await verify(log, TOPICS) == []
 
 

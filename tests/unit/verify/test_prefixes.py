@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -63,7 +64,7 @@ class SimulatedLog:
 
 def simulated_log(seed: int, scenario: str = "search") -> SimulatedLog:
     """Runs a simulation, and notes the order of its appends."""
-    scenarios = {"scenario": BatchScenario} if scenario == "batch" else {}
+    scenarios: dict[str, Any] = {"scenario": BatchScenario} if scenario == "batch" else {}
     simulation = Simulation(seed, SimulationConfig(trials=TRIALS, **scenarios))
     order, on_append = list[TopicPartition](), simulation.log.on_append
     ends: Counter[TopicPartition] = Counter()

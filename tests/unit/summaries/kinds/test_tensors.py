@@ -105,9 +105,8 @@ def test_a_tensor_of_any_layout_is_stored_by_its_values_and_a_large_one_as_a_fil
     np.testing.assert_array_equal(np.load(io.BytesIO(packed.data), allow_pickle=False), array)
     assert packed.body["dtype"] == "float32" and packed.body["shape"] == [100, 200]
     assert len(packed.body["first"]) == 10 and "value" not in packed.body
-    for array in (CUBE.astype(">i4"), np.asfortranarray(CUBE), CUBE[::-1, ::2]):
-        found = TENSOR.unpack(*TENSOR.pack(array)[:2])
-        np.testing.assert_array_equal(found, array)
+    for cube in (CUBE.astype(">i4"), np.asfortranarray(CUBE), CUBE[::-1, ::2]):
+        np.testing.assert_array_equal(TENSOR.unpack(*TENSOR.pack(cube)[:2]), cube)
 
 
 DIMS = st.tuples(*[st.integers(-size, size - 1).map(str) | st.builds(

@@ -22,6 +22,11 @@ OTHER = first_record(2_000) + b"".join(record("next", step, step, step / 2) for 
 Change = Callable[[Path], object]
 
 
+def put_a_file_in_its_place(job: Path) -> None:
+    shutil.rmtree(job)
+    job.write_bytes(OTHER)
+
+
 def put_a_link_in_its_place(job: Path) -> None:
     outside, target = job.parent.parent / "outside", job.parent.parent / "target"
     job.rename(outside)
@@ -37,7 +42,7 @@ def put_a_link_in_its_place(job: Path) -> None:
         lambda job: job.rename(job.parent.parent / "outside"),
         put_a_link_in_its_place,
         shutil.rmtree,
-        lambda job: (shutil.rmtree(job), job.write_bytes(OTHER)),
+        put_a_file_in_its_place,
     ],
     ids=["moved within", "moved out", "link", "deleted", "file"],
 )
