@@ -119,14 +119,14 @@ async def test_the_node_graph_has_a_node_for_each_step_and_an_edge_for_each_need
     assert edges == [("check", "tune"), ("data", "check"), ("data", "train"), ("ok", "tune"), ("train", "ok")]
 
 
-async def test_every_point_of_a_mirrored_metric_is_there_also_when_it_falls(rows: str) -> None:
+async def test_every_point_of_a_mirrored_metric_is_there_also_when_it_falls(ran: Written) -> None:
     """P38: under the name of the definition; a wildcard keeps the names; other metrics are not there."""
     train, data = (partial(points, f"{STREAM}.{task}", stream=STREAM) for task in ("train.0", "data"))
-    await write_points(rows, train("loss", LOSSES), train("val/acc", [0.5, 0.6]), train("hidden", [1.0]))
-    await write_points(rows, data("loss", [9.0]))
-    found = await query(
-        rows, "SELECT name, training_step, value FROM run_metrics WHERE run_id = $1 ORDER BY 1, 2", STREAM
-    )
+    written = (train("loss", LOSSES), train("val/acc", [0.5, 0.6]), train("hidden", [1.0]))
+    asked = "SELECT name, training_step, value FROM run_metrics WHERE run_id = $1 ORDER BY 1, 2"
+    with ran.copied() as copied:
+        await write_points(copied.dsn, *written, data("loss", [9.0]))
+        found = await query(copied.dsn, asked, STREAM)
     expected = [("train_loss", at, value) for at, value in enumerate(LOSSES)]
     assert found == [*expected, ("val/acc", 0, 0.5), ("val/acc", 1, 0.6)]
 
