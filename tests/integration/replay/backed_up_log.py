@@ -33,13 +33,11 @@ class Given:
         return 0 if made.run is None else made.run.records
 
     async def restore(self) -> RestoreSummary:
-        """Restores the backup, as the command does."""
         manifest = manifest_to_restore(self.topics, self.folder)
         check_runs(self.folder, manifest, lambda done, total: None)
         return await restore(self.log, self.bootstrap, self.topics, self.folder, manifest)
 
     async def delete_topics(self) -> None:
-        """Deletes all topics, as a new cluster has none."""
         admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
         await admin.start()
         try:

@@ -1,12 +1,12 @@
 """Fixtures: logs with a small history, in memory with its live rows, and on Kafka."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.projections.harness import TOPICS, running_projections
-from tests.integration.replay.backed_up_log import OWNERS, Given
+from tests.integration.projections.harness import Written, small_history
+from tests.integration.replay.backed_up_log import Given
 from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
 from trackside.contracts.topics import Topics
@@ -14,14 +14,27 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.memory import MemoryLog
 
 
+@pytest.fixture(scope="session")
+def kept(stack: Servers) -> Iterator[Written]:
+    with small_history(stack.postgres_dsn) as written:
+        yield written
+
+
 @pytest.fixture
-async def log(database: str) -> MemoryLog:
-    """Gives a log whose rows are written."""
-    written = MemoryLog()
-    await write_small_history(written, TOPICS)
-    async with running_projections(written, database, *OWNERS) as rows:
-        await rows.caught_up()
-    return written
+def written(kept: Written) -> Iterator[Written]:
+    """Gives a copy of it, for a test that changes it."""
+    with kept.copied() as copied:
+        yield copied
+
+
+@pytest.fixture
+def log(written: Written) -> MemoryLog:
+    return written.log
+
+
+@pytest.fixture
+def rows(written: Written) -> str:
+    return written.dsn
 
 
 @pytest.fixture

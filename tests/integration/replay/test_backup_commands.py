@@ -1,20 +1,184 @@
-"""`trackside backup` and `restore`, with artifacts, on a real Kafka and two stores."""
+"""Backups and restores by commands, also such as are killed or find a disk full, and are repeated then."""
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.e2e.harness import COMMAND
 from tests.integration.replay.backed_up_log import Given
+from tests.polling import poll_until
+from tests.small_disk import small_disk
 from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
 from trackside.artifacts.blobs import blob_path
+from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.opening import open_store
+from trackside.artifacts.reading import checked_parts
 from trackside.artifacts.settings import StoreSettings
+from trackside.artifacts.source_files import SourceFile
 from trackside.cli.app import call
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.kafka_topics import times_of
+from trackside.replay.transfer.backup_blobs import check_blobs
+from trackside.replay.transfer.backup_files import MANIFEST, check_runs, read_manifest
+from trackside.verify.log import verify
+
+MIB = 2**20
+LINES, LINE_BYTES = 60, 190_000
+"""Output that a restore writes after the events: a request for each line."""
+
+
+@pytest.fixture
+def event_partitions() -> int:
+    return Topics().event_partitions
+
+
+class Commands:
+    """Commands for the installation of a log, whose store is a folder."""
+
+    def __init__(self, given: Given, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        store.mkdir()
+        self.given, self.store, self._capsys = given, FileBlobs(store), capsys
+        self._variables = {
+            "TRACKSIDE_KAFKA_BOOTSTRAP": given.bootstrap,
+            "TRACKSIDE_TOPIC_PREFIX": given.topics.prefix,
+            "TRACKSIDE_STORE": str(store),
+        }
+
+    def save(self, count: int) -> None:
+        self.store.put([SourceFile(Path(), content=os.urandom(MIB)) for _ in range(count)])
+
+    def blobs(self) -> list[str]:
+        """Returns the digests of what the store has, after it has read all bytes."""
+        found = [blob.sha256 for blob in self.store.list_blobs()]
+        for digest in found:
+            assert sum(len(part) for part in checked_parts(self.store, digest, None)) == MIB
+        return found
+
+    async def run(self, *arguments: str) -> Any:
+        """Runs a command that succeeds; returns what it printed."""
+        assert await self._call(*arguments, "--json") == 0
+        return json.loads(self._capsys.readouterr().out)
+
+    async def fail(self, *arguments: str) -> str:
+        """Runs a command that fails; returns its message."""
+        assert await self._call(*arguments) == 1
+        return self._capsys.readouterr().err
+
+    async def _call(self, *arguments: str) -> int:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self._variables.items():
+                patch.setenv(name, value)
+            return await asyncio.to_thread(call, arguments)
+
+    async def kill(self, arguments: Sequence[str], when: Callable[[], Awaitable[bool]]) -> None:
+        """Runs a command in a process, and kills it as soon as something holds, which is before it ends."""
+        process = await asyncio.create_subprocess_exec(
+            COMMAND,
+            *arguments,
+            env={**os.environ, **self._variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            await poll_until(when)
+        finally:
+            process.kill()
+            await process.wait()
+        assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.long
+async def test_a_restore_that_was_killed_is_repeated_and_restores_the_same_log_and_artifacts(
+    given: Given, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (Commands(given, tmp_path / name, capsys) for name in ("first", "second"))
+    first.save(40)
+    for _ in range(LINES):
+        await given.say(os.urandom(LINE_BYTES))
+    before = await given.entries()
+    await first.run("backup", str(given.folder))
+    await given.delete_topics()
+    restore = ("restore", str(given.folder))
+
+    async def has_a_blob() -> bool:
+        return any(second.store.list_blobs())
+
+    async def has_events() -> bool:
+        events = given.topics.events
+        made = await times_of(given.bootstrap, [events])
+        return bool(made) and sum((await given.log.ends(events.name)).values()) > 0
+
+    await second.kill(restore, has_a_blob)
+    assert 0 < len(second.blobs()) < 40
+    assert await times_of(given.bootstrap, given.topics.shared) == {}
+    await second.kill(restore, has_events)
+    assert (await times_of(given.bootstrap, [given.topics.events])).popitem()[1] == "CreateTime"
+    made = await second.run(*restore)
+    assert made["records"] == len(before)
+    assert 0 < made["written"] < len(before)
+    assert await given.entries() == before
+    assert await verify(given.log, given.topics) == []
+    assert second.blobs() == first.blobs()
+
+
+@pytest.mark.long
+async def test_a_disk_that_is_full_while_artifacts_are_backed_up_leaves_the_backup_as_it_was(
+    given: Given, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = Commands(given, tmp_path / "store", capsys)
+    commands.save(1)
+    with small_disk(tmp_path / "small", "16m") as disk:
+        folder = disk.folder / "backup"
+        add = ("backup", str(folder))
+        await commands.run(*add)
+        kept = (folder / MANIFEST).read_bytes()
+        commands.save(4)
+        await given.say(b"a line")
+        disk.fill(leave_bytes=3 * MIB)
+        assert f"the disk of the backup in {folder} is full: the backup is as it was" in await commands.fail(
+            *add
+        )
+        assert (folder / MANIFEST).read_bytes() == kept
+        assert not list(folder.glob(".*"))
+        disk.empty()
+        made = await commands.run(*add)
+        assert (made["runs"], made["records"], made["blobs"]) == (2, 1, 5)
+        manifest = read_manifest(folder)
+        assert manifest is not None
+        check_runs(folder, manifest, lambda done, total: None)
+        check_blobs(folder, commands.blobs(), lambda done, total: None)
+
+
+@pytest.mark.long
+async def test_a_store_that_is_full_during_a_restore_has_whole_artifacts_and_gets_the_rest_when_repeated(
+    given: Given, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = Commands(given, tmp_path / "store", capsys)
+    first.save(5)
+    before = await given.entries()
+    await first.run("backup", str(given.folder))
+    await given.delete_topics()
+    with small_disk(tmp_path / "small", "16m") as disk:
+        second = Commands(given, disk.folder / "store", capsys)
+        disk.fill(leave_bytes=3 * MIB)
+        message = await second.fail("restore", str(given.folder))
+        assert f"the store {second.store.url} is full, no record was written: make room there" in message
+        assert len(second.blobs()) < 5
+        assert list(second.store.list_unfinished()) == []
+        assert await times_of(given.bootstrap, given.topics.shared) == {}
+        disk.empty()
+        assert (await second.run("restore", str(given.folder)))["written"] == len(before)
+        assert await given.entries() == before
+        assert second.blobs() == first.blobs()
 
 
 async def _begin(given: Given) -> None:

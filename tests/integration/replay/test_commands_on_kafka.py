@@ -5,8 +5,10 @@ import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
+import pytest_asyncio
 
 from tests.integration.command_line import tried
 from tests.stack import Servers
@@ -17,19 +19,21 @@ from trackside.eventlog.kafka import KafkaLog
 Typed = Callable[..., Awaitable[tuple[int, str, str]]]
 
 
-@pytest.fixture
-async def typed(
-    stack: Servers,
-    topic_prefix: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Typed:
-    """Gives a function that runs `trackside replay` over a small log: its exit code, stdout and stderr."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def prefix(stack: Servers) -> str:
+    made = f"t{token_hex(4)}."
     async with KafkaLog(stack.kafka_bootstrap, client_id="replay-test") as log:
-        await write_small_history(log, Topics(prefix=topic_prefix))
-    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", stack.kafka_bootstrap)
-    monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", topic_prefix)
+        await write_small_history(log, Topics(prefix=made))
+    return made
 
+
+@pytest.fixture
+def typed(
+    stack: Servers, prefix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Typed:
+    """Gives a function that runs `trackside replay` over that log: its exit code, stdout and stderr."""
+    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", stack.kafka_bootstrap)
+    monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", prefix)
     return partial(asyncio.to_thread, tried, capsys, "replay")
 
 

@@ -1,21 +1,41 @@
-"""A rebuild from the log alone: equal to the live rows, or it says what is not."""
+"""A rebuild from the log or a backup alone: equal to the live rows, or it says what is not."""
 
 import asyncio
+import json
+from pathlib import Path
 
 import pytest
 
-from tests.integration.projections.harness import TOPICS, all_rows, query, running_projections
-from tests.integration.replay.backed_up_log import OWNERS
-from tests.unit.projections.given import HistoryWriter
+from tests.integration.projections.harness import TOPICS, Written, all_rows, query, running_projections
+from tests.unit.projections.given import HistoryWriter, write_small_history
+from trackside.cli.app import call
+from trackside.contracts.topics import Topics, partition_of
+from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.metric_writes import write_metrics
 from trackside.projections.metrics import rows_of
 from trackside.projections.positions import ensure_positions, move_position
+from trackside.projections.postgres import LIVE_SCHEMA, open_repeatable_read
 from trackside.projections.postgres import database as opened_database
+from trackside.replay.rebuild.backup_check import check_backup
+from trackside.replay.rebuild.compare import TableSource, table_digest
 from trackside.replay.rebuild.parallel_fold import LogTooShortError
-from trackside.replay.rebuild.rebuild import rebuild
+from trackside.replay.rebuild.rebuild import rebuild, tables_of_owners
 from trackside.replay.rebuild.upgrade_check import check_upgrade
+from trackside.replay.transfer.backup import add_to_backup
+from trackside.replay.transfer.backup_files import check_runs
+from trackside.replay.transfer.backup_log import BackupLog
 from trackside.summary_indexer.validation import decode_summaries
+
+UNKNOWN = [
+    ("ce_specversion", b"1.0"),
+    ("ce_id", b"of-a-newer-release"),
+    ("ce_type", b"trackside.trial-cloned.v1"),
+    ("ce_source", b"trackside/dispatcher/next"),
+    ("ce_time", b"2026-11-24T18:14:39Z"),
+    ("ce_partitionkey", b"open"),
+    ("content-type", b"application/json"),
+]
 
 
 async def index_points(log: MemoryLog, dsn: str) -> None:
@@ -36,17 +56,16 @@ async def index_points(log: MemoryLog, dsn: str) -> None:
             await opened.transaction(work)
 
 
-async def test_a_rebuild_is_equal_and_leaves_nothing_behind(log: MemoryLog, database: str) -> None:
-    await index_points(log, database)
-    report = await rebuild(log, TOPICS, database)
+async def test_a_rebuild_is_equal_and_leaves_nothing_behind(log: MemoryLog, rows: str) -> None:
+    await index_points(log, rows)
+    report = await rebuild(log, TOPICS, rows)
     assert report.equal, str(report)
     ends = [await log.ends(t.name) for t in (TOPICS.events, TOPICS.fleet, TOPICS.metrics)]
     assert report.events == sum(sum(end.values()) for end in ends)
     assert report.rows["metric_points"] == 4
     assert str(report) == f"replay: {report.events} events, {sum(report.rows.values())} rows, equal"
-    assert {name: len(rows) for name, rows in (await all_rows(database)).items() if rows} == report.rows
-    schemas = await query(database, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'rebuild%'")
-    assert schemas == []
+    assert {name: len(found) for name, found in (await all_rows(rows)).items() if found} == report.rows
+    assert await query(rows, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'rebuild%'") == []
 
 
 @pytest.mark.parametrize(
@@ -58,82 +77,52 @@ async def test_a_rebuild_is_equal_and_leaves_nothing_behind(log: MemoryLog, data
         ("INSERT INTO devices VALUES ('w1', 'a', 'cpu', 'x', 1)", "devices, key (w1, a): live {"),
     ],
 )
-async def test_one_changed_cell_is_named(log: MemoryLog, database: str, change: str, said: str) -> None:
-    await query(database, change)
-    report = await rebuild(log, TOPICS, database)
+async def test_one_changed_cell_is_named(log: MemoryLog, rows: str, change: str, said: str) -> None:
+    await query(rows, change)
+    report = await rebuild(log, TOPICS, rows)
     assert not report.equal
     assert said in str(report)
 
 
-async def test_one_changed_record_is_named(log: MemoryLog, database: str) -> None:
+async def test_one_changed_record_is_named(log: MemoryLog, rows: str) -> None:
     for partition in await log.ends(TOPICS.events.name):
         for entry in log._partition(TOPICS.events.name, partition):
             if entry.value and b'"step":4,' in entry.value and b'"one.2"' in entry.value:
                 entry.value = entry.value.replace(b'"value":0.', b'"value":0.0')
-    report = await rebuild(log, TOPICS, database)
+    report = await rebuild(log, TOPICS, rows)
     assert "table trials, key (one, 2), column" in str(report)
 
 
 async def test_owners_at_different_positions_are_each_compared_at_their_own(
-    log: MemoryLog, database: str
+    log: MemoryLog, rows: str
 ) -> None:
     history = HistoryWriter(log, TOPICS)
     await history.search("later", lost=0)
     await history.search("one-more")
-    async with running_projections(log, database, "scheduler") as rows:
-        await rows.caught_up()
-    report = await rebuild(log, TOPICS, database)
+    async with running_projections(log, rows, "scheduler") as following:
+        await following.caught_up()
+    report = await rebuild(log, TOPICS, rows)
     assert report.equal, str(report)
     assert sum(report.live["scheduler"].values()) > sum(report.live["dispatcher"].values())
 
 
-async def test_a_swap_puts_the_rebuilt_rows_in_place_while_services_run(
-    log: MemoryLog, database: str
-) -> None:
-    await query(database, "UPDATE trials SET value = 0.25 WHERE task_id = 'one.2'")
-    async with running_projections(log, database, *OWNERS) as rows:
-        report = await rebuild(log, TOPICS, database, swap=True)
-        assert not report.equal
-        await HistoryWriter(log, TOPICS).search("after")
-        await rows.caught_up()
-    found = await query(database, "SELECT value FROM dashboards.trials WHERE task_id = 'one.2'")
-    assert found != [(0.25,)]
-    assert len(await query(database, "SELECT * FROM dashboards.trials WHERE search_id = 'after'")) == 3
-    assert (await rebuild(log, TOPICS, database)).equal
-
-
-async def test_a_rebuild_while_services_write_is_equal_at_its_cut(log: MemoryLog, database: str) -> None:
-    history = HistoryWriter(log, TOPICS)
-
-    async def go_on() -> None:
-        for number in range(20):
-            await history.search(f"more{number}", lost=0)
-            await asyncio.sleep(0)
-
-    async with running_projections(log, database, *OWNERS):
-        going = asyncio.create_task(go_on())
-        reports = [await rebuild(log, TOPICS, database) for _ in range(3)]
-        await going
-    assert [str(report) for report in reports if not report.equal] == []
-
-
-async def test_rows_of_another_log_are_refused(database: str, log: MemoryLog) -> None:
+async def test_rows_of_another_log_are_refused(kept: Written) -> None:
     other = MemoryLog()
     await other.ensure(TOPICS.shared)
     with pytest.raises(LogTooShortError, match="not of this log"):
-        await rebuild(other, TOPICS, database)
+        await rebuild(other, TOPICS, kept.dsn)
 
 
 async def test_artifacts_have_rows_of_all_versions_and_say_when_their_stream_forgot_them(
-    log: MemoryLog, database: str
+    log: MemoryLog, rows: str
 ) -> None:
-    rows = await query(
-        database,
+    found = await query(
+        rows,
         "SELECT task_id, trial, attempt, name, version, step, forgotten_at IS NOT NULL "
         "FROM dashboards.artifacts WHERE stream_id = 'one' ORDER BY log_offset",
     )
     nul = "weights\ufffd"
-    assert rows == [
+    assert found == [
         ("one.0", 0, 1, nul, 1, None, False),
         ("one.0", 0, 1, "checkpoint", 1, 2, True),
         ("one.1", 1, 1, nul, 1, None, False),
@@ -144,7 +133,7 @@ async def test_artifacts_have_rows_of_all_versions_and_say_when_their_stream_for
         ("one.2", 2, 1, "checkpoint", 1, 2, False),
     ]
     uses = await query(
-        database,
+        rows,
         "SELECT use, name, task_id, source, credential, step FROM dashboards.artifact_uses "
         "WHERE stream_id = 'one' ORDER BY 1",
     )
@@ -155,10 +144,10 @@ async def test_artifacts_have_rows_of_all_versions_and_say_when_their_stream_for
 
 
 async def test_a_check_of_an_upgrade_counts_what_would_change_and_changes_nothing(
-    log: MemoryLog, database: str
+    log: MemoryLog, rows: str
 ) -> None:
-    await index_points(log, database)
-    report = await check_upgrade(log, TOPICS, database)
+    await index_points(log, rows)
+    report = await check_upgrade(log, TOPICS, rows)
     assert (report.changes, report.made_again) == ([], [])
     assert str(report).endswith("rows; nothing changes")
     for change in (
@@ -169,9 +158,9 @@ async def test_a_check_of_an_upgrade_counts_what_would_change_and_changes_nothin
         "ALTER TABLE tasks ADD COLUMN former text",
         "UPDATE definitions SET digest = 'of another release' WHERE owner = 'scheduler'",
     ):
-        await query(database, change)
-    before = await all_rows(database)
-    report = await check_upgrade(log, TOPICS, database)
+        await query(rows, change)
+    before = await all_rows(rows)
+    report = await check_upgrade(log, TOPICS, rows)
     assert report.made_again == ["scheduler"]
     said = {change.table: str(change) for change in report.changes}
     assert "2 rows changed; first: table trials, key (one, 1), column value" in said["trials"]
@@ -179,4 +168,53 @@ async def test_a_check_of_an_upgrade_counts_what_would_change_and_changes_nothin
     assert "1 rows removed; first: table devices, key (w1, a)" in said["devices"]
     assert said["tasks"] == "table tasks: new columns result, without columns former"
     assert len(said) == 4 and str(report).endswith("4 rows in 4 tables would change")
-    assert await all_rows(database) == before
+    assert await all_rows(rows) == before
+
+
+async def test_the_tables_made_of_a_backup_have_the_digests_of_the_live_ones(
+    log: MemoryLog, rows: str, tmp_path: Path
+) -> None:
+    await index_points(log, rows)
+    manifest = (await add_to_backup(log, TOPICS, tmp_path)).manifest
+    check_runs(tmp_path, manifest, lambda done, total: None)
+    report = await check_backup(BackupLog(tmp_path, manifest), TOPICS, rows)
+    live = await rebuild(log, TOPICS, rows)
+    assert live.equal
+    assert (report.fold.events, report.fold.rows) == (live.events, live.rows)
+    async with open_repeatable_read(rows, LIVE_SCHEMA) as connection:
+        digests = {
+            table.name: (await table_digest(table, TableSource(connection))).hex()
+            for table in tables_of_owners()
+        }
+    assert {each.table: each.sha256 for each in report.tables} == digests
+    assert {each.table: each.rows for each in report.tables if each.rows} == live.rows
+
+
+def test_a_backup_is_checked_by_a_command_without_any_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, log = tmp_path / "backup", MemoryLog()
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    command = ("upgrade", "--check", "--backup", str(folder))
+    assert call(command) == 1
+    assert "has no backup" in capsys.readouterr().err
+
+    asyncio.run(write_small_history(log, Topics()))
+    asyncio.run(add_to_backup(log, Topics(), folder))
+    assert call(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("metric_points") and " 4 " in line for line in lines)
+    assert lines[-2].startswith("not compared: a backup has no read models")
+    assert "no stream is parked; nothing found in" in lines[-1]
+
+    place = (Topics().events.name, partition_of("open", 12))
+    asyncio.run(log.append(*place, [Outgoing(b"open", b"{}", UNKNOWN)]))
+    asyncio.run(add_to_backup(log, Topics(), folder))
+    assert call((*command, "--json")) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert said["compared"] is False
+    assert said["tables"]["metric_points"]["rows"] == 4
+    assert len(said["verified"]["parked"]) == 1
+    assert "needs a newer release: type trackside.trial-cloned.v1" in said["verified"]["parked"][0]
+    assert [path.name for path in tmp_path.iterdir()] == ["backup"]

@@ -1,6 +1,7 @@
 """The same on a real Kafka: rows, rebuild, verification."""
 
 import os
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 import pytest
@@ -12,59 +13,54 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.history.errors import PartLostError
 from trackside.replay.rebuild.parallel_fold import ProcessPool
-from trackside.replay.rebuild.rebuild import RebuildProgress, rebuild
+from trackside.replay.rebuild.rebuild import rebuild
 from trackside.verify.log import verify
 
+OWNERS = ("dispatcher", "scheduler", "summary-indexer")
 
-async def test_a_log_on_kafka_is_projected_rebuilt_and_verified(
-    stack: Servers, topic_prefix: str, database: str
-) -> None:
-    topics = Topics(prefix=topic_prefix, event_partitions=3)
-    async with KafkaLog(stack.kafka_bootstrap, client_id="replay-test") as log:
+
+@pytest.fixture
+def topics(topic_prefix: str) -> Topics:
+    return Topics(prefix=topic_prefix, event_partitions=3)
+
+
+@pytest.fixture
+def open_log(stack: Servers) -> Callable[[], KafkaLog]:
+    return partial(KafkaLog, stack.kafka_bootstrap, client_id="replay-test")
+
+
+@pytest.fixture
+async def log(open_log: Callable[[], KafkaLog], topics: Topics, tables: str) -> AsyncIterator[KafkaLog]:
+    """Yields a log whose rows are written."""
+    async with open_log() as log:
         await write_small_history(log, topics)
-        owners = ("dispatcher", "scheduler", "summary-indexer")
-        async with running_projections(log, database, *owners, topics=topics) as rows:
+        async with running_projections(log, tables, *OWNERS, topics=topics) as rows:
             await rows.caught_up()
-        report = await rebuild(log, topics, database)
-        assert report.equal, str(report)
-        assert report.events > 100
-        assert await verify(log, topics) == []
+        yield log
 
 
-async def test_a_rebuild_in_several_processes_finds_the_same(
-    stack: Servers, topic_prefix: str, database: str
+async def test_a_log_on_kafka_is_verified_and_rebuilt_also_in_several_processes(
+    log: KafkaLog, open_log: Callable[[], KafkaLog], topics: Topics, tables: str
 ) -> None:
-    topics = Topics(prefix=topic_prefix, event_partitions=3)
-    open_log = partial(KafkaLog, stack.kafka_bootstrap, client_id="replay-test")
+    assert await verify(log, topics) == []
+    alone = await rebuild(log, topics, tables)
+    assert alone.equal and alone.events > 100, str(alone)
+    together = await rebuild(log, topics, tables, processes=ProcessPool(2, open_log, records_each=1))
+    assert together.equal, str(together)
+    assert (together.events, together.rows) == (alone.events, alone.rows)
+
+
+@pytest.mark.long
+async def test_several_processes_swap_and_what_goes_wrong_in_one_is_raised(
+    log: KafkaLog, open_log: Callable[[], KafkaLog], topics: Topics, tables: str
+) -> None:
+    for broken, error in ((failing, RuntimeError), (dying, PartLostError)):
+        with pytest.raises(error):
+            await rebuild(log, topics, tables, processes=ProcessPool(2, broken, records_each=1))
     several = ProcessPool(2, open_log, records_each=1)
-    async with open_log() as log:
-        await write_small_history(log, topics)
-        owners = ("dispatcher", "scheduler", "summary-indexer")
-        async with running_projections(log, database, *owners, topics=topics) as rows:
-            await rows.caught_up()
-        alone = await rebuild(log, topics, database)
-        told: list[RebuildProgress] = []
-        together = await rebuild(log, topics, database, told.append, processes=several)
-        assert together.equal, str(together)
-        assert (together.events, together.rows) == (alone.events, alone.rows)
-        swapped = await rebuild(log, topics, database, swap=True, processes=several)
-        assert swapped.swapped and swapped.equal
-        assert (await rebuild(log, topics, database)).equal
-
-
-async def test_what_goes_wrong_in_one_of_several_processes_is_raised(
-    stack: Servers, topic_prefix: str, database: str
-) -> None:
-    topics = Topics(prefix=topic_prefix, event_partitions=3)
-    open_log = partial(KafkaLog, stack.kafka_bootstrap, client_id="replay-test")
-    async with open_log() as log:
-        await write_small_history(log, topics)
-        async with running_projections(log, database, "dispatcher", topics=topics) as rows:
-            await rows.caught_up()
-        for broken, error in ((failing, RuntimeError), (dying, PartLostError)):
-            with pytest.raises(error):
-                await rebuild(log, topics, database, processes=ProcessPool(2, broken, records_each=1))
-        assert (await rebuild(log, topics, database)).equal
+    swapped = await rebuild(log, topics, tables, swap=True, processes=several)
+    assert swapped.swapped and swapped.equal
+    assert (await rebuild(log, topics, tables)).equal
 
 
 def failing() -> KafkaLog:

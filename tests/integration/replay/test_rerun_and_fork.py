@@ -38,10 +38,10 @@ Typed = Callable[..., Awaitable[tuple[int, str, str]]]
 
 @pytest.fixture(scope="module")
 def settings(
-    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
+    stack: Servers, module_tables: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StackSettings]:
     """Gives an installation that runs: dispatcher, scheduler, and a worker with two places."""
-    with installation(stack, module_database, tmp_path_factory.mktemp("services")) as settings:
+    with installation(stack, module_tables, tmp_path_factory.mktemp("services")) as settings:
         yield settings
 
 
@@ -96,6 +96,7 @@ async def test_a_search_is_run_again_and_the_two_are_compared(
     assert code == 1 and "replay_target_live" in err
 
 
+@pytest.mark.long
 async def test_a_fork_goes_on_from_the_past_and_a_search_that_is_over_with_a_higher_limit(
     settings: StackSettings, typed: Typed, tmp_path: Path
 ) -> None:
@@ -118,6 +119,7 @@ async def test_a_fork_goes_on_from_the_past_and_a_search_that_is_over_with_a_hig
     assert len(suggested) == 3 and all(message.seen > at for message in suggested)
 
 
+@pytest.mark.long
 async def test_a_fork_begins_with_the_trials_that_had_not_ended(
     settings: StackSettings, typed: Typed, tmp_path: Path
 ) -> None:
@@ -138,6 +140,7 @@ async def test_a_fork_begins_with_the_trials_that_had_not_ended(
     assert any(isinstance(message, SearchExhausted) for message in messages)
 
 
+@pytest.mark.long
 async def test_what_if_is_asked_of_a_recorded_search_and_writes_nothing(
     settings: StackSettings, typed: Typed, tmp_path: Path
 ) -> None:
@@ -193,6 +196,7 @@ steps:
 """
 
 
+@pytest.mark.long
 async def test_a_run_that_failed_is_explained_forked_run_again_and_simulated(
     settings: StackSettings, typed: Typed, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import StartSearch
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import Device
+from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet
 from trackside.domain.stream import Stream
@@ -19,7 +20,7 @@ from trackside.eventlog.decision_signer import DecisionSigner
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.key_folder import KeyFolder
-from trackside.eventlog.log import Log
+from trackside.eventlog.log import Log, TopicPartition
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.service_context import ServiceContext
 from trackside.scheduler.settings import SchedulerSettings
@@ -34,15 +35,9 @@ PATIENCE_S = 120.0
 
 
 def search(trials: int) -> StartSearch:
-    """Returns the command that starts a search."""
-    plain = {
-        "task_type": "noop",
-        "space": {"x": {"type": "uniform", "low": 0.0, "high": 1.0}},
-        "tuner": {"name": "random"},
-        "max_trials": trials,
-        "concurrency": 6,
-    }
-    return StartSearch.model_validate(plain)
+    space = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}
+    plain = {"task_type": "noop", "space": space, "tuner": {"name": "random"}, "max_trials": trials}
+    return StartSearch.model_validate({**plain, "concurrency": 6})
 
 
 @dataclass
@@ -86,7 +81,6 @@ class RunningServices:
         return made
 
     async def stop(self, *names: str) -> list[Exception]:
-        """Stops services, and returns what they had died of."""
         stopped = [self.tasks.pop(name) for name in names or (*self.tasks,)]
         for task in stopped:
             task.cancel()
@@ -108,23 +102,8 @@ async def running(
     assert failures == [], "a service died of something"
 
 
-async def until_joined(log: KafkaLog, topics: Topics, workers: int) -> None:
-    """Waits until the fleet knows so many workers: before, no worker has the type of the search's tasks."""
-    state = fleet.Fleet()
-    reader = log.reader({(topics.fleet.name, 0): 0})
-    async with asyncio.timeout(PATIENCE_S):
-        while len(state.workers) < workers:
-            for entry in await reader.read(1.0):
-                record = decode(entry)
-                assert record is not None
-                fleet.evolve(state, record)
-    await reader.close()
-
-
-async def until(log: KafkaLog, topics: Topics, reached: Callable[[Stream], bool]) -> Stream:
-    """Waits until the search has reached a state, and returns that."""
-    streams = Streams(AGGREGATES)
-    place = (topics.events.name, partition_of(STREAM, topics.event_partitions))
+async def follow(log: KafkaLog, place: TopicPartition, holds: Callable[[Record], bool]) -> None:
+    """Reads a partition from its start until something holds after a record."""
     reader = log.reader({place: 0})
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -132,9 +111,31 @@ async def until(log: KafkaLog, topics: Topics, reached: Callable[[Stream], bool]
                 for entry in await reader.read(1.0):
                     record = decode(entry)
                     assert record is not None
-                    assert not isinstance(record.message, CommandRefused), record.message
-                    stream, _ = streams.fold(record)
-                    if stream.stream_id == STREAM and reached(stream):
-                        return stream
+                    if holds(record):
+                        return
     finally:
         await reader.close()
+
+
+async def until_joined(log: KafkaLog, topics: Topics, workers: int) -> None:
+    """Waits until the fleet knows so many workers: before, no worker has the type of the search's tasks."""
+    state = fleet.Fleet()
+
+    def joined(record: Record) -> bool:
+        fleet.evolve(state, record)
+        return len(state.workers) >= workers
+
+    await follow(log, (topics.fleet.name, 0), joined)
+
+
+async def until(log: KafkaLog, topics: Topics, reached: Callable[[Stream], bool]) -> Stream:
+    """Waits until the search has reached a state, and returns that."""
+    streams = Streams(AGGREGATES)
+
+    def holds(record: Record) -> bool:
+        assert not isinstance(record.message, CommandRefused), record.message
+        stream, _ = streams.fold(record)
+        return stream.stream_id == STREAM and reached(stream)
+
+    await follow(log, (topics.events.name, partition_of(STREAM, topics.event_partitions)), holds)
+    return streams.by_id[STREAM]

@@ -58,7 +58,6 @@ def keys(tmp_path: Path) -> KeyFolder:
 
 @pytest.fixture
 async def log(secure_stack: SecureServers, topics: Topics, keys: KeyFolder) -> AsyncIterator[KafkaLog]:
-    """Returns a log that requires the signatures of the services."""
     async with KafkaLog(secure_stack.kafka("admin"), client_id="keys-test") as log:
         await log.ensure(topics.shared)
         await set_up_keys(log, topics, keys, [f"w{at}" for at in range(WORKERS)], require=True)
@@ -71,7 +70,6 @@ async def publish(log: KafkaLog, topics: Topics, command: Command, name: str) ->
 
 
 def ended(trials: int) -> Callable[[Stream], bool]:
-    """Returns whether so many trials have ended."""
 
     def reached(stream: Stream) -> bool:
         found = search_of(stream)
@@ -81,12 +79,12 @@ def ended(trials: int) -> Callable[[Stream], bool]:
 
 
 async def entries(log: KafkaLog, topics: Topics) -> list[Entry]:
-    """Returns all entries of the search's partition."""
     place = (topics.events.name, partition_of(STREAM, topics.event_partitions))
     end = (await log.ends(place[0]))[place[1]]
     return [entry async for batch in read_entries(log, place, 0, end) for entry in batch]
 
 
+@pytest.mark.long
 async def test_a_key_is_rotated_while_a_search_runs(
     secure_stack: SecureServers,
     log: KafkaLog,
@@ -128,6 +126,7 @@ async def test_a_key_is_rotated_while_a_search_runs(
     assert ", 0 findings" in said
 
 
+@pytest.mark.long
 async def test_what_was_signed_before_has_no_effect_when_it_is_written_again(
     log: KafkaLog, topics: Topics, keys: KeyFolder, seed: int
 ) -> None:

@@ -1,61 +1,61 @@
 """Snapshots and read models are verified too: they are what the log says, or it is said which are not."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.projections.harness import TOPICS, all_snapshotted, query, running_projections
-from tests.integration.replay.backed_up_log import OWNERS
-from tests.unit.projections.given import write_small_history
-from trackside.eventlog.memory import MemoryLog
+from tests.integration.projections.harness import TOPICS, Written, query, small_history
+from tests.stack import Servers
 from trackside.verify.postgres import verify_with_postgres
 
 
+@pytest.fixture(scope="module")
+def kept(stack: Servers) -> Iterator[Written]:
+    with small_history(stack.postgres_dsn) as written:
+        yield written
+
+
 @pytest.fixture
-async def kept(database: str) -> MemoryLog:
-    """Gives a log whose rows and snapshots are written."""
-    written = MemoryLog()
-    await write_small_history(written, TOPICS)
-    async with running_projections(written, database, *OWNERS) as rows:
-        await rows.caught_up()
-        await rows.until(lambda: all_snapshotted(database))
-    return written
+def changed(kept: Written) -> Iterator[Written]:
+    with kept.copied() as copied:
+        yield copied
 
 
-async def test_what_is_kept_is_what_the_log_says(kept: MemoryLog, database: str) -> None:
-    verdict = await verify_with_postgres(kept, TOPICS, database)
+async def test_what_is_kept_is_what_the_log_says(kept: Written) -> None:
+    verdict = await verify_with_postgres(kept.log, TOPICS, kept.dsn)
     assert verdict.findings == []
     assert verdict.skipped.keys() == {"INV-22"}
     assert verdict.checked["INV-13"] == verdict.streams == 8
     assert verdict.checked["INV-15"] > 100
 
 
-async def test_a_snapshot_that_is_not_what_the_log_folds_to_is_found(kept: MemoryLog, database: str) -> None:
-    ((state,),) = await query(database, "SELECT state FROM snapshots WHERE stream_id = 'open'")
-    changed = json.loads(str(state))
-    changed["root"]["seed"] += 1
-    await query(database, "UPDATE snapshots SET state = $1 WHERE stream_id = 'open'", json.dumps(changed))
-    await query(database, "UPDATE snapshots SET log_offset = 1 WHERE stream_id = 'one'")
-    await query(database, "UPDATE snapshots SET log_offset = 999 WHERE stream_id = 'two'")
-    verdict = await verify_with_postgres(kept, TOPICS, database)
+async def test_a_snapshot_that_is_not_what_the_log_folds_to_is_found(changed: Written) -> None:
+    ((state,),) = await query(changed.dsn, "SELECT state FROM snapshots WHERE stream_id = 'open'")
+    other = json.loads(str(state))
+    other["root"]["seed"] += 1
+    await query(changed.dsn, "UPDATE snapshots SET state = $1 WHERE stream_id = 'open'", json.dumps(other))
+    await query(changed.dsn, "UPDATE snapshots SET log_offset = 1 WHERE stream_id = 'one'")
+    await query(changed.dsn, "UPDATE snapshots SET log_offset = 999 WHERE stream_id = 'two'")
+    verdict = await verify_with_postgres(changed.log, TOPICS, changed.dsn)
     found = {finding.stream: finding for finding in verdict.findings}
     assert {finding.invariant for finding in verdict.findings} == {"INV-13"}
     assert "not what the log folds to" in found["open"].message
     assert found["one"].offset == 1
     assert "which the log does not have" in found["two"].message
-    alone = await verify_with_postgres(kept, TOPICS, database, stream="open")
+    alone = await verify_with_postgres(changed.log, TOPICS, changed.dsn, stream="open")
     assert alone.findings == [found["open"]]
     assert alone.skipped["INV-15"] == "of the whole log alone"
 
 
-async def test_a_snapshot_of_another_fold_is_not_compared(kept: MemoryLog, database: str) -> None:
-    await query(database, "UPDATE snapshots SET fold = '0', state = '{}'")
-    verdict = await verify_with_postgres(kept, TOPICS, database)
+async def test_a_snapshot_of_another_fold_is_not_compared(changed: Written) -> None:
+    await query(changed.dsn, "UPDATE snapshots SET fold = '0', state = '{}'")
+    verdict = await verify_with_postgres(changed.log, TOPICS, changed.dsn)
     assert verdict.findings == []
     assert verdict.skipped["INV-13"] == "8 snapshots are of another release"
 
 
-async def test_a_row_that_is_not_what_the_log_says_is_found(kept: MemoryLog, database: str) -> None:
-    await query(database, "UPDATE trials SET value = 0.25 WHERE task_id = 'one.2'")
-    (found,) = (await verify_with_postgres(kept, TOPICS, database)).findings
+async def test_a_row_that_is_not_what_the_log_says_is_found(changed: Written) -> None:
+    await query(changed.dsn, "UPDATE trials SET value = 0.25 WHERE task_id = 'one.2'")
+    (found,) = (await verify_with_postgres(changed.log, TOPICS, changed.dsn)).findings
     assert str(found).startswith("INV-15 table trials: table trials, key (one, 2), column value: live 0.25")
