@@ -5,7 +5,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +20,6 @@ from tests.rights import obeying_rights
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.errors import TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
@@ -72,7 +73,6 @@ class IndexerProcess:
         self.process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> "IndexerProcess":
-        """Starts it, without waiting for anything."""
         with self._output.open("ab") as output:
             self.process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -84,39 +84,49 @@ class IndexerProcess:
         return self
 
     def send(self, number: signal.Signals) -> None:
-        """Sends a signal."""
         assert self.process is not None
         self.process.send_signal(number)
 
     async def ended(self, within_s: float = 60) -> int:
-        """Waits for its end and returns the exit code."""
         assert self.process is not None
         async with asyncio.timeout(within_s):
             return await self.process.wait()
 
     async def kill(self) -> None:
-        """Kills it at once."""
         if self.process is not None and self.process.returncode is None:
             self.process.kill()
             await self.process.wait()
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is running."""
         return self.process is not None and self.process.returncode is None
 
-    async def ready(self) -> tuple[int, dict[str, Any]]:
-        """Asks `/ready` of a running one; returns status and answer."""
+    async def get(self, path: str) -> tuple[int, Any]:
+        """Returns status and JSON of a page of a running one."""
         port = next(line["health_port"] for line in map(json.loads, self.output.splitlines()))
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-        writer.close()
-        return int(head.split()[1]), json.loads(body)
+
+        def fetch() -> tuple[int, Any]:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+                    return answer.status, json.loads(answer.read())
+            except urllib.error.HTTPError as refused:
+                return refused.code, json.loads(refused.read())
+
+        return await asyncio.to_thread(fetch)
+
+    async def until(self, path: str, holds: Callable[[Any], bool]) -> None:
+        """Waits until it serves a page whose content holds."""
+
+        async def is_there() -> bool:
+            if "health_port" not in self.output:
+                return False
+            status, answer = await self.get(path)
+            return status == 200 and holds(answer)
+
+        await poll_until(is_there)
 
     @property
     def output(self) -> str:
-        """All its output."""
         return self._output.read_text()
 
 
@@ -136,7 +146,6 @@ async def open_sandbox(
 
 
 def batch(task: str, first: int, attempt: int = 1, value: float = 1.0) -> MetricPointsReported:
-    """Returns a batch of POINTS_PER_BATCH points, steps `first` on."""
     steps = list(range(first, first + POINTS_PER_BATCH))
     times, values = [1_000 + step for step in steps], [value * step for step in steps]
     series = Series(tag="loss", steps=steps, times_ms=times, values=[*values])
@@ -144,7 +153,6 @@ def batch(task: str, first: int, attempt: int = 1, value: float = 1.0) -> Metric
 
 
 def points_of(message: MetricPointsReported) -> dict[Point, float | None]:
-    """Returns the points of a batch by key."""
     return {
         (message.task_id, message.attempt, series.tag, step): value
         for series in message.series
@@ -158,19 +166,6 @@ async def publish(log: KafkaLog, topics: Topics, task: str, message: Message | O
     return await log.publish(topics.metrics.name, partition_of(task, topics.metrics.partitions), record)
 
 
-async def publish_until_acknowledged(log: KafkaLog, topics: Topics, message: MetricPointsReported) -> None:
-    """Publishes a message until the log has it, as a worker does while a broker is away."""
-
-    async def is_there() -> bool:
-        try:
-            await publish(log, topics, message.task_id, message)
-        except TransientError:
-            return False
-        return True
-
-    await poll_until(is_there)
-
-
 async def publish_batches(
     log: KafkaLog, topics: Topics, tasks: int, batches: int
 ) -> dict[Point, float | None]:
@@ -178,7 +173,7 @@ async def publish_batches(
     found: dict[Point, float | None] = {}
     for number in range(batches):
         messages = [batch(f"s.{task}", number * POINTS_PER_BATCH) for task in range(tasks)]
-        await asyncio.gather(*(publish_until_acknowledged(log, topics, message) for message in messages))
+        await asyncio.gather(*(publish(log, topics, message.task_id, message) for message in messages))
         for message in messages:
             found |= points_of(message)
     return found
@@ -195,34 +190,27 @@ async def indexed_points(dsn: str) -> dict[Point, float | None]:
 
 
 async def positions(dsn: str, topic: str) -> dict[int, int]:
-    """Returns the stored positions of a topic."""
-    query = "SELECT partition, position FROM trackside.positions WHERE topic = $1"
-    rows = await _read(dsn, query, topic)
+    rows = await _read(dsn, "SELECT partition, position FROM trackside.positions WHERE topic = $1", topic)
     return {row["partition"]: row["position"] for row in rows}
 
 
 async def dead_letters(dsn: str) -> list[asyncpg.Record]:
-    """Returns the rows of the dead letters."""
     return await _read(dsn, "SELECT * FROM trackside.dead_letters ORDER BY letter_offset")
 
 
-async def until_caught_up(log: KafkaLog, sandbox: Sandbox, within_s: float = 60) -> None:
-    """Waits until the stored positions are at the end of the log; Postgres may be away meanwhile."""
+async def until_caught_up(log: KafkaLog, sandbox: Sandbox) -> None:
+    """Waits until the stored positions are at the end of the log."""
     topic = sandbox.topics.metrics.name
     ends = await log.ends(topic)
 
     async def is_there() -> bool:
-        try:
-            found = await positions(sandbox.dsn, topic)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError):
-            return False
+        found = await positions(sandbox.dsn, topic)
         return all(found.get(partition, 0) >= end for partition, end in ends.items())
 
-    await poll_until(is_there, within_s)
+    await poll_until(is_there)
 
 
 async def until_written(sandbox: Sandbox, records: int) -> None:
-    """Waits until that many records are indexed."""
 
     async def is_there() -> bool:
         return sum((await positions(sandbox.dsn, sandbox.topics.metrics.name)).values()) >= records

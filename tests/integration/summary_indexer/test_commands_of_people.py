@@ -4,28 +4,18 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 
 from tests.integration.command_line import tried
 from tests.integration.projections.harness import running_projections
-from tests.integration.summary_indexer.harness import (
-    POINTS_PER_BATCH,
-    WORKER,
-    IndexerProcess,
-    Sandbox,
-    batch,
-    publish,
-)
-from tests.integration.summary_indexer.watched import begin_file, dispatching, event_file, points
+from tests.integration.summary_indexer.harness import POINTS_PER_BATCH, WORKER, IndexerProcess, batch, publish
+from tests.integration.summary_indexer.watched import Runs, append, begin_file
 from tests.polling import poll_until
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.summaries import ItemArtifact, ReportedItem, SummaryItemsReported
-from trackside.eventlog.kafka import KafkaLog
 
 STREAM, TASK = "s", "s.1"
 
@@ -37,11 +27,9 @@ class Typed:
     capsys: pytest.CaptureFixture[str]
 
     async def tried(self, *arguments: str) -> tuple[int, str, str]:
-        """Returns exit code, output and errors."""
         return await asyncio.to_thread(tried, self.capsys, *arguments)
 
     async def done(self, *arguments: str) -> str:
-        """Returns what a command says, which must be accepted."""
         code, out, err = await self.tried("summaries", *arguments)
         assert code == 0, err
         return out
@@ -59,7 +47,6 @@ class Typed:
         return found
 
     async def until_shown(self, job: str, holds: Callable[[dict[str, Any]], bool]) -> None:
-        """Waits until `show` says so."""
 
         async def is_shown() -> bool:
             found = await self.shown(job)
@@ -68,7 +55,6 @@ class Typed:
         await poll_until(is_shown)
 
     async def listed(self, *options: str) -> dict[str, dict[str, Any]]:
-        """Returns what `ls` has, by job."""
         code, out, err = await self.tried("summaries", "ls", "--json", *options)
         if code == 1 and "the read models are not there" in err:
             return {}  # no service has made its tables yet
@@ -77,23 +63,11 @@ class Typed:
 
 
 @pytest.fixture
-async def indexer(
-    log: KafkaLog, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[IndexerProcess]:
+async def indexer(own_runs: Runs, commands_find_it: None) -> AsyncIterator[IndexerProcess]:
     """Yields an indexer that runs beside a dispatcher; commands of this process find both."""
-    for name, value in (
-        ("KAFKA_BOOTSTRAP", sandbox.bootstrap),
-        ("TOPIC_PREFIX", sandbox.topics.prefix),
-        ("POSTGRES_DSN", sandbox.dsn),
-        ("STORE", str(sandbox.folder / "store")),
-    ):
-        monkeypatch.setenv(f"TRACKSIDE_{name}", value)
-    (sandbox.folder / "store").mkdir()
-    async with (
-        dispatching(log, sandbox),
-        running_projections(log, sandbox.dsn, "dispatcher", "scheduler", topics=sandbox.topics),
-    ):
-        yield await sandbox.indexer().start()
+    topics, dsn = own_runs.sandbox.topics, own_runs.sandbox.dsn
+    async with running_projections(own_runs.log, dsn, "dispatcher", "scheduler", topics=topics):
+        yield await own_runs.sandbox.indexer().start()
 
 
 @pytest.fixture
@@ -103,10 +77,10 @@ def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
 
 @pytest.mark.usefixtures("indexer")
 async def test_what_people_say_of_a_task_is_shown_and_a_wrong_word_is_refused(
-    log: KafkaLog, sandbox: Sandbox, typed: Typed
+    own_runs: Runs, typed: Typed
 ) -> None:
     """S13, S22."""
-    await publish(log, sandbox.topics, TASK, batch(TASK, 0))
+    await publish(own_runs.log, own_runs.sandbox.topics, TASK, batch(TASK, 0))
     await typed.until_shown(TASK, lambda job: job["points"] == POINTS_PER_BATCH)
     await typed.done("annotate", TASK, "--tag", "10", "--remark", "r" * 128)
     await typed.until_shown(TASK, lambda job: (job["tag"], job["remark"]) == (10, "r" * 128))
@@ -128,20 +102,19 @@ async def test_what_people_say_of_a_task_is_shown_and_a_wrong_word_is_refused(
     await typed.until_shown(TASK, lambda job: job["status"] == "ACTIVE")
     found = await typed.shown(TASK)
     assert (found["points"], found["tag"], found["remark"]) == (0, 10, "r" * 128)
-    await publish(log, sandbox.topics, TASK, batch(TASK, 100))
+    await publish(own_runs.log, own_runs.sandbox.topics, TASK, batch(TASK, 100))
     await typed.until_shown(TASK, lambda job: job["points"] == POINTS_PER_BATCH)
 
 
+@pytest.mark.long
 async def test_a_quarantined_file_is_read_again_and_a_job_is_cached_on_command(
-    indexer: IndexerProcess, typed: Typed, tmp_path: Path
+    indexer: IndexerProcess, typed: Typed, own_runs: Runs
 ) -> None:
     """S5, S6."""
-    base = tmp_path / "runs"
-    points(begin_file(base / "a"), 0, 10)
-    file = event_file(base / "a")
+    file = begin_file(own_runs.base / "a", steps=range(10))
     whole = file.read_bytes()
-    file.write_bytes(whole + b"x" * 40)
-    code, _, _ = await typed.tried("summaries", "import", str(base))
+    append(file, b"x" * 40)
+    code, _, _ = await typed.tried("summaries", "import", str(own_runs.base))
     assert code == 1
 
     async def is_listed() -> bool:
@@ -154,47 +127,31 @@ async def test_a_quarantined_file_is_read_again_and_a_job_is_cached_on_command(
     await typed.done("retry", job, file.name)
     await typed.until_shown(job, lambda found: found["file_list"][0]["again_at_ms"] is None)
     file.write_bytes(whole)
-    await typed.done("import", str(base))
+    await typed.done("import", str(own_runs.base))
     await typed.until_shown(job, lambda found: found["quarantined"] == 0 and found["points"] == 10)
 
-    assert await cache_status(indexer, job) == "NOT_IN_CACHE"
+    await indexer.until(f"/summaries/jobs/{job}", lambda shown: shown["cache_status"] == "NOT_IN_CACHE")
     await typed.done("cache", job)
-
-    async def is_cached() -> bool:
-        return await cache_status(indexer, job) == "CACHED"
-
-    await poll_until(is_cached)
+    await indexer.until(f"/summaries/jobs/{job}", lambda shown: shown["cache_status"] == "CACHED")
     for command in (("annotate", "--tag", "1"), ("cache",), ("delete",), ("restore",), ("retry",)):
         assert "there is no job 'summary-0'" in await typed.refused(*command, "summary-0", code=1)
 
 
-async def cache_status(indexer: IndexerProcess, job: str) -> str:
-    """Returns whether the indexer has the values of a job in memory."""
-    port = next(line["health_port"] for line in map(json.loads, indexer.output.splitlines()))
-
-    def asked() -> str:
-        with urlopen(f"http://127.0.0.1:{port}/summaries/jobs/{job}") as answer:
-            return str(json.load(answer)["cache_status"])
-
-    return await asyncio.to_thread(asked)
-
-
-@pytest.mark.usefixtures("indexer")
-async def test_an_image_that_the_store_has_lost_is_found_by_verify_log(
-    log: KafkaLog, sandbox: Sandbox, typed: Typed, tmp_path: Path
-) -> None:
+@pytest.mark.long
+@pytest.mark.usefixtures("commands_find_it")
+async def test_an_image_that_the_store_has_lost_is_found_by_verify_log(own_runs: Runs, typed: Typed) -> None:
     """S14, INV-22: its record is in the topic of metrics, not among the events."""
-    store = open_store(StoreSettings(store=str(sandbox.folder / "store")))
+    store = open_store(StoreSettings(store=str(own_runs.sandbox.folder / "store")))
     image = store.put(b"an image")
     artifact = ItemArtifact(sha256=image.sha256, size_bytes=image.size_bytes, media_type="image/png")
     item = ReportedItem(kind="image", tag="digits", step=3, time_ms=1, body={"width": 1}, artifact=artifact)
     message = SummaryItemsReported(stream=STREAM, task_id=TASK, attempt=1, items=[item])
-    await publish(log, sandbox.topics, TASK, WORKER.single(STREAM, message))
+    await publish(own_runs.log, own_runs.sandbox.topics, TASK, WORKER.single(STREAM, message))
     code, out, err = await typed.tried("verify-log", "--store", "--digests", "--json")
     assert code == 0, err
     [checked] = [each for each in json.loads(out)["invariants"] if each["invariant"] == "INV-22"]
     assert (checked["checked"], checked["holds"]) == (1, True)
     store.delete(image.sha256, 2**53)
     code, out, _ = await typed.tried("verify-log", "--store")
-    assert code == 1 and f"artifact_missing: file://{sandbox.folder}" in out
+    assert code == 1 and f"artifact_missing: file://{own_runs.sandbox.folder}" in out
     assert f"lacks image 'digits' of {TASK}, step 3, 8 B, sha256 {image.sha256}" in out

@@ -15,11 +15,10 @@ from tests.integration.summary_indexer.harness import (
     publish,
     until_caught_up,
 )
+from tests.integration.summary_indexer.watched import Runs
 from tests.polling import poll_until
-from trackside.aggregates.registry import CODEC
 from trackside.contracts.summaries import SummaryUpdaterFailed
 from trackside.contracts.topics import partition_of
-from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.postgres import database as opened_database
 from trackside.projections.summaries.updaters import failed_updaters
@@ -33,7 +32,6 @@ async def fails(database, jobs):
 
 async def counts(database, jobs):
     async def work(connection):
-        await connection.execute("CREATE TABLE IF NOT EXISTS public.updated (job text)")
         await connection.execute("INSERT INTO public.updated SELECT unnest($1::text[])", sorted(jobs))
 
     await database.transaction(work)
@@ -59,46 +57,26 @@ def with_updaters(sandbox: Sandbox, tmp_path: Path) -> IndexerProcess:
     return sandbox.indexer(watched={"PYTHONPATH": os.pathsep.join(paths)})
 
 
-async def events(log: KafkaLog, sandbox: Sandbox) -> list[SummaryUpdaterFailed]:
-    """Returns the events of failures in the log, by name."""
-    topic = sandbox.topics.metrics.name
-    ends = {(topic, partition): end for partition, end in (await log.ends(topic)).items() if end}
-    found: list[SummaryUpdaterFailed] = []
-    reader = log.reader(dict.fromkeys(ends, 0))
-    try:
-        while ends:
-            for entry in await reader.read(1.0):
-                message = CODEC.decode(CODEC.envelope(entry.headers), entry.value)
-                if isinstance(message, SummaryUpdaterFailed):
-                    found.append(message)
-                if entry.offset + 1 >= ends.get((topic, entry.partition), 0):
-                    ends.pop((topic, entry.partition), None)
-    finally:
-        await reader.close()
-    return sorted(found, key=lambda event: event.name)
-
-
+@pytest.mark.long
 async def test_an_updater_that_fails_is_an_event_and_stops_nothing(
-    sandbox: Sandbox, log: KafkaLog, with_updaters: IndexerProcess
+    own_runs: Runs, with_updaters: IndexerProcess
 ) -> None:
     """S2, S8: three batches of a job each, one event of an updater; a rebuild finds the same rows."""
-    indexer = await with_updaters.start()
+    sandbox, log, indexer = own_runs.sandbox, own_runs.log, await with_updaters.start()
     messages = [batch(f"s.{number}", 0) for number in range(3)]
+    await query(sandbox.dsn, "CREATE TABLE public.updated (job text)")
 
-    async def updated(count: int) -> bool:
-        if await query(sandbox.dsn, "SELECT to_regclass('public.updated') IS NULL") == [(True,)]:
-            return False
-        return len(await query(sandbox.dsn, "SELECT DISTINCT job FROM public.updated")) == count
-
-    for number, message in enumerate(messages, 1):
+    for count, message in enumerate(messages, 1):
         await publish(log, sandbox.topics, message.task_id, message)
 
-        async def is_updated(count: int = number) -> bool:
-            return await updated(count)
+        async def is_updated(count: int = count) -> bool:
+            return await query(sandbox.dsn, "SELECT count(DISTINCT job) FROM public.updated") == [(count,)]
 
         await poll_until(is_updated)
     await until_caught_up(log, sandbox)
-    found = await events(log, sandbox)
+    records = await own_runs.records(sandbox.topics.metrics)
+    failures = [each.message for each in records if isinstance(each.message, SummaryUpdaterFailed)]
+    found = sorted(failures, key=lambda event: event.name)
     assert [event.name for event in found] == ["a-broken", "c-absent"]
     assert found[0].error == "ZeroDivisionError: no ['s.0']" and found[0].failures == 1
     assert "absent" in found[1].error

@@ -1,12 +1,13 @@
 """Points of the log are indexed exactly once, whatever is repeated, skipped or killed."""
 
 import asyncio
-import json
 import signal
+from collections.abc import Mapping
 
-import asyncpg
+import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from tests.integration.projections.harness import query
 from tests.integration.summary_indexer.harness import (
     POINTS_PER_BATCH,
     Point,
@@ -24,37 +25,12 @@ from tests.integration.summary_indexer.harness import (
 from tests.polling import poll_until
 from trackside.contracts.topics import partition_of
 from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.log import Outgoing
+from trackside.eventlog.log import Entry, Outgoing
+from trackside.eventlog.settings import StackSettings
+from trackside.summary_indexer.faust_consumer import ConsumerStopped, run_consumer
 
 
-async def test_batches_become_rows_and_positions(sandbox: Sandbox, log: KafkaLog) -> None:
-    indexer = await sandbox.indexer().start()
-    expected = await publish_batches(log, sandbox.topics, tasks=5, batches=10)
-    await until_caught_up(log, sandbox)
-    assert await indexed_points(sandbox.dsn) == expected
-    assert await positions(sandbox.dsn, sandbox.topics.metrics.name) == await log.ends(
-        sandbox.topics.metrics.name
-    )
-
-    async def ready() -> bool:
-        status, answer = await indexer.ready()
-        return status == 200 and answer["lag_s"] == {sandbox.topics.metrics.name: 0.0}
-
-    await poll_until(ready)
-
-
-async def test_the_same_batch_twice_changes_nothing(sandbox: Sandbox, log: KafkaLog) -> None:
-    await sandbox.indexer().start()
-    first = batch("s.1", 0)
-    await publish(log, sandbox.topics, "s.1", first)
-    await until_caught_up(log, sandbox)
-    await publish(log, sandbox.topics, "s.1", first)
-    await publish(log, sandbox.topics, "s.1", batch("s.1", POINTS_PER_BATCH // 2, value=7.0))
-    await until_caught_up(log, sandbox)
-    half_new = points_of(batch("s.1", POINTS_PER_BATCH // 2, value=7.0))
-    assert await indexed_points(sandbox.dsn) == half_new | points_of(first)
-
-
+@pytest.mark.long
 async def test_the_stored_position_counts_and_the_groups_offset_does_not(
     sandbox: Sandbox, log: KafkaLog
 ) -> None:
@@ -69,30 +45,30 @@ async def test_the_stored_position_counts_and_the_groups_offset_does_not(
     await until_caught_up(log, sandbox)
     assert await indexed_points(sandbox.dsn) == expected
     await indexer.kill()
-    connection = await asyncpg.connect(sandbox.dsn)
-    await connection.execute("DELETE FROM trackside.metric_points WHERE step >= $1", 5 * POINTS_PER_BATCH)
-    await connection.execute(
-        "UPDATE trackside.positions SET position = 5 WHERE topic = $1 AND partition = $2",
-        sandbox.topics.metrics.name,
-        partition,
-    )
-    await connection.close()
+    await query(sandbox.dsn, "DELETE FROM metric_points WHERE step >= $1", 5 * POINTS_PER_BATCH)
+    await query(sandbox.dsn, "UPDATE positions SET position = 5 WHERE position = 10")
     await indexer.start()
     await until_caught_up(log, sandbox)
     assert await indexed_points(sandbox.dsn) == expected
 
 
-async def test_killed_and_started_again_it_loses_and_doubles_nothing(sandbox: Sandbox, log: KafkaLog) -> None:
+async def test_killed_or_stopped_in_the_middle_of_work_it_loses_and_doubles_nothing(
+    sandbox: Sandbox, log: KafkaLog
+) -> None:
     indexer = sandbox.indexer(batch_points="400")
-    publishing = asyncio.create_task(publish_batches(log, sandbox.topics, tasks=8, batches=120))
-    for written in (1, 250, 500):
+    publishing = asyncio.create_task(publish_batches(log, sandbox.topics, tasks=8, batches=100))
+    for written, number, code in ((1, signal.SIGKILL, -signal.SIGKILL), (250, signal.SIGTERM, 0)):
         await indexer.start()
         await until_written(sandbox, written)
-        await indexer.kill()
+        indexer.send(number)
+        assert await indexer.ended() == code
     await indexer.start()
     expected = await publishing
     await until_caught_up(log, sandbox)
     assert await indexed_points(sandbox.dsn) == expected
+    topic = sandbox.topics.metrics.name
+    assert await positions(sandbox.dsn, topic) == await log.ends(topic)
+    await indexer.until("/ready", lambda answer: answer["lag_s"] == {topic: 0.0})
 
 
 async def test_an_undecodable_record_is_dead_lettered_and_the_next_is_indexed(
@@ -120,18 +96,7 @@ async def test_an_undecodable_record_is_dead_lettered_and_the_next_is_indexed(
     assert indexer.is_running
 
 
-async def test_sigterm_in_the_middle_of_work_exits_with_0(sandbox: Sandbox, log: KafkaLog) -> None:
-    indexer = await sandbox.indexer(batch_points="200").start()
-    publishing = asyncio.create_task(publish_batches(log, sandbox.topics, tasks=8, batches=100))
-    await until_written(sandbox, 20)
-    indexer.send(signal.SIGTERM)
-    assert await indexer.ended() == 0
-    expected = await publishing
-    await indexer.start()
-    await until_caught_up(log, sandbox)
-    assert await indexed_points(sandbox.dsn) == expected
-
-
+@pytest.mark.long
 async def test_an_instance_that_slept_too_long_writes_nothing_twice(sandbox: Sandbox, log: KafkaLog) -> None:
     sleeper = await sandbox.indexer("1").start()
     expected = await publish_batches(log, sandbox.topics, tasks=5, batches=5)
@@ -159,15 +124,10 @@ async def test_rows_of_another_log_are_refused_with_both_places(sandbox: Sandbox
     await publish_batches(log, sandbox.topics, tasks=1, batches=1)
     await until_caught_up(log, sandbox)
     await indexer.kill()
-    connection = await asyncpg.connect(sandbox.dsn)
-    await connection.execute("UPDATE trackside.positions SET position = 70 WHERE position = 1")
-    await connection.close()
+    await query(sandbox.dsn, "UPDATE positions SET position = 70 WHERE position = 1")
     await indexer.start()
     assert await indexer.ended() == 1
-    reasons = [
-        json.loads(line).get("reason", "") for line in indexer.output.splitlines() if line.startswith("{")
-    ]
-    assert any("the rows in Postgres to 70" in reason for reason in reasons)
+    assert "the rows in Postgres to 70" in indexer.output
 
 
 async def commit_for_the_group(sandbox: Sandbox, partition: int, offset: int) -> None:
@@ -184,3 +144,45 @@ async def commit_for_the_group(sandbox: Sandbox, partition: int, offset: int) ->
         await consumer.commit({at: offset})
     finally:
         await consumer.stop()
+
+
+class RejectedError(Exception):
+    """What the sinks of these tests raise."""
+
+
+class RejectingSink:
+    """Rejects every record."""
+
+    async def assign(self, partitions: set[int]) -> Mapping[int, int]:
+        return dict.fromkeys(partitions, 0)
+
+    async def accept(self, entry: Entry) -> None:
+        raise RejectedError(entry.offset)
+
+
+class SinkWithoutPositions:
+    """Fails to return positions."""
+
+    async def assign(self, partitions: set[int]) -> Mapping[int, int]:
+        raise RejectedError(partitions)
+
+    async def accept(self, entry: Entry) -> None:
+        raise AssertionError("nothing may be read")
+
+
+async def test_a_record_that_is_not_taken_ends_the_consumer(sandbox: Sandbox, log: KafkaLog) -> None:
+    await publish(log, sandbox.topics, "s.1", batch("s.1", 0))
+    with pytest.raises(RejectedError):
+        await consume(sandbox, RejectingSink())
+
+
+async def test_positions_that_cannot_be_had_end_the_rollup(sandbox: Sandbox, log: KafkaLog) -> None:
+    await publish(log, sandbox.topics, "s.1", batch("s.1", 0))
+    with pytest.raises(ConsumerStopped, match="RejectedError"):
+        await consume(sandbox, SinkWithoutPositions())
+
+
+async def consume(sandbox: Sandbox, sink: RejectingSink | SinkWithoutPositions) -> None:
+    settings = StackSettings(kafka_bootstrap=sandbox.bootstrap, topic_prefix=sandbox.topics.prefix)
+    async with asyncio.timeout(60):
+        await run_consumer(settings, 6.0, sink)

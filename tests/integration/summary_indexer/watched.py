@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 from tests.integration.summary_indexer.harness import Sandbox
+from tests.polling import poll_until
 from tests.unit.dispatcher.harness import LocalAdvisor
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.summary.messages import (
@@ -30,27 +31,20 @@ from trackside.domain.streams import Streams
 from trackside.eventlog.clock import CLOCK, now_ms
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_start
 from trackside.summaries.event_files.writing import first_record, record
+from trackside.summary_indexer.watching.log_positions import job_id_of
 from trackside.summary_indexer.watching.report import WatchReport
+from trackside.summary_indexer.watching.tag_limits import IndexedTags
 from trackside.summary_indexer.watching.watched_directories import import_directory, watch_directories
 
+HOUR_S = 3_600
 Series = tuple[str, int, str]
 """The path of a job, the number of a session, a tag."""
-
-
-def watcher_service(log: KafkaLog, sandbox: Sandbox) -> ServiceContext:
-    """Returns a service that may write what a watcher writes."""
-    return ServiceContext.on(log, sandbox.topics, "summary-indexer", "watcher")
-
-
-def store_of(sandbox: Sandbox) -> StoreSettings:
-    """Returns the settings of a store of this test's own."""
-    (sandbox.folder / "store").mkdir(exist_ok=True)
-    return StoreSettings(store=str(sandbox.folder / "store"))
 
 
 @asynccontextmanager
@@ -76,120 +70,166 @@ async def dispatching(log: KafkaLog, sandbox: Sandbox) -> AsyncIterator[None]:
         await running
 
 
-async def read_in(log: KafkaLog, sandbox: Sandbox, base: Path) -> WatchReport:
-    """Imports a directory."""
-    return await import_directory(watcher_service(log, sandbox), store_of(sandbox), base)
-
-
-@asynccontextmanager
-async def watching(
-    log: KafkaLog, sandbox: Sandbox, base: Path, slow_look_s: float, store: str = "store"
-) -> AsyncIterator[WatchReport]:
-    """Watches a directory while the context lasts; yields what it has done, kept up to date."""
-    reports: list[WatchReport] = [WatchReport()]
-    started = asyncio.Event()
-
-    def note(report: WatchReport) -> None:
-        reports[0] = report
-        started.set()
-
-    service = watcher_service(log, sandbox)
-    settings = store_of(sandbox) if store == "store" else StoreSettings(store=str(sandbox.folder / store))
-    task = asyncio.create_task(watch_directories(service, settings, [base], slow_look_s, note))
-    try:
-        await started.wait()
-        yield reports[0]
-        assert not task.done(), task.exception()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-def begin_file(folder: Path, number: int = 1, time_ms: int = 1_000) -> Path:
-    """Writes an event file that has nothing but its first record, over one that is there."""
+def begin_file(folder: Path, number: int = 1, time_ms: int = 1_000, steps: Sequence[int] = ()) -> Path:
+    """Writes an event file with its first record and points of these steps, over one that is there."""
     folder.mkdir(parents=True, exist_ok=True)
     path = event_file(folder, number)
     path.write_bytes(first_record(time_ms))
+    points(path, steps)
     return path
 
 
 def event_file(folder: Path, number: int = 1) -> Path:
-    """Returns where an event file of a folder is."""
     return folder / f"events.out.tfevents.{number}.host"
 
 
-def points(path: Path, first: int, count: int, tag: str = "loss") -> None:
-    """Appends points to an event file: steps from `first` on."""
+def points(path: Path, steps: Iterable[int], tag: str = "loss") -> None:
+    append(path, *(record(tag, step, step, step / 2) for step in steps))
+
+
+def append(path: Path, *records: bytes) -> None:
     with path.open("ab") as file:
-        file.write(b"".join(record(tag, step, step, step / 2) for step in range(first, first + count)))
+        file.write(b"".join(records))
 
 
-async def metrics_of(log: KafkaLog, sandbox: Sandbox) -> dict[Series, list[int]]:
-    """Returns the steps of each series in the log, in the order of the log."""
-    paths = {}
-    for each in await records(log, sandbox.topics.events):
-        if isinstance(each.message, SummaryJobFound):
-            paths[each.envelope.stream] = each.message.job.path
-    found: dict[Series, list[int]] = defaultdict(list)
-    for each in await records(log, sandbox.topics.metrics):
-        assert isinstance(each.message, MetricPointsReported)
-        for series in each.message.series:
-            key = (paths[each.message.task_id], each.message.attempt, series.tag)
-            found[key] += series.steps
-    return dict(found)
+class Runs:
+    """A directory of event files that this process reads into the log, and what the log has since `begin`."""
 
+    def __init__(self, log: KafkaLog, sandbox: Sandbox, folder: Path) -> None:
+        self.log, self.sandbox, self.folder, self.base = log, sandbox, folder, folder / "runs"
+        self._starts: dict[TopicPartition, int] = {}
+        (folder / "store").mkdir()
 
-async def items_of(log: KafkaLog, sandbox: Sandbox) -> list[ReportedItem]:
-    """Returns the values in the log that are no numbers."""
-    found = [each.message for each in await records(log, sandbox.topics.metrics)]
-    return [item for each in found if isinstance(each, SummaryItemsReported) for item in each.items]
+    async def begin(self) -> None:
+        topics = self.sandbox.topics
+        for topic in (topics.events, topics.metrics, topics.dead_letters):
+            ends = await self.log.ends(topic.name)
+            self._starts |= {(topic.name, partition): end for partition, end in ends.items()}
 
+    async def read_in(self, base: Path | None = None, indexed: IndexedTags | None = None) -> WatchReport:
+        return await import_directory(self._service(), self._store(), base or self.base, indexed=indexed)
 
-async def summary_events(log: KafkaLog, sandbox: Sandbox) -> list[tuple[object, ...]]:
-    """Returns the events of files and jobs in short."""
-    found: list[tuple[object, ...]] = []
-    for each in await records(log, sandbox.topics.events):
-        match each.message:
-            case SummaryFileQuarantined() as event:
-                found.append(("SummaryFileQuarantined", event.file, event.offset, event.code))
-            case SummaryJobVanished() | SummaryJobDeleted() | SummaryJobRestored():
-                found.append((type(each.message).__name__, each.envelope.stream))
-    return found
+    @asynccontextmanager
+    async def watching(self, slow_look_s: float = HOUR_S, store: str = "store") -> AsyncIterator[WatchReport]:
+        """Watches it while the context lasts; yields what it has done, kept up to date."""
+        reports: list[WatchReport] = [WatchReport()]
+        started = asyncio.Event()
 
+        def note(report: WatchReport) -> None:
+            reports[0] = report
+            started.set()
 
-async def letters_of(log: KafkaLog, sandbox: Sandbox) -> list[tuple[str, str]]:
-    """Returns code and message of the dead letters."""
-    found = [each.message for each in await records(log, sandbox.topics.dead_letters)]
-    return [(each.code, each.message) for each in found if isinstance(each, RecordDeadLettered)]
+        watch = watch_directories(self._service(), self._store(store), [self.base], slow_look_s, note)
+        task = asyncio.create_task(watch)
+        try:
+            await started.wait()
+            yield reports[0]
+            assert not task.done(), task.exception()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
+    def _service(self) -> ServiceContext:
+        return ServiceContext.on(self.log, self.sandbox.topics, "summary-indexer", "watcher")
 
-async def ends_of(log: KafkaLog, sandbox: Sandbox) -> dict[str, int]:
-    """Returns how far the log has each file, by its name; those of all jobs have different names."""
-    return {
-        each.message.file: each.message.end
-        for each in await records(log, sandbox.topics.events)
-        if isinstance(each.message, SummaryFileIndexed)
-    }
+    def _store(self, name: str = "store") -> StoreSettings:
+        return StoreSettings(store=str(self.folder / name))
 
+    async def command(self, path: str, command: Command) -> str:
+        """Publishes a command about a job, and returns the id of that."""
+        job = job_id_of(str(self.base), path)
+        await publish_command(self.log, self.sandbox, job, command)
+        return job
 
-async def records(log: KafkaLog, topic: Topic) -> Sequence[Record]:
-    """Returns everything that a topic has."""
-    ends = await log.ends(topic.name)
-    reader = log.reader({(topic.name, partition): 0 for partition in ends})
-    found: list[Record] = []
-    try:
-        while len(found) < sum(ends.values()):
-            found += [record for entry in await reader.read(1.0) if (record := decode(entry)) is not None]
-    finally:
-        await reader.close()
-    return found
+    async def metrics(self) -> dict[Series, list[int]]:
+        """Returns the steps of each series in the log, in the order of the log."""
+        paths = {}
+        for each in await self.records(self.sandbox.topics.events):
+            if isinstance(each.message, SummaryJobFound):
+                paths[each.envelope.stream] = each.message.job.path
+        found: dict[Series, list[int]] = defaultdict(list)
+        for each in await self.records(self.sandbox.topics.metrics):
+            if isinstance(each.message, MetricPointsReported):
+                for series in each.message.series:
+                    key = (paths[each.message.task_id], each.message.attempt, series.tag)
+                    found[key] += series.steps
+        return dict(found)
+
+    async def items(self) -> list[ReportedItem]:
+        found = [each.message for each in await self.records(self.sandbox.topics.metrics)]
+        return [item for each in found if isinstance(each, SummaryItemsReported) for item in each.items]
+
+    async def events(self) -> list[tuple[object, ...]]:
+        found: list[tuple[object, ...]] = []
+        for each in await self.records(self.sandbox.topics.events):
+            match each.message:
+                case SummaryFileQuarantined() as event:
+                    found.append(("SummaryFileQuarantined", event.file, event.offset, event.code))
+                case SummaryJobVanished() | SummaryJobDeleted() | SummaryJobRestored():
+                    found.append((type(each.message).__name__, each.envelope.stream))
+        return found
+
+    async def letters(self) -> list[tuple[str, str]]:
+        found = [each.message for each in await self.records(self.sandbox.topics.dead_letters)]
+        return [(each.code, each.message) for each in found if isinstance(each, RecordDeadLettered)]
+
+    async def ends(self) -> dict[str, int]:
+        """Returns how far the log has each file, by its name; those of all jobs have different names."""
+        return {
+            each.message.file: each.message.end
+            for each in await self.records(self.sandbox.topics.events)
+            if isinstance(each.message, SummaryFileIndexed)
+        }
+
+    async def until_has(self, paths: Iterable[Path]) -> None:
+        sizes = {path.name: path.stat().st_size for path in paths}
+
+        async def holds() -> bool:
+            return sizes.items() <= (await self.ends()).items()
+
+        await poll_until(holds)
+
+    async def until_event(self, name: str, count: int = 1) -> None:
+        """Waits until the log has events of jobs or files with this name."""
+
+        async def holds() -> bool:
+            return [event[0] for event in await self.events()].count(name) >= count
+
+        await poll_until(holds)
+
+    async def records(self, topic: Topic) -> Sequence[Record]:
+        ends = {(topic.name, partition): end for partition, end in (await self.log.ends(topic.name)).items()}
+        starts = {place: self._starts.get(place, 0) for place in ends}
+        reader = self.log.reader(starts)
+        found: list[Record] = []
+        try:
+            while len(found) < sum(ends.values()) - sum(starts.values()):
+                found += [record for entry in await reader.read(1.0) if (record := decode(entry)) is not None]
+        finally:
+            await reader.close()
+        return found
 
 
 async def publish_command(log: KafkaLog, sandbox: Sandbox, job_id: str, command: Command) -> None:
-    """Publishes a command about a job."""
     topic = sandbox.topics.commands
     record = RecordWriter("publisher", "test").single(job_id, command)
     await log.publish(topic.name, partition_of(job_id, topic.partitions), record)
+
+
+async def until_read(report: WatchReport, points: int) -> None:
+    await until(lambda: report.points >= points)
+
+
+async def until_problem(report: WatchReport, path: str, code: str) -> None:
+    await until(lambda: any((job, found) == (path, code) for (job, _), found in report.problems.items()))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+
+    async def held() -> bool:
+        return holds()
+
+    await poll_until(held)
 
 
 @contextmanager
@@ -202,30 +242,3 @@ def frozen_clock() -> Iterator[None]:
         yield
     finally:
         CLOCK.reset(token)
-
-
-def has_event(log: KafkaLog, sandbox: Sandbox, name: str) -> Callable[[], Awaitable[bool]]:
-    """Returns the condition that the log has an event of a job."""
-
-    async def holds() -> bool:
-        return any(event[0] == name for event in await summary_events(log, sandbox))
-
-    return holds
-
-
-def has(report: WatchReport, count: int) -> Callable[[], Awaitable[bool]]:
-    """Returns the condition that so many points were read."""
-
-    async def holds() -> bool:
-        return report.points >= count
-
-    return holds
-
-
-def has_problem(report: WatchReport, path: str, code: str) -> Callable[[], Awaitable[bool]]:
-    """Returns the condition that a file of a job has a problem."""
-
-    async def holds() -> bool:
-        return any(job == path and found == code for (job, _), found in report.problems.items())
-
-    return holds
