@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import re
 import shutil
-import socket
 import subprocess
 import urllib.error
 import urllib.parse
@@ -25,6 +23,7 @@ from tests.polling import poll_until_sync
 from tests.service_processes import service_process
 from tests.stack import Servers
 from trackside.cli.app import call
+from trackside.embedded.ports import free_ports
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.settings import StackSettings
 
@@ -75,6 +74,7 @@ SPECS = {
     "bowl": f"{SEARCH}, task_type: bowl, max_trials: 70, assessor: {{name: median}}, space: {SPACE}}}",
 }
 ENDED_TRIALS = 75
+BEST_TASK = "SELECT task_id FROM trials WHERE best AND search_id = 'bowl'"
 MINUTE_S = 60
 """How long the range goes on after the work, s: bars of a minute end at a whole one."""
 SCRAPES = 5
@@ -100,13 +100,13 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def worked(
-    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
+    stack: Servers, module_tables: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
     """Yields an installation in which searches, a batch and a run have ended; its services still run."""
     folder = tmp_path_factory.mktemp("boards")
     (folder / "tasks_of_boards.py").write_text(TASKS)
     (folder / "catalogue.yaml").write_text(CATALOGUE)
-    settings = prepared(stack, module_database)
+    settings = prepared(stack, module_tables)
     variables = {
         **variables_of(settings),
         "TRACKSIDE_WORKER_ID": "w1",
@@ -117,36 +117,25 @@ def worked(
     began = now_ms() / 1000
     with ExitStack() as running:
         names = ("dispatcher", "scheduler", "summary_indexer", "worker")
-        for name in names:
-            running.enter_context(service_process(name, variables, folder))
-        ports = {name: _health_port(folder / f"{name}.log") for name in names}
+        ports = dict(zip(names, free_ports(len(names)), strict=True))
+        for name, port in ports.items():
+            own = {**variables, "TRACKSIDE_HEALTH_PORT": str(port)}
+            running.enter_context(service_process(name, own, folder))
         url = running.enter_context(_prometheus(folder, ports))
         _await_scrapes(url, len(ports))  # each counter at 0, so that its first event is an increase
         _work(settings, folder, variables)
-        _await_rows(module_database, url)
+        _await_rows(module_tables, url)
         _await_scrapes(url, len(ports))
         chosen: dict[str, Any] = dict.fromkeys(("run", "batch", "job", "metric", "contains"), "")
         chosen |= {
             "search": "bowl",
-            "task": _best_task(module_database),
+            "task": _fetched(module_tables, BEST_TASK),
             "tag": "objective",
             "worker": ["w1"],
         }
         chosen |= {"instance": [f"127.0.0.1:{port}" for port in ports.values()], "service": list(ports)}
         view = View(began - 5, now_ms() / 1000 + MINUTE_S, variables=chosen)
-        yield Installation(module_database, url, view)
-
-
-def _health_port(log: Path) -> int:
-    """Returns the port that a service has written to its log, once it serves."""
-    found: list[str] = []
-
-    def served() -> bool:
-        found[:] = re.findall(r"health_port\W+(\d+)", log.read_text())
-        return bool(found)
-
-    poll_until_sync(served)
-    return int(found[0])
+        yield Installation(module_tables, url, view)
 
 
 @contextmanager
@@ -160,7 +149,7 @@ def _prometheus(folder: Path, ports: Mapping[str, int]) -> Iterator[str | None]:
     scrape = {"job_name": "trackside", "honor_labels": True, "static_configs": jobs}
     config = {"global": {"scrape_interval": "500ms"}, "scrape_configs": [scrape]}
     (folder / "prometheus.json").write_text(json.dumps(config))  # JSON is YAML
-    port = _free_port()
+    (port,) = free_ports(1)
     with (folder / "prometheus.log").open("wb") as output:
         process = subprocess.Popen(
             [
@@ -180,14 +169,7 @@ def _prometheus(folder: Path, ports: Mapping[str, int]) -> Iterator[str | None]:
         process.wait()
 
 
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
-
-
 def _work(settings: StackSettings, folder: Path, variables: Mapping[str, str]) -> None:
-    """Submits all specifications once the worker is there."""
     with pytest.MonkeyPatch.context() as patched, ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, worker_has_joined(settings)).result(120)
         for name, value in variables.items():
@@ -198,20 +180,25 @@ def _work(settings: StackSettings, folder: Path, variables: Mapping[str, str]) -
             assert code == 0, name
 
 
-def _await_rows(dsn: str, url: str | None) -> None:
-    """Waits until the read models and Prometheus have all trials."""
+def _fetched(dsn: str, statement: str) -> Any:
+    """Returns what a query of one value gives."""
 
-    async def counted() -> list[int]:
+    async def fetched() -> Any:
         connection = await asyncpg.connect(dsn, server_settings={"search_path": "dashboards"})
         try:
-            statements = [f"SELECT count(*) FROM {what}" for what in ENDED]  # noqa: S608  # of this file
-            return [await connection.fetchval(statement) for statement in statements]
+            return await connection.fetchval(statement)
         finally:
             await connection.close()
 
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, fetched()).result()
+
+
+def _await_rows(dsn: str, url: str | None) -> None:
+    """Waits until the read models and Prometheus have all trials."""
+
     def complete() -> bool:
-        with ThreadPoolExecutor(1) as thread:
-            found = thread.submit(asyncio.run, counted()).result()
+        found = [_fetched(dsn, f"SELECT count(*) FROM {what}") for what in ENDED]  # noqa: S608  # of this file
         scraped = url is None or _value(url, "sum(trackside_dispatcher_ended_trials_total)") == ENDED_TRIALS
         return scraped and all(have >= wanted for have, wanted in zip(found, ENDED.values(), strict=True))
 
@@ -229,22 +216,6 @@ def _await_scrapes(url: str | None, services: int) -> None:
         return _value(url, f"count({scrapes} >= {before + SCRAPES})") == services
 
     poll_until_sync(read)
-
-
-def _best_task(dsn: str) -> str:
-    """Returns the task of the best trial, which has a curve."""
-
-    async def asked() -> str:
-        connection = await asyncpg.connect(dsn, server_settings={"search_path": "dashboards"})
-        try:
-            return str(
-                await connection.fetchval("SELECT task_id FROM trials WHERE best AND search_id = 'bowl'")
-            )
-        finally:
-            await connection.close()
-
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, asked()).result()
 
 
 def _value(url: str, expression: str) -> float | None:

@@ -39,7 +39,6 @@ class Visitor:
         self._client, self._address, self._health_port = client, f"http://127.0.0.1:{port}", health_port
 
     async def is_ready(self) -> bool:
-        """Returns whether the console serves its pages."""
         try:
             async with self._client.get(f"http://127.0.0.1:{self._health_port}/ready") as answer:
                 return answer.status == 200
@@ -47,7 +46,6 @@ class Visitor:
             return False
 
     async def status_of_page(self, headers: Mapping[str, str] | None = None) -> int:
-        """Returns the status with which the first page is answered."""
         async with self._client.get(f"{self._address}/", headers=headers) as answer:
             return answer.status
 
@@ -66,13 +64,11 @@ class Visitor:
             yield
 
     async def counts(self) -> dict[str, list[float]]:
-        """Returns the metrics of the console."""
         return await values(self._health_port)
 
 
 @asynccontextmanager
 async def visiting(settings: StackSettings, folder: Path) -> AsyncIterator[Visitor]:
-    """Runs a console and yields a visitor with a token."""
     token, files = users_and_key(folder)
     port, health_port = free_ports(2)
     ports = {"TRACKSIDE_CONSOLE_PORT": str(port), "TRACKSIDE_HEALTH_PORT": str(health_port)}
@@ -84,30 +80,16 @@ async def visiting(settings: StackSettings, folder: Path) -> AsyncIterator[Visit
             yield visitor
 
 
-async def test_a_console_counts_pages_contents_and_commands_by_their_answer(
-    stack: Servers, database: str, tmp_path: Path
+async def test_a_console_counts_pages_what_it_sends_them_and_commands_by_their_answer(
+    stack: Servers, tables: str, tmp_path: Path
 ) -> None:
-    settings = prepared(stack, database)
+    settings = prepared(stack, tables)
     async with visiting(settings, tmp_path) as visitor:
-        assert (await visitor.counts())[PUBLISHED] == [0, 0, 0]
-        assert await visitor.publish(PING) == UNANSWERED, "no dispatcher runs yet"
-        with service_process("dispatcher", variables_of(settings), tmp_path):
-            while await visitor.publish(PING) == UNANSWERED:
-                pass  # it starts
-            assert await visitor.publish(PING) == ACCEPTED
-            assert await visitor.publish(PAUSE) == REFUSED
-        accepted, refused, unanswered = (await visitor.counts())[PUBLISHED]
-        assert (accepted, refused) == (2, 1)
-        assert unanswered >= 1
-
-
-async def test_a_console_counts_open_pages_and_what_it_sends_them(
-    stack: Servers, database: str, tmp_path: Path
-) -> None:
-    async with visiting(prepared(stack, database), tmp_path) as visitor:
         assert await visitor.status_of_page() == 200
         assert await visitor.status_of_page({"Authorization": "Bearer unknown"}) == 401
-        assert (await visitor.counts())["trackside_console_render_seconds_count"] == [1]
+        found = await visitor.counts()
+        assert found["trackside_console_render_seconds_count"] == [1]
+        assert found[PUBLISHED] == [0, 0, 0]
         async with visitor.open_page():
             found = await visitor.counts()
             assert found["trackside_console_open_pages"] == [1]
@@ -118,3 +100,12 @@ async def test_a_console_counts_open_pages_and_what_it_sends_them(
             return (await visitor.counts())["trackside_console_open_pages"] == [0]
 
         await poll_until(is_closed)
+        assert await visitor.publish(PING) == UNANSWERED, "no dispatcher runs yet"
+        with service_process("dispatcher", variables_of(settings), tmp_path):
+            while await visitor.publish(PING) == UNANSWERED:
+                pass  # it starts
+            assert await visitor.publish(PING) == ACCEPTED
+            assert await visitor.publish(PAUSE) == REFUSED
+        accepted, refused, unanswered = (await visitor.counts())[PUBLISHED]
+        assert (accepted, refused) == (2, 1)
+        assert unanswered >= 1

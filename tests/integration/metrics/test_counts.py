@@ -2,14 +2,15 @@
 
 import asyncio
 import secrets
-import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.integration.installed import changes, processes_at, variables_of
-from tests.integration.metrics.scraping import Scraper, Watcher, prometheus, values
+from tests.integration.metrics.scraping import Scraper, values
 from tests.polling import poll_until
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
@@ -26,9 +27,14 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.settings import StackSettings
 
+pytestmark = pytest.mark.long
+
 TRIALS = 18
 RESTARTS = {5: "scheduler", 9: "dispatcher", 13: "worker"}
 """What is restarted after so many trials have ended."""
+SEARCH = f"""{{"task_type": "uneven", "space": {{"x": {{"type": "uniform", "low": 0, "high": 1}}}},
+"tuner": {{"name": "random"}}, "max_trials": {TRIALS}, "concurrency": 2, "seed": 7,
+"retry": {{"oom_host": 0}}}}"""
 COUNTERS = {
     "received": ("trackside_dispatcher_received_commands_total", ""),
     "suggested": ("trackside_dispatcher_suggested_trials_total", ""),
@@ -83,18 +89,7 @@ async def counted_in_the_log(settings: StackSettings) -> dict[str, dict[str, int
 
 
 async def start_search(settings: StackSettings, search: str) -> None:
-    """Publishes the command."""
-    command = StartSearch.model_validate(
-        {
-            "task_type": "uneven",
-            "space": {"x": {"type": "uniform", "low": 0, "high": 1}},
-            "tuner": {"name": "random"},
-            "max_trials": TRIALS,
-            "concurrency": 2,
-            "seed": 7,
-            "retry": {"oom_host": 0},
-        }
-    )
+    command = StartSearch.model_validate_json(SEARCH)
     topic = settings.topics.commands
     async with KafkaLog(settings.kafka_bootstrap, "test") as log:
         record = RecordWriter("publisher", "test").single(search, command, message_id=f"start-{search}")
@@ -116,16 +111,8 @@ async def run_search(settings: StackSettings, services: Mapping[str, ServiceProc
 
 
 @asynccontextmanager
-async def watched(ports: dict[str, int], folder: Path) -> AsyncIterator[Watcher]:
-    """Has Prometheus scrape the services where it is installed, else a scraper of this test.
-
-    Not both: a service that ends waits until it was scraped once, by whichever comes first.
-    """
-    binary = shutil.which("prometheus")
-    if binary is not None:
-        with prometheus(binary, ports, free_ports(1)[0], folder) as server:
-            yield server
-        return
+async def watched(ports: Mapping[str, int]) -> AsyncIterator[Scraper]:
+    """Has the services scraped."""
     scraper = Scraper(ports)
     running = asyncio.create_task(scraper.run())
     try:
@@ -135,8 +122,15 @@ async def watched(ports: dict[str, int], folder: Path) -> AsyncIterator[Watcher]
         await asyncio.gather(running, return_exceptions=True)
 
 
+async def until_scraped(watcher: Scraper, times: int) -> None:
+    async def is_scraped() -> bool:
+        return watcher.scrapes >= times
+
+    await poll_until(is_scraped, 300)
+
+
 async def test_counters_over_restarts_increase_by_what_the_log_has(
-    stack: Servers, database: str, tmp_path: Path
+    stack: Servers, tables: str, tmp_path: Path
 ) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "uneven.py").write_text(TASK)
@@ -146,10 +140,10 @@ async def test_counters_over_restarts_increase_by_what_the_log_has(
     ports = dict(zip(names, free_ports(4), strict=True))
     (tmp_path / "standby").mkdir()
     running = ExitStack()
-    async with watched(ports, tmp_path) as watcher:
+    async with watched(ports) as watcher:
         try:
             settings, services = running.enter_context(
-                processes_at(stack, database, tmp_path, catalogue, ports, TRACKSIDE_METRICS_LINGER_S="20")
+                processes_at(stack, tables, tmp_path, catalogue, ports, TRACKSIDE_METRICS_LINGER_S="20")
             )
             of_standby = {
                 **variables_of(settings),
@@ -158,11 +152,10 @@ async def test_counters_over_restarts_increase_by_what_the_log_has(
                 "TRACKSIDE_DISPATCHER_STANDBY": "true",
             }
             running.enter_context(service_process("dispatcher", of_standby, tmp_path / "standby"))
-            await poll_until(lambda: watcher.has_scraped(2), 300)
+            await until_scraped(watcher, 2)
             await run_search(settings, services)
-            ended = await watcher.scrapes()
-            await poll_until(lambda: watcher.has_scraped(ended + 4), 300)
-            found = {name: await watcher.increase(*series) for name, series in COUNTERS.items()}
+            await until_scraped(watcher, watcher.scrapes + 4)
+            found = {name: watcher.increase(*series) for name, series in COUNTERS.items()}
             expected = await counted_in_the_log(settings)
             await poll_until(lambda: have_read_all(ports))
             shown = {name: await values(port) for name, port in ports.items()}
