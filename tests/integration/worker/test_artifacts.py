@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.worker.given import SHARES, TaskType, shared_types, started, task_of
-from tests.integration.worker.harness import WorkerHarness, of
+from tests.integration.worker.harness import WorkerHarness, gone, of
 from tests.integration.worker.saved import CLASS, all_in_store, class_of, told
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 
@@ -119,7 +119,7 @@ async def test_what_a_task_saves_is_in_the_store_before_its_attempt_ends(harness
     assert first.metadata == {"rows": 3} and first.media_type == "text/plain"
     assert first.sha256 == hashlib.sha256(b"one").hexdigest() and first.size_bytes == 3
     assert first.uri == f"store:sha256/{first.sha256}"
-    assert not [*(harness.data_dir / "spool").glob("*/*")]
+    await gone(*(harness.data_dir / "spool").glob("*/*"))
 
 
 async def test_a_program_saves_by_lines_by_the_sdk_and_by_its_outputs(harness: WorkerHarness) -> None:
