@@ -103,7 +103,8 @@ class IndexerProcess:
 
     async def get(self, path: str) -> tuple[int, Any]:
         """Returns status and JSON of a page of a running one."""
-        port = next(line["health_port"] for line in map(json.loads, self.output.splitlines()))
+        lines = map(json.loads, self.output.splitlines())
+        *_, port = (line["health_port"] for line in lines if "health_port" in line)  # of its last start
 
         def fetch() -> tuple[int, Any]:
             try:
