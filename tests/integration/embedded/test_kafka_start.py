@@ -40,6 +40,7 @@ def run_version(spec: ProcessSpec, *more: str) -> "subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, cwd=spec.cwd, check=False)
 
 
+@pytest.mark.long
 def test_the_cache_is_made_once_and_java_uses_it(own_cache: Path, tmp_path: Path) -> None:
     before = broker(tmp_path / "before")
     assert [each.name for each in kafka_start.processes(tmp_path, [before], durable=True)] == ["kafka-start"]

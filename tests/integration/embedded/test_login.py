@@ -1,12 +1,9 @@
 """Standard clients log in to the embedded Postgres, whichever release created its data."""
 
-import subprocess
 from pathlib import Path
 
 import asyncpg
-import pytest
 
-from tests.integration.publish.recipes import go_recipe, prepare
 from trackside.embedded import stack
 from trackside.embedded.folder import read_plan
 from trackside.embedded.postgres.server import remove_data
@@ -53,24 +50,6 @@ async def test_a_password_of_an_earlier_release_gets_a_verifier_that_standard_cl
         assert await connection.fetchval("SELECT value FROM kept") == 7
         assert await connection.fetchval("SHOW scram_iterations") == "4096"
         await connection.close()
-    finally:
-        stack.stop(home)
-        remove_data(home / "postgres")
-
-
-def test_a_client_written_in_go_logs_in(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    source = Path(__file__).parent / "go_login"
-    program = prepare(go_recipe("go-login", source), request.config.cache.mkdir)
-    home = tmp_path / ".trackside"
-    try:
-        made = stack.start(home, OPTIONS)
-        ended = subprocess.run(
-            [*program.argv, f"{made.postgres_dsn}?sslmode=disable"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (ended.stdout, ended.stderr) == ("trackside\n", "")
     finally:
         stack.stop(home)
         remove_data(home / "postgres")

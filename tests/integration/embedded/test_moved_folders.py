@@ -4,14 +4,17 @@ import asyncio
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from tests.integration.embedded.test_stack import WITHOUT_SERVERS
 from tests.polling import poll_until_sync
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
@@ -62,31 +65,14 @@ def installation_of(home: Path) -> str:
     return found
 
 
-def environment(log: stack.Stack, rows: stack.Stack) -> Mapping[str, str]:
-    addresses = {
-        "TRACKSIDE_KAFKA_BOOTSTRAP": log.bootstrap_servers,
-        "TRACKSIDE_POSTGRES_DSN": rows.postgres_dsn,
-    }
-    return dict(os.environ) | addresses
-
-
-async def output_of(module: str, given: Mapping[str, str]) -> tuple[int | None, str]:
+async def output_of(module: str, given: Mapping[str, str]) -> tuple[int, str]:
     """Runs a service until it ends by itself; returns its exit code and what it printed."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        f"trackside.{module}",
-        env=given,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+    command = [sys.executable, "-m", f"trackside.{module}"]
+    run = partial(
+        subprocess.run, command, env=given, capture_output=True, text=True, timeout=120, check=False
     )
-    try:
-        async with asyncio.timeout(120):
-            output, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-    return process.returncode, output.decode()
+    ended = await asyncio.to_thread(run)
+    return ended.returncode, ended.stdout + ended.stderr
 
 
 async def rows_of(running: stack.Stack) -> list[int]:
@@ -107,6 +93,13 @@ async def add_row(running: stack.Stack, value: int) -> None:
     await connection.close()
 
 
+async def with_a_row(home: Path) -> stack.Stack:
+    """Starts a stack without Kafka, and adds a row."""
+    running = stack.start(home, ROWS_ALONE)
+    await add_row(running, 1)
+    return running
+
+
 async def append(running: stack.Stack, value: bytes) -> None:
     async with KafkaLog(running.bootstrap_servers, "test") as log:
         await log.append(TOPICS.logs.name, 0, [Outgoing(b"key", value, [])])
@@ -122,6 +115,7 @@ async def values_in(running: stack.Stack) -> list[bytes | None]:
         return found
 
 
+@pytest.mark.long
 async def test_a_moved_folder_continues_and_a_copy_has_its_own_data(public: Path) -> None:
     first = stack.start(public / "first", WHOLE)
     await append(first, b"before the move")
@@ -153,7 +147,8 @@ async def test_a_moved_folder_continues_and_a_copy_has_its_own_data(public: Path
     names = installation_of(second.folder), installation_of(copy.folder)
     assert len(set(names)) == 2
     modules = ("cli.setup", "dispatcher", "scheduler", "summary_indexer")
-    given = environment(log=copy, rows=second)
+    given = {**os.environ, "TRACKSIDE_KAFKA_BOOTSTRAP": copy.bootstrap_servers}
+    given["TRACKSIDE_POSTGRES_DSN"] = second.postgres_dsn
     for code, said in await asyncio.gather(*(output_of(module, given) for module in modules)):
         assert code == 1, said
         assert f"are of the log {names[0]}, but this log is {names[1]}: set TRACKSIDE_KAFKA" in said
@@ -167,13 +162,11 @@ def test_a_log_of_another_installation_in_the_folder_is_refused_with_both_names(
     with pytest.raises(
         StackError, match=r"folder of installation ours, but .*/kafka is the log of .* theirs"
     ):
-        stack.start(home, stack.StackOptions(postgres_dsn="postgresql://nobody@127.0.0.1:1/none"))
+        stack.start(home, stack.StackOptions(postgres_dsn=WITHOUT_SERVERS["postgres_dsn"]))
 
 
 def test_a_copy_of_a_stack_that_runs_is_refused(public: Path) -> None:
-    options = stack.StackOptions(
-        bootstrap_servers="127.0.0.1:1", postgres_dsn="postgresql://127.0.0.1:1/none"
-    )
+    options = stack.StackOptions(**WITHOUT_SERVERS)
     running = stack.start(public / "home", options)
     shutil.copytree(running.folder, public / "copy", ignore=shutil.ignore_patterns("lock"))
     with pytest.raises(
@@ -185,8 +178,7 @@ def test_a_copy_of_a_stack_that_runs_is_refused(public: Path) -> None:
 async def test_a_stack_whose_folder_is_moved_while_it_runs_stops_and_continues_in_the_new_place(
     public: Path,
 ) -> None:
-    first = stack.start(public / "first", ROWS_ALONE)
-    await add_row(first, 1)
+    await with_a_row(public / "first")
     (public / "first").rename(public / "second")
     poll_until_sync(lambda: not is_locked(public / "second"))
     assert not (public / "first").exists()
@@ -200,8 +192,7 @@ def test_a_folder_that_is_removed_while_its_stack_starts_is_named_and_nothing_st
         "import os, shutil, sys; open(sys.argv[2], 'w').write(str(os.getppid())); shutil.rmtree(sys.argv[1])"
     )
     options = stack.StackOptions(
-        bootstrap_servers="127.0.0.1:1",
-        postgres_dsn="postgresql://127.0.0.1:1/none",
+        **WITHOUT_SERVERS,
         setup=[[sys.executable, "-c", remove, str(home), str(supervisor)], ["sleep", "600"]],
     )
     with pytest.raises(StackError, match=f"{home} was removed while its stack started: start it again"):
@@ -211,22 +202,24 @@ def test_a_folder_that_is_removed_while_its_stack_starts_is_named_and_nothing_st
 
 
 @as_root
-async def test_data_outside_of_a_folder_that_is_moved_moves_with_it(private: Path) -> None:
-    first = stack.start(private / "first", ROWS_ALONE)
-    await add_row(first, 1)
+@pytest.mark.long
+@pytest.mark.parametrize("was_outside", [True, False])
+async def test_data_outside_of_a_folder_moves_with_it_and_data_that_is_moved_out_of_reach_is_brought_there(
+    private: Path, public: Path, was_outside: bool
+) -> None:
+    first = await with_a_row((private if was_outside else public) / "first")
     data = data_of(first)
     stack.stop(first.folder)
-    (private / "first").rename(private / "second")
+    shutil.move(first.folder, private / "second")
     stack.start(private / "another", ROWS_ALONE)  # it looks for data that no stack uses any more
     second = stack.start(private / "second", ROWS_ALONE)
-    assert data.parents[1] == shared.SHARED
-    assert (await rows_of(second), data_of(second)) == ([1], data)
+    assert shared.SHARED in data_of(second).parents
+    assert (data_of(second) == data, await rows_of(second)) == (was_outside, [1])
 
 
 @as_root
 async def test_data_outside_of_a_folder_is_not_opened_by_a_copy(private: Path) -> None:
-    first = stack.start(private / "first", ROWS_ALONE)
-    await add_row(first, 1)
+    first = await with_a_row(private / "first")
     stack.stop(first.folder)
     shutil.copytree(first.folder, private / "copy")
     copy = stack.start(private / "copy", ROWS_ALONE)
@@ -236,6 +229,7 @@ async def test_data_outside_of_a_folder_is_not_opened_by_a_copy(private: Path) -
 
 
 @as_root
+@pytest.mark.long
 async def test_a_copy_without_a_note_of_its_installation_does_not_open_data_outside_of_it(
     private: Path,
 ) -> None:
@@ -255,19 +249,7 @@ async def test_a_copy_without_a_note_of_its_installation_does_not_open_data_outs
 
 
 @as_root
-async def test_data_in_a_folder_that_is_moved_out_of_reach_is_brought_within_reach(
-    public: Path, private: Path
-) -> None:
-    first = stack.start(public / "first", ROWS_ALONE)
-    await add_row(first, 1)
-    stack.stop(first.folder)
-    shutil.move(first.folder, private / "second")
-    second = stack.start(private / "second", ROWS_ALONE)
-    assert shared.SHARED in data_of(second).parents
-    assert await rows_of(second) == [1]
-
-
-@as_root
+@pytest.mark.long
 def test_data_outside_of_a_folder_is_removed_an_hour_after_a_start_saw_that_the_folder_is_gone(
     private: Path,
 ) -> None:

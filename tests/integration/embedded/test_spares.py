@@ -69,7 +69,7 @@ def test_a_spare_that_has_imported_the_code_replaces_a_killed_service(
     assert (status.restarts, status.last_end) == (2, "it was killed by SIGKILL")
 
 
-def test_a_service_that_is_told_to_end_starts_with_the_code_as_it_is_now(
+def test_a_service_that_is_told_to_end_starts_with_the_code_as_it_is_now_and_no_spare_outlives_its_stack(
     running: stack.Stack, imported: Imported
 ) -> None:
     spare = imported.by(2)
@@ -79,6 +79,9 @@ def test_a_service_that_is_told_to_end_starts_with_the_code_as_it_is_now(
     await_another(running, "spared", ends_with_0)
     assert all_end([spare])
     assert running.pid("spared") == imported.by(3)
+    spare = imported.by(4)
+    stack.stop(running.folder)
+    assert all_end([spare])
 
 
 def test_a_spare_that_was_killed_is_replaced_and_one_that_just_was_is_not_missed(
@@ -87,9 +90,3 @@ def test_a_spare_that_was_killed_is_replaced_and_one_that_just_was_is_not_missed
     os.kill(imported.by(2), signal.SIGKILL)
     victim = kill(running, "spared")
     await_another(running, "spared", victim)
-
-
-def test_no_spare_outlives_its_stack(running: stack.Stack, imported: Imported) -> None:
-    spare = imported.by(2)
-    stack.stop(running.folder)
-    assert all_end([spare])

@@ -19,7 +19,7 @@ from tests.polling import poll_until_sync
 from trackside.embedded import readiness, stack
 from trackside.embedded.checks import is_responding
 from trackside.embedded.errors import StackError, StackMissing, StackRunning
-from trackside.embedded.folder import StackStatus, held_leash, is_locked, read_status
+from trackside.embedded.folder import StackStatus, is_locked, read_status
 from trackside.embedded.postgres.server import remove_data
 from trackside.embedded.processes import Check, children_of, is_alive
 
@@ -109,7 +109,7 @@ def port_of(running: stack.Stack, name: str) -> int:
     return int(address.rpartition(":")[2])
 
 
-@pytest.mark.parametrize("name", ["kafka", "postgres"])
+@pytest.mark.parametrize("name", ["kafka", pytest.param("postgres", marks=pytest.mark.long)])
 def test_a_killed_server_answers_again_on_its_port(servers: stack.Stack, name: Check) -> None:
     victim = kill(servers, name)
     await_another(servers, name, victim)
@@ -127,86 +127,81 @@ async def test_what_was_committed_outlives_a_kill_of_postgres(servers: stack.Sta
     await again.close()
 
 
-def test_servers_listen_below_the_ephemeral_range_on_loopback(servers: stack.Stack) -> None:
+def test_servers_listen_on_loopback_below_the_ephemeral_range_and_their_files_are_the_owners_alone(
+    servers: stack.Stack,
+) -> None:
     assert {port_of(servers, name) < 32_768 for name in ("kafka", "postgres")} == {True}
     assert servers.bootstrap_servers.startswith("127.0.0.1:")
-
-
-def test_passwords_logs_and_data_are_the_owners_alone(servers: stack.Stack) -> None:
     names = ("stack.json", "plan.json", "postgres/password", "kafka", "logs", "services")
     assert {(servers.folder / name).stat().st_mode & 0o077 for name in names} == {0}
     logs = {log.name: log.stat().st_mode & 0o777 for log in (servers.folder / "logs").iterdir()}
     assert logs == dict.fromkeys(("kafka.log", "postgres.log", "supervisor.log"), 0o600)
 
 
-def test_the_log_of_a_service_is_its_owners_alone_also_one_of_an_earlier_release(folder: Path) -> None:
-    (folder / "logs").mkdir(parents=True)
-    (folder / "logs" / "echo.log").touch(0o644)
-    (folder / "logs" / "echo.log").chmod(0o644)
-    stack.start(folder, stack.StackOptions([service()], **WITHOUT_SERVERS))
-    assert {log.stat().st_mode & 0o777 for log in (folder / "logs").iterdir()} == {0o600}
-
-
-def test_a_killed_service_is_started_again(folder: Path) -> None:
-    running = stack.start(folder, stack.StackOptions([service()], **WITHOUT_SERVERS))
-    victim = kill(running, "echo")
-    await_another(running, "echo", victim)
-    assert stack.load(folder).status.processes["echo"].restarts == 1
-
-
-def test_a_killed_supervisor_leaves_no_process(folder: Path, leash: Path) -> None:
-    running = stack.start(folder, stack.StackOptions([service()], durable=False, leash=leash))
-    left = pids_of(folder)
-    backends = [pid for parent in left for pid in children_of(parent)]
-    assert (len(left), len(backends) > 0) == (3, True)
-    os.kill(running.status.supervisor_pid, signal.SIGKILL)
-    assert all_end([*left, *backends])
-    with pytest.raises(StackMissing, match="is down"):
-        stack.load(folder)
-
-
-def test_a_stack_starts_again_after_its_supervisor_was_killed(folder: Path) -> None:
-    first = stack.start(folder, stack.StackOptions([service()], **WITHOUT_SERVERS))
-    os.kill(first.status.supervisor_pid, signal.SIGKILL)
-    poll_until_sync(lambda: not is_locked(folder))
-    second = stack.start(folder, stack.StackOptions([service()], **WITHOUT_SERVERS))
-    assert second.status.supervisor_pid != first.status.supervisor_pid
-
-
-def test_a_second_stack_on_the_folder_is_refused(folder: Path) -> None:
-    stack.start(folder, stack.StackOptions(**WITHOUT_SERVERS))
-    with pytest.raises(StackRunning, match="already runs"):
-        stack.start(folder, stack.StackOptions(**WITHOUT_SERVERS))
-    assert stack.load(folder).status.state == "running"
-
-
-def test_stopping_leaves_no_process(folder: Path) -> None:
-    stack.start(folder, stack.StackOptions([service("one"), service("two")], **WITHOUT_SERVERS))
-    left = pids_of(folder)
-    assert stack.stop(folder) is True
-    assert [is_alive(pid) for pid in left] == [False, False]
-    assert stack.stop(folder) is False
-
-
-def test_a_service_that_ignores_the_request_to_stop_is_killed(folder: Path) -> None:
-    deaf = service("deaf", before="import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n")
-    stack.start(folder, stack.StackOptions([deaf], grace_s=0.2, **WITHOUT_SERVERS))
-    (victim,) = pids_of(folder)
-    stack.stop(folder)
-    assert not is_alive(victim)
-
-
-def test_what_a_service_leaves_behind_is_killed_with_it(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Stack]:
+    """Returns a stack of services that a test may kill, with a log that an earlier release has left."""
+    home = tmp_path_factory.mktemp("services") / ".trackside"
+    (home / "logs").mkdir(parents=True)
+    (home / "logs" / "echo.log").touch(0o644)
+    (home / "logs" / "echo.log").chmod(0o644)
     forks = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\n"
-    running = stack.start(folder, stack.StackOptions([service("forks", before=forks)], **WITHOUT_SERVERS))
-    (parent,) = pids_of(folder)
+    specs = [service(), service("forks", before=forks)]
+    yield stack.start(home, stack.StackOptions(specs, **WITHOUT_SERVERS))
+    stack.stop(home)
+
+
+def test_the_log_of_a_service_is_its_owners_alone_also_one_of_an_earlier_release(
+    services: stack.Stack,
+) -> None:
+    assert {log.stat().st_mode & 0o777 for log in (services.folder / "logs").iterdir()} == {0o600}
+
+
+def test_a_killed_service_is_started_again(services: stack.Stack) -> None:
+    before = stack.load(services.folder).status.processes["echo"].restarts
+    await_another(services, "echo", kill(services, "echo"))
+    assert stack.load(services.folder).status.processes["echo"].restarts == before + 1
+
+
+def test_what_a_service_leaves_behind_is_killed_with_it(services: stack.Stack) -> None:
+    parent = services.pid("forks")
+    assert parent is not None
     (child,) = children_of(parent)
-    kill(running, "forks")
+    await_another(services, "forks", kill(services, "forks"))
     assert all_end([child])
 
 
-def test_stopping_ends_what_the_processes_that_a_service_leaves_behind_leave_behind(folder: Path) -> None:
-    forks = """
+def test_a_stack_is_found_from_a_folder_below_and_a_second_one_on_its_folder_is_refused(
+    services: stack.Stack,
+) -> None:
+    below = services.folder.parent / "some" / "where"
+    below.mkdir(parents=True, exist_ok=True)
+    assert stack.find(below).folder == services.folder
+    with pytest.raises(StackRunning, match="already runs"):
+        stack.start(services.folder, stack.StackOptions(**WITHOUT_SERVERS))
+    assert stack.load(services.folder).status.state == "running"
+
+
+@pytest.mark.parametrize(
+    "servers", [WITHOUT_SERVERS, pytest.param({}, id="with_servers", marks=pytest.mark.long)]
+)
+def test_a_killed_supervisor_leaves_no_process_and_the_stack_starts_again(
+    folder: Path, leash: Path, servers: StackArguments
+) -> None:
+    options = stack.StackOptions([service()], durable=False, leash=leash, **servers)
+    running = stack.start(folder, options)
+    left = pids_of(folder)
+    backends = [pid for parent in left for pid in children_of(parent)]
+    assert (len(left), len(backends) > 0) == ((1, False) if servers else (3, True))
+    os.kill(running.status.supervisor_pid, signal.SIGKILL)
+    assert all_end([*left, *backends])
+    poll_until_sync(lambda: not is_locked(folder))
+    with pytest.raises(StackMissing, match="is down"):
+        stack.load(folder)
+    assert stack.start(folder, options).status.supervisor_pid != running.status.supervisor_pid
+
+
+NESTED = """
 import os, time
 if os.fork() == 0:
     os.setsid()
@@ -214,12 +209,24 @@ if os.fork() == 0:
         os.setsid()
     time.sleep(600)
 """
-    stack.start(folder, stack.StackOptions([service("forks", before=forks)], **WITHOUT_SERVERS))
-    (parent,) = pids_of(folder)
+
+
+def test_stopping_leaves_no_process_whatever_it_does_and_the_next_start_keeps_the_ports(folder: Path) -> None:
+    deaf = service("deaf", before="import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n")
+    specs = [service("one"), deaf, service("forks", before=NESTED)]
+    options = stack.StackOptions(specs, grace_s=0.2, **WITHOUT_SERVERS)
+    running = stack.start(folder, options)
+    parent = running.pid("forks")
+    assert parent is not None
     (child,) = children_of(parent)
-    (grandchild,) = children_of(child)
-    stack.stop(folder)
-    assert [is_alive(pid) for pid in (parent, child, grandchild)] == [False] * 3
+    left = [*pids_of(folder), child, *children_of(child)]
+    assert len(left) == 5
+    before = json.loads((folder / "ports.json").read_text())
+    assert stack.stop(folder) is True
+    assert [is_alive(pid) for pid in left] == [False] * 5
+    assert stack.stop(folder) is False
+    stack.start(folder, options)
+    assert json.loads((folder / "ports.json").read_text()) == before
 
 
 def test_setup_runs_before_the_services_with_the_addresses(folder: Path, tmp_path: Path) -> None:
@@ -265,48 +272,21 @@ def test_a_service_that_never_gets_ready_is_named_with_its_output(
     assert not is_locked(folder)
 
 
-def test_a_stack_is_found_from_a_folder_below(folder: Path, tmp_path: Path) -> None:
-    stack.start(folder, stack.StackOptions(**WITHOUT_SERVERS))
-    below = tmp_path / "some" / "where"
-    below.mkdir(parents=True)
-    assert stack.find(below).folder == folder
-
-
-def test_a_folder_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
-    with pytest.raises(StackMissing, match="trackside up"):
-        stack.find(tmp_path)
-
-
-def test_a_cut_leash_stops_the_stack_and_removes_an_ephemeral_folder(folder: Path, tmp_path: Path) -> None:
-    with held_leash(tmp_path / "leash") as held:
-        running = stack.start(
-            folder, stack.StackOptions([service()], leash=held, ephemeral=True, **WITHOUT_SERVERS)
-        )
-        left = pids_of(folder)
-    assert all_end([running.status.supervisor_pid, *left])
-    assert not folder.exists()
-
-
-def test_a_killed_starter_takes_its_stack_along(folder: Path, tmp_path: Path) -> None:
+def test_a_killed_starter_takes_its_stack_and_an_ephemeral_folder_along(folder: Path, tmp_path: Path) -> None:
     starter = f"""
 import pathlib, time
 from trackside.embedded import readiness, stack
 from trackside.embedded.folder import held_leash
 with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
-    stack.start(pathlib.Path({str(folder)!r}), stack.StackOptions(leash=held, **{WITHOUT_SERVERS!r}))
+    options = stack.StackOptions(leash=held, ephemeral=True, **{WITHOUT_SERVERS!r})
+    stack.start(pathlib.Path({str(folder)!r}), options)
     print("up", flush=True)
     time.sleep(600)
 """
     with subprocess.Popen([sys.executable, "-c", starter], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
+        supervisor = stack.load(folder).status.supervisor_pid
         process.kill()
-    poll_until_sync(lambda: not is_locked(folder))
-
-
-def test_ports_are_kept_from_one_start_to_the_next(folder: Path) -> None:
-    stack.start(folder, stack.StackOptions([service()], **WITHOUT_SERVERS))
-    before = json.loads((folder / "ports.json").read_text())
-    stack.stop(folder)
-    stack.start(folder, stack.StackOptions([service()], **WITHOUT_SERVERS))
-    assert json.loads((folder / "ports.json").read_text()) == before
+    assert all_end([supervisor])
+    assert not folder.exists()

@@ -44,59 +44,56 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return said.rstrip("\n")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [".trackside", ".trackside/kafka", ".trackside/logs", ".trackside/services", ".trackside/postgres"],
-)
-def test_a_file_in_the_place_of_a_folder_is_named(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns the current folder, whose stack would have no Kafka of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", "127.0.0.1:1")
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["", "/kafka", "/logs", "/services", "/postgres"])
+def test_a_file_in_the_place_of_a_folder_is_named(
+    name: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Path(f"{here}/.trackside{name}")
+    place.parent.mkdir(exist_ok=True)
+    place.touch()
     found = refusal(capsys, "up")
-    assert str(tmp_path / name) in found
-    assert found.endswith("something else is in its place: rename that")
+    assert str(place) in found and found.endswith("something else is in its place: rename that")
 
 
 @pytest.mark.parametrize("name", ["lock", "installation.json", "ports.json", "stack.json"])
 def test_a_folder_in_the_place_of_a_file_is_named(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".trackside" / name).mkdir(parents=True)
+    (here / ".trackside" / name).mkdir(parents=True)
     found = refusal(capsys, "up")
-    assert str(tmp_path / ".trackside" / name) in found
-    assert "Is a directory" in found
+    assert str(here / ".trackside" / name) in found and "Is a directory" in found
 
 
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"state": "running", "processes": {}, "of_a_later_release": 1}']
 )
 def test_a_status_that_cannot_be_read_is_named(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".trackside").mkdir()
-    (tmp_path / ".trackside" / "stack.json").write_text(text)
+    (here / ".trackside").mkdir()
+    (here / ".trackside" / "stack.json").write_text(text)
     for command in ("up", "status", "down", "ls"):
-        assert f"{tmp_path / '.trackside' / 'stack.json'} can't be read" in refusal(capsys, command)
+        assert f"{here / '.trackside' / 'stack.json'} can't be read" in refusal(capsys, command)
 
 
-@pytest.mark.parametrize("command", [["up"], ["status"], ["down"], ["ls"], ["submit", "/no/search.yaml"]])
 def test_a_current_folder_that_was_removed_is_named(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gone = tmp_path / "gone"
+    gone, spec = tmp_path / "gone", tmp_path / "search.yaml"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    if command[0] == "submit":
-        spec = tmp_path / "search.yaml"
-        spec.write_text("kind: task\ntask_type: noop\n")
-        command = ["submit", str(spec)]
-    assert "the current folder can't be used: No such file or directory" in refusal(capsys, *command)
+    spec.write_text("kind: task\ntask_type: noop\n")
+    for command in (["up"], ["status"], ["down"], ["ls"], ["submit", str(spec)]):
+        assert "the current folder can't be used: No such file or directory" in refusal(capsys, *command)
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -111,7 +108,9 @@ def test_a_file_system_that_is_read_only_is_refused(
     assert "Read-only file system; start it in a folder of your own" in refusal(capsys, "up")
 
 
-@pytest.mark.parametrize("inodes", [1, 2, 3, 6, 9])
+@pytest.mark.parametrize(
+    "inodes", [3, *(pytest.param(inodes, marks=pytest.mark.long) for inodes in (1, 2, 6, 9))]
+)
 def test_a_file_system_without_a_free_inode_is_refused(
     inodes: int, mount: Mount, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,7 +133,9 @@ def test_what_initdb_prints_on_a_full_disk_goes_to_the_log(mount: Mount) -> None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root, who may act as another user")
-@pytest.mark.parametrize("name", ["", "kafka", "logs"])
+@pytest.mark.parametrize(
+    "name", ["", *(pytest.param(name, marks=pytest.mark.long) for name in ("kafka", "logs"))]
+)
 def test_a_folder_of_another_user_is_refused(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,13 +1,10 @@
 """`trackside up --dashboards`: the real Prometheus, and a stand-in for Grafana, which can't be had here."""
 
 import json
-import os
 import re
 import shlex
 import shutil
-import signal
 import stat
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +15,7 @@ import pytest
 
 from tests.e2e.harness import UserFolder
 from tests.integration.embedded.dashboards.homes import grafana_home
+from tests.integration.projections.harness import query
 from tests.polling import poll_until_sync
 from trackside.cli.commands import dashboards, stack_process
 from trackside.embedded import stack
@@ -60,7 +58,11 @@ def reader(home: UserFolder) -> str:
     return read_status(home.path / ".trackside").reader_dsn
 
 
-async def test_any_client_logs_in_as_the_reader_and_sees_only_the_views(reader: str) -> None:
+async def test_any_client_logs_in_as_the_reader_with_its_password_and_sees_only_the_views(
+    reader: str,
+) -> None:
+    with pytest.raises(asyncpg.InvalidPasswordError):
+        await asyncpg.connect(reader, password="another")
     connection = await asyncpg.connect(reader)
     try:
         assert await connection.fetchval("SELECT count(*) FROM searches") == 0
@@ -80,25 +82,10 @@ async def test_any_client_logs_in_as_the_reader_and_sees_only_the_views(reader: 
         await connection.close()
 
 
-@pytest.mark.skipif(shutil.which("psql") is None, reason="no psql is on PATH")
-def test_psql_logs_in_as_the_reader(reader: str) -> None:
-    ended = subprocess.run(
-        ["psql", reader, "-tAc", "SELECT current_user"], capture_output=True, text=True, check=True
-    )
-    assert ended.stdout == "trackside_dashboards\n"
-
-
-async def test_another_password_is_refused(reader: str) -> None:
-    with pytest.raises(asyncpg.InvalidPasswordError):
-        await asyncpg.connect(reader, password="another")
-
-
 async def test_a_user_who_may_create_no_role_is_told_who_can(home: UserFolder) -> None:
-    admin = await asyncpg.connect(read_status(home.path / ".trackside").postgres_dsn)
-    try:
-        await admin.execute("CREATE ROLE limited LOGIN PASSWORD 'limited'")
-    finally:
-        await admin.close()
+    await query(
+        read_status(home.path / ".trackside").postgres_dsn, "CREATE ROLE limited LOGIN PASSWORD 'limited'"
+    )
     address = read_status(home.path / ".trackside").postgres_dsn.rpartition("@")[2]
     connection = await connect(f"postgresql://limited:limited@{address}", "trackside")
     try:
@@ -185,18 +172,6 @@ def test_the_rules_are_loaded(with_dashboards: UserFolder) -> None:
         groups = json.load(answer)["data"]["groups"]
     files = sorted((with_dashboards.path / ".trackside" / "dashboards" / "rules").glob("*.yml"))
     assert sorted({group["file"] for group in groups}) == [str(path) for path in files]
-
-
-def test_a_killed_grafana_is_started_again(with_dashboards: UserFolder) -> None:
-    victim = processes(with_dashboards)["grafana"].pid
-    assert victim is not None
-    os.kill(victim, signal.SIGKILL)
-
-    def is_back() -> bool:
-        status = processes(with_dashboards)["grafana"]
-        return status.state == "ready" and status.pid != victim
-
-    poll_until_sync(is_back)
 
 
 def test_status_lists_both_and_a_second_start_leaves_them_running(

@@ -2,24 +2,19 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.integration.embedded.dashboards.homes import grafana_home, script
-from tests.integration.embedded.test_stack import WITHOUT_SERVERS, all_end, pids_of, service
+from tests.integration.embedded.test_stack import WITHOUT_SERVERS, all_end, folder, pids_of, service
 from trackside.embedded import stack
 from trackside.embedded.dashboards.settings import DashboardSettings
 from trackside.embedded.errors import StackError
 from trackside.embedded.folder import is_locked
 
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    home = tmp_path / ".trackside"
-    yield home
-    stack.stop(home)
+__all__ = ["folder"]
 
 
 @pytest.fixture(autouse=True)
@@ -35,25 +30,23 @@ def options(tmp_path: Path, home: Path) -> stack.StackOptions:
     return stack.StackOptions([service()], reader_password=password, dashboards=dashboards, **WITHOUT_SERVERS)
 
 
-@pytest.mark.parametrize("program", ["grafana", "grafana-server"])
-def test_a_grafana_of_either_layout_runs_and_ends_with_the_stack(
-    folder: Path, tmp_path: Path, program: str
+@pytest.mark.parametrize(
+    ("program", "ends"),
+    [
+        ("grafana-server", stack.stop),
+        pytest.param("grafana", stack.stop, marks=pytest.mark.long),
+        ("grafana", lambda home: os.kill(stack.load(home).status.supervisor_pid, signal.SIGKILL)),
+    ],
+    ids=["server_stopped", "stopped", "killed"],
+)
+def test_a_grafana_of_either_layout_runs_and_ends_with_the_stack_also_with_a_killed_supervisor(
+    folder: Path, tmp_path: Path, program: str, ends: Callable[[Path], object]
 ) -> None:
     running = stack.start(folder, options(tmp_path, grafana_home(tmp_path / "home", program)))
-    assert {name: each.state for name, each in running.status.processes.items()} == {
-        "echo": "ready",
-        "grafana": "ready",
-    }
+    states = {name: each.state for name, each in running.status.processes.items()}
+    assert states == {"echo": "ready", "grafana": "ready"}
     left = pids_of(folder)
-    stack.stop(folder)
-    assert all_end(left)
-
-
-def test_a_killed_supervisor_leaves_no_grafana(folder: Path, tmp_path: Path) -> None:
-    running = stack.start(folder, options(tmp_path, grafana_home(tmp_path / "home")))
-    left = pids_of(folder)
-    assert len(left) == 2
-    os.kill(running.status.supervisor_pid, signal.SIGKILL)
+    ends(folder)
     assert all_end(left)
 
 
@@ -67,13 +60,11 @@ def test_a_grafana_that_can_not_start_is_a_problem_of_a_stack_that_runs(folder: 
     assert running.status.processes["echo"].state == "ready"
 
 
-def test_a_folder_without_grafana_is_refused_before_anything_starts(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_without_grafana_and_a_postgres_without_a_login_are_refused_before_anything_starts(
+    folder: Path, tmp_path: Path
+) -> None:
     with pytest.raises(StackError, match=r"TRACKSIDE_GRAFANA_HOME: .* has no conf/defaults.ini"):
         stack.start(folder, options(tmp_path, tmp_path))
-    assert not is_locked(folder)
-
-
-def test_a_postgres_of_ones_own_needs_a_login_for_dashboards(folder: Path) -> None:
     with pytest.raises(StackError, match="TRACKSIDE_READER_PASSWORD_FILE"):
         stack.start(folder, stack.StackOptions(dashboards=DashboardSettings(), **WITHOUT_SERVERS))
     assert not is_locked(folder)
