@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.polling import poll_until_sync
+from tests.integration.eventlog.test_another_cluster import broker_of
 from trackside.embedded import kafka as embedded_kafka
 from trackside.embedded.certificates import Certificate, issue
-from trackside.embedded.checks import is_responding
 from trackside.embedded.ports import HOST, free_ports
-from trackside.embedded.processes import spawn
 from trackside.embedded.secure import CA_KEY, make_secrets
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import TransientError
@@ -23,6 +21,8 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.kafka_settings import KafkaSettings
 from trackside.eventlog.kafka_users import set_password
 from trackside.eventlog.secure_folder import CA, settings_of
+
+pytestmark = pytest.mark.long
 
 PASSWORD = "of-the-test"
 LISTENER = """
@@ -65,7 +65,6 @@ class Broker:
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     folder = tmp_path_factory.mktemp("mechanisms")
-    (folder / "logs").mkdir()
     secure = folder / "secure"
     make_secrets(secure, [])
     authority = Certificate((secure / CA).read_bytes(), (secure / CA_KEY).read_bytes())
@@ -87,14 +86,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     for name in ("sasl_ssl", "user"):
         text += LISTENER.replace("NAME", name).replace("PASSWORD", PASSWORD)
     properties.write_text(text)
-    process = spawn(spec)
-    try:
-        poll_until_sync(lambda: is_responding("kafka-tls", first) or process.poll() is not None, 120)
-        assert process.poll() is None, Path(spec.log).read_text()[-3000:]
+    with broker_of(spec, "kafka-tls", first):
         yield Broker(folder, {"tls-user": first, "user": user, "tls-certificate": certificate})
-    finally:
-        process.kill()
-        process.wait()
 
 
 def token(subject: str) -> str:
@@ -125,24 +118,20 @@ async def test_every_protocol_and_mechanism_is_let_in(broker: Broker) -> None:
     assert await ask(broker.settings("tls-certificate", "SSL", **broker.certificate())) == cluster
 
 
+NO_TOKEN = "false printed no token (exit 1): nothing on standard"
+BAD_TOKEN = "refuses the token of TRACKSIDE_KAFKA_TOKEN_COMMAND"
+NO_USER = "it may expect a user: TRACKSIDE_KAFKA_SECURITY_PROTOCOL is PLAINTEXT"
+NO_CERTIFICATE = "a certificate of this client (TRACKSIDE_KAFKA_SSL_CERTIFICATE_FILE)"
+
+
 @pytest.mark.parametrize(
     ("listener", "protocol", "more", "sentence"),
     [
-        (
-            "tls-user",
-            "SASL_SSL",
-            {"token_command": "echo abc"},
-            "refuses the token of TRACKSIDE_KAFKA_TOKEN_COMMAND",
-        ),
-        (
-            "tls-user",
-            "SASL_SSL",
-            {"token_command": "false"},
-            "false printed no token (exit 1): nothing on standard",
-        ),
-        ("user", "PLAINTEXT", {}, "it may expect a user: TRACKSIDE_KAFKA_SECURITY_PROTOCOL is PLAINTEXT"),
+        ("tls-user", "SASL_SSL", {"token_command": "echo abc"}, BAD_TOKEN),
+        ("tls-user", "SASL_SSL", {"token_command": "false"}, NO_TOKEN),
+        ("user", "PLAINTEXT", {}, NO_USER),
         ("user", "SSL", {}, "the connection was closed by the broker; it may expect a user (SASL_SSL)"),
-        ("tls-certificate", "SSL", {}, "a certificate of this client (TRACKSIDE_KAFKA_SSL_CERTIFICATE_FILE)"),
+        ("tls-certificate", "SSL", {}, NO_CERTIFICATE),
     ],
 )
 async def test_what_is_not_let_in_is_told_what_is_missing(

@@ -14,7 +14,7 @@ from tests.stack import Servers
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 
-SERVICES = ("dispatcher", "scheduler", "summary_indexer", "worker")
+OTHERS = ("dispatcher", "scheduler", "summary_indexer")
 
 
 def log_of(service: str, folder: Path, **variables: str) -> str:
@@ -40,7 +40,9 @@ async def make_unfit_topics(stack: Servers, prefix: str) -> None:
         await log.ensure([replace(topic, partitions=topic.partitions + 1) for topic in Topics(prefix).shared])
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize(
+    "service", ["worker", *(pytest.param(service, marks=pytest.mark.long) for service in OTHERS)]
+)
 async def test_the_log_of_a_service_that_crashes_has_no_password(
     service: str, stack: Servers, topic_prefix: str, tmp_path: Path
 ) -> None:

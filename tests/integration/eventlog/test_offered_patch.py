@@ -64,6 +64,7 @@ def _read_with_the_patch(folder: Path, stack: Servers, topic: str) -> list[str]:
     return ended.stdout.split()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(which("patch") is None, reason="no program `patch`")
 async def test_a_consumer_of_the_changed_client_reads_all_and_names_only_what_has_moved(
     stack: Servers, topic_prefix: str, tmp_path: Path
