@@ -13,41 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.harness import output_of
 from trackside.embedded.files import cache_folder
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_CLONED = (".venv", ".git", ".trackside", "__pycache__", ".*_cache", ".hypothesis")
 OF_THE_NETWORK = (
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "PIP_INDEX_URL",
-    "REQUESTS_CA_BUNDLE",
-    "SSL_CERT_DIR",
-    "SSL_CERT_FILE",
-    "UV_DEFAULT_INDEX",
-    "UV_INDEX_URL",
+    *("HTTPS_PROXY", "NO_PROXY", "PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"),
+    *("REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
 )
 USER = "daemon"  # every Linux has it
-TASK = """
-from trackside.sdk import Task, trial
-
-
-class Parabola(Task):
-    def train(self, device):
-        trial.result(-((trial.parameters()["x"] - 0.3) ** 2))
-"""
-CATALOGUE = "tasks:\n  parabola: {entry: mine:Parabola, path: .}\n"
-SEARCH = """
-kind: search
-task_type: parabola
-max_trials: 4
-concurrency: 2
-tuner: {name: tpe}
-space:
-  x: {type: uniform, low: 0, high: 1}
-"""
 
 
 @dataclass(frozen=True)
@@ -77,9 +54,7 @@ class CloneUser:
 
     def run_ok(self, folder: Path, *command: str) -> str:
         """Runs a command that must end with 0, and returns its output."""
-        ended = self.run(folder, *command)
-        assert ended.returncode == 0, f"{command}: {ended.stdout}{ended.stderr}"
-        return ended.stdout
+        return output_of(self.run(folder, *command))
 
 
 def clone(folder: Path) -> Path:
@@ -89,31 +64,24 @@ def clone(folder: Path) -> Path:
     )
 
 
-def write_search(folder: Path) -> Path:
-    folder.mkdir()
-    for name, text in (("mine.py", TASK), ("catalogue.yaml", CATALOGUE), ("search.yaml", SEARCH)):
-        (folder / name).write_text(text)
-    return folder
+def command_of(root: Path) -> str:
+    return str(root / ".venv" / "bin" / "trackside")
 
 
 @contextmanager
-def up(user: CloneUser, root: Path, own: Path) -> Iterator[None]:
-    """Sets the clone up and keeps a stack running in the person's own folder while the block runs."""
+def searched(user: CloneUser, root: Path, own: Path) -> Iterator[None]:
+    """Sets the clone up and runs a search on a stack in a folder, which stays up for the block."""
     user.run_ok(root, "make", f"PYTHON={user.python}", "env-without-torch")
-    command = str(root / ".venv" / "bin" / "trackside")
+    command = command_of(root)
     try:
+        user.run_ok(own, command, "init")
         user.run_ok(own, command, "up")
+        said = user.run_ok(own, command, "submit", "search.yaml", "--id", "first", "--wait")
+        assert "first DONE: 20 trials" in said
+        assert user.run_ok(own, command, "replay", "rebuild").rstrip().endswith("rows, equal")
         yield
     finally:
         user.run_ok(own, command, "down")
-
-
-def assert_a_search_runs(user: CloneUser, root: Path, own: Path) -> None:
-    command = str(root / ".venv" / "bin" / "trackside")
-    assert "first DONE: 4 trials" in user.run_ok(
-        own, command, "submit", "search.yaml", "--id", "first", "--wait"
-    )
-    assert user.run_ok(own, command, "replay", "rebuild").rstrip().endswith("rows, equal")
 
 
 def test_a_clone_runs_in_private_folders_with_odd_names_umask_077_and_no_home(tmp_path: Path) -> None:
@@ -121,10 +89,9 @@ def test_a_clone_runs_in_private_folders_with_odd_names_umask_077_and_no_home(tm
     for folder in (place.parent, place):
         folder.mkdir(mode=0o700)
     user = CloneUser({name: value for name, value in os.environ.items() if name != "HOME"}, umask=0o077)
-    root = clone(place)
-    own = write_search(place / "own")
-    with up(user, root, own):
-        assert_a_search_runs(user, root, own)
+    (place / "own").mkdir()
+    with searched(user, clone(place), place / "own"):
+        pass
 
 
 def python_of(uid: int) -> str:
@@ -151,7 +118,7 @@ def home() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="trackside-home-"))
     shutil.copytree(cache_folder() / "maven", folder / ".cache" / "trackside" / "maven")
     clone(folder)
-    write_search(folder / "own")
+    (folder / "own").mkdir()
     for path in [folder, *folder.rglob("*")]:
         os.chown(path, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
     yield folder
@@ -166,10 +133,9 @@ def test_a_clone_runs_in_the_private_home_of_a_user_whose_stack_root_leaves_alon
     network = {name: os.environ[name] for name in OF_THE_NETWORK if name in os.environ}
     user = CloneUser({"HOME": str(home), "PATH": "/usr/bin:/bin", **network}, uid, python=python_of(uid))
     root, own = home / "trackside", home / "own"
-    with up(user, root, own):
+    with searched(user, root, own):
         assert home.stat().st_mode & 0o777 == 0o700
-        assert_a_search_runs(user, root, own)
-    refused = CloneUser(os.environ).run(own, str(root / ".venv" / "bin" / "trackside"), "up")
+    refused = CloneUser(os.environ).run(own, command_of(root), "up")
     assert refused.returncode == 1
     assert f"the stack in {own / '.trackside'} is {USER}'s, and this is root: " in refused.stderr
     assert len(refused.stderr.splitlines()) == 1

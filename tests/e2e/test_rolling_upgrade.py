@@ -1,29 +1,29 @@
-"""Each service is replaced by its next build while a search runs, as `docs/operations.md` says."""
+"""Each service is replaced by its next build while work goes on, as `docs/operations.md` says."""
 
 import asyncio
 import json
-import os
-import subprocess
+import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.e2e.harness import UserFolder
 from tests.e2e.next_build import NEXT, python_path
 from tests.integration.installed import NOOP, prepared, variables_of
 from tests.polling import poll_until
 from tests.service_processes import ServiceProcess
 from tests.stack import Servers
+from trackside.aggregates.batch.messages import GroupSpec, SubmitTasks, TaskSpec
 from trackside.aggregates.search.messages import StartSearch, StopSearch
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.settings import StackSettings
 from trackside.sdk.async_client import AsyncClient
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 SEARCH, OLDER, SLOTS = "upgraded", "older", 2
 SUGGESTED, STOPPED = "trackside.trial-suggested.v1", "trackside.search-stop-requested.v1"
 TRIALS, WAIT_S = 4, 240
@@ -41,7 +41,9 @@ SPEC = {
 }
 
 
-LONG = pytest.mark.skipif("TRACKSIDE_CHAOS_RUNS" not in os.environ, reason="runs in `make chaos`")
+CATALOGUE = Path(__file__).parents[1] / "chaos" / "kills" / "catalogue.yaml"
+TASKS, STEPS = 8, 300
+TRAINING = {"rate": 0.1, "steps": STEPS, "every": STEPS + 1, "seconds": 0.05, "waits": True}
 
 
 class Event(NamedTuple):
@@ -58,11 +60,7 @@ class Installation:
     def __init__(self, settings: StackSettings, folder: Path, path: str, log: KafkaLog) -> None:
         self.settings, self.log, self.events = settings, log, list[Event]()
         self.processes: list[ServiceProcess] = []
-        self.env = {
-            **variables_of(settings),
-            "TRACKSIDE_WORKER_CATALOGUE": str(NOOP),
-            "TRACKSIDE_WORKER_PRELOAD": "",
-        }
+        self.env = {**variables_of(settings), "TRACKSIDE_WORKER_PRELOAD": ""}
         self._folder, self._path = folder, path
         self._changed = asyncio.Condition()
 
@@ -73,31 +71,32 @@ class Installation:
         self.processes.append(started)
         return started
 
+    async def start_next(self, name: str, **more: str) -> ServiceProcess:
+        """Starts a service of the next build, and waits until it has logged that it started."""
+        following = self.start(name, NEXT, **more)
+
+        async def is_up() -> bool:
+            return following.is_up
+
+        await poll_until(is_up, WAIT_S)
+        return following
+
     def start_worker(self, build: str) -> ServiceProcess:
         """Starts a worker of a build, which has a name and a folder of its own."""
         return self.start(
             "worker",
             build,
             TRACKSIDE_WORKER_ID=build or OLDER,
+            TRACKSIDE_WORKER_CATALOGUE=str(NOOP),
             TRACKSIDE_WORKER_CPU_SLOTS=str(SLOTS),
             TRACKSIDE_WORKER_DATA_DIR=str(self._folder / (build or OLDER)),
         )
 
-    async def command(self, *arguments: str, build: str = NEXT) -> str:
-        """Runs a command of a build, which must end with 0; returns its output."""
+    async def command(self, *arguments: str) -> str:
+        """Runs a command of the next build, which must end with 0; returns its output."""
         code = "import sys; from trackside.cli.app import call; sys.exit(call(sys.argv[1:]))"
-        running = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            code,
-            *arguments,
-            env={**os.environ, **self.env, **self._of(build)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        output, _ = await running.communicate()
-        assert running.returncode == 0, output.decode()
-        return output.decode()
+        user = UserFolder(self._folder, self.env | self._of(NEXT))
+        return await asyncio.to_thread(user.python, "-c", code, *arguments)
 
     def _of(self, build: str) -> dict[str, str]:
         return {"PYTHONPATH": self._path} if build == NEXT else {}
@@ -145,23 +144,33 @@ class Installation:
 
 
 @asynccontextmanager
-async def running(settings: StackSettings, folder: Path, path: str) -> AsyncIterator[Installation]:
-    async with AsyncExitStack() as stack:
-        log = await stack.enter_async_context(KafkaLog(settings.kafka_bootstrap, "upgrade-test"))
-        installation = Installation(settings, folder, path, log)
-        following = asyncio.create_task(installation.follow())
-        stack.callback(following.cancel)
-        yield installation
+async def running(
+    stack: Servers, database: str, folder: Path, *, new_tables: bool
+) -> AsyncIterator[tuple[Installation, AsyncClient]]:
+    """Yields an installation without services, and a client of it; stops its services after the block."""
+    path = python_path(folder / "next", new_tables=new_tables)
+    settings = await asyncio.to_thread(prepared, stack, database)
+    async with (
+        KafkaLog(settings.kafka_bootstrap, "upgrade-test") as log,
+        AsyncClient(settings.kafka_bootstrap, settings.topic_prefix) as client,
+    ):
+        on = Installation(settings, folder, path, log)
+        following = asyncio.create_task(on.follow())
+        try:
+            yield on, client
+            assert "nothing found" in await on.command("verify-log")
+            assert "equal" in await on.command("replay", "rebuild")
+        except BaseException:
+            sys.stderr.write(on.output())
+            raise
+        finally:
+            await asyncio.gather(*(asyncio.to_thread(each.stop) for each in on.processes))
+            following.cancel()
 
 
 async def ended(process: ServiceProcess) -> int:
     """Waits for the end of a service that stops by itself; returns its exit code."""
     return await asyncio.to_thread(process.process.wait, WAIT_S)
-
-
-async def is_up(process: ServiceProcess) -> bool:
-    """Returns whether a service has logged that it started."""
-    return process.is_up
 
 
 async def upgrade_deciders(
@@ -170,11 +179,11 @@ async def upgrade_deciders(
     """Replaces the dispatcher and the scheduler in an order."""
     decisions = {"dispatcher": "trial-suggested", "scheduler": "task-assigned"}
     for name in order:
-        following = on.start(name, NEXT)
         if new_tables:  # the first one that starts makes the tables, and no older build may write them
+            on.start(name, NEXT)
             assert await ended(old[name]) != 0
         else:
-            await poll_until(partial(is_up, following), WAIT_S)
+            await on.start_next(name)
             await on.until_more("trial-ended")  # both run
             assert await asyncio.to_thread(old[name].stop) == 0
         if not new_tables or name == order[-1]:
@@ -182,48 +191,28 @@ async def upgrade_deciders(
 
 
 @pytest.mark.parametrize(
-    ("order", "new_tables"),
-    [
-        (("scheduler", "dispatcher"), False),
-        pytest.param(("dispatcher", "scheduler"), True, marks=LONG),
-        pytest.param(("dispatcher", "scheduler"), False, marks=LONG),
-        pytest.param(("scheduler", "dispatcher"), True, marks=LONG),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, tuple) else f"new_tables={value}",
+    ("order", "new_tables"), [(("scheduler", "dispatcher"), False), (("dispatcher", "scheduler"), True)]
 )
 async def test_a_search_continues_while_each_service_is_replaced_by_its_next_build(
     stack: Servers, database: str, tmp_path: Path, order: tuple[str, ...], new_tables: bool
 ) -> None:
-    path = python_path(tmp_path / "next", new_tables=new_tables)
-    settings = await asyncio.to_thread(prepared, stack, database)
-    async with (
-        running(settings, tmp_path, path) as on,
-        AsyncClient(settings.kafka_bootstrap, settings.topic_prefix) as client,
-    ):
+    async with running(stack, database, tmp_path, new_tables=new_tables) as (on, client):
         old = {name: on.start(name, "") for name in ("dispatcher", "scheduler", "summary_indexer")}
         older_worker = on.start_worker("")
-        try:
-            await on.until_more("worker-joined", count=1)
-            await client.send(StartSearch.model_validate(SPEC), SEARCH)
-            await on.until_more("trial-ended")
-            await upgrade_deciders(on, order, old, new_tables=new_tables)
-            assert await asyncio.to_thread(old["summary_indexer"].stop) == 0
-            on.start("summary_indexer", NEXT)
-            on.start_worker(NEXT)
-            await on.until_more("worker-joined", count=1)
-            assert await asyncio.to_thread(older_worker.stop) == 0
-            await on.until_more("task-accepted", NEXT)
-            await on.until_more("trial-ended")
-            await client.send(StopSearch(), SEARCH)
-            await client.wait(SEARCH, WAIT_S)
-            assert "nothing found" in await on.command("verify-log")
-            assert "equal" in await on.command("replay", "rebuild")
-        except BaseException:
-            sys.stderr.write(on.output())
-            raise
-        finally:
-            await asyncio.gather(*(asyncio.to_thread(each.stop) for each in on.processes))
-        check(on)
+        await on.until_more("worker-joined", count=1)
+        await client.send(StartSearch.model_validate(SPEC), SEARCH)
+        await on.until_more("trial-ended")
+        await upgrade_deciders(on, order, old, new_tables=new_tables)
+        assert await asyncio.to_thread(old["summary_indexer"].stop) == 0
+        on.start("summary_indexer", NEXT)
+        on.start_worker(NEXT)
+        await on.until_more("worker-joined", count=1)
+        assert await asyncio.to_thread(older_worker.stop) == 0
+        await on.until_more("task-accepted", NEXT)
+        await on.until_more("trial-ended")
+        await client.send(StopSearch(), SEARCH)
+        await client.wait(SEARCH, WAIT_S)
+    check(on)
 
 
 def check(on: Installation) -> None:
@@ -236,9 +225,41 @@ def check(on: Installation) -> None:
     stopped = next(at for at, event in enumerate(on.events) if event.kind == STOPPED)
     assert {event.body["trial"] for event in on.events[:stopped] if event.kind == SUGGESTED} <= ended
     assert {event.body.get("build", "") for event in on.of("task-accepted")} == {"", NEXT}
-    again = {event.body["task_id"] for event in on.of("task-assigned") if event.body["attempt"] > 1}
-    of_the_older = {
-        event.body["task_id"] for event in on.of("task-assigned") if event.body["worker_id"] == OLDER
-    }
-    assert again <= of_the_older
+    assigned = [event.body for event in on.of("task-assigned")]
+    again = {each["task_id"] for each in assigned if each["attempt"] > 1}
+    assert again <= {each["task_id"] for each in assigned if each["worker_id"] == OLDER}
     assert len(again) <= SLOTS
+
+
+async def test_no_task_is_repeated_or_waits_while_worker_scheduler_and_dispatcher_are_replaced(
+    stack: Servers, database: str, tmp_path: Path
+) -> None:
+    tasks = [f"upgraded.1.{number + 1}" for number in range(TASKS)]
+    home = tmp_path / "worker" / "home"
+    async with running(stack, database, tmp_path, new_tables=False) as (on, client):
+        on.env["TRACKSIDE_SCHEDULER_LEASE_S"] = "60"  # a worker is back before, on a busy machine too
+        on.env |= {"TRACKSIDE_WORKER_CATALOGUE": str(CATALOGUE), "TRACKSIDE_WORKER_CPU_SLOTS": str(TASKS)}
+        same = {"TRACKSIDE_WORKER_ID": "w1", "TRACKSIDE_WORKER_DATA_DIR": str(tmp_path / "worker")}
+        old = {name: on.start(name, "") for name in ("dispatcher", "scheduler")}
+        worker = on.start("worker", "", **same)
+        group = GroupSpec(tasks=[TaskSpec(task_type="training", parameters=TRAINING) for _ in tasks])
+        await on.until("worker-joined", 1)
+        await client.send(SubmitTasks(groups=[group]), "upgraded")
+        await on.until("task-accepted", TASKS)
+        for name in ("scheduler", "dispatcher"):
+            await on.start_next(name)
+            assert await asyncio.to_thread(old[name].stop) == 0
+        following = await on.start_next("worker", **same)  # it waits for the folder
+        worker.process.send_signal(signal.SIGUSR1)
+        assert await ended(worker) == 0
+        await on.until("attempt-adopted", TASKS)
+        await asyncio.to_thread(following.restart)  # an upgrade that fails is one more restart
+        await on.until("attempt-adopted", 2 * TASKS)
+        for task_id in tasks:
+            (home / f"{task_id}.released").touch()
+        await client.wait("upgraded", WAIT_S)
+    for task_id in tasks:  # it has noted its attempt and each step that it has begun
+        noted = (home / f"{task_id}.notes").read_text().splitlines()
+        assert noted == [f"1 {step}" for step in range(STEPS)]
+    assert [event.body["end"] for event in on.of("attempt-ended")] == ["finished"] * TASKS
+    assert {event.body["attempt"] for event in on.of("task-assigned")} == {1}

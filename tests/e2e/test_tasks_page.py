@@ -15,7 +15,7 @@ from tests.e2e.recorded_page import PageFile, Session
 from tests.house.source import ROOT
 from tests.nvml.standin import FakeNvml
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 PAGE = ROOT / "docs" / "tasks.md"
 GPUS = 2
 

@@ -2,17 +2,17 @@
 
 import os
 import re
-import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from deploy.environment import cache_folder, say
 from deploy.find_uv import find
 
-from tests.e2e.harness import UserFolder
+from tests.e2e.harness import UserFolder, output_of, ran
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -22,17 +22,7 @@ TREE = ("libs", "services")
 
 def run(command: list[str], environment: Mapping[str, str] = os.environ) -> str:
     """Runs a command in the tree, which must end with 0, and returns what it printed."""
-    ended = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, f"{command}: {ended.stdout}{ended.stderr}"
-    return ended.stdout
+    return output_of(ran(command, ROOT, environment, timeout_s=900))
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +71,7 @@ def test_the_wheel_holds_every_file_of_the_packages_and_no_test(wheel: Path) -> 
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
+@pytest.mark.long
 def test_the_demo_runs_from_the_wheel_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     folder = UserFolder(tmp_path, {"PYTHONPATH": ""}, command=installed)
     ended = folder.run("demo", timeout_s=800)
@@ -95,16 +86,25 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(installed: Path, tmp_pa
     assert folder.processes() == []
 
 
-def test_a_first_search_is_written_and_runs(installed: Path, tmp_path: Path, leash: Path) -> None:
+def test_a_first_search_is_written_and_runs_and_outlives_a_stop_of_its_stack(
+    installed: Path, tmp_path: Path, leash: Path
+) -> None:
     folder = UserFolder(tmp_path, {"PYTHONPATH": ""}, command=installed)
     folder.run_ok("init", "first")
     first = UserFolder(tmp_path / "first", {"PYTHONPATH": ""}, command=installed)
-    first.run_ok("up", "--leash", str(leash))
+    up = ("up", "--leash", str(leash))
+    first.run_ok(*up)
     try:
+        with urlopen(first.json_output("status")["console"], timeout=60) as page:
+            assert "trackside submit search.yaml" in page.read().decode(), "how to begin"
         assert "first-1 DONE: 20 trials" in first.run_ok("submit", "search.yaml", "--id", "first-1", "--wait")
-        trials = first.json_output("show", "first-1")["trials"]
+        shown = first.json_output("show", "first-1")
+        first.run_ok("down")
+        assert first.processes() == [] and first.run("status").returncode == 1
+        first.run_ok(*up)
+        assert first.json_output("show", "first-1") == shown
+        assert "answered" in first.run_ok("ping")
     finally:
         first.run_ok("down")
-    assert {trial["status"] for trial in trials} <= {"SUCCEEDED", "EARLY_STOPPED"}
-    assert min(trial["value"] for trial in trials if trial["status"] == "SUCCEEDED") < 0.11
-    assert first.processes() == []
+    assert {trial["status"] for trial in shown["trials"]} <= {"SUCCEEDED", "EARLY_STOPPED"}
+    assert min(each["value"] for each in shown["trials"] if each["status"] == "SUCCEEDED") < 0.11
