@@ -1,7 +1,6 @@
 """Plausible histories drawn by chance: mostly what services would write, some of it late, again, or wrong."""
 
 from dataclasses import dataclass
-from enum import Enum
 from random import Random
 from typing import Any
 
@@ -17,6 +16,7 @@ from tests.unit.domain import (
     plausible_summaries,
 )
 from tests.unit.domain.given import (
+    FIRST_MS,
     STREAM,
     Told,
     accepted,
@@ -34,22 +34,41 @@ from tests.unit.domain.given import (
     status,
     submitted,
     suggested,
+    task_id,
     token,
     trial_of,
     unschedulable,
 )
 from tests.unit.domain.given_pipelines import defined
+from trackside.aggregates.batch.messages import (
+    GroupEnded,
+)
 from trackside.aggregates.batch.state import batch_of
 from trackside.aggregates.dataset.state import dataset_of
 from trackside.aggregates.model.state import model_of
 from trackside.aggregates.pipeline.state import pipeline_of
-from trackside.aggregates.search import messages
+from trackside.aggregates.search.messages import (
+    SearchEnded,
+    SearchExhausted,
+    SearchFailed,
+    SearchStatus,
+    SearchStopRequested,
+    TrialCheckpoint,
+    TrialStatus,
+)
 from trackside.aggregates.search.state import GOES_ON, Search, search_of
 from trackside.aggregates.summary.state import summary_of
-from trackside.contracts import tasks
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.message import Envelope, Message, Record
-from trackside.contracts.parking import RecordSkipped, UnknownRecord
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    TaskRefused,
+    TaskReturned,
+    TaskStatus,
+    TaskStopRequested,
+    TimeLimitReached,
+)
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
@@ -67,12 +86,14 @@ class Chance:
     commands: int = 0
     decisions: int = 0
     told: type[Told] = Told
+    _told: int = 0
 
     def history(self, moves: int) -> Told:
         """Tells a log of so many moves at most; it goes on a little after its search is over."""
         told = self.told()
         while moves:
             moves -= 1
+            self._told = told.next_offset
             stream = told.streams.by_id.get(STREAM)
             if stream is not None and stream.closed:
                 moves = min(moves, 8 if stream.forgotten is None else 20)
@@ -84,8 +105,8 @@ class Chance:
 
     def _tell(self, told: Told, move: Move) -> None:
         if move:
-            ends = isinstance(move[0], tasks.AttemptEnded)
-            lost = getattr(move[0], "end", None) in (tasks.AttemptEnd.LOST, tasks.AttemptEnd.REFUSED)
+            ends = isinstance(move[0], AttemptEnded)
+            lost = getattr(move[0], "end", None) in (AttemptEnd.LOST, AttemptEnd.REFUSED)
             role = "scheduler" if lost or (ends and self.random.random() < 0.1) else ""
             told.tell(*move, role=role)
 
@@ -167,19 +188,19 @@ class Chance:
             asked = suggested(number).model_copy(update={"seen": seen, "step_limit": limit})
             moves += [[asked, submitted(number, needs=search.spec.needs, step_limit=limit)]] * 3
             # It would continue a trial that has not ended, which none can.
-            moves += [[asked.model_copy(update={"from_checkpoint": messages.TrialCheckpoint(trial=number)})]]
+            moves += [[asked.model_copy(update={"from_checkpoint": TrialCheckpoint(trial=number)})]]
             moves += plausible_requests.next_trial(self.random, stream, number, seen)
             if self.random.random() < 0.05:
-                moves.append([messages.SearchExhausted(trials=number, seen=seen)])
+                moves.append([SearchExhausted(trials=number, seen=seen)])
             moves += plausible_changes.advice(self.random, search, number)
         elif not search.active and search.next_added is None and search.status not in GOES_ON:
-            stopping = search.status is messages.SearchStatus.STOPPING
-            how = messages.SearchStatus.STOPPED if stopping else messages.SearchStatus.DONE
-            moves.append([messages.SearchEnded(status=how, trials=len(search.trials))])
+            stopping = search.status is SearchStatus.STOPPING
+            how = SearchStatus.STOPPED if stopping else SearchStatus.DONE
+            moves.append([SearchEnded(status=how, trials=len(search.trials))])
         if self.random.random() < 0.01:
-            moves.append([messages.SearchStopRequested(command_id="c-1", reason="")])
+            moves.append([SearchStopRequested(command_id="c-1", reason="")])
         if self.random.random() < 0.005:
-            moves.append([messages.SearchFailed(code="tuner_failed", message="it raised")])
+            moves.append([SearchFailed(code="tuner_failed", message="it raised")])
         return moves
 
     def _of_task(self, task: Task, now_ms: int) -> list[Move]:
@@ -198,15 +219,11 @@ class Chance:
             case TaskState.ACTIVE:
                 moves = self._of_active(task, trial, where)
             case TaskState.ENDED:
-                how = (
-                    messages.TrialStatus.SUCCEEDED
-                    if task.end is tasks.AttemptEnd.FINISHED
-                    else messages.TrialStatus.FAILED
-                )
+                how = TrialStatus.SUCCEEDED if task.end is AttemptEnd.FINISHED else TrialStatus.FAILED
                 end = over(trial, task.final, how)
                 return [[end.model_copy(update={"values": plausible_changes.values(self.random)})]] * 2
-        if task.place is not None and self.random.random() < 0.2:
-            moves += [[plausible_adoptions.next_adoption(self.random, attempt)]] * 2
+        if task.place is not None:
+            moves += plausible_adoptions.of_task(self.random, task, where)
         moves += plausible_changes.holds(self.random, task)
         if task.due_ms is not None and now_ms >= task.due_ms:
             moves += [[plausible_requests.limit_of(task)]] * 2
@@ -218,7 +235,7 @@ class Chance:
         if self.random.random() < 0.3:
             moves.append([unschedulable(trial, attempt, task.attempt.unschedulable + 1)])
         if placement > 1:
-            given_up = ended(tasks.AttemptEnd.REFUSED, trial, attempt=attempt, placement=placement)
+            given_up = ended(AttemptEnd.REFUSED, trial, attempt=attempt, placement=placement)
             moves.append([given_up])
         return moves
 
@@ -226,13 +243,13 @@ class Chance:
         moves: list[Move] = [
             [begun(trial, **where)],
             [begun(trial, **where)],
-            [tasks.TaskRefused(**token(trial, **where), code="busy", message="")],
+            [TaskRefused(**token(trial, **where), code="busy", message="")],
             [recall(trial, **where)],
             self._end(trial, where),
-            [tasks.TaskStopRequested(task_id=task.task_id, reason="user")],
+            [TaskStopRequested(task_id=task.task_id, reason="user")],
         ]
         if task.attempt.recalled:
-            moves += [[tasks.TaskReturned(**token(trial, **where))]] * 2
+            moves += [[TaskReturned(**token(trial, **where))]] * 2
         return moves
 
     def _of_active(self, task: Task, trial: int, where: dict[str, Any]) -> list[Move]:
@@ -240,7 +257,7 @@ class Chance:
         at = {"attempt": where["attempt"], "placement": where["placement"], "interrupts": interrupts}
         at["requests"] = task.taken
         step = task.reports[-1][0] + 1 if task.reports else 0
-        phase = tasks.TaskStatus(self.random.randint(task.attempt.reached, 9))
+        phase = TaskStatus(self.random.randint(task.attempt.reached, 9))
         moves: list[Move] = [[report(step, self.random.random(), trial, **at)], self._end(trial, where)]
         moves += plausible_requests.of_task(self.random, task, where)
         moves += plausible_artifacts.of_task(self.random, task, where)
@@ -252,7 +269,7 @@ class Chance:
             final = report(step, self.random.random(), trial, final=True, **at)
             moves.append([final.model_copy(update=plausible_changes.beside(self.random))])
         if self.random.random() < 0.1:
-            moves.append([tasks.TaskStopRequested(task_id=task.task_id, reason="assessor")])
+            moves.append([TaskStopRequested(task_id=task.task_id, reason="assessor")])
         if self.random.random() < 0.2:
             moves.append([preemption(trial, **where)])
         if self.random.random() < 0.2:
@@ -260,7 +277,7 @@ class Chance:
         return moves
 
     def _end(self, trial: int, where: dict[str, Any]) -> Move:
-        end = self.random.choice([tasks.AttemptEnd.FINISHED, tasks.AttemptEnd.FINISHED, *tasks.AttemptEnd])
+        end = self.random.choice([AttemptEnd.FINISHED, AttemptEnd.FINISHED, *AttemptEnd])
         return [ended(end, trial, **where)]
 
     def _stray(self, told: Told, stream: Stream | None) -> None:
@@ -271,9 +288,9 @@ class Chance:
         elif kind == 1:
             self._foreign(told, self._permitted(told, stream))
         elif kind == 2:
-            self._tell(told, [self._guess(told)])
+            self._tell(told, [self._guess(stream)])
         else:
-            self._tell(told, [self._guess(told), self._guess(told)])
+            self._tell(told, [self._guess(stream), self._guess(stream)])
 
     def _foreign(self, told: Told, move: Move) -> None:
         if not move:
@@ -284,38 +301,91 @@ class Chance:
             record.envelope = Envelope({**record.envelope.headers, **broken})
         told.fold(record)
 
-    def _guess(self, told: Told) -> Message:
-        """Draws an event that was told before, with numbers and names that are another's here and there."""
+    def _guess(self, stream: Stream | None) -> Message:
+        """Draws any event, about something that is there, with numbers that are right more often than not."""
         random = self.random
-        event = random.choice([record.message for record in told.records[-30:]] or [self._received()])
-        changed: dict[str, Any] = {}
-        for name, value in event:
-            if name == "rules" or random.random() < 0.7:
-                continue
-            if type(value) is int:
-                changed[name] = max(0, value + random.choice([-1, 1, 1, 2]))
-            elif isinstance(value, Enum):
-                changed[name] = random.choice(list(type(value)))
-            elif name in ("incarnation", "worker_id"):
-                changed[name] = random.choice(["i-9", "w2"])
-            elif name == "task_id":
-                changed[name] = random.choice([*told.stream.tasks, "none"])
-        return event.model_copy(update=changed)
+        root = search_of(stream) if stream is not None else None
+        count = len(root.trials) if root is not None else 0
+        trial = random.randrange(count + 1)
+        if root is not None and root.active and random.random() < 0.8:
+            trial = random.choice(sorted(root.active))
+        where = self._near(stream.tasks.get(task_id(trial)) if stream is not None else None)
+        at = {"attempt": where["attempt"], "placement": where["placement"]}
+        guesses: list[Message] = [
+            suggested(count + random.randrange(2)),
+            suggested(count),
+            submitted(trial),
+            submitted(count),
+            started(),
+            accepted(random.randint(1, 5), place=random.randint(1, 5)),
+            accepted(1, place=random.randint(1, 9)),
+            over(trial, 0.5),
+            over(count, 0.5),
+            SearchExhausted(trials=trial),
+            SearchEnded(status=random.choice(list(SearchStatus)), trials=0),
+            self._received(),
+        ]
+        of_a_task: list[Message] = [
+            assigned(trial, where["attempt"], random.randint(1, 3), where["incarnation"]),
+            begun(trial, **where),
+            TaskRefused(**token(trial, **where), code="busy", message=""),
+            status(TaskStatus(random.randrange(10)), trial, **where),
+            *[status(TaskStatus.TRAINING, trial, random.randrange(3), **where)] * 3,
+            report(random.randrange(4), 0.5, trial, **at),
+            *[report(random.randrange(4), 0.5, trial, final=True, **at)] * 2,
+            ended(random.choice(list(AttemptEnd)), trial, **where),
+            recall(trial, **where),
+            TaskReturned(**token(trial, **where)),
+            preemption(trial, **where),
+            interrupted(random.randint(1, 2), trial, **where),
+            interrupted(random.randint(2, 4), trial, **where),
+            unschedulable(trial, where["attempt"]),
+            TimeLimitReached(task_id=task_id(trial), attempt=where["attempt"], limit="run", due_ms=FIRST_MS),
+        ]
+        if stream is not None and (batch_of(stream) or dataset_of(stream)) is not None:
+            known = random.choice([*stream.tasks, "none"])
+            of_a_task = [about(known, event) for event in of_a_task]
+        guesses += self._guesses_of(stream)
+        guesses += of_a_task * 3
+        if random.random() < 0.12 or (root is not None and root.status is SearchStatus.STOPPING):
+            stops = [SearchStopRequested(command_id="c-1", reason=""), SearchFailed(code="x", message="")]
+            guesses += stops * 2
+        known_task = None if stream is None else stream.tasks.get(task_id(trial))
+        guesses += plausible_requests.wrong(random, known_task, where) * 3
+        guesses += plausible_adoptions.wrong(known_task, where)
+        guesses += plausible_artifacts.wrong(random, known_task, where)[:: random.choice([3, 4])]
+        guesses += plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2
+        if random.random() < 0.3:
+            guesses += [TaskStopRequested(task_id=task_id(trial), reason="user")] * 20
+        return random.choice(guesses)
 
+    def _guesses_of(self, stream: Stream | None) -> list[Message]:
+        """Draws events of what a stream is about, unless that is a search; those of none if it has none."""
+        if stream is None or stream.root is None:
+            return [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
+        if batch_of(stream) is not None:
+            return plausible_batches.guesses(self.random, stream, self._needs()) * 6
+        if dataset_of(stream) is not None:
+            return plausible_datasets.guesses(self.random, stream) * 6
+        if model_of(stream) is not None:
+            return plausible_models.guesses(self.random, stream) * 6
+        if summary_of(stream) is not None:
+            return plausible_summaries.guesses(self.random, stream) * 6
+        if pipeline_of(stream) is not None:
+            return plausible_pipelines.guesses(self.random, stream) * 6
+        return []
 
-class ParkingChance(Chance):
-    """Draws histories that an event of a newer release parks now and then, until it is skipped, or not."""
-
-    def _stray(self, told: Told, stream: Stream | None) -> None:
-        parked = None if stream is None else stream.parked
-        if self.random.random() >= 0.12:
-            super()._stray(told, stream)
-        elif parked is None or self.random.random() < 0.2:
-            role = self.random.choice(["dispatcher", "scheduler", "worker", "somebody"])
-            told.fold(record_of(UnknownRecord(unknown_type="trackside.thing-done.v7"), 0, role))
-        else:
-            offset = parked.offset + (self.random.random() < 0.3)
-            told.tell(RecordSkipped(command_id="c-skip", partition=3, offset=offset, reason="an accident"))
+    def _near(self, task: Task | None) -> dict[str, Any]:
+        """Draws a placement: the one that a task has, or one that lies beside it."""
+        random = self.random
+        attempt, placement = (task.attempt.number, task.attempt.placement) if task is not None else (1, 1)
+        incarnation = task.place.incarnation if task is not None and task.place is not None else "i-0"
+        beside = random.randrange(6)
+        return {
+            "attempt": attempt + (beside == 0),
+            "placement": placement + (beside == 1),
+            "incarnation": "i-9" if beside == 2 else incarnation,
+        }
 
 
 def about(task_id: str, event: Message) -> Message:

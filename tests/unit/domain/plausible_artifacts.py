@@ -18,6 +18,8 @@ def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
     chance = random.random()
     if chance < 0.2:
         return [[saved(random, task, where)]] * 2
+    if chance < 0.3:
+        return [[random.choice(wrong(random, task, where))]] * 2
     known = candidates(task)
     if known and task.attempt.resumed is not None and chance < 0.6:
         return [[resumed(task, where, random.choice(known))]] * 3
@@ -32,14 +34,46 @@ def saved(random: Random, task: Task, where: dict[str, Any]) -> ArtifactSaved:
     name = "checkpoint" if is_checkpoint else random.choice(["model", "notes"])
     known = task.artifacts.get(name)
     newest = task.checkpoint_version if is_checkpoint else 0 if known is None else known.version
-    step = (task.reports[-1][0] + 1 if task.reports else 1) if is_checkpoint else None
-    kind = "checkpoint" if is_checkpoint else "file"
-    stored = {"uri": f"store:sha256/{digest}", "sha256": digest, "size_bytes": 10}
-    numbers = {"number": task.attempt.saved + 1, "version": newest + 1, "requests": task.taken}
-    return ArtifactSaved(**token(0, **where), name=name, kind=kind, step=step, **stored, **numbers)
+    return ArtifactSaved(
+        **token(0, **where),
+        number=task.attempt.saved + 1,
+        name=name,
+        version=newest + 1,
+        kind="checkpoint" if is_checkpoint else "file",
+        uri=f"store:sha256/{digest}",
+        sha256=digest,
+        size_bytes=10,
+        step=(task.reports[-1][0] + 1 if task.reports else 1) if is_checkpoint else None,
+        requests=task.taken,
+    )
 
 
 def resumed(task: Task, where: dict[str, Any], checkpoint: CheckpointReference) -> TaskResumed:
     """Gives the word that a training continues from a checkpoint."""
-    numbers = {"interrupts": task.attempt.interrupted, "requests": task.taken}
-    return TaskResumed(**token(0, **where), step=checkpoint.step, checkpoint=checkpoint, **numbers)
+    return TaskResumed(
+        **token(0, **where),
+        step=checkpoint.step,
+        checkpoint=checkpoint,
+        interrupts=task.attempt.interrupted,
+        requests=task.taken,
+    )
+
+
+def wrong(random: Random, task: Task | None, where: dict[str, Any]) -> list[Message]:
+    """Gives what is late, again, out of its order, or of a checkpoint that the log doesn't know."""
+    if task is None:
+        return []
+    artifact = saved(random, task, where)
+    known = candidates(task)
+    unknown = CheckpointReference(uri="https://x.example/c", sha256=DIGESTS[0], size_bytes=1, step=1)
+    training = resumed(task, where, random.choice(known) if known else unknown)
+    return [
+        artifact.model_copy(update={"number": max(1, task.attempt.saved)}),
+        artifact.model_copy(update={"kind": "checkpoint", "step": None}),
+        artifact.model_copy(update={"kind": "file", "name": "notes", "version": 0}),
+        artifact.model_copy(update={"incarnation": "i-9"}),
+        training,
+        training,
+        training.model_copy(update={"interrupts": training.interrupts + 1}),
+        resumed(task, where, unknown),
+    ]

@@ -4,14 +4,26 @@ from random import Random
 from typing import Any
 
 from tests.unit.domain.given import submitted, suggested
-from trackside.aggregates.search import messages
 from trackside.aggregates.search.advice import is_deadlocked
 from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.messages import (
+    Assessor,
+    Objective,
+    PastTrial,
+    SearchPaused,
+    SearchResumed,
+    SearchSpaceUpdated,
+    SearchTimeLimitReached,
+    SearchUpdated,
+    TrialAdded,
+    TrialsImported,
+    TrialsRequested,
+)
 from trackside.aggregates.search.space import Uniform
 from trackside.aggregates.search.state import Search
 from trackside.contracts.labels import StreamAnnotated
 from trackside.contracts.message import Message
-from trackside.contracts.tasks import TaskHeld, TaskReleased
+from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task
 
@@ -22,14 +34,11 @@ def limits(random: Random) -> dict[str, Any]:
     """Draws how many trials a search has, a longest duration of some records, a goal hard to reach."""
     found: dict[str, Any] = {"max_trials": random.randint(1, 20)}
     if random.random() < 0.5:
-        found["assessor"] = messages.Assessor()
+        found["assessor"] = Assessor()
     if random.random() < 0.3:
         found["max_duration_s"] = random.uniform(0.02, 0.3)
     if random.random() < 0.3:
-        found["objectives"] = [
-            messages.Objective(name="a"),
-            messages.Objective(name="b", direction="minimize"),
-        ]
+        found["objectives"] = [Objective(name="a"), Objective(name="b", direction="minimize")]
     return found | ({"goal": 0.99} if random.random() < 0.2 else {})
 
 
@@ -53,17 +62,17 @@ def change(random: Random, search: Search, number: int) -> Message:
     most = {"max_trials": max(1, spec.max_trials + random.randint(-2, 4)), "max_duration_s": duration_s}
     return random.choice(
         [
-            messages.TrialsRequested(**known, count=random.randint(1, 3)),
-            messages.SearchSpaceUpdated(
+            TrialsRequested(**known, count=random.randint(1, 3)),
+            SearchSpaceUpdated(
                 **known,
                 space_version=search.space_version + 1,
                 space={"lr": Uniform(type="uniform", low=0.0, high=high)},
             ),
-            messages.TrialsImported(**known, trials=[messages.PastTrial(parameters={"lr": 0.5}, value=0.25)]),
-            messages.TrialAdded(**known, parameters={"lr": 9.0}, tell_tuner=random.random() < 0.5),
-            messages.SearchUpdated(**known, concurrency=random.randint(1, 5), **most, goal=_goal(random)),
-            messages.SearchPaused(**known, running=random.choice(["finish", "return"])),
-            messages.SearchResumed(**known),
+            TrialsImported(**known, trials=[PastTrial(parameters={"lr": 0.5}, value=0.25)]),
+            TrialAdded(**known, parameters={"lr": 9.0}, tell_tuner=random.random() < 0.5),
+            SearchUpdated(**known, concurrency=random.randint(1, 5), **most, goal=_goal(random)),
+            SearchPaused(**known, running=random.choice(["finish", "return"])),
+            SearchResumed(**known),
         ]
     )
 
@@ -82,9 +91,9 @@ def changes(random: Random, search: Search, now_ms: int) -> list[Move]:
     if random.random() < 0.15:
         found += [[assessment_failed(random, search)]] * 2
     if search.paused:
-        found += [[messages.SearchResumed(command_id="c-1", change=search.changes + 1)]] * 2
+        found += [[SearchResumed(command_id="c-1", change=search.changes + 1)]] * 2
     if search.due_ms is not None and now_ms >= search.due_ms:
-        found += [[messages.SearchTimeLimitReached(due_ms=search.due_ms)]] * 2
+        found += [[SearchTimeLimitReached(due_ms=search.due_ms)]] * 2
     return found
 
 
@@ -129,6 +138,25 @@ def holds(random: Random, task: Task) -> list[Move]:
     if task.stop_reason or random.random() > 0.06:
         return []
     return [[TaskHeld(task_id=task.task_id, hold=task.holds + 1)]]
+
+
+def wrong(random: Random, search: Search | None, task: Task | None, now_ms: int) -> list[Message]:
+    """Gives changes out of their order, limits before their time, holds that nobody asked for."""
+    found: list[Message] = []
+    if search is not None:
+        found += [change(random, search, search.changes + random.choice([0, 1, 2])) for _ in range(4)]
+        found.append(SearchTimeLimitReached(due_ms=(search.due_ms or now_ms) + random.choice([0, 1])))
+        trial, seen = max(0, len(search.trials) - random.choice([0, 0, 0, 1])), (search.opened or [0])[-1]
+        found += [failure(trial, search.failures + 2, seen), SuggestionDeferred(trial=trial, seen=seen)]
+    if task is not None:
+        hold = max(1, task.holds + random.choice([0, 1, 2]))
+        found += [
+            TaskHeld(task_id=task.task_id, hold=hold),
+            TaskReleased(task_id=task.task_id, hold=hold),
+        ] * 2
+        late = {"reason": "max_trial_duration", "due_ms": now_ms + random.choice([0, 9, 9])}
+        found += [TaskStopRequested.model_validate({"task_id": task.task_id, **late})] * 3
+    return found
 
 
 def _goal(random: Random) -> float | None:

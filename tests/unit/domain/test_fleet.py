@@ -51,7 +51,7 @@ def told(*messages: Message) -> tuple[Fleet, list[Outcome]]:
 
 
 def test_a_worker_that_joined_is_there_with_its_devices_task_types_and_limits() -> None:
-    limits = {"max_memory_bytes": {"digits": 5}, "max_cuda_memory_bytes": {"digits": 3}}
+    limits: dict[str, Any] = {"max_memory_bytes": {"digits": 5}, "max_cuda_memory_bytes": {"digits": 3}}
     assert Fleet().task_types == frozenset()
     state, outcomes = told(joined(after={"3": 17, "5": 2}, **limits), joined("i-2", "w2", task_type="faces"))
     worker, other = state.workers["w1"], state.workers["w2"]
@@ -62,7 +62,7 @@ def test_a_worker_that_joined_is_there_with_its_devices_task_types_and_limits() 
     assert (worker.max_memory_bytes, worker.max_cuda_memory_bytes) == ({"digits": 5}, {"digits": 3})
     assert (other.max_memory_bytes, other.max_cuda_memory_bytes) == ({}, {})
     assert state.current("w1", "i-1")
-    assert (state.position, state.task_types) == (2, {"digits", "faces"})
+    assert (state.position, state.task_types) == (2, frozenset({"digits", "faces"}))
 
 
 def test_an_incarnation_joins_once_and_the_next_one_is_a_new_one() -> None:

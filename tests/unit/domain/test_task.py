@@ -94,8 +94,8 @@ def test_only_the_placement_that_holds_is_believed(which: dict[str, Any]) -> Non
     assert told.tell(begun()) == APPLIED
     assert told.tell(begun()) == DUPLICATE
     assert told.tell(refused()) == OVERTAKEN
-    for event in (begun(**which), status(TaskStatus.FINISHED, **which), ended(**which)):
-        assert told.tell(event) == OVERTAKEN
+    for later in (begun(**which), status(TaskStatus.FINISHED, **which), ended(**which)):
+        assert told.tell(later) == OVERTAKEN
     assert told.task().state is TaskState.ACTIVE
 
 

@@ -19,8 +19,8 @@ from trackside.simulation.scenarios import BatchScenario, SearchScenario, Stream
 pytestmark = pytest.mark.usefixtures("quiet_services")
 
 QUICK_SEEDS = 6
-SWEEPS = 4 if os.environ.get("TRACKSIDE_CHAOS_RUNS") else 2
-"""How often 150 more seeds are drawn: more often by `make chaos`."""
+SWEEPS = 2
+"""How often 150 more seeds are drawn."""
 DIGESTS = """
 from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.contracts.resources import RetryPolicy

@@ -241,13 +241,13 @@ def test_a_pipeline_that_is_retired_has_no_more_runs_until_it_is_defined_again()
     given.run(told)
     react(told)
     given.run(told)
-    event = the(PipelineRetired, given.do(told, RetirePipeline, {"reason": "old"}))
+    the(PipelineRetired, given.do(told, RetirePipeline, {"reason": "old"}))
     assert given.run_of(told, 2).status == "CANCELLED"
     assert given.run_of(told, 1).status == "RUNNING"
     assert given.do(told, RetirePipeline) == []
     assert refusal(given.ask(told, RunPipeline))[:2] == ("already_terminal", "$partitionkey")
-    event = the(PipelineDefined, given.do(told, DefinePipeline, {"pipeline": given.definition()}))
-    assert (event.version, given.pipeline(told).status) == (1, PipelineStatus.ACTIVE)
+    again = the(PipelineDefined, given.do(told, DefinePipeline, {"pipeline": given.definition()}))
+    assert (again.version, given.pipeline(told).status) == (1, PipelineStatus.ACTIVE)
     given.run(told)
     assert given.pipeline(told).queued == [3]
 

@@ -1,5 +1,7 @@
 """Rounds of a job from their first samples to a deployment, in a log that is folded as it is written."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.aggregates.rounds.given import (
@@ -16,7 +18,8 @@ from tests.unit.aggregates.rounds.given import (
 from trackside.aggregates.rounds.deploy_messages import DeployDecided
 from trackside.aggregates.rounds.messages import RoundEnded, RoundStarted, SampleManifestWritten, StageState
 from trackside.contracts.fleet import WRITE_MANIFEST
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.tasks import AttemptEnded, TaskSubmitted
+from trackside.domain.outcome import Outcome
 from trackside.domain.streams import dump, load, pack
 from trackside.domain.task import Task
 
@@ -137,6 +140,17 @@ def test_a_task_that_is_accepted_makes_its_stage_run(log: JobLog) -> None:
     assert [*states, log.job.stage_state] == [StageState.STARTING, StageState.RUNNING]
 
 
+@pytest.mark.parametrize("wrong", [{"task_id": f"{JOB}.r1.train.2"}, {"attempt": 2}, {"incarnation": "i-9"}])
+def test_a_report_that_names_another_worker_or_task_has_no_effect(log: JobLog, wrong: dict[str, Any]) -> None:
+    """I4: in Sedna a report of an unknown job is dropped without a word, here it is in the log."""
+    log.create()
+    log.append(10)
+    token = log.place(stage_task(log, "train"))
+    report = AttemptEnded.model_validate({**token, "end": "finished", **wrong})
+    assert log.tell(report, role="worker") != [Outcome.APPLIED]
+    assert log.job.stage_state is StageState.RUNNING
+
+
 def test_a_job_is_created_once_and_a_bad_definition_creates_none(log: JobLog) -> None:
     """I5: Sedna replaces a job by its second definition, and one with a bad first one never starts."""
     assert log.refused(CREATE, job_body(model="none")) == "unknown_model"
@@ -157,6 +171,17 @@ def test_what_sedna_has_but_its_triggers_has_a_default(log: JobLog) -> None:
     spec = log.job.spec
     assert (spec.dataset.eval_versions, spec.train.check_period_s, spec.deploy.check_period_s) == (5, 60, 0)
     assert log.job.initial_eval == log.job.live
+
+
+def test_each_round_may_deploy_and_no_flag_remains(log: JobLog) -> None:
+    """I23: in Sedna a node that only deploys does so once."""
+    log.create(deploy={"services": [{"name": "api", "task_type": "serve"}]})
+    log.work()
+    for _ in range(4):
+        log.append(10)
+        log.work()
+    assert [event.deployed for event in log.of(RoundEnded)] == [True] * 4
+    assert log.job.live.version == 5
 
 
 def test_an_evaluation_compares_the_trained_model_with_the_one_that_is_live(log: JobLog) -> None:

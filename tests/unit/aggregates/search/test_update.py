@@ -214,7 +214,11 @@ def test_what_is_held_is_released_by_a_pause_that_lets_it_finish_and_not_by_a_st
     kind: type[Any], body: dict[str, Any], follows: Event
 ) -> None:
     told = given.task_active() if body else given.task_queued()
-    for at, (wanted, fields) in enumerate(((messages.PauseSearch, {"running": "return"}), (kind, body)), 2):
+    steps: tuple[tuple[type[Any], dict[str, Any]], ...] = (
+        (messages.PauseSearch, {"running": "return"}),
+        (kind, body),
+    )
+    for at, (wanted, fields) in enumerate(steps, 2):
         told.tell(published(at, wanted.wire_type(), fields))
         react(told)
         if at == 2:
