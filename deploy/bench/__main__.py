@@ -67,63 +67,41 @@ PARTS = (
     security.PART,
 )
 PEERS = "peers"
+SIZES: dict[str, tuple[float, float, str]] = {
+    "trials": (300, 30, "trials of the no-op search"),
+    "tasks": (2_000, 60, "tasks of a batch, five times"),
+    "paced": (80, 8, "trials of 0.25 s, four times"),
+    "starts": (100, 4, "starts of tasks, cold and warm"),
+    "commands": (200, 12, "commands that are answered"),
+    "requests": (5_000, 100, "requests to a service"),
+    "rounds": (30, 3, "rounds of a job"),
+    "events": (1_000_000, 3_000, "events of the rebuild, at least"),
+    "ended": (10_000, 100, "ended trials of the recovery"),
+    "kills": (5, 1, "kills of each process, quiet and loaded"),
+    "points": (1_000_000, 5_000, "metric points"),
+    "idle": (5.0, 1.0, "seconds that an idle worker is watched"),
+    "decisions": (5_000, 50, "decisions of the scheduler"),
+    "jobs": (100_000, 100, "jobs of 100 points each that are read"),
+    "board-trials": (100_000, 200, "trials of 100 points that boards show"),
+    "changes": (100, 5, "changes that the console pushes"),
+    "viewed": (30.0, 3.0, "seconds that 50 viewers watch the console"),
+    "sized": (1_000, 20, "trials whose bytes are counted"),
+    "peer-rounds": (3, 1, "rounds of Trackside and its peers"),
+    "security-rounds": (3, 1, "rounds on three stacks"),
+    "security-events": (100_000, 3_000, "events of their rebuilds, at least"),
+}
+"""The size of each measurement: the usual one, the smallest one, and what it counts."""
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures and details there too")
-    parser.add_argument("--trials", type=int, default=size(300, 30), help="trials of the no-op search (300)")
-    parser.add_argument(
-        "--tasks", type=int, default=size(2_000, 60), help="tasks of a batch, five times (2000)"
-    )
-    parser.add_argument("--paced", type=int, default=size(80, 8), help="trials of 0.25 s, four times (80)")
-    parser.add_argument(
-        "--starts", type=int, default=size(100, 4), help="starts of tasks, cold and warm (100)"
-    )
-    parser.add_argument(
-        "--commands", type=int, default=size(200, 12), help="commands that are answered (200)"
-    )
-    parser.add_argument("--requests", type=int, default=size(5_000, 100), help="requests to a service (5000)")
-    parser.add_argument("--rounds", type=int, default=size(30, 3), help="rounds of a job (30)")
-    parser.add_argument(
-        "--events", type=int, default=size(1_000_000, 3_000), help="events of the rebuild, at least (1000000)"
-    )
-    parser.add_argument(
-        "--ended", type=int, default=size(10_000, 100), help="ended trials of the recovery (10000)"
-    )
-    parser.add_argument(
-        "--kills", type=int, default=size(5, 1), help="kills of each process, quiet and loaded (5)"
-    )
-    parser.add_argument("--points", type=int, default=size(1_000_000, 5_000), help="metric points (1000000)")
-    parser.add_argument(
-        "--idle", type=float, default=size(5, 1), help="seconds that an idle worker is watched (5)"
-    )
-    parser.add_argument(
-        "--decisions", type=int, default=size(5_000, 50), help="decisions of the scheduler (5000)"
-    )
-    parser.add_argument(
-        "--jobs", type=int, default=size(100_000, 100), help="jobs of 100 points each that are read (100000)"
-    )
-    parser.add_argument(
-        "--board-trials",
-        type=int,
-        default=size(100_000, 200),
-        help="trials of 100 points that boards show (100000)",
-    )
-    parser.add_argument(
-        "--changes", type=int, default=size(100, 5), help="changes that the console pushes (100)"
-    )
-    parser.add_argument(
-        "--viewed", type=float, default=size(30, 3), help="seconds that 50 viewers watch the console (30)"
-    )
-    parser.add_argument(
-        "--sized", type=int, default=size(1_000, 20), help="trials whose bytes are counted (1000)"
-    )
+    for name, (usual, least, what) in SIZES.items():
+        parser.add_argument(
+            f"--{name}", type=type(usual), default=size(usual, least), help=f"{what} ({usual})"
+        )
     parser.add_argument("--peers", action="store_true", help="also run Ray Tune and Optuna, alternating")
-    parser.add_argument(
-        "--peer-rounds", type=int, default=size(3, 1), help="rounds of Trackside and its peers (3)"
-    )
     parser.add_argument(
         "--scale-trials",
         type=int,
@@ -132,13 +110,6 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--scale-devices", type=int, default=100, help="simulated devices of the part scale (100)"
-    )
-    parser.add_argument("--security-rounds", type=int, default=size(3, 1), help="rounds on three stacks (3)")
-    parser.add_argument(
-        "--security-events",
-        type=int,
-        default=size(100_000, 3_000),
-        help="events of their rebuilds, at least (100000)",
     )
     parser.add_argument("--seed", type=int, default=16, help="seed of what is drawn (16)")
     parser.add_argument(

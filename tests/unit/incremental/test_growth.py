@@ -105,7 +105,7 @@ def test_a_dataset_may_vanish_or_be_replaced_for_a_while(dataset: WatchedFile) -
     dataset.append(b"a\n")
     dataset.look()
     hidden = dataset.path.rename(dataset.path.with_suffix(".hidden"))
-    dataset.path.write_bytes(b"x\n")
+    dataset.path.write_bytes(b"x\nb\na\n")
     assert refused(dataset).code == "changed"
     hidden.rename(dataset.path)
     assert not dataset.growth.is_verified
