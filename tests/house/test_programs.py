@@ -46,9 +46,9 @@ def test_all_pieces_are_in_a_share_of_which_none_is_too_long() -> None:
 
 def test_pieces_are_chosen_by_words_of_their_names_and_folders() -> None:
     assert [piece.name for piece in chosen("forged")] == ["forged-records"]
-    assert {"unit-worker", "integration-worker"} <= {piece.name for piece in chosen("worker")}
+    assert {"unit-rest", "integration-worker"} <= {piece.name for piece in chosen("worker")}
     assert chosen("") == list(PIECES)
-    with pytest.raises(SystemExit, match=r"no piece of make long has 'absent'.*unit-worker"):
+    with pytest.raises(SystemExit, match=r"no piece of make long has 'absent'.*unit-rest"):
         chosen("absent")
 
 

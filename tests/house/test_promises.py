@@ -9,6 +9,7 @@ import pytest
 
 from tests.long import PIECES, Piece
 from tests.promises import ROOT, Holder, may_be_skipped, promises
+from trackside.verify.invariants import INVARIANTS
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PROMISES = promises(TEXT)
@@ -50,7 +51,7 @@ def test_a_test_that_holds_a_promise_exists_and_says_if_only_the_long_run_has_it
     known = marks(path)
     name = name.split("[")[0]
     assert not name or name in known, f"{path} has no test {name}"
-    found = known[name] if name else set.union(*known.values())
+    found = known[name] if name else set.intersection(*known.values())
     assert bool(found) == holder.is_long, f"{holder.id} has the marks {found or 'none'}"
 
 
@@ -68,18 +69,27 @@ def test_each_bullet_of_the_readme_is_a_promise() -> None:
     assert plain - {promise.words for promise in PROMISES} == set()
 
 
+def test_each_invariant_is_a_promise() -> None:
+    named = set(re.findall(r"INV-\d+", " ".join(promise.words for promise in PROMISES)))
+    # The last two are about what a client has seen.
+    assert named == INVARIANTS.keys() | {
+        "INV-16",
+        "INV-17",
+    }
+
+
 def test_what_ci_may_skip_holds_a_promise() -> None:
     known = {holder.id for holder in holders()}
     assert [test for test in may_be_skipped(TEXT) if not any(each.startswith(test) for each in known)] == []
 
 
 def test_each_marked_test_is_in_one_piece_of_the_long_run() -> None:
+    pieces = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        text = path.read_text(encoding="utf-8")
+        name, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
         if any(f"mark.{mark}" in text for mark in MARKS):
-            name = str(path.relative_to(ROOT))
-            having = [piece.name for piece in PIECES if _has(piece, name)]
-            assert len(having) == 1, f"{name} is in {having or 'no piece'} of tests/long.py"
+            pieces[name] = [piece.name for piece in PIECES if _has(piece, name)]
+    assert {name: having for name, having in pieces.items() if len(having) != 1} == {}
 
 
 def _has(piece: Piece, path: str) -> bool:

@@ -96,7 +96,6 @@ async def test_a_search_is_run_again_and_the_two_are_compared(
     assert code == 1 and "replay_target_live" in err
 
 
-@pytest.mark.long
 async def test_a_fork_goes_on_from_the_past_and_a_search_that_is_over_with_a_higher_limit(
     settings: StackSettings, typed: Typed, tmp_path: Path
 ) -> None:
