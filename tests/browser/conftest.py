@@ -142,7 +142,7 @@ def started_chromium(playwright: Playwright) -> Browser | None:
     return playwright.chromium.launch(executable_path=program, args=arguments) if program else None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while Playwright's event loop runs, no other test of the process has one
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         started = started_chromium(playwright)
