@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.integration.artifacts.conftest import s3_server
-from tests.integration.installed import installation, prepared, variables_of
+from tests.integration.installed import prepared, processes, variables_of
 from tests.polling import poll_until_sync
 from tests.stack import Servers, fresh_database
 from trackside.artifacts.file_blobs import FileBlobs
@@ -85,11 +84,11 @@ def installed(
     (folder / "saving.py").write_text(SAVING)
     (folder / "search.yaml").write_text(SEARCH)
     (folder / "store").mkdir()
-    with ExitStack() as running, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRACKSIDE_STORE", str(folder / "store"))
-        settings = running.enter_context(
-            installation(stack, module_database, folder, folder / "catalogue.yaml")
-        )
+    catalogue, store = folder / "catalogue.yaml", {"TRACKSIDE_STORE": str(folder / "store")}
+    with (
+        processes(stack, module_database, folder, catalogue, **store) as (settings, _),
+        pytest.MonkeyPatch.context() as patch,
+    ):
         for name, value in variables_of(settings).items():
             patch.setenv(name, value)
         assert call(["submit", str(folder / "search.yaml"), "--id", STREAM, "--wait", "--json"]) == 0
@@ -241,6 +240,7 @@ def test_an_exported_stream_brings_its_artifacts_to_another_installation(
         assert code == 2 and f"no task '7' of {STREAM} has artifacts" in error
 
 
+@pytest.mark.long
 def test_a_collection_that_is_killed_loses_nothing_that_is_kept(
     typed: Typed, installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,10 +274,3 @@ def test_a_collection_that_is_killed_loses_nothing_that_is_kept(
         assert len(deleted["deleted"]) == left + 4 and not deleted["refused"]
         assert len(list(store.list_blobs())) == len(copied) - 4
         assert typed.answer("verify-log", "--store")["holds"]
-
-    monkeypatch.setenv("TRACKSIDE_STORE", str(installed.folder))
-    rows = typed.answer("artifacts", "ls", f"{STREAM}/0", "--all")
-    steps = {row["step"] for row in rows if row["kind"] == "checkpoint" and row["forgotten_at"] is None}
-    assert steps == KEPT
-    assert len(typed.answer(*gc, "--delete")["deleted"]) == 4
-    assert typed.said("artifacts", "verify").startswith("all there: 10 artifacts")

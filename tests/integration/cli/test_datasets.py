@@ -2,27 +2,22 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
-from contextlib import aclosing
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from tests.integration import command_line
-from tests.integration.installed import changes, installation, variables_of
+from tests.integration.installed import E, event_of
 from tests.polling import poll_until_sync
-from tests.stack import Servers
 from trackside.aggregates.dataset.messages import (
     DatasetChanged,
     DatasetObserved,
     DatasetPaused,
     DatasetTruncated,
 )
-from trackside.contracts.message import Event
 from trackside.eventlog.settings import StackSettings
 
-E = TypeVar("E", bound=Event)
 SPEC = """
 kind: dataset
 url: {url}
@@ -32,36 +27,17 @@ drift: {{detector: ks, reference: 2, window: 2}}
 """
 
 
-@pytest.fixture(scope="module")
-def settings(
-    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StackSettings]:
-    with installation(stack, module_database, tmp_path_factory.mktemp("services")) as settings:
-        yield settings
-
-
 @pytest.fixture
-def file(settings: StackSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def file(settings: StackSettings, tmp_path: Path) -> Path:
     """The file of the dataset, next to its spec."""
     found = tmp_path / "feed.csv"
     (tmp_path / "feed.yaml").write_text(SPEC.format(url=found))
-    for name, value in variables_of(settings).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
     return found
 
 
 def seen(settings: StackSettings, kind: type[E], so: Callable[[E], bool]) -> E:
     """Waits for the first event of the dataset that is so, and returns it."""
-
-    async def first() -> E:
-        async with aclosing(changes(settings, "feed")) as followed:
-            async for record, _ in followed:
-                if isinstance(record.message, kind) and so(record.message):
-                    return record.message
-        raise AssertionError("the dataset is over")
-
-    return asyncio.run(first())
+    return asyncio.run(event_of(settings, "feed", kind, so))
 
 
 def test_what_is_appended_is_observed_and_what_shrinks_or_changes_stops_the_intake(
@@ -73,11 +49,13 @@ def test_what_is_appended_is_observed_and_what_shrinks_or_changes_stops_the_inta
         return command_line.said(capsys, *arguments)
 
     def row() -> dict[str, object]:
-        [found] = json.loads(say("datasets", "ls", "--json"))
-        return dict(found)
+        rows = json.loads(say("datasets", "ls", "--json"))
+        return next((row for row in rows if row["dataset_id"] == "feed"), {"waits_for": None})
 
-    file.write_text("x,y\n1,2\n3,4\n5,")
     assert "feed accepted" in say("submit", "feed.yaml", "--id", "feed")
+    poll_until_sync(lambda: row()["waits_for"] is not None)
+    assert row()["waits_for"] == f"there is no file at {file}; it is waited for"
+    file.write_text("x,y\n1,2\n3,4\n5,")
     first = seen(settings, DatasetObserved, lambda event: event.end >= 2)
     assert (first.begin, first.end, first.begin_byte, first.end_byte) == (0, 2, 0, 12)
     with file.open("a") as opened:
@@ -113,18 +91,3 @@ def test_what_is_appended_is_observed_and_what_shrinks_or_changes_stops_the_inta
     code, _, error = command_line.tried(capsys, "datasets", "show", "fed")
     assert code == 1 and "there is no dataset fed; did you mean 'feed'?" in error
     say("verify-log")
-
-
-def test_a_file_that_is_not_there_is_named_until_it_is(
-    settings: StackSettings, file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def waits_for() -> object:
-        rows = json.loads(command_line.said(capsys, "datasets", "ls", "--json"))
-        return next((row["waits_for"] for row in rows if row["dataset_id"] == "late"), None)
-
-    command_line.said(capsys, "submit", "feed.yaml", "--id", "late")
-    poll_until_sync(lambda: waits_for() is not None)
-    assert waits_for() == f"there is no file at {file}; it is waited for"
-    assert "there is no file at" in command_line.said(capsys, "datasets", "show", "late")
-    file.write_text("x,y\n1,2\n")
-    poll_until_sync(lambda: waits_for() is None)

@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from random import Random
 from textwrap import indent
 from typing import Any
 
@@ -16,19 +15,16 @@ import yaml
 
 from tests.e2e.recorded_page import BLOCK
 from tests.house.source import ROOT
-from tests.integration.command_line import said
+from tests.integration.cli.conftest import Typed
 from tests.integration.installed import changes, processes, variables_of
 from tests.polling import poll_until
-from tests.service_processes import ServiceProcess
 from tests.stack import Servers
-from trackside.aggregates.search.messages import SearchEnded, StartSearch, TrialStatus, TrialSuggested
+from trackside.aggregates.search.messages import SearchEnded, StartSearch, TrialStatus
 from trackside.aggregates.search.state import Search, search_of
 from trackside.artifacts.opening import open_store
 from trackside.artifacts.settings import StoreSettings
 from trackside.contracts.artifacts import CheckpointReference, TaskResumed
 from trackside.contracts.message import Record
-from trackside.dispatcher.advice.tuner_history import TunerHistory
-from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.eventlog.settings import StackSettings
 from trackside.sdk.client import Client
 
@@ -72,7 +68,6 @@ RUNGS = {"max_resource": 4, "reduction_factor": 2}
 TURNS = {"interval": 2, "population_size": 3, "quantile": 0.34}
 SEARCHES: dict[str, dict[str, Any]] = {
     "asha": {"tuner": {"name": "asha", "options": {**RUNGS, "mode": "promote"}}, "max_trials": 10},
-    "hyperband": {"tuner": {"name": "hyperband", "options": {**RUNGS, "mode": "promote"}}, "max_trials": 9},
     "bohb": {
         "tuner": {"name": "bohb", "options": {**RUNGS, "budget_parameter": "epochs"}},
         "max_trials": 9,
@@ -80,12 +75,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
         "retry": {"failed": 1},
     },
     "pbt": {"tuner": {"name": "pbt", "options": TURNS}, "max_trials": 9, "task_type": "endless"},
-    "pb2": {
-        "tuner": {"name": "pb2", "options": {**TURNS, "synchronous": True, "budget_parameter": "epochs"}},
-        "max_trials": 9,
-    },
 }
-Typed = Callable[..., Awaitable[str]]
 
 
 @dataclass(frozen=True)
@@ -117,7 +107,7 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def installed(
-    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory, seed: int
+    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
     folder = tmp_path_factory.mktemp("services")
     (folder / "climbing.py").write_text(TASKS)
@@ -126,32 +116,23 @@ def installed(
     store.mkdir()
     catalogue = folder / "catalogue.yaml"
     variables = {"TRACKSIDE_STORE": str(store), "TRACKSIDE_WORKER_PRELOAD": "json"}
-    with processes(stack, module_database, folder, catalogue, **variables) as (settings, running):
-        kills = sorted(Random(seed).sample(range(6, 40), 2))
-        searches = asyncio.run(run_all(settings, running["dispatcher"], kills))
+    with processes(stack, module_database, folder, catalogue, **variables) as (settings, _):
+        searches = asyncio.run(run_all(settings))
         yield Installation(settings, store, searches)
 
 
-async def run_all(
-    settings: StackSettings, dispatcher: ServiceProcess, kills: Sequence[int]
-) -> dict[str, Recorded]:
-    """Runs all searches at once; the dispatcher is killed after each of so many suggestions."""
-    counted = 0
+async def run_all(settings: StackSettings) -> dict[str, Recorded]:
+    """Runs all searches at once."""
     fields = {"task_type": "climbing", "space": {"rate": RATE}, "seed": 7, "concurrency": 2}
     wanted = {name: {**fields, **more} for name, more in SEARCHES.items()}
     wanted["line"] = yaml.safe_load((EXAMPLE / "search.yaml").read_text())
     del wanted["line"]["kind"]
 
     async def run(client: Client, name: str) -> Recorded:
-        nonlocal counted
         await client.publish(StartSearch.model_validate(wanted[name]), name)
         records = []
         async for record, stream in changes(settings, name, within_s=240):
             records.append(record)
-            if isinstance(record.message, TrialSuggested):
-                counted += 1
-                if counted in kills:
-                    await asyncio.to_thread(dispatcher.restart)
             if isinstance(record.message, SearchEnded):
                 search = search_of(stream)
                 assert search is not None
@@ -170,13 +151,21 @@ def lineage(search: Search, number: int) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_trial_that_continues_another_one_trains_no_step_twice(
+def test_a_trial_begins_with_the_last_step_of_the_one_that_it_continues_and_trains_none_twice(
     installed: Installation, name: str, tmp_path: Path
 ) -> None:
     search = installed.searches[name].search
     assert {trial.status for trial in search.trials} == {TrialStatus.SUCCEEDED}
     assert any(trial.from_trial is not None for trial in search.trials)
     for trial in search.trials:
+        resumed = installed.searches[name].resumed(trial.number)
+        if trial.from_trial is not None:
+            before = search.trials[trial.from_trial]
+            assert (resumed[0].checkpoint, resumed[0].step) == (before.checkpoint, before.step_limit)
+        elif name == "bohb" and trial.step_limit != 1:
+            assert [each.step for each in resumed] == [2]  # its first attempt died after step 1
+        else:
+            assert resumed == []
         limit, value = trial.step_limit, trial.parameters["rate"]
         assert limit is not None and trial.checkpoint is not None
         assert trial.value == pytest.approx(value * (1 - 0.5**limit))
@@ -188,50 +177,11 @@ def test_a_trial_that_continues_another_one_trains_no_step_twice(
         assert installed.trained(trial.checkpoint, tmp_path / f"{trial.number}") == expected
 
 
-@pytest.mark.parametrize("name", SEARCHES)
-def test_a_trial_begins_with_the_last_step_of_the_one_that_it_continues(
-    installed: Installation, name: str
-) -> None:
-    recorded = installed.searches[name]
-    trials = recorded.search.trials
-    for trial in trials:
-        resumed = recorded.resumed(trial.number)
-        if trial.from_trial is not None:
-            before = trials[trial.from_trial]
-            assert (resumed[0].checkpoint, resumed[0].step) == (before.checkpoint, before.step_limit)
-        elif name == "bohb" and trial.step_limit != 1:
-            assert [each.step for each in resumed] == [2]  # its first attempt died after step 1
-        else:
-            assert resumed == []
-
-
-@pytest.mark.parametrize("name", SEARCHES)
-def test_a_dispatcher_that_was_killed_has_suggested_what_follows_from_the_log(
-    installed: Installation, name: str
-) -> None:
-    search, history = installed.searches[name].search, TunerHistory()
-    plain = search.spec.model_dump(mode="json")
-    for trial in search.trials:
-        tuner = make_tuner(plain["space"], plain["tuner"], search.seed, search.spec.direction)
-        for item in history.until(search, trial.number):
-            (tuner.restore if item[0] == "suggested" else tuner.tell)(*item[1:])
-        assert tuner.ask(trial.number) == {
-            "parameters": trial.parameters,
-            "from_trial": trial.from_trial,
-            "step_limit": trial.step_limit,
-        }
-
-
-@pytest.fixture
-def typed(
-    installed: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Typed:
-    """Gives a function that runs `trackside`, which must succeed: what it wrote."""
+@pytest.fixture(autouse=True)
+def where(installed: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in variables_of(installed.settings).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("TRACKSIDE_STORE", str(installed.store))
-
-    return partial(asyncio.to_thread, said, capsys)
 
 
 async def shows(typed: Typed, name: str, search: Search) -> bool:
@@ -271,14 +221,13 @@ async def test_the_example_of_the_page_on_tuners_runs_as_the_page_shows_it(
     assert (await typed("show", "line", "--lineage")).splitlines() == shown
 
 
-async def test_a_search_that_promotes_is_run_again(typed: Typed, installed: Installation) -> None:
+async def test_a_search_that_promotes_is_run_again_and_nothing_is_wrong_with_the_log_and_its_artifacts(
+    typed: Typed, installed: Installation
+) -> None:
     await typed("replay", "rerun", "asha", "--id", "again", "--wait")
     found = json.loads(await typed("replay", "compare", "asha", "again", "--json"))
     recorded = installed.searches["asha"].search
     assert (found["same_parameters"], found["compared"]) == (len(recorded.trials), len(recorded.trials))
     assert found["largest_difference"] == 0
     await poll_until(partial(shows, typed, "again", recorded))
-
-
-async def test_nothing_is_wrong_with_their_log_and_its_artifacts(typed: Typed) -> None:
     assert "nothing found" in await typed("verify-log", "--store")

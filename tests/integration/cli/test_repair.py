@@ -4,22 +4,17 @@ import asyncio
 import json
 import secrets
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration import command_line
-from tests.integration.installed import NOOP, changes, processes_at, variables_of
-from tests.service_processes import ServiceProcess
-from tests.stack import Servers
+from tests.integration.cli.conftest import Installation, Tried, Typed
+from tests.integration.installed import changes
 from trackside.aggregates.search.messages import TrialSuggested
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.tasks import AttemptEnded, TaskAccepted
 from trackside.contracts.topics import partition_of
-from trackside.embedded.ports import free_ports
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
@@ -36,45 +31,14 @@ space:
   value: {type: uniform, low: 0, high: 1}
   seconds: {type: constant, value: SECONDS}
 """
-Typed = Callable[..., Awaitable[str]]
-Tried = Callable[..., Awaitable[tuple[int, str, str]]]
-Installation = tuple[StackSettings, Mapping[str, ServiceProcess]]
 
 
-@pytest.fixture(scope="module")
-def dispatcher_port() -> int:
-    return free_ports(1)[0]
-
-
-@pytest.fixture(scope="module")
-def running(
-    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory, dispatcher_port: int
-) -> Iterator[Installation]:
-    folder, ports = tmp_path_factory.mktemp("services"), {"dispatcher": dispatcher_port}
-    with processes_at(stack, module_database, folder, NOOP, ports) as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def folder(running: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def specs(settings: StackSettings, tmp_path: Path) -> StackSettings:
+    """Returns the settings of the installation, with two specs in the current folder."""
     (tmp_path / "slow.yaml").write_text(SPEC.replace("TRIALS", "6").replace("SECONDS", "1"))
     (tmp_path / "fast.yaml").write_text(SPEC.replace("TRIALS", "4").replace("SECONDS", "0"))
-    for name, value in variables_of(running[0]).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Gives a function that runs a command, which must end with 0, and gives what it printed."""
-    return partial(asyncio.to_thread, command_line.said, capsys)
-
-
-@pytest.fixture
-def tried(capsys: pytest.CaptureFixture[str]) -> Tried:
-    """Gives a function that runs a command: its exit code, stdout and stderr."""
-    return partial(asyncio.to_thread, command_line.tried, capsys)
+    return settings
 
 
 def foreign(stream: str, wire_type: bytes, value: bytes | None = b"{}", **more: bytes) -> Outgoing:
@@ -146,9 +110,9 @@ async def dead_letters(settings: StackSettings, count: int) -> dict[str, tuple[s
 
 
 async def test_a_record_of_a_newer_release_parks_its_stream_and_no_other(
-    running: Installation, dispatcher_port: int, typed: Typed, tried: Tried
+    running: Installation, specs: StackSettings, typed: Typed, tried: Tried
 ) -> None:
-    settings, services = running
+    settings, services = specs, running.services
     parked = f"parked-{secrets.token_hex(3)}"
     partition = partition_of(parked, settings.topics.event_partitions)
     neighbour = next(
@@ -172,7 +136,7 @@ async def test_a_record_of_a_newer_release_parks_its_stream_and_no_other(
     listed = await typed("ls")
     assert f"{parked} is {why}" in listed
     assert any(parked in line and " PARKED " in line for line in listed.splitlines())
-    assert (await asyncio.to_thread(ready, dispatcher_port))["parked"]["streams"] == 1
+    assert (await asyncio.to_thread(ready, running.dispatcher_port))["parked"]["streams"] == 1
     code, _, err = await tried("stop", parked)
     assert code == 2 and "stream_parked" in err and f"trackside repair {place}" in err
     shown = await typed("repair", place)

@@ -9,6 +9,7 @@ from tests.integration.command_line import answer, said
 from tests.integration.projections.test_views_of_runs import write_run
 from tests.unit.aggregates.run.given import RunLog, started, step
 from tests.unit.domain.given import STREAM
+from trackside.aggregates.run.messages import RetryFailedSteps
 from trackside.contracts.tasks import AttemptEnd
 
 pytestmark = pytest.mark.usefixtures("addresses")
@@ -33,22 +34,19 @@ def waiting() -> RunLog:
 
 
 @pytest.fixture(scope="module")
-def filled(module_database: str) -> str:
+def filled(module_tables: str) -> str:
     """Returns a database with the rows of the run."""
-    asyncio.run(write_run(waiting().records, module_database))
-    return module_database
+    asyncio.run(write_run(waiting().records, module_tables))
+    return module_tables
 
 
-def test_a_run_is_listed_with_how_many_of_its_steps_have_ended(capsys: pytest.CaptureFixture[str]) -> None:
-    [row] = answer(capsys, "ls")
-    assert (row["kind"], row["id"], row["ended_steps"], row["steps"]) == ("run", STREAM, 3, 5)
-    assert "3/5" in said(capsys, "ls")
-
-
-def test_a_run_is_shown_with_each_step_its_state_items_times_and_parameters(
+def test_a_run_is_listed_and_shown_with_each_step_its_state_and_parameters_and_how_to_approve_its_gate(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """P28, P29: also of steps that have failed, which the original leaves out."""
+    [row] = answer(capsys, "ls")
+    assert (row["kind"], row["id"], row["ended_steps"], row["steps"]) == ("run", STREAM, 3, 5)
+    assert "3/5" in said(capsys, "ls")
     text = said(capsys, "show", STREAM)
     of_steps = text.partition("\nstep ")[2].partition("\n\n")[0]
     lines = {line.split()[0]: line.split() for line in of_steps.splitlines() if line}
@@ -58,33 +56,17 @@ def test_a_run_is_shown_with_each_step_its_state_items_times_and_parameters(
     assert "timed_out" in lines["check"] and "timed_out_run" in lines["check"]
     assert lines["late"][1] == "pending"
     assert "steps       3 ended of 5, 1 open, 1 failed; 60% done" in text
+    assert f"gate ok: trackside approve {STREAM} ok --set score=..." in text and "good enough?" in text
+    assert max(map(len, text.splitlines())) <= 100
 
 
-def test_a_gate_that_waits_is_shown_with_the_command_that_approves_it(
+def test_programs_get_steps_by_state_and_time_gates_and_failed_tasks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    text = said(capsys, "show", STREAM)
-    assert f"gate ok: trackside approve {STREAM} ok --set score=..." in text
-    assert "good enough?" in text
-
-
-@pytest.mark.parametrize("width", ["80", "120"])
-def test_a_page_fits_the_terminal(
-    width: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", width)
-    lines = said(capsys, "show", STREAM).splitlines()
-    assert max(map(len, lines)) <= 100
-
-
-def test_steps_are_selected_by_state_and_sorted_by_time(capsys: pytest.CaptureFixture[str]) -> None:
     steps = answer(capsys, "show", STREAM, "--status", "timed_out")["steps"]
     assert [row["step"] for row in steps] == ["check"]
     steps = answer(capsys, "show", STREAM, "--sort", "took", "--limit", "2")["steps"]
     assert len(steps) == 2 and steps[0]["took_s"] >= steps[1]["took_s"]
-
-
-def test_programs_get_steps_gates_and_failed_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(capsys, "show", STREAM)
     assert [row["step"] for row in found["steps"]] == ["data", "train", "check", "ok", "late"]
     assert found["steps"][0]["parameters"] == {"rows": 3, "note": "x" * 40}
@@ -110,3 +92,37 @@ def test_the_report_of_a_run_has_its_steps_with_results_its_failures_and_a_pictu
     found = answer(capsys, "report", STREAM)
     assert {node["name"]: node["state"] for node in found["picture"]}["check"] == "timed_out"
     assert found["picture"][4]["needs"] == ["ok"]
+
+
+def retried() -> RunLog:
+    """Returns the log of a run of 70 steps of which the first and an item of the second failed twice."""
+    log = started(step("again"), step("items", each=[1, 2]), *(step(f"s{at:02}") for at in range(68)))
+    for at in range(68):
+        log.finish(f"s{at:02}")
+    log.finish("items.0", end=AttemptEnd.FAILED)
+    log.finish("items.1")
+    log.finish("again", end=AttemptEnd.FAILED)
+    log.command(RetryFailedSteps())
+    log.finish("items.0.g1")
+    log.finish("again.g1", end=AttemptEnd.TIMED_OUT_RUN)
+    return log
+
+
+def test_steps_that_failed_come_first_others_are_counted_and_tasks_that_were_begun_again_are_left_out(
+    tables: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P28, P15: the last steps were shown; the failure of before the retry is still in the log."""
+    asyncio.run(write_run(retried().records, tables))
+    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", tables)
+    text = said(capsys, "show", STREAM)
+    assert text.partition("\nstep ")[2].splitlines()[1].startswith("again ")
+    assert "50 of 70 steps, failed and open ones first; left out: 20 succeeded" in text
+    assert "--limit 70 shows all" in text
+    every = said(capsys, "show", STREAM, "--limit", "70")
+    assert "s67" in every and "left out" not in every
+    found = answer(capsys, "show", STREAM)
+    assert [row["task_id"] for row in found["failed_tasks"]] == [f"{STREAM}.again.g1"]
+    assert found["failed_tasks"][0]["ending"] == "timed_out_run"
+    sections = {section["name"]: section for section in answer(capsys, "report", STREAM)["sections"]}
+    assert [task["task_id"] for task in sections["tasks"]["failed"]] == [f"{STREAM}.again.g1"]
+    assert len(sections["items"]["finished"]) == 2 and not sections["items"]["failed"]

@@ -3,41 +3,15 @@
 import asyncio
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.integration.command_line import said
-from tests.integration.installed import installation, variables_of
+from tests.integration.cli.conftest import Typed
 from tests.integration.projections.harness import query
-from tests.stack import Servers
 from trackside.eventlog.settings import StackSettings
 from trackside.sdk import Search
 from trackside.sdk.search import TrialView
 
-TASK = '''
-from trackside.sdk import Task, trial
-
-
-class Bent(Task):
-    """Gains accuracy by width, and pays with latency; one width in four ends without a number."""
-
-    def train(self, device):
-        asked = trial.parameters()
-        width, depth = asked["width"], asked["depth"]
-        if width % 8 == 7:
-            trial.result({"accuracy": float("nan"), "latency": 1.0})
-            return
-        trial.report(width / 32, step=0)
-        trial.result({"accuracy": 1 - 1 / (width + depth), "latency": width * 2.0 + depth, "loss": 0.5})
-'''
-CATALOGUE = """
-tasks:
-  bent: {entry: "bent:Bent", path: .}
-"""
 SPEC = """
 kind: search
 task_type: bent
@@ -52,19 +26,7 @@ space:
   width: {type: randint, low: 1, high: 32}
   depth: {type: randint, low: 1, high: 9}
 """
-Typed = Callable[..., Awaitable[str]]
 Points = dict[int, tuple[float, float]]
-
-
-@pytest.fixture(scope="module")
-def settings(
-    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StackSettings]:
-    folder = tmp_path_factory.mktemp("services")
-    (folder / "bent.py").write_text(TASK)
-    (folder / "catalogue.yaml").write_text(CATALOGUE)
-    with installation(stack, module_database, folder, folder / "catalogue.yaml") as settings:
-        yield settings
 
 
 def undominated(points: Points) -> list[int]:
@@ -88,16 +50,6 @@ def best_so_far(points: Points, ends: list[int]) -> list[tuple[str, int, float]]
             best = value if best is None else better(best, value)
             found.append((name, number, best))
     return found
-
-
-@pytest.fixture
-def typed(
-    settings: StackSettings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Typed:
-    """Gives a function that runs `trackside`, which must end with 0, and gives what it printed."""
-    for name, value in variables_of(settings).items():
-        monkeypatch.setenv(name, value)
-    return partial(asyncio.to_thread, said, capsys)
 
 
 async def test_the_front_of_two_objectives_is_the_same_wherever_it_is_read(
@@ -135,15 +87,21 @@ async def test_the_front_of_two_objectives_is_the_same_wherever_it_is_read(
 async def curves_and_importances(
     settings: StackSettings, typed: Typed, search_id: str, points: Points
 ) -> None:
-    """The database has no other search."""
     dsn = settings.postgres_dsn
-    ended = await query(dsn, "SELECT trial FROM dashboards.trials ORDER BY ended_at, trial")
+    ended = await query(
+        dsn, "SELECT trial FROM dashboards.trials WHERE search_id = $1 ORDER BY ended_at, trial", search_id
+    )
     ends = [number for (number,) in ended if isinstance(number, int) and number in points]
-    curve = "SELECT objective, trial, best_value FROM dashboards.best_so_far ORDER BY 1, finished"
-    assert await query(dsn, curve) == best_so_far(points, ends)
-    effects = "SELECT objective, parameter FROM dashboards.parameter_effects ORDER BY 1, 2"
+    curve = (
+        "SELECT objective, trial, best_value FROM dashboards.best_so_far WHERE search_id = $1 "
+        "ORDER BY 1, finished"
+    )
+    assert await query(dsn, curve, search_id) == best_so_far(points, ends)
+    effects = (
+        "SELECT objective, parameter FROM dashboards.parameter_effects WHERE search_id = $1 ORDER BY 1, 2"
+    )
     both = [(name, parameter) for name in ("accuracy", "latency") for parameter in ("depth", "width")]
-    assert await query(dsn, effects) == both
+    assert await query(dsn, effects, search_id) == both
     weights = json.loads(await typed("importances", search_id, "--json"))["objectives"]
     assert [(one["objective"], one["trials"]) for one in weights] == [
         ("accuracy", len(points)),

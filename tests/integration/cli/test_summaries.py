@@ -5,6 +5,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,12 +20,8 @@ from trackside.contracts.summaries import MetricPointsReported, Series, SummaryU
 from trackside.eventlog.clock import now_ms
 from trackside.summaries.event_files.values import Graph, GraphNode, Histogram, HParams, Image, TextRows
 
-TASK, OTHER, HIDDEN, EMPTY = (
-    "digits-1.7",
-    "digits-1.8",
-    "summary-00000000000000aa",
-    "summary-00000000000000bb",
-)
+TASK, OTHER = "digits-1.7", "digits-1.8"
+HIDDEN, EMPTY = "summary-00000000000000aa", "summary-00000000000000bb"
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x03\x00\x00\x00\x02\x08\x02\x00\x00\x00" + bytes(8)
 ROGUE = "a\x1b[31m/../b"
 LOSSES = [2.0, 1.0, 0.5, 0.25]
@@ -38,24 +35,19 @@ def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def filled(module_database: str, store_folder: Path) -> str:
+def filled(module_tables: str, store_folder: Path) -> str:
     """Returns a database with the rows of two tasks and two directories, one of them deleted."""
     store = Store(FileBlobs(store_folder))
-    odd = Series(
-        tag="odd",
-        steps=[0, 1, 2],
-        times_ms=[0, 1, 2],
-        values=[None, None, 1.0],
-        non_finite={0: "nan", 1: "-inf"},
+    steps = [0, 1, 2]
+    bad: Any = {0: "nan", 1: "-inf"}
+    odd = Series(tag="odd", steps=steps, times_ms=steps, values=[None, None, 1.0], non_finite=bad)
+    first, last = (
+        Histogram([0.0, 1.0], [1.0, 2.0], counts, 0.0, 2.0, 3.0) for counts in ([3.0, 1.0], [0.0, 9.0])
     )
     values = [
         reported(store, "image", Image(PNG, 3, 2), 5, tag=ROGUE),
-        reported(
-            store, "histogram", Histogram([0.0, 1.0], [1.0, 2.0], [3.0, 1.0], 0.0, 2.0, 3.0), 4, tag="weights"
-        ),
-        reported(
-            store, "histogram", Histogram([0.0, 1.0], [1.0, 2.0], [0.0, 9.0], 0.0, 2.0, 3.0), 8, tag="weights"
-        ),
+        reported(store, "histogram", first, 4, tag="weights"),
+        reported(store, "histogram", last, 8, tag="weights"),
         reported(store, "tensor", np.arange(12.0).reshape(3, 4), 1, tag="t"),
         reported(store, "text", TextRows(["hello \x1b[2J there"]), 2, tag="notes"),
         reported(store, "graph", GRAPH, 0, tag="g"),
@@ -63,7 +55,7 @@ def filled(module_database: str, store_folder: Path) -> str:
     ]
 
     async def fill() -> None:
-        async with given_tables(module_database) as rows:
+        async with given_tables(module_tables) as rows:
             await rows.write(
                 points(TASK, "loss", LOSSES, stream="digits-1"), items(TASK, *values, stream="digits-1")
             )
@@ -79,7 +71,7 @@ def filled(module_database: str, store_folder: Path) -> str:
             await rows.write(points(EMPTY, "loss", [9.0, 8.0, 7.0], stream=EMPTY))
 
     asyncio.run(fill())
-    return module_database
+    return module_tables
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +81,9 @@ def where(addresses: None, store_folder: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(screen, "WIDTH", 80)
 
 
-def test_jobs_are_listed_newest_first_in_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_are_listed_newest_first_with_updaters_that_failed_within_a_day_and_if_asked_for_deleted_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """S2, S13, S20."""
     found = answer(capsys, "summaries", "ls")
     assert [job["job_id"] for job in found["jobs"]] == [TASK, EMPTY, OTHER]
@@ -98,17 +92,12 @@ def test_jobs_are_listed_newest_first_in_80_columns(capsys: pytest.CaptureFixtur
     assert max(map(len, shown.splitlines())) <= 80
     assert shown.splitlines()[2].split()[0] == EMPTY and "runs/new" in shown
     assert "1 bad file" in shown
-
-
-def test_updaters_that_failed_within_a_day_are_named_below_the_list(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """S2."""
     code, _, err = tried(capsys, "summaries", "ls")
     assert code == 0 and err.count("updater leaderboard: 3 failed calls") == 1 and "old" not in err
     assert err.rstrip().endswith("bad\\nTrue")
-    found = answer(capsys, "summaries", "ls")["failed_updaters"]
-    assert [(updater["name"], updater["failures"]) for updater in found] == [("leaderboard", 3)]
+    assert [(each["name"], each["failures"]) for each in found["failed_updaters"]] == [("leaderboard", 3)]
+    states = {job["job_id"]: job["status"] for job in answer(capsys, "summaries", "ls", "--all")["jobs"]}
+    assert states[HIDDEN] == "DELETED" and len(states) == 4
 
 
 def test_pages_of_jobs_go_by_cursor_and_by_number(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,13 +111,9 @@ def test_pages_of_jobs_go_by_cursor_and_by_number(capsys: pytest.CaptureFixture[
     assert code == 0 and f"--after {first['next']}" in err
 
 
-def test_deleted_jobs_are_listed_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """S13."""
-    states = {job["job_id"]: job["status"] for job in answer(capsys, "summaries", "ls", "--all")["jobs"]}
-    assert states[HIDDEN] == "DELETED" and len(states) == 4
-
-
-def test_a_job_is_shown_with_charts_tags_and_files(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_is_shown_with_charts_tags_and_files_and_curves_of_several_are_in_one_chart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """S1, S12."""
     shown = said(capsys, "summaries", "show", TASK)
     assert "last 0.25" in shown and "│" in shown and "weights" in shown and "histogram" in shown
@@ -136,20 +121,17 @@ def test_a_job_is_shown_with_charts_tags_and_files(capsys: pytest.CaptureFixture
     shown = said(capsys, "summaries", "show", EMPTY)
     assert "/data/runs/new" in shown and "1 quarantined" in shown
     assert "bad_crc: bad" in shown
-    found = answer(capsys, "summaries", "show", TASK)
-    assert {tag["kind"] for tag in found["tags"]} == {
-        *("scalar", "image", "histogram", "tensor", "text", "graph", "hparams"),
-    }
-
-
-def test_curves_of_several_jobs_are_in_one_chart(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = said(capsys, "summaries", "scalars", TASK, EMPTY, "--tag", "loss")
-    lines = shown.splitlines()
+    kinds = {tag["kind"] for tag in answer(capsys, "summaries", "show", TASK)["tags"]}
+    assert kinds == {"scalar", "image", "histogram", "tensor", "text", "graph", "hparams"}
+    lines = said(capsys, "summaries", "scalars", TASK, EMPTY, "--tag", "loss").splitlines()
     assert max(map(len, lines)) <= 80 and len(lines) <= 22
-    assert f"A {TASK}  last 0.25" in shown and "B runs/new  last 7" in shown
+    drawn = "\n".join(lines)
+    assert f"A {TASK}  last 0.25" in drawn and "B runs/new  last 7" in drawn
 
 
-def test_raw_points_say_what_is_not_finite(capsys: pytest.CaptureFixture[str]) -> None:
+def test_raw_points_say_what_is_not_finite_and_a_range_is_of_the_axis(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """S21."""
     [curve] = answer(capsys, "summaries", "scalars", TASK, "--tag", "odd", "--raw")["curves"]
     assert curve["values"] == ["nan", "-inf", 1.0] and curve["steps"] == [0, 1, 2]
@@ -160,22 +142,13 @@ def test_raw_points_say_what_is_not_finite(capsys: pytest.CaptureFixture[str]) -
         [TASK, "odd", "", "1", "1", "-inf"],
         [TASK, "odd", "", "2", "2", "1.0"],
     ]
-
-
-@pytest.mark.parametrize(
-    ("options", "steps"),
-    [
+    for options, steps in (
         (["--from", "1", "--to", "2"], [1, 2]),
         (["--axis", "relative", "--from", "2"], [2, 3]),
         (["--axis", "wall", "--to", "1970-01-01T00:00:01Z"], [0, 1]),
-    ],
-)
-def test_a_range_is_of_the_axis(
-    capsys: pytest.CaptureFixture[str], options: list[str], steps: list[int]
-) -> None:
-    """S21."""
-    found = answer(capsys, "summaries", "scalars", TASK, "--tag", "loss", *options)
-    assert found["curves"][0]["steps"] == steps
+    ):
+        found = answer(capsys, "summaries", "scalars", TASK, "--tag", "loss", *options)
+        assert found["curves"][0]["steps"] == steps
 
 
 def test_curves_are_smoothed_best_and_averaged_before_they_are_thinned(
@@ -191,18 +164,15 @@ def test_curves_are_smoothed_best_and_averaged_before_they_are_thinned(
     assert "loss mean of 2" in said(capsys, *ask, "--mean")
 
 
-def test_a_picture_is_written_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_pictures_and_images_are_written_once_to_files_with_names_that_stay_in_the_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """S21."""
     path = tmp_path / "loss.svg"
     said(capsys, "summaries", "scalars", TASK, "--tag", "loss", "--picture", str(path))
     assert path.read_bytes().startswith(b"<?xml") and b"<script" not in path.read_bytes()
     code, _, err = tried(capsys, "summaries", "scalars", TASK, "--tag", "loss", "--picture", str(path))
     assert code == 2 and "exists already" in err
-
-
-def test_images_are_written_to_files_with_names_that_stay_in_the_folder(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """S21."""
     [row] = answer(capsys, "summaries", "images", TASK)["values"]
     assert (row["step"], row["body"]["width"], row["body"]["height"]) == (5, 3, 2)
     assert "3x2" in said(capsys, "summaries", "images", TASK)
@@ -215,8 +185,10 @@ def test_images_are_written_to_files_with_names_that_stay_in_the_folder(
     assert code == 2 and "exists already" in err
 
 
-def test_values_of_each_kind_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """S14, S21."""
+def test_values_of_each_kind_are_shown_and_a_graph_by_scope_by_search_and_whole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """S14, S21; S21."""
     shown = said(capsys, "summaries", "histograms", TASK)
     assert "4 values in 2 buckets" in shown and "step 8" in shown and "█" in shown
     assert "step 4" in said(capsys, "summaries", "histograms", TASK, "--step", "4")
@@ -225,10 +197,6 @@ def test_values_of_each_kind_are_shown(capsys: pytest.CaptureFixture[str]) -> No
     text = said(capsys, "summaries", "text", TASK)
     assert "hello \\x1b[2J there" in text and "\x1b" not in text
     assert "lr" in said(capsys, "summaries", "values", TASK, "hparams")
-
-
-def test_a_graph_is_read_by_scope_by_search_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    """S21."""
     assert [node["path"] for node in answer(capsys, "summaries", "graph", TASK)["nodes"]] == ["net", "in"]
     [node] = answer(capsys, "summaries", "graph", TASK, "--parent", "net")["nodes"]
     assert node["node"]["op"] == "Conv2D"
@@ -241,6 +209,7 @@ def test_a_graph_is_read_by_scope_by_search_and_whole(capsys: pytest.CaptureFixt
     ("arguments", "code", "text"),
     [
         (["show", "nothing"], 1, "unknown_job at job: there is no job 'nothing'"),
+        (["lineage", "nothing"], 1, "unknown_job"),
         (["scalars", TASK, "--tag", "los"], 1, "did you mean 'loss'?"),
         (["scalars", TASK], 2, "name tags to draw with --tag; there are loss, odd"),
         (["scalars", TASK, "--tag", "loss", "--from", "x"], 2, "--from 'x': expected a step"),
@@ -263,7 +232,9 @@ def test_what_is_not_there_or_wrong_is_said(
     assert (found, text in err) == (code, True), err
 
 
-def test_lists_and_searches_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_and_searches_agree_and_a_job_without_lineage_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """S22: what `ls --where` finds is what `search` finds."""
     expression = "metrics.loss.last > 1 and kind == 'directory'"
     found = answer(capsys, "summaries", "search", expression)
@@ -274,10 +245,4 @@ def test_lists_and_searches_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown[1].split()[:3] == [EMPTY, "directory", "7"]
     code, _, err = tried(capsys, "summaries", "search", "metrics.los.last > 1")
     assert code == 2 and "unknown_metric at where" in err and "did you mean 'loss'?" in err
-
-
-def test_lineage_of_a_job_without_any_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """S22."""
     assert tried(capsys, "summaries", "lineage", TASK)[2].startswith(f"job {TASK} has no inputs")
-    code, _, err = tried(capsys, "summaries", "lineage", "nothing")
-    assert code == 1 and "unknown_job" in err

@@ -5,56 +5,24 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 CLOSED = "127.0.0.1:1"
 SPEC = "kind: search\ntask_type: t\nmax_trials: 1\nspace: {x: {type: uniform, low: 0, high: 1}}\n"
-OF_KAFKA = [
-    "submit search.yaml",
-    "publish stop.json",
-    "stop s",
-    "pause s",
-    "resume s",
-    "update s --goal 1",
-    "update-space s space.json",
-    "request-trials s 1",
-    "add-trial s x=1",
-    "import-trials s past.json",
-    "stop-trial s 1",
-    "ping",
-    "watch s",
-    "logs s.1",
-    "importances s",
-    "export-trials s",
-    "events s",
-    "verify-log",
-    "replay show s",
-    "replay diff s --from 1 --to 2",
-    "replay why s 1",
-    "replay export s",
-    "replay whatif s",
-    "replay rerun s",
-    "replay fork s",
-    "replay compare s t",
-    "dispatcher",
-    "scheduler",
-    "worker",
-    "summary-indexer",
-]
-OF_POSTGRES = [
-    "ls",
-    "report s",
-    "replay rebuild",
-    "show s",
-    "tasks",
-    "devices",
-    "estimates",
-    "dead-letters",
-    "dispatcher",
-    "scheduler",
-    "summary-indexer",
-]
+OF_KAFKA = """
+publish stop.json; stop s; pause s; resume s; update s --goal 1; update-space s space.json; request-trials s 1
+add-trial s x=1; import-trials s past.json; stop-trial s 1; ping; logs s.1; importances s; export-trials s
+events s; verify-log; replay show s; replay diff s --from 1 --to 2; replay why s 1; replay export s
+replay whatif s; replay rerun s; replay fork s; replay compare s t; scheduler; worker; summary-indexer
+"""
+OF_POSTGRES = "report s; replay rebuild; tasks; devices; estimates; dead-letters; scheduler; summary-indexer"
+
+
+def commands(server: str, text: str, *marks: pytest.MarkDecorator) -> Any:
+    """Returns a row of the commands that need a server, which are written one after another."""
+    return pytest.param(server, text.strip().replace("\n", "; ").split("; "), marks=marks)
 
 
 @pytest.fixture
@@ -91,15 +59,20 @@ def first_mention(server: str, command: str, folder: Path) -> str:
             process.kill()
 
 
-@pytest.mark.parametrize(("server", "commands"), [("Kafka", OF_KAFKA), ("Postgres", OF_POSTGRES)])
+@pytest.mark.parametrize(
+    ("server", "asked"),
+    [
+        commands("Kafka", "submit search.yaml; watch s; dispatcher"),
+        commands("Postgres", "ls; show s; dispatcher"),
+        commands("Kafka", OF_KAFKA, pytest.mark.long),
+        commands("Postgres", OF_POSTGRES, pytest.mark.long),
+    ],
+)
 def test_it_is_said_which_server_at_which_address_is_not_there(
-    server: str, commands: list[str], folder: Path
+    server: str, asked: list[str], folder: Path
 ) -> None:
     with ThreadPoolExecutor(4) as threads:
-        said = dict(
-            zip(
-                commands, threads.map(lambda each: first_mention(server, each, folder), commands), strict=True
-            )
-        )
+        lines = threads.map(lambda each: first_mention(server, each, folder), asked)
+        said = dict(zip(asked, lines, strict=True))
     assert "hunter2" not in str(said)
     assert [command for command, line in said.items() if line == "nothing"] == []

@@ -20,32 +20,17 @@ FETCH_S = 300
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one program is prepared and run; `{at}` is its folder in the cache.
-
-    Its source is in the examples' folder of its name, or in `source`.
-    """
+    """How an example is prepared and run; `{at}` is its folder in the cache."""
 
     name: str
     tools: Sequence[str]
     prepare: Sequence[Sequence[str]]
     run: Sequence[str]
     variables: Mapping[str, str]
-    source: Path | None = None
 
     @property
     def folder(self) -> Path:
-        return self.source or RECIPES_FOLDER / self.name
-
-
-def go_recipe(name: str, source: Path | None = None) -> Recipe:
-    return Recipe(
-        name,
-        ["go"],
-        [["go", "build", "-mod=readonly", "-buildvcs=false", "-o", "program", "."]],
-        ["{at}/program"],
-        {"GOMODCACHE": "{at}/.modules", "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local"},
-        source,
-    )
+        return RECIPES_FOLDER / self.name
 
 
 RECIPES = (
@@ -57,7 +42,13 @@ RECIPES = (
         ["node", "{at}/publish.js"],
         {},
     ),
-    go_recipe("go"),
+    Recipe(
+        "go",
+        ["go"],
+        [["go", "build", "-mod=readonly", "-buildvcs=false", "-o", "program", "."]],
+        ["{at}/program"],
+        {"GOMODCACHE": "{at}/.modules", "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local"},
+    ),
     Recipe(
         "java",
         ["java", "mvn", "sha256sum"],

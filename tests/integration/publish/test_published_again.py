@@ -64,6 +64,8 @@ async def test_a_command_that_nobody_answered_is_given_again_with_its_id_and_cou
     assert streams[0] == streams[1]
     await publisher.assert_well()
     assert begun(publisher, streams[0]) == 1
+    code, _, errors = await trackside(dispatcher, "submit", spec, "--command-id", "my command")
+    assert code == 2 and "--command-id: 'my command' is not an id: expected 1 to 128 letters" in errors
 
 
 async def test_a_broker_that_is_lost_between_command_and_answer_is_waited_for(
@@ -94,10 +96,3 @@ async def test_a_broker_that_is_lost_between_command_and_answer_is_waited_for(
     assert code == 0 and "lost-1 accepted (command lost)" in output
     await publisher.assert_well()
     assert begun(publisher, "lost-1") == 1
-
-
-async def test_an_id_of_a_command_that_can_be_none_is_bad_usage(
-    dispatcher: RunningDispatcher, spec: str
-) -> None:
-    code, _, errors = await trackside(dispatcher, "submit", spec, "--command-id", "my command")
-    assert code == 2 and "--command-id: 'my command' is not an id: expected 1 to 128 letters" in errors

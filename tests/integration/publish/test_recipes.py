@@ -45,7 +45,11 @@ class Example:
         return process.returncode, output.decode(), errors.decode()
 
 
-@pytest.fixture(scope="module", params=RECIPES, ids=lambda recipe: recipe.name)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(each, marks=pytest.mark.long if each.name == "java" else ()) for each in RECIPES],
+    ids=lambda recipe: recipe.name,
+)
 def example(request: pytest.FixtureRequest, dispatcher: RunningDispatcher) -> Example:
     assert request.config.cache is not None
     return Example(request.param.name, prepare(request.param, request.config.cache.mkdir), dispatcher)
@@ -78,24 +82,20 @@ async def test_an_example_submits_tasks_under_an_id_of_its_own(
     assert [event.command_id for event in received if isinstance(event, CommandReceived)] == [command_id] * 2
 
 
-async def test_an_example_says_why_it_was_refused(example: Example, tmp_path: Path) -> None:
+async def test_an_example_says_why_it_was_refused_and_that_it_was_not_answered(
+    example: Example, dispatcher: RunningDispatcher, topic_prefix: str, tmp_path: Path
+) -> None:
     body = json.loads((RECIPES_FOLDER / "search.json").read_text())
     (tmp_path / "bad.json").write_text(json.dumps(body | {"concurrency": 0}))
     code, output, errors = await example.publish(START, new_id(example.name), tmp_path / "bad.json")
     assert code == 2, errors
     assert output.startswith("refused: ") and "concurrency_range" in output and "$.concurrency" in output
-
-
-async def test_an_example_that_is_not_answered_says_so(
-    example: Example, dispatcher: RunningDispatcher, topic_prefix: str
-) -> None:
     async with KafkaLog(dispatcher.settings.kafka_bootstrap, "test") as log:
         await log.ensure(Topics(prefix=topic_prefix).shared)
     code, _, errors = await example.publish(
         START, "s-1", RECIPES_FOLDER / "search.json", TIMEOUT_S="2", TRACKSIDE_TOPIC_PREFIX=topic_prefix
     )
-    assert code == 1
-    assert "no answer to command" in errors
+    assert code == 1 and "no answer to command" in errors
 
 
 def _of(publisher: Publisher, stream: str, kind: type) -> list[object]:

@@ -2,19 +2,17 @@
 
 import base64
 import json
-import secrets
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.integration.dispatcher.conftest import prepare_stack
 from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher, valid_search
 from tests.integration.dispatcher.remote_processes import RemoteAssessor, RemoteTuner
+from tests.integration.publish.conftest import dispatcher_with
 from tests.integration.publish.test_command_line import trackside
-from tests.service_processes import service_process
 from tests.stack import Servers
 from trackside.aggregates.search.advice_messages import AssessmentFailed
 from trackside.aggregates.search.messages import TrialSuggested
@@ -24,39 +22,36 @@ from trackside.contracts.tasks import TaskStopRequested
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
-from trackside.eventlog.settings import StackSettings
 from trackside.sdk import Client
 from trackside.sdk.publication import Accepted, Refused
 from trackside.sdk.signing import read_signer
 
 
-@pytest.fixture
-async def dispatcher(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[RunningDispatcher]:
-    prefix = f"t{secrets.token_hex(4)}."
-    settings = StackSettings(
-        kafka_bootstrap=stack.kafka_bootstrap, postgres_dsn=database, topic_prefix=prefix
-    )
-    await prepare_stack(settings)
-    private = Ed25519PrivateKey.generate()
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with a key, and with the list of keys that the dispatcher knows."""
+    folder, private = tmp_path_factory.mktemp("keys"), Ed25519PrivateKey.generate()
     written = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    (tmp_path / "ci-1.pem").write_bytes(written)
+    (folder / "ci-1.pem").write_bytes(written)
     public = base64.b64encode(private.public_key().public_bytes_raw()).decode()
-    (tmp_path / "keys.json").write_text(json.dumps({"ci-1": {"public": public}}))
+    (folder / "keys.json").write_text(json.dumps({"ci-1": {"public": public}}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dispatcher(stack: Servers, module_database: str, keys: Path) -> Iterator[RunningDispatcher]:
     variables = {
-        "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
-        "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
-        "TRACKSIDE_TOPIC_PREFIX": prefix,
         "TRACKSIDE_DISPATCHER_SIGNATURES": "require",
-        "TRACKSIDE_DISPATCHER_KEYS_FILE": str(tmp_path / "keys.json"),
+        "TRACKSIDE_DISPATCHER_KEYS_FILE": str(keys / "keys.json"),
     }
-    with service_process("dispatcher", variables, tmp_path) as running:
-        yield RunningDispatcher(settings, running)
+    with dispatcher_with(stack, module_database, keys, variables) as running:
+        yield running
 
 
 async def test_only_signed_commands_are_obeyed_and_a_replayed_one_changes_nothing(
-    dispatcher: RunningDispatcher, tmp_path: Path
+    dispatcher: RunningDispatcher, keys: Path
 ) -> None:
     bootstrap, prefix = dispatcher.settings.kafka_bootstrap, dispatcher.settings.topic_prefix
     topic, stream, command_id = Topics(prefix).commands.name, new_id("s"), new_id("c")
@@ -64,7 +59,7 @@ async def test_only_signed_commands_are_obeyed_and_a_replayed_one_changes_nothin
     async with Client(bootstrap, prefix) as client:
         refused = await client.answer(await client.publish(wish, stream, command_id))
     assert isinstance(refused, Refused) and refused.code == "unsigned"
-    async with Client(bootstrap, prefix, signer=read_signer(tmp_path / "ci-1.pem")) as client:
+    async with Client(bootstrap, prefix, signer=read_signer(keys / "ci-1.pem")) as client:
         published = await client.publish(wish, stream, command_id)
         answer = await client.answer(published)
         assert isinstance(answer, Accepted), "its id was not used up by the unsigned one"
@@ -75,19 +70,18 @@ async def test_only_signed_commands_are_obeyed_and_a_replayed_one_changes_nothin
             assert isinstance(await client.answer(replayed), Accepted), "the first answer again"
     wished = json.dumps(wish)
     code, output, errors = await trackside(
-        dispatcher, "publish", "-", "--key", str(tmp_path / "ci-1.pem"), "--json", fed=wished
+        dispatcher, "publish", "-", "--key", str(keys / "ci-1.pem"), "--json", fed=wished
     )
     assert code == 0, output + errors
-    assert (await trackside(dispatcher, "publish", "-", "--key", str(tmp_path / "none.pem"), fed=wished))[
-        0
-    ] == 2
+    missing = str(keys / "none.pem")
+    assert (await trackside(dispatcher, "publish", "-", "--key", missing, fed=wished))[0] == 2
 
 
 async def test_only_signed_answers_of_processes_elsewhere_count(
-    dispatcher: RunningDispatcher, tmp_path: Path
+    dispatcher: RunningDispatcher, keys: Path
 ) -> None:
     bootstrap, prefix = dispatcher.settings.kafka_bootstrap, dispatcher.settings.topic_prefix
-    signer, asked = read_signer(tmp_path / "ci-1.pem"), {"name": "mine", "remote": True, "time_limit_s": 300}
+    signer, asked = read_signer(keys / "ci-1.pem"), {"name": "mine", "remote": True, "time_limit_s": 300}
     async with (
         KafkaLog(bootstrap, "elsewhere") as log,
         Client(bootstrap, prefix, signer=signer) as client,

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,7 +9,7 @@ from aiokafka import AIOKafkaProducer
 
 from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher, valid_search
 from trackside.aggregates.search.messages import StartSearch
-from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
+from trackside.contracts.commands import CommandAccepted, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Json
 from trackside.contracts.topics import MAX_COMMAND_BYTES
@@ -19,7 +18,7 @@ from trackside.eventlog.log import Outgoing
 from trackside.sdk import Client
 
 Headers = list[tuple[str, bytes]]
-CODECS = ("gzip", "snappy", "lz4", "zstd")
+CODECS = ("zstd", *(pytest.param(name, marks=pytest.mark.long) for name in ("gzip", "snappy", "lz4")))
 JSON_TYPE = ("content-type", b"application/json")
 STRUCTURED = ("content-type", b"application/cloudevents+json")
 
@@ -64,58 +63,47 @@ async def wire(dispatcher: RunningDispatcher, publisher: Publisher) -> AsyncIter
         yield WirePublisher(log, dispatcher, publisher)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        pytest.param([JSON_TYPE], id="as we write it"),
-        pytest.param([], id="no content type"),
-        pytest.param([JSON_TYPE, JSON_TYPE], id="content type twice"),
-        pytest.param([("content-type", b""), ("Content-Type", b"application/json")], id="an empty one too"),
-        pytest.param([("content-type", b"application/json; charset=UTF-8")], id="charset"),
-        pytest.param([("ce_datacontenttype", b"application/json")], id="content type as an attribute"),
-        pytest.param([("ce_time", b"1900-01-01T00:00:00Z")], id="BI-25 the year 1900"),
-        pytest.param([("ce_time", b"3000-01-01T00:00:00Z")], id="BI-25 the year 3000"),
-        pytest.param([("ce_time", b"yesterday \xff")], id="BI-25 no time at all"),
-        pytest.param([("ce_dataschema", b"x"), ("ce_team", b"\xff"), ("b3", b"0")], id="extensions"),
-    ],
-)
-@pytest.mark.parametrize("backwards", [False, True], ids=["", "backwards"])
-async def test_a_binary_command_may_have_its_headers_in_any_way(
-    wire: WirePublisher, more: Headers, backwards: bool
-) -> None:
-    stream = new_id("w")
-    headers = [*binary(stream), *more]
-    await wire.accepts(headers[::-1] if backwards else headers, valid_search())
+BINARY: dict[str, Headers] = {
+    "content type twice": [JSON_TYPE, JSON_TYPE],
+    "an empty one too": [("content-type", b""), ("Content-Type", b"application/json")],
+    "content type as an attribute": [("ce_datacontenttype", b"application/json")],
+    "BI-25 the year 1900": [("ce_time", b"1900-01-01T00:00:00Z")],
+    "BI-25 the year 3000": [("ce_time", b"3000-01-01T00:00:00Z")],
+    "BI-25 no time at all": [("ce_time", b"yesterday \xff")],
+    "extensions": [("ce_dataschema", b"x"), ("ce_team", b"\xff"), ("b3", b"0")],
+}
+STRUCTURED_FORMS: dict[str, Headers] = {
+    "capitals": [("Content-Type", b"Application/CloudEvents+JSON;charset=UTF-8")],
+    "twice": [STRUCTURED, STRUCTURED],
+    "twice, differing": [STRUCTURED, JSON_TYPE],
+    "twice, differing, the other way round": [JSON_TYPE, STRUCTURED],
+    "the client's default": [JSON_TYPE],
+}
+
+
+@pytest.mark.parametrize("form", BINARY)
+async def test_a_binary_command_may_have_its_headers_in_any_way(wire: WirePublisher, form: str) -> None:
+    headers = [*binary(new_id("w")), *BINARY[form]]
+    await wire.accepts(headers, valid_search())
+    again = [*binary(new_id("w")), *BINARY[form]]
+    await wire.accepts(again[::-1], valid_search())
 
 
 async def test_names_of_headers_may_be_in_capitals(wire: WirePublisher) -> None:
     await wire.accepts([(name.upper(), octets) for name, octets in binary(new_id("w"))], valid_search())
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        pytest.param([STRUCTURED], id="as it should be"),
-        pytest.param([("content-type", b"application/cloudevents+json; charset=utf-8")], id="charset"),
-        pytest.param([("Content-Type", b"Application/CloudEvents+JSON;charset=UTF-8")], id="capitals"),
-        pytest.param([STRUCTURED, STRUCTURED], id="twice"),
-        pytest.param([STRUCTURED, JSON_TYPE], id="twice, differing"),
-        pytest.param([JSON_TYPE, STRUCTURED], id="twice, differing, the other way round"),
-        pytest.param([JSON_TYPE], id="the client's default"),
-        pytest.param([], id="none"),
-    ],
-)
-async def test_a_structured_command_is_known_by_its_type_or_by_itself(
-    wire: WirePublisher, headers: Headers
-) -> None:
-    await wire.accepts(headers, event(new_id("w"), datacontenttype="application/json", team="vision"))
+@pytest.mark.parametrize("form", STRUCTURED_FORMS)
+async def test_a_structured_command_is_known_by_its_type_or_by_itself(wire: WirePublisher, form: str) -> None:
+    value = event(new_id("w"), datacontenttype="application/json", team="vision")
+    await wire.accepts(STRUCTURED_FORMS[form], value)
 
 
-@pytest.mark.parametrize("partition", range(4))
-async def test_any_partition_will_do(wire: WirePublisher, partition: int) -> None:
-    stream = new_id("w")
-    await wire.accepts([*binary(stream), JSON_TYPE], valid_search(), stream, partition)
-    await wire.accepts([STRUCTURED], event(new_id("w")), None, partition)
+async def test_any_partition_will_do(wire: WirePublisher) -> None:
+    for partition in range(4):
+        stream = new_id("w")
+        await wire.accepts([*binary(stream), JSON_TYPE], valid_search(), stream, partition)
+        await wire.accepts([STRUCTURED], event(new_id("w")), None, partition)
 
 
 async def _sent(dispatcher: RunningDispatcher, stream: str, **options: object) -> Source:
@@ -137,25 +125,6 @@ async def test_any_codec_of_kafka_will_do(
     assert isinstance(await publisher.answer(source), CommandAccepted)
 
 
-@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not on this machine")
-@pytest.mark.parametrize("codec", CODECS)
-async def test_the_codecs_of_librdkafka_will_do_too(
-    dispatcher: RunningDispatcher, publisher: Publisher, codec: str
-) -> None:
-    stream = new_id("w")
-    options = [word for name, octets in binary(stream) for word in ("-H", f"{name}={octets.decode()}")]
-    where = ["-b", dispatcher.settings.kafka_bootstrap, "-P", "-t", dispatcher.topics.commands.name]
-    kcat = await asyncio.create_subprocess_exec(
-        *("kcat", *where, "-z", codec, "-k", stream, *options), stdin=asyncio.subprocess.PIPE
-    )
-    await kcat.communicate(json.dumps(valid_search()).encode())
-    assert kcat.returncode == 0
-    answer = await publisher.until(
-        lambda record: record.envelope.stream == stream and isinstance(record.message, CommandAccepted)
-    )
-    assert answer.envelope.stream == stream
-
-
 async def test_bi_14_a_bomb_is_refused_by_the_broker_however_small_it_was_packed(
     dispatcher: RunningDispatcher, publisher: Publisher
 ) -> None:
@@ -166,18 +135,6 @@ async def test_bi_14_a_bomb_is_refused_by_the_broker_however_small_it_was_packed
         with pytest.raises(Exception, match=r"(?i)large|corrupt|invalid"):
             await producer.send_and_wait(dispatcher.topics.commands.name, b" " * (100 * MAX_COMMAND_BYTES))
     await publisher.assert_well()
-
-
-async def test_a_record_without_any_header_is_answered_where_it_lies(
-    wire: WirePublisher, dispatcher: RunningDispatcher
-) -> None:
-    async with KafkaLog(dispatcher.settings.kafka_bootstrap, "wire") as log:
-        appended = await log.publish(wire.topic, 1, Outgoing(None, b"{}", []))
-        source = Source(topic=wire.topic, partition=1, offset=appended.offset)
-        answer = await Publisher(log, dispatcher).answer(source)
-    assert isinstance(answer, CommandRefused)
-    assert (answer.code, answer.path) == ("missing_header", "$id")
-    assert answer.command_id == f"{wire.topic}-1-{appended.offset}"
 
 
 async def test_large_commands_that_are_published_at_once_are_each_within_the_limit(

@@ -98,13 +98,15 @@ class Traced:
 
     def trial(self, search: str, number: int) -> Received:
         """Returns the span of a trial."""
-        identity = {"trackside.search": search, "trackside.trial": number}
-        (found,) = [
-            each
-            for each in self.spans
-            if each.name == "trial" and identity.items() <= each.attributes.items()
-        ]
+        (found,) = self.named("trial", search=search, trial=number)
         return found
+
+    def named(self, name: str, **known: object) -> list[Received]:
+        """Returns the spans of a name with these attributes of Trackside."""
+        wanted = {f"trackside.{attribute}": value for attribute, value in known.items()}
+        return [
+            each for each in self.spans if each.name == name and wanted.items() <= each.attributes.items()
+        ]
 
     def case(self, case: str) -> tuple[Received, list[Received]]:
         """Returns the span of the trial of a case, and the spans of its attempts in their order."""

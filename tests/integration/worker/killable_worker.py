@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.integration.worker.harness import LIMIT_S, running, settings_for, stream_of
+from tests.integration.worker.harness import LIMIT_S, running, settings_for
 from tests.polling import poll_until
 from trackside.contracts.tasks import AttemptAdopted, AttemptEnded, MetricReported
 from trackside.contracts.topics import Topics
@@ -80,7 +80,7 @@ async def main(
         if settles:
             reports = parameters["report"]
             assert isinstance(reports, list)
-            await harness.first(MetricReported, topics.events, stream_of("a"), 1 + len(reports))
+            await harness.event(MetricReported, "a", 1 + len(reports))
             for _ in range(3):
                 await until_a_heartbeat(log, topics)
         if held:

@@ -12,7 +12,6 @@ from tests.integration.worker.harness import (
     of,
     running,
     scripted_settings,
-    stream_of,
 )
 from tests.nvml.standin import GIB, FakeNvml
 from trackside.contracts.device_commands import RunTask
@@ -82,11 +81,7 @@ async def test_t19_every_placement_of_a_mix_gets_one_last_word(
 
 async def final_events(harness: WorkerHarness, task_id: str) -> list[Message]:
     """Waits for the final event of a placement; returns all that came by then."""
-    await harness.messages(
-        harness.topics.events,
-        stream_of(task_id),
-        lambda all_: any(isinstance(each, FINAL_EVENTS) for each in all_),
-    )
+    await harness.events(task_id, lambda all_: any(isinstance(each, FINAL_EVENTS) for each in all_))
     return [event for kind in FINAL_EVENTS for event in of(await harness.events_so_far(task_id), kind)]
 
 
