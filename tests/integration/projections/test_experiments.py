@@ -157,13 +157,13 @@ async def test_every_kind_has_a_listing_also_one_that_is_added(tables: str) -> N
     with repeats_registered():
         async with opened_database(tables) as opened:
             await opened.transaction(migrate)
-        row = "('again', 'thrice', 'RUNNING', 3, 1, 1, 1000, NULL, '{}')"
-        await query(tables, f"INSERT INTO repeats VALUES {row}")  # noqa: S608
+        values = "('again', 'thrice', 'RUNNING', 3, 1, 1, 1000, NULL, '{}')"
+        await query(tables, f"INSERT INTO repeats VALUES {values}")  # noqa: S608
         pool = ReadModelsPool(tables)
         async with pool.read() as models:
             for aggregate in AGGREGATES.types:
                 statement = await models.connection.prepare(aggregate.view.listing)
                 assert [each.name for each in statement.get_attributes()] == LISTED, aggregate.kind
-            (row,) = await read_experiments(models, ExperimentFilter(text="THRICE"))
+            (found,) = await read_experiments(models, ExperimentFilter(text="THRICE"))
         pool.close()
-    assert (row["kind"], row["id"], row["ended"], row["total"]) == ("repeat", "again", 1, 3)
+    assert (found["kind"], found["id"], found["ended"], found["total"]) == ("repeat", "again", 1, 3)
