@@ -29,11 +29,11 @@ demo: env ## run a hyper-parameter search end to end: Kafka, Postgres, all servi
 check: env-without-torch forget-times ## lint, types, layers, house and unit tests: no servers, no torch; before each commit
 	@$(MAKE) --no-print-directory --jobs=2 lint types layers unit
 
-test: env forget-times ## every promise once, on a real Kafka and Postgres; 12 minutes
+test: env forget-times ## every promise once, on a real Kafka and Postgres; a quarter of an hour
 	@$(MAKE) --no-print-directory --jobs=2 lint types layers unit
 	@$(MAKE) --no-print-directory stack-tests
 
-long: env ## all other tests, in pieces; ONLY=worker: the pieces of that name or folder; 75 minutes
+long: env ## all other tests, in pieces; ONLY=worker: the pieces of that name or folder
 	@$(RUN)/python -m tests.long --only "$(ONLY)"
 
 times: ## where the time of the last run of tests went
