@@ -161,7 +161,7 @@ def chosen(only: str) -> list[Piece]:
 
 def passes(piece: Piece) -> bool:
     """Runs a piece to its end or its limit; returns whether it passed."""
-    environment = {**os.environ, "PYTHONPATH": "deploy"}
+    environment = {**os.environ, **({"PYTHONPATH": "deploy"} if piece.program else {})}
     running = subprocess.Popen(
         piece.command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
     )
