@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy
 import pytest
-import torch
 
 from trackside.artifacts.errors import BadArtifact
 from trackside.incremental import InferenceService
 from trackside.incremental.model_files import digest_of, read_model
+
+torch = pytest.importorskip("torch", reason="make check needs no torch")
 
 
 def write_safetensors(path: Path, tensors: dict[str, Any]) -> None:
