@@ -95,11 +95,11 @@ PIECES: tuple[Piece, ...] = (
     Piece("browser", 3, ("tests/browser",), workers=1),
     _chaos("search", 5, "test_chaos.py"),
     _unit(
-        "decisions", 3, "aggregates", "domain", "contracts", "dispatcher", "scheduler", "verify", "simulation"
+        "decisions", 5, "aggregates", "domain", "contracts", "dispatcher", "scheduler", "verify", "simulation"
     ),
     _unit(
         "rest",
-        3,
+        1,
         "artifacts",
         "cli",
         "compat",
@@ -119,7 +119,7 @@ PIECES: tuple[Piece, ...] = (
         "whatif",
         "worker",
     ),
-    Piece("simulation", 3, ("tests/simulation",), whole_files=False),
+    Piece("simulation", 1, ("tests/simulation",), whole_files=False),
     Piece("contract", 1, ("tests/contract",)),
     _chaos("kills", 5, "kills"),
     _chaos("runs", 3, "test_runs_under_kills.py", "test_summaries_under_faults.py"),
