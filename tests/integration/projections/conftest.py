@@ -1,26 +1,12 @@
-"""Fixtures: a small history and its rows, reads of the module's database, a Postgres that may be killed."""
+"""Fixtures: reads of the module's database, a Postgres that may be killed."""
 
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.integration.projections.harness import Written, small_history
 from tests.integration.projections.postgres_server import KillablePostgres, remove_postgres, start_postgres
-from tests.stack import Servers, fresh_database
+from tests.stack import fresh_database
 from trackside.projections.read_pool import ReadModelsPool
-
-
-@pytest.fixture(scope="session")
-def kept(stack: Servers) -> Iterator[Written]:
-    with small_history(stack.postgres_dsn) as written:
-        yield written
-
-
-@pytest.fixture
-def written(kept: Written) -> Iterator[Written]:
-    """Yields a copy of it, for a test that changes it."""
-    with kept.copied() as copied:
-        yield copied
 
 
 @pytest.fixture

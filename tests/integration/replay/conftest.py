@@ -1,30 +1,17 @@
 """Fixtures: logs with a small history, in memory with its live rows, and on Kafka."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.projections.harness import Written, small_history
+from tests.integration.projections.harness import Written
 from tests.integration.replay.backed_up_log import Given
 from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.memory import MemoryLog
-
-
-@pytest.fixture(scope="session")
-def kept(stack: Servers) -> Iterator[Written]:
-    with small_history(stack.postgres_dsn) as written:
-        yield written
-
-
-@pytest.fixture
-def written(kept: Written) -> Iterator[Written]:
-    """Gives a copy of it, for a test that changes it."""
-    with kept.copied() as copied:
-        yield copied
 
 
 @pytest.fixture
