@@ -58,15 +58,14 @@ def _rows(text: str, title: str) -> Iterator[tuple[str, str]]:
         yield first, second
 
 
-def skipped_promises(text: str, skipped: Sequence[str]) -> dict[Promise, str]:
-    """Returns the promises of which a test was skipped, with its id; a whole file counts for its tests."""
-    return {
-        promise: holder.id
+def skipped_promises(text: str, skipped: Sequence[str]) -> list[tuple[Promise, str]]:
+    """Returns promises and the ids of their skipped tests; a whole file counts for its tests."""
+    return [
+        (promise, holder.id)
         for promise in promises(text)
         for holder in promise.holders
-        for test in skipped
-        if test.startswith(holder.id) or holder.id.startswith(f"{test}::")
-    }
+        if any(test.startswith(holder.id) or holder.id.startswith(f"{test}::") for test in skipped)
+    ]
 
 
 class Skips:
@@ -90,29 +89,24 @@ class Skips:
                 str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else ""
             )
 
-    def _not_held(self) -> dict[Promise, str]:
-        return skipped_promises((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), list(self._skipped))
-
-    def _missing(self) -> list[Promise]:
-        """Returns the promises that may not be skipped and were."""
+    def _not_held(self) -> list[tuple[Promise, str, bool]]:
+        """Returns promises, their skipped tests, and whether the run fails for that."""
         text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-        return [
-            promise
-            for promise, test in self._not_held().items()
-            if not any(test.startswith(known) for known in may_be_skipped(text))
-        ]
+        allowed = tuple(may_be_skipped(text))
+        found = skipped_promises(text, list(self._skipped))
+        return [(promise, test, self._required and not test.startswith(allowed)) for promise, test in found]
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fails a run that had to hold all promises."""
-        if self._required and self._missing() and session.exitstatus == pytest.ExitCode.OK:
+        missing = any(fails for _, _, fails in self._not_held())
+        if missing and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Lists them."""
-        missing = self._missing() if self._required else []
-        for promise, test in self._not_held().items():
+        for promise, test, fails in self._not_held():
             reason = next(why for name, why in self._skipped.items() if name.startswith(test.split("::")[0]))
-            words = "NOT HELD" if promise in missing else "not held here"
+            words = "NOT HELD" if fails else "not held here"
             terminalreporter.write_line(f"{words}: {promise.words}; {test} was skipped: {reason}")

@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.stack import RUN_VARIABLE
+
 FOLDER_VARIABLE = "TRACKSIDE_TEST_TIMES"
-RUN_VARIABLE = "TRACKSIDE_TEST_RUN"
 WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 KINDS = {

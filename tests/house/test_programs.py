@@ -76,7 +76,7 @@ def test_a_skipped_promise_is_told_with_its_test() -> None:
     assert [promise.words for promise in promises(TABLES)] == ["Rebuilds", "Pages"]
     assert [holder.is_long for holder in promises(TABLES)[0].holders] == [False, True]
     found = skipped_promises(TABLES, ["tests/a/test_a.py::test_one[1]", "tests/a/test_pages.py"])
-    assert {promise.words: test for promise, test in found.items()} == {
+    assert {promise.words: test for promise, test in found} == {
         "Rebuilds": "tests/a/test_a.py::test_one",
         "Pages": "tests/a/test_pages.py::test_each",
     }
