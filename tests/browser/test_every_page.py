@@ -116,7 +116,7 @@ def test_the_keyboard_is_enough(site: Site, page: Page, shown: showcase.Showcase
     page.goto(site.address)
     page.keyboard.press("g")
     page.keyboard.press("e")
-    expect(page).to_have_url(f"{site.address}/experiments")
+    page.wait_for_url(f"{site.address}/experiments")
     page.keyboard.press("/")
     page.keyboard.type(shown.pipeline)
     expect(page.locator("#found tbody tr")).to_have_count(2)

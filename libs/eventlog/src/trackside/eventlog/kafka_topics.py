@@ -1,5 +1,6 @@
 """Changes of topics that only a restore makes: settings of topics that are there, and where they begin."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -8,6 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import KafkaError
+from aiokafka.protocol.admin import DescribeConfigsRequest
 
 from trackside.contracts.topics import Topic
 from trackside.eventlog.client_lifecycle import start_client
@@ -18,6 +20,7 @@ from trackside.eventlog.kafka_settings import KafkaSettings, kafka_settings
 from trackside.eventlog.log import TopicPartition as Partition
 
 ANSWER_MS = 30_000
+_LOOK_AGAIN_S = 0.05
 TIME_SETTING = "message.timestamp.type"
 
 
@@ -41,7 +44,10 @@ async def times_of(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> dict[
 
 
 async def set_settings(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> None:
-    """Gives topics their settings, in place of all that were set before. Raises TransientError."""
+    """Gives topics their settings, in place of all that were set before; returns when every broker has them.
+
+    Raises TransientError.
+    """
     async with open_admin(kafka, "settings of topics") as admin:
         for response in await admin.alter_configs(
             [_resource(topic, topic.created_settings) for topic in topics]
@@ -49,6 +55,24 @@ async def set_settings(kafka: KafkaSettings | str, topics: Sequence[Topic]) -> N
             for code, text, _kind, name in response.resources:
                 if code:
                     raise TransientError(f"settings of topic {name} were refused: error {code} {text or ''}")
+        brokers = [broker["node_id"] for broker in (await admin.describe_cluster())["brokers"]]
+        async with asyncio.timeout(ANSWER_MS / 1000):
+            for broker in brokers:
+                while not await _has_settings(admin, broker, topics):  # noqa: ASYNC110 - Kafka tells nobody
+                    await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+async def _has_settings(admin: AIOKafkaAdminClient, broker: int, topics: Sequence[Topic]) -> bool:
+    # The controller answers before the brokers have read a change: until then they stamp records as before.
+    wanted = {topic.name: topic.created_settings for topic in topics}
+    topic_kind = ConfigResourceType.TOPIC.value
+    resources = [(topic_kind, name, list(settings)) for name, settings in wanted.items()]
+    answer = await admin._send_request(DescribeConfigsRequest(resources, include_synonyms=False), broker)
+    found = {
+        name: {entry[0]: entry[1] for entry in entries}
+        for _code, _text, _kind, name, entries in answer.resources
+    }
+    return all(found[name].get(key) == value for name, of in wanted.items() for key, value in of.items())
 
 
 async def delete_before(kafka: KafkaSettings | str, starts: Mapping[Partition, int]) -> None:
