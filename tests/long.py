@@ -85,9 +85,11 @@ PIECES: tuple[Piece, ...] = (
     _e2e("upgrades", 4, "rolling_upgrade", "restarted_stack"),
     _e2e(
         "stacks",
-        3,
+        5,
         "example_aggregate",
+        "forgotten_streams",
         "search_in_own_folder",
+        "secrets_stay_on_the_host",
         "secure_stack",
         "tasks_in_groups",
         "tasks_page",

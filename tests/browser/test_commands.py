@@ -17,6 +17,7 @@ def test_a_search_is_paused_resumed_and_stopped(site: Site, page: Page) -> None:
     expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_form_made_from_the_space_adds_a_trial_once_and_a_bad_one_is_refused_at_its_field(
     site: Site, page: Page
 ) -> None:

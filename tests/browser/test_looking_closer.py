@@ -24,6 +24,7 @@ def talked(site: Site, name: str) -> str:
     return path
 
 
+@pytest.mark.long
 def test_output_is_followed_until_its_task_ends(site: Site, page: Page) -> None:
     path = talking(site, "followed")
     page.goto(f"{site.address}{path}/output")

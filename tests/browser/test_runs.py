@@ -24,6 +24,7 @@ steps:
 """
 
 
+@pytest.mark.long
 def test_a_gate_is_approved_by_its_form_and_the_run_goes_to_its_end(site: Site, page: Page) -> None:
     run = site.folder.submit("checked", PIPELINE)
     page.goto(site.page_of(run))

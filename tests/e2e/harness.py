@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-COMMAND = Path(sys.executable).parent / "trackside"
+from tests.warm_commands import COLD, COMMAND, run_warm
+from trackside.embedded.kafka import FAST_START
+
 ADDRESSES = ("TRACKSIDE_KAFKA_BOOTSTRAP", "TRACKSIDE_POSTGRES_DSN", "TRACKSIDE_TOPIC_PREFIX")
 
 
@@ -23,14 +25,16 @@ class UserFolder:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of a command, without addresses of a stack."""
+        """The environment of a command, without addresses of a stack; its broker is ready soon."""
         kept = {name: value for name, value in os.environ.items() if name not in ADDRESSES}
-        return {**kept, "COLUMNS": "100", **self.extra}
+        return {**kept, "COLUMNS": "100", "JAVA_TOOL_OPTIONS": FAST_START, **self.extra}
 
     def run(
         self, *arguments: str, text: str = "", timeout_s: float = 300
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command to its end."""
+        if self.command == COMMAND and arguments[0] not in COLD:
+            return run_warm(arguments, self.path, self.environment, text, timeout_s)
         return ran([str(self.command), *arguments], self.path, self.environment, text, timeout_s)
 
     def run_ok(self, *arguments: str, timeout_s: float = 300) -> str:

@@ -46,6 +46,7 @@ def plain(home: StackFolder) -> str:
     return home.submit("plain", SPEC, "--wait")
 
 
+@pytest.mark.long
 def test_what_was_encrypted_is_shown_by_commands_only_and_once_forgotten_by_none(
     home: StackFolder, secret: str, plain: str
 ) -> None:

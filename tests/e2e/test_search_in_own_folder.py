@@ -85,6 +85,7 @@ def test_a_search_is_submitted_watched_listed_shown_and_replayed(home: StackFold
     assert [attempt["attempt"] for attempt in home.json_output("show", f"{name}.0")["attempts"]] == [1]
 
 
+@pytest.mark.long
 def test_a_search_is_run_by_a_script_that_finds_task_and_stack_near_by(home: StackFolder) -> None:
     """D39: and the task runs by itself where there is no search."""
     script = home.home / f"{home.path.name}.py"
@@ -147,6 +148,7 @@ def test_what_cannot_be_done_is_said_and_counted(
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.long
 def test_a_command_published_twice_counts_once(home: StackFolder) -> None:
     space = {"x": {"type": "choice", "values": [0.5]}}
     start = {

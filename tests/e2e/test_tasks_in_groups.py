@@ -128,6 +128,7 @@ def mail_server() -> Iterator[tuple[int, "queue.Queue[bytes]"]]:
         server.stop()
 
 
+@pytest.mark.long
 def test_a_batch_of_which_a_task_fails_says_which_and_exits_1(home: StackFolder) -> None:
     (home.path / "broken.yaml").write_text(BROKEN)
     ended = home.run("submit", "broken.yaml", "--id", home.id("broken"), "--wait")
@@ -138,6 +139,7 @@ def test_a_batch_of_which_a_task_fails_says_which_and_exits_1(home: StackFolder)
     assert "FileNotFoundError" in home.run_ok("show", home.id("broken"))
 
 
+@pytest.mark.long
 def test_one_task_is_stopped_then_the_whole_batch(home: StackFolder) -> None:
     endless = home.submit("endless", ENDLESS)
     home.run_ok("stop", endless, "--task", "a")
@@ -150,6 +152,7 @@ def test_one_task_is_stopped_then_the_whole_batch(home: StackFolder) -> None:
     assert [group["status"] for group in groups] == ["STOPPED", "SKIPPED"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [

@@ -40,6 +40,7 @@ def test_migrations_may_take_longer_than_other_transactions(
     assert prepared(stack, database).postgres_dsn == database
 
 
+@pytest.mark.long
 async def test_pods_that_start_at_once_create_the_topics_without_postgres(
     stack: Servers, topic_prefix: str
 ) -> None:

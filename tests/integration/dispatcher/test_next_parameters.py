@@ -205,6 +205,7 @@ async def test_d19_the_trials_of_a_search_go_on_in_the_process_that_asks(
     assert (await verify_topics(place.log, place.settings.topics, stream=place.stream)).findings == []
 
 
+@pytest.mark.long
 async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answered_the_same(
     place: Installation, gate: Path
 ) -> None:

@@ -174,6 +174,7 @@ async def test_each_command_of_a_flood_is_answered_once_though_a_dispatcher_is_k
     assert not json.loads(output)["findings"]
 
 
+@pytest.mark.long
 async def test_a_search_may_begin_again_when_one_of_its_publisher_is_over(
     dispatchers: Dispatchers, settings: StackSettings, tmp_path: Path
 ) -> None:

@@ -193,6 +193,7 @@ def test_copies_of_other_versions_are_removed_once_no_process_uses_them(copies: 
 
 
 @as_root
+@pytest.mark.long
 def test_if_the_copy_cannot_be_run_either_one_sentence_says_what_was_tried_and_what_to_do(
     copies: Path, public: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

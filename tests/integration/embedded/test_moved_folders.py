@@ -218,6 +218,7 @@ async def test_data_outside_of_a_folder_moves_with_it_and_data_that_is_moved_out
 
 
 @as_root
+@pytest.mark.long
 async def test_data_outside_of_a_folder_is_not_opened_by_a_copy(private: Path) -> None:
     first = await with_a_row(private / "first")
     stack.stop(first.folder)

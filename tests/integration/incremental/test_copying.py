@@ -96,6 +96,7 @@ def test_the_objects_of_a_deleted_job_are_removed_and_those_of_others_stay(
     assert files_of(s3).ls("models/deleted/Job-1", detail=False) == ["models/deleted/Job-1/notes.txt"]
 
 
+@pytest.mark.long
 def test_a_copy_to_an_object_store_that_was_suspended_does_not_undo_a_later_one(
     s3: S3Server, credential: Credential, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

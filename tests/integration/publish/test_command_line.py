@@ -3,11 +3,11 @@
 import asyncio
 import json
 import os
-import sys
 from pathlib import Path
 
 from tests.integration.dispatcher.harness import START, STOP, RunningDispatcher, valid_search
 from tests.integration.installed import variables_of
+from tests.warm_commands import run_warm
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Json
 from trackside.contracts.topics import Topics
@@ -18,21 +18,13 @@ async def trackside(
     dispatcher: RunningDispatcher, *argv: str, fed: str = "", prefix: str = ""
 ) -> tuple[int, str, str]:
     settings = dispatcher.settings
-    process = await asyncio.create_subprocess_exec(
-        *(str(Path(sys.executable).with_name("trackside")), *argv),
-        env={
-            **os.environ,
-            **variables_of(settings),
-            "TRACKSIDE_TOPIC_PREFIX": prefix or settings.topic_prefix,
-        },
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    async with asyncio.timeout(120):
-        output, errors = await process.communicate(fed.encode())
-    assert process.returncode is not None
-    return process.returncode, output.decode(), errors.decode()
+    environment = {
+        **os.environ,
+        **variables_of(settings),
+        "TRACKSIDE_TOPIC_PREFIX": prefix or settings.topic_prefix,
+    }
+    ended = await asyncio.to_thread(run_warm, argv, Path(), environment, fed, 120)
+    return ended.returncode, ended.stdout, ended.stderr
 
 
 def lines(*wishes: Json) -> str:

@@ -68,6 +68,7 @@ async def test_a_command_that_nobody_answered_is_given_again_with_its_id_and_cou
     assert code == 2 and "--command-id: 'my command' is not an id: expected 1 to 128 letters" in errors
 
 
+@pytest.mark.long
 async def test_a_broker_that_is_lost_between_command_and_answer_is_waited_for(
     dispatcher: RunningDispatcher, publisher: Publisher, spec: str
 ) -> None:

@@ -47,7 +47,9 @@ class Example:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(each, marks=pytest.mark.long if each.name == "java" else ()) for each in RECIPES],
+    params=[
+        pytest.param(each, marks=pytest.mark.long if each.name in {"go", "java"} else ()) for each in RECIPES
+    ],
     ids=lambda recipe: recipe.name,
 )
 def example(request: pytest.FixtureRequest, dispatcher: RunningDispatcher) -> Example:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.harness import COMMAND
 from tests.integration.replay.backed_up_log import Given
 from tests.polling import poll_until
 from tests.small_disk import small_disk
 from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
+from tests.warm_commands import COMMAND
 from trackside.artifacts.blobs import blob_path
 from trackside.artifacts.file_blobs import FileBlobs
 from trackside.artifacts.opening import open_store
