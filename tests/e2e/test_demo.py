@@ -10,6 +10,9 @@ from tests.e2e.harness import UserFolder
 
 pytestmark = pytest.mark.timeout(900)
 
+PROGRESS = re.compile("still waiting for|trials ended, best")
+"""Lines of which a slow machine sees more."""
+
 
 def test_the_demo_searches_shows_the_best_and_replays_equal(tmp_path: Path) -> None:
     folder = UserFolder(tmp_path)
@@ -20,7 +23,8 @@ def test_the_demo_searches_shows_the_best_and_replays_equal(tmp_path: Path) -> N
     best = re.search(r"^best: ([0-9.]+) ", ended.stdout, re.MULTILINE)
     assert best is not None and float(best[1]) >= 0.95
     assert re.search(r"^A trial \d+  last 0\.\d+ ", ended.stdout, re.MULTILINE), "curves of the best trials"
-    assert len(ended.stdout.splitlines()) + len(ended.stderr.splitlines()) < 50
+    steps = [line for line in ended.stderr.splitlines() if not PROGRESS.search(line)]
+    assert len(ended.stdout.splitlines()) + len(steps) < 50
     assert "Traceback" not in ended.stderr
     assert "not preloaded" not in (tmp_path / ".trackside" / "logs" / "worker.log").read_text()
     assert folder.processes() == []

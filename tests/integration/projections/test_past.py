@@ -24,6 +24,8 @@ from trackside.replay.history.recorded_stream import state_at
 
 PLACE = ("events", 3)
 LIMIT = 2**20
+PATIENCE_S = 400
+"""The process has the lowest priority: beside other tests it imports what it needs slowly."""
 
 
 async def first_written(log: KafkaLog, topics: Topics) -> Mapping[int, int]:
@@ -38,12 +40,13 @@ async def first_written_at(ends: Mapping[int, int], topics: Topics) -> Mapping[i
     pace = PastPace(every=10, check_s=0.01)
     task = asyncio.create_task(keep_past(lambda: positions, topics.events.name, LIMIT, pace, done.set_result))
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             return await done
     finally:
         task.cancel()
 
 
+@pytest.mark.timeout(2 * PATIENCE_S)
 @pytest.mark.parametrize("kind", ["folder", pytest.param("postgres", marks=pytest.mark.long)])
 async def test_a_process_writes_the_snapshots_that_are_due(
     kind: str, stack: Servers, tables: str, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
